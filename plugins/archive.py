@@ -1,0 +1,439 @@
+"""Serves the members of a ZIP or TAR archive as a tree; shows how a whole provider is written.
+
+    providers:
+      release:
+        use: plugins/archive.py
+        uri: archive://release/
+        archive: dist/release.zip    # or a TAR: plain, gzip, bzip2 or xz; told by its content
+        max_size: 10MiB              # larger members are read in ranges: ?bytes=0-65535
+
+Nothing is extracted. Members that are neither plain files nor directories (links, devices), that
+are encrypted, or whose names lead elsewhere (absolute, `..`, backslashes) are not shown. When the
+archive is replaced on disk, the next request sees the new one.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import io
+import itertools
+import lzma
+import os
+import re
+import stat
+import struct
+import tarfile
+import zipfile
+import zlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path as FilePath
+from typing import BinaryIO, NamedTuple, Self
+
+from anyio import CapacityLimiter, to_thread
+
+from resource_server import media_types
+from resource_server.provider import (
+    ByteSize,
+    Content,
+    InvalidParameter,
+    MountUnavailable,
+    NotACollection,
+    Path,
+    Provider,
+    Resource,
+    ResourceBusy,
+    ResourceNotFound,
+    ResourceTooLarge,
+    SupportsComplete,
+    SupportsWalk,
+    Template,
+    Truncation,
+)
+
+_RANGE = re.compile(r"(\d{1,18})-(\d{0,18})", re.ASCII)
+_CHUNK = 64 * 1024
+_MAX_DEPTH = 256
+_MAX_NAME_BYTES = 4096
+
+
+@dataclass
+class Archive:
+    """The files and directories of one archive. The fields are the options in the manifest."""
+
+    archive: FilePath
+    max_size: ByteSize = ByteSize(10 * 1024**2)
+    """The most that one read returns."""
+    max_unpacked: ByteSize = ByteSize(1024**3)
+    """The most that is unpacked to find or read a member of a compressed archive."""
+    max_members: int = 100_000
+    """An archive with more files and directories than this is refused."""
+    hidden: bool = False
+    """Whether names that begin with a dot are shown."""
+
+    templates = (Template("{+path}", name="member", title="A file or directory of the archive"),)
+
+    def __post_init__(self) -> None:
+        self._index: _Index | None = None
+        # One thread at a time looks at the index: a crowd of requests never builds it twice.
+        self._indexing = CapacityLimiter(1)
+
+    async def __aenter__(self) -> Self:
+        await to_thread.run_sync(self._refresh, limiter=self._indexing)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._index = None
+
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        """Return the members of a directory, by name."""
+        index = await self._current()
+        names = index.directory(parent).names
+        start = bisect_right(names, after[-1]) if after else 0
+        return [index.resource((*parent, name)) for name in names[start : start + limit]]
+
+    async def walk(self, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        """Return what comes after `after` in the whole archive, depth first."""
+        index = await self._current()
+        return [index.resource(path) for path in itertools.islice(index.walk(after or ()), limit)]
+
+    async def metadata(self, path: Path) -> Resource:
+        """Return what the archive tells of a member without unpacking it."""
+        return (await self._current()).resource(path)
+
+    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+        """Return a member, or the range `?bytes=first-last` of it; as text where it is UTF-8."""
+        index = await self._current()
+        member = index.find(path)
+        if isinstance(member, _Directory):
+            raise ResourceNotFound
+        first, end = self._range(query, member)
+        # Not under the limiter of the index: a long read must not hold up the listings.
+        data = await to_thread.run_sync(self._read, index, member, first, end - first)
+        truncated = None
+        if end - first < member.size:
+            rest = {"bytes": f"{end}-{end + self.max_size - 1}"} if end < member.size else None
+            truncated = Truncation("requested", "bytes", total=member.size, next=rest)
+        return [Content(_text_or_bytes(data), truncated=truncated)]
+
+    async def complete(
+        self, variable: str, value: str, *, given: Mapping[str, str]
+    ) -> Sequence[str]:
+        """Return the paths that begin as typed and are one segment longer."""
+        index = await self._current()
+        *parent, typed = value.split("/")
+        try:
+            directory = index.directory(tuple(parent))
+        except (ResourceNotFound, NotACollection):
+            return []
+        names = directory.names
+        fitting = names[bisect_left(names, typed) : bisect_left(names, typed + "\U0010ffff")]
+        start = value.removesuffix(typed)
+        return [start + name + "/" * directory.goes_on(name) for name in fitting]
+
+    def _range(self, query: Mapping[str, str], member: _Member) -> tuple[int, int]:
+        """Return the first byte to read and the one after the last."""
+        for name in query.keys() - {"bytes"}:
+            raise InvalidParameter(f"unknown query parameter {name!r}; known: 'bytes'")
+        if "bytes" not in query:
+            if member.size > self.max_size:
+                start = {"bytes": f"0-{self.max_size - 1}"}
+                raise ResourceTooLarge(size=member.size, limit=self.max_size, next=start)
+            return 0, member.size
+        match = _RANGE.fullmatch(query["bytes"])
+        first, last = (int(match[1]), int(match[2] or member.size)) if match else (0, -1)
+        end = min(last + 1, member.size, first + self.max_size)
+        if end <= first:
+            raise InvalidParameter(f"bytes: not a range within {member.size} bytes, like 0-65535")
+        if member.deflated and end > self.max_unpacked:
+            raise InvalidParameter(f"bytes: only the first {self.max_unpacked} can be read")
+        return first, end
+
+    async def _current(self) -> _Index:
+        """Return the index of the archive as it is on disk now."""
+        try:
+            return await to_thread.run_sync(self._refresh, limiter=self._indexing)
+        except MountUnavailable as error:
+            raise ResourceBusy("the archive cannot be read now") from error
+
+    def _refresh(self) -> _Index:
+        try:
+            status = self.archive.stat()
+            if self._index is None or self._index.identity != _identity(status):
+                if not stat.S_ISREG(status.st_mode):
+                    raise MountUnavailable("not a file")
+                self._index = _Index(self)
+        except Exception as error:
+            # Of damaged archives the parsers of the standard library raise a dozen types.
+            self._index = None
+            problem = str(error) or type(error).__name__
+            raise MountUnavailable(f"cannot serve the archive {self.archive}: {problem}") from error
+        return self._index
+
+    def _read(self, index: _Index, member: _Member, first: int, count: int) -> bytes:
+        with self.archive.open("rb") as file:
+            try:
+                data = member.read(file, first, count)
+            finally:
+                if _identity(os.fstat(file.fileno())) != index.identity:
+                    raise ResourceBusy("the archive is being replaced")
+        whole = count == member.size
+        if len(data) != count or (whole and member.crc not in (None, zlib.crc32(data))):
+            raise OSError("a member of the archive is damaged")
+        return data
+
+
+class _Index:
+    """All that an archive held at one moment: built once, in a worker thread, then only read."""
+
+    def __init__(self, options: Archive) -> None:
+        self._name = options.archive.name
+        self._root = _Directory()
+        with options.archive.open("rb") as file:
+            self.identity = _identity(os.fstat(file.fileno()))
+            nodes = 0
+            for name, member in _members(file, options):
+                nodes += 1 + self._place(_path(name, hidden=options.hidden), member)
+                if nodes > options.max_members:
+                    raise MountUnavailable(f"more than max_members: {options.max_members}")
+        self.version = hashlib.blake2b(repr(self.identity).encode(), digest_size=8).hexdigest()
+        self._root.sort()
+
+    def _place(self, path: Path, member: _Member | None) -> int:
+        """Put a member, or a directory, into the tree; return how many parents had to be made.
+
+        Of several with one name the last one counts, as if they were extracted one by one.
+        """
+        directory, made = self._root, 0
+        for segment in path[:-1] if member else path:
+            child = directory.entries.get(segment)
+            if not isinstance(child, _Directory):
+                child = directory.entries[segment] = _Directory()
+                made += 1
+            directory = child
+        if path and member:
+            directory.entries[path[-1]] = member
+        return made
+
+    def find(self, path: Path) -> _Member | _Directory:
+        node: _Member | _Directory | None = self._root
+        for segment in path:
+            node = node.entries.get(segment) if isinstance(node, _Directory) else None
+        if node is None:
+            raise ResourceNotFound
+        return node
+
+    def directory(self, path: Path) -> _Directory:
+        node = self.find(path)
+        if not isinstance(node, _Directory):
+            raise NotACollection
+        return node
+
+    def resource(self, path: Path) -> Resource:
+        node = self.find(path)
+        name = path[-1] if path else self._name
+        if isinstance(node, _Directory):
+            return Resource(path=path, name=name, type="collection", version=self.version)
+        return Resource(
+            path=path,
+            name=name,
+            mime_type=media_types.from_name(name),
+            size=node.size,
+            last_modified=node.modified,
+            version=self.version if node.crc is None else f"{node.crc:08x}-{node.size:x}",
+        )
+
+    def walk(self, after: Path) -> Iterator[Path]:
+        """Yield the paths after `after`: those below it, then those beside it and its parents."""
+        yield from self._below(after, "")
+        for depth in reversed(range(len(after))):
+            yield from self._below(after[:depth], after[depth])
+
+    def _below(self, parent: Path, after: str) -> Iterator[Path]:
+        try:
+            names = self.directory(parent).names
+        except (ResourceNotFound, NotACollection):
+            return
+        for name in names[bisect_right(names, after) :]:
+            yield (*parent, name)
+            yield from self._below((*parent, name), "")
+
+
+@dataclass(slots=True)
+class _Directory:
+    entries: dict[str, _Member | _Directory] = field(default_factory=dict)
+    names: Sequence[str] = ()
+    """In code point order, once sorted."""
+
+    def sort(self) -> None:
+        self.names = sorted(self.entries)
+        for entry in self.entries.values():
+            if isinstance(entry, _Directory):
+                entry.sort()
+
+    def goes_on(self, name: str) -> bool:
+        return isinstance(self.entries[name], _Directory)
+
+
+class _Member(NamedTuple):
+    """A file of the archive, and where it is."""
+
+    offset: int
+    """Of its header in a ZIP, of its first byte in the unpacked TAR."""
+    size: int
+    modified: datetime | None
+    crc: int | None = None
+    """Of the unpacked bytes; a TAR has none."""
+    deflated: bool = False
+
+    def read(self, archive: BinaryIO, first: int, count: int) -> bytes:
+        """Return `count` bytes from `first` on; fewer if the archive is damaged."""
+        if self.crc is None:
+            unpacked = _unpacked(archive)
+            unpacked.seek(self.offset + first)
+            return unpacked.read(count)
+        archive.seek(self.offset + 26)
+        name_size, extra_size = struct.unpack("<HH", archive.read(4))
+        archive.seek(self.offset + 30 + name_size + extra_size)
+        if self.deflated:
+            return _inflate(archive, first, count)
+        archive.seek(first, os.SEEK_CUR)
+        return archive.read(count)
+
+
+def _inflate(file: BinaryIO, first: int, count: int) -> bytes:
+    """Return a range of the deflated stream that begins here; nothing beyond it is unpacked."""
+    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+    data = bytearray()
+    while len(data) < count and not inflater.eof:
+        packed = inflater.unconsumed_tail or file.read(_CHUNK)
+        plain = inflater.decompress(packed, min(first, _CHUNK) or count - len(data))
+        if not packed and not plain:
+            break
+        if first:
+            first -= len(plain)
+        else:
+            data += plain
+    return bytes(data)
+
+
+def _unpacked(file: BinaryIO) -> BinaryIO:
+    """Return the TAR in a file, unpacked as it is read."""
+    magic = file.read(6)
+    file.seek(0)
+    if magic.startswith(b"\x1f\x8b"):
+        return gzip.GzipFile(fileobj=file)
+    if magic.startswith(b"BZh"):
+        return bz2.BZ2File(file)
+    if magic == b"\xfd7zXZ\0":
+        return lzma.LZMAFile(file)
+    return file
+
+
+def _members(file: BinaryIO, options: Archive) -> Iterator[tuple[str, _Member | None]]:
+    """Yield each member's name and place: None for a directory, `""` for what is not shown."""
+    longest = options.max_members * 256  # all of a ZIP's directory is read at once
+    if file.peek(4).startswith((b"PK\3\4", b"PK\5\6")):
+        return _zip_members(_Bounded(file, longest=longest))
+    unpacked = _unpacked(file)
+    end = options.max_unpacked if unpacked is not file else None
+    return _tar_members(_Bounded(unpacked, longest=longest, end=end))
+
+
+def _zip_members(file: _Bounded) -> Iterator[tuple[str, _Member | None]]:
+    with zipfile.ZipFile(file) as archive:
+        for info in archive.infolist():
+            deflated = info.compress_type == zipfile.ZIP_DEFLATED
+            stored = info.compress_type == zipfile.ZIP_STORED
+            readable = deflated or (stored and info.compress_size == info.file_size)
+            encrypted = info.flag_bits & 1
+            plain = stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG, stat.S_IFDIR)
+            # zipfile cuts a name at its NUL.
+            if encrypted or not readable or not plain or "\0" in info.orig_filename:
+                yield "", None
+            elif info.is_dir():
+                yield info.filename, None
+            else:
+                place = info.header_offset, info.file_size, _time(info.date_time)
+                yield info.filename, _Member(*place, info.CRC, deflated)
+
+
+def _tar_members(file: _Bounded) -> Iterator[tuple[str, _Member | None]]:
+    with tarfile.TarFile(fileobj=file, encoding="utf-8", errors="surrogateescape") as archive:
+        while (info := archive.next()) is not None:
+            vars(archive)["members"].clear()  # where it keeps all that it has seen
+            if info.isreg() and not info.issparse():
+                yield info.name, _Member(info.offset_data, info.size, _time(info.mtime))
+            else:
+                yield info.name if info.isdir() else "", None
+    if file.last.strip(b"\0"):
+        # tarfile takes a damaged header for the end of the archive.
+        raise tarfile.ReadError("a header is damaged")
+
+
+class _Bounded(io.BufferedReader):
+    """A file for the parsers: no header is longer than `longest`, none stands after `end`."""
+
+    def __init__(self, file: BinaryIO, *, longest: int, end: int | None = None) -> None:
+        super().__init__(file)
+        self._longest, self._end = longest, end
+        self.last = b""
+        """What was read last."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        most = self._longest + 1
+        self.last = super().read(most if size is None or size < 0 else min(size, most))
+        if len(self.last) == most:
+            raise MountUnavailable("a header is too long")
+        self.seek(0, os.SEEK_CUR)
+        return self.last
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        ...
+
+
+def _path(name: str, *, hidden: bool) -> Path:
+    """Return the path of a member's name; `()`, the archive's own, for a name that is not shown."""
+    path = tuple(name.removeprefix("./").removesuffix("/").split("/"))
+    if (
+        len(path) > _MAX_DEPTH
+        or len(name.encode("utf-8", "surrogateescape")) > _MAX_NAME_BYTES
+        or not {"", ".", ".."}.isdisjoint(path)
+        or re.match("[A-Za-z]:", name)
+        or re.search(r"[\\\0]", name)
+        or (not hidden and any(segment.startswith(".") for segment in path))
+    ):
+        return ()
+    return path
+
+
+def _time(when: Sequence[int] | float) -> datetime | None:
+    """Return a TAR's seconds, or a ZIP's date, which has no zone and is taken for UTC."""
+    try:
+        if isinstance(when, Sequence):
+            return datetime(*when, tzinfo=UTC)
+        return datetime.fromtimestamp(when, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    # The change time tells even a replacement of the same size and modification time.
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _text_or_bytes(data: bytes) -> str | bytes:
+    try:
+        return data if b"\0" in data else data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data
+
+
+# Here the type checker proves that the contract is kept.
+_: type[Provider] = Archive
+_completes: type[SupportsComplete] = Archive
+_walks: type[SupportsWalk] = Archive

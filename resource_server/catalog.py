@@ -1,0 +1,411 @@
+"""All mounts as one space of URIs: route, list, describe, read, complete. Knows no files or tables.
+
+The global listing is each listed mount in manifest order, depth first, a collection before its
+children. Nothing is kept between two pages: a cursor names the last item, and the cost of a page
+follows its length, not the size of what is served.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Self, TypeAlias
+
+import msgspec
+
+from resource_server import cursor, uris
+from resource_server.eager import settle
+from resource_server.errors import (
+    InvalidParameter,
+    NotACollection,
+    ResourceBusy,
+    ResourceNotFound,
+)
+from resource_server.mount import Entry, Mount, log_failure
+from resource_server.provider import Content, Path, Provider, Resource, Template
+
+Progress: TypeAlias = Callable[[int, int | None], None]
+"""Called with how many items are done, and of how many where that is known."""
+
+MAX_COMPLETIONS = 100
+_ALL = ""
+_TEMPLATES = "templates"
+
+
+class Body(msgspec.Struct, frozen=True):
+    """One item of a read: a document's content, or a child collection (`content` is None).
+
+    `uri` is as asked for; `next_uri` reads on where the content was cut.
+    """
+
+    uri: str
+    entry: Entry
+    content: Content | None
+    next_uri: str | None = None
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Part of a listing; `next_cursor` is None at its end.
+
+    `unavailable` names the mounts that are missing from it because they cannot serve now.
+    """
+
+    entries: Sequence[Entry]
+    next_cursor: str | None
+    unavailable: tuple[str, ...] = ()
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What a read returned; `complete` is False where children of a collection were left out."""
+
+    bodies: Sequence[Body]
+    complete: bool = True
+
+
+class TemplateEntry(msgspec.Struct, frozen=True):
+    """A template with its mount's base in front: what clients fill in."""
+
+    uri_template: str
+    template: Template
+    mount: Mount
+
+
+class TemplatePage(msgspec.Struct, frozen=True):
+    """Part of the templates; `next_cursor` is None at the end."""
+
+    templates: Sequence[TemplateEntry]
+    next_cursor: str | None
+
+
+class Completion(msgspec.Struct, frozen=True):
+    """Suggested values, best first, at most `MAX_COMPLETIONS` of `total`."""
+
+    values: Sequence[str]
+    total: int
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much one answer may hold: items a page, children and bytes of a collection read."""
+
+    page_size: int = 100
+    collection_children: int = 64
+    collection_bytes: int = 256 * 1024
+    alternatives: bool = False
+    """Whether a document is read in all its formats at once."""
+
+
+class Catalog:
+    """All mounts. An async context manager: leaving it closes every provider it started.
+
+    Every method raises `ResourceNotFound` for a URI that no mount knows, `InvalidParameter` for a
+    cursor or query that cannot be used, `ResourceBusy` where the mount cannot serve now, and what
+    the provider raises.
+    """
+
+    def __init__(self, mounts: Sequence[Mount], limits: Limits | None = None) -> None:
+        self.mounts = tuple(mounts)
+        self.limits = limits or Limits()
+        self._routes: dict[tuple[str, str], list[tuple[Path, Mount]]] = {}
+        for mount in self.mounts:
+            base = uris.parse(mount.base)
+            self._routes.setdefault((base.scheme, base.authority), []).append((base.path, mount))
+        for routes in self._routes.values():
+            routes.sort(key=lambda route: len(route[0]), reverse=True)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for mount in reversed(self.mounts):
+            await mount.close()
+
+    async def start(self) -> dict[str, str]:
+        """Start every mount; return the problems of those that cannot serve, by mount name."""
+        for mount in self.mounts:
+            with suppress(ResourceBusy):
+                await mount.start()
+        return {mount.name: mount.problem for mount in self.mounts if mount.problem is not None}
+
+    async def locate(self, uri: str) -> tuple[Mount, Path, Mapping[str, str]]:
+        """Return the mount of a URI, started, with the path below it and the query."""
+        reference = uris.parse(uri)
+        for base, mount in self._routes.get((reference.scheme, reference.authority), ()):
+            if reference.path[: len(base)] == base:
+                if mount.problem is not None:
+                    await mount.start()
+                return mount, reference.path[len(base) :], reference.query
+        raise ResourceNotFound
+
+    async def metadata(self, uri: str) -> Entry:
+        """Return what may be known of a resource without reading it."""
+        mount, path, _ = await self.locate(uri)
+        return mount.entry(await settle(mount.provider.metadata(path)))
+
+    # -- listing
+
+    async def list(
+        self, uri: str | None = None, after: str | None = None, progress: Progress | None = None
+    ) -> Page:
+        """Return a page of everything listed, or of the direct children of the collection `uri`.
+
+        `after` is the cursor of the page before.
+
+        Raises:
+            NotACollection: `uri` is a document.
+        """
+        if uri is None:
+            return await self._list_all(after, progress)
+        mount, path, _ = await self.locate(uri)
+        scope = uris.join(mount.base, path)
+        last = path + _resume(after, scope, mount.name)[-1:] if after else None
+        size = self.limits.page_size
+        children = await settle(mount.provider.list(path, after=last, limit=size + 1))
+        more = len(children) > size
+        entries = [mount.entry(child) for child in children[:size]]
+        return Page(entries, _cursor(scope, mount, entries[-1]) if more else None)
+
+    async def _list_all(self, after: str | None, progress: Progress | None) -> Page:
+        size = self.limits.page_size
+        mounts = [mount for mount in self.mounts if mount.listed]
+        last: Path | None = None
+        if after:
+            held = cursor.decode(after, scope=_ALL)
+            names = [mount.name for mount in mounts]
+            if held.mount not in names:
+                raise InvalidParameter(cursor.INVALID)
+            mounts = mounts[names.index(held.mount) :]
+            last = held.path
+        entries: list[Entry] = []
+        unavailable: list[str] = []
+        end = mounts[0] if mounts else None
+        for mount in mounts:
+            room = size - len(entries)
+            try:
+                if mount.problem is not None:
+                    await mount.start()
+                found = await _descend(mount, after=last, limit=room + 1)
+            except Exception as error:
+                # One mount that fails must not take the listing of the others with it.
+                log_failure(error, "listing mount %s failed", mount.name)
+                unavailable.append(mount.name)
+                found = ()
+            last = None
+            if found and room:
+                entries += [mount.entry(resource) for resource in found[:room]]
+                end = mount
+            if progress is not None:
+                progress(len(entries), None)
+            if end is not None and len(found) > room:
+                return Page(entries, _cursor(_ALL, end, entries[-1]), tuple(unavailable))
+        return Page(entries, None, tuple(unavailable))
+
+    # -- reading
+
+    async def read(self, uri: str, progress: Progress | None = None) -> Reading:
+        """Return a document's contents, or a collection's children with theirs, within the limits."""
+        mount, path, query = await self.locate(uri)
+        entry = mount.entry(await settle(mount.provider.metadata(path)))
+        if entry.resource.type == "document":
+            return Reading(await self._read_document(mount, entry, uri, query))
+        if query:
+            raise InvalidParameter("a collection takes no query parameters")
+        return await self._read_collection(mount, path, progress)
+
+    async def _read_document(
+        self, mount: Mount, entry: Entry, uri: str, query: Mapping[str, str]
+    ) -> list[Body]:
+        path = entry.resource.path
+        contents = list(await settle(mount.provider.read(path, query)))
+        if not self.limits.alternatives or query:
+            del contents[1:]
+        else:
+            for format in entry.resource.formats:
+                contents += await settle(mount.provider.read(path, {"format": format.name}))
+        return [Body(uri, entry, content, _next_uri(entry, query, content)) for content in contents]
+
+    async def _read_collection(
+        self, mount: Mount, path: Path, progress: Progress | None
+    ) -> Reading:
+        most = self.limits.collection_children
+        children = await settle(mount.provider.list(path, after=None, limit=most + 1))
+        complete = len(children) <= most
+        budget = self.limits.collection_bytes
+        bodies: list[Body] = []
+        for done, child in enumerate(children[:most], start=1):
+            entry = mount.entry(child)
+            if child.type == "collection":
+                bodies.append(Body(entry.uri, entry, None))
+            elif (child.size or 0) > budget:
+                complete = False
+            elif (body := await self._read_child(mount, entry)) is not None:
+                size = content_size(body.content)
+                if size > budget:
+                    complete = False
+                else:
+                    budget -= size
+                    bodies.append(body)
+            if progress is not None:
+                progress(done, min(len(children), most))
+        return Reading(bodies, complete)
+
+    async def _read_child(self, mount: Mount, entry: Entry) -> Body | None:
+        try:
+            contents = await settle(mount.provider.read(entry.resource.path, {}))
+        except Exception as error:
+            log_failure(error, "a child of %s could not be read", mount.name)
+            return None
+        return Body(entry.uri, entry, contents[0], _next_uri(entry, {}, contents[0]))
+
+    # -- templates and completion
+
+    async def templates(self, after: str | None = None) -> TemplatePage:
+        """Return a page of the templates of all mounts, in manifest order."""
+        every = [entry for mount in self.mounts for entry in _templates(mount)]
+        start = 0
+        if after:
+            held = cursor.decode(after, scope=_TEMPLATES)
+            keys = [(entry.mount.name, (entry.template.uri_template,)) for entry in every]
+            if (held.mount, held.path) not in keys:
+                raise InvalidParameter(cursor.INVALID)
+            start = keys.index((held.mount, held.path)) + 1
+        page = every[start : start + self.limits.page_size]
+        if start + len(page) == len(every):
+            return TemplatePage(page, None)
+        last = page[-1]
+        path = (last.template.uri_template,)
+        return TemplatePage(page, cursor.encode(cursor.Cursor(_TEMPLATES, last.mount.name, path)))
+
+    async def complete(
+        self, uri_template: str, variable: str, value: str, given: Mapping[str, str] | None = None
+    ) -> Completion:
+        """Suggest values of a template's variable that fit what has been typed so far.
+
+        Values for `{+path}` are percent-encoded segment by segment, ready to be filled in.
+
+        Raises:
+            InvalidParameter: no such template, or no such variable in it.
+        """
+        for mount in self.mounts:
+            for entry in _templates(mount):
+                if entry.uri_template == uri_template:
+                    return await self._complete(entry, variable, value, given or {})
+        raise InvalidParameter("no template has this URI; see resources/templates/list")
+
+    async def _complete(
+        self, entry: TemplateEntry, variable: str, value: str, given: Mapping[str, str]
+    ) -> Completion:
+        variables = uris.template_variables(entry.template.uri_template)
+        if variable not in variables:
+            raise InvalidParameter(f"the template has no variable {variable!r}")
+        provider = entry.mount.completes
+        if provider is None:
+            return Completion((), 0)
+        if entry.mount.problem is not None:
+            await entry.mount.start()
+        of_path = variables[variable] == "+"
+        typed = uris.unquote_path(value) if of_path else value
+        try:
+            found = await settle(provider.complete(variable, typed, given=given))
+        except ResourceNotFound:
+            found = ()
+        ranked = sorted(set(found), key=lambda candidate: _rank(typed, candidate))
+        best = ranked[:MAX_COMPLETIONS]
+        values = [uris.quote_path(text) if of_path else uris.display(text) for text in best]
+        return Completion(values, len(ranked))
+
+
+async def _descend(mount: Mount, *, after: Path | None, limit: int) -> Sequence[Resource]:
+    """Return what comes after `after` in one mount, depth first; None begins with the mount itself."""
+    found: list[Resource] = []
+    if after is None:
+        found.append(await settle(mount.provider.metadata(())))
+    below: Sequence[Resource] = ()
+    if limit > len(found):
+        if mount.walks is not None:
+            below = await settle(mount.walks.walk(after=after or None, limit=limit - len(found)))
+        else:
+            below = await _walk(mount.provider, after or (), limit - len(found))
+    return [*found, *below]
+
+
+class _Level(msgspec.Struct):
+    """One collection on the way down of `_walk`: what was fetched of it and not yet used."""
+
+    parent: Path
+    last: Path | None
+    pending: deque[Resource]
+    ended: bool = False
+
+
+async def _walk(provider: Provider, after: Path, limit: int) -> list[Resource]:
+    levels = [_Level(after[:depth], after[: depth + 1], deque()) for depth in range(len(after))]
+    levels.append(_Level(after, None, deque()))
+    found: list[Resource] = []
+    while levels and len(found) < limit:
+        level = levels[-1]
+        if level.pending:
+            resource = level.pending.popleft()
+            if resource.listed:
+                found.append(resource)
+                if resource.type == "collection":
+                    levels.append(_Level(resource.path, None, deque()))
+        elif level.ended:
+            levels.pop()
+        else:
+            wanted = limit - len(found)
+            try:
+                children = await settle(provider.list(level.parent, after=level.last, limit=wanted))
+            except (ResourceNotFound, NotACollection):
+                children = ()  # gone since the last page, or a document: nothing lies below it
+            level.pending.extend(children)
+            level.ended = len(children) < wanted
+            if children:
+                level.last = children[-1].path
+    return found
+
+
+def _templates(mount: Mount) -> list[TemplateEntry]:
+    return [
+        TemplateEntry(mount.base + template.uri_template, template, mount)
+        for template in mount.provider.templates
+    ]
+
+
+def _rank(typed: str, candidate: str) -> tuple[int, int, str]:
+    lower, prefix = candidate.lower(), typed.lower()
+    if candidate.startswith(typed):
+        match = 0
+    elif lower.startswith(prefix):
+        match = 1
+    else:
+        match = (
+            2 if lower.rstrip("/").rpartition("/")[2].startswith(prefix.rpartition("/")[2]) else 3
+        )
+    return match, len(candidate), candidate
+
+
+def _resume(after: str, scope: str, mount: str) -> Path:
+    held = cursor.decode(after, scope=scope)
+    if held.mount != mount or not held.path:
+        raise InvalidParameter(cursor.INVALID)
+    return held.path
+
+
+def _cursor(scope: str, mount: Mount, last: Entry) -> str:
+    return cursor.encode(cursor.Cursor(scope, mount.name, last.resource.path))
+
+
+def _next_uri(entry: Entry, query: Mapping[str, str], content: Content) -> str | None:
+    if content.truncated is None or content.truncated.next is None:
+        return None
+    kept = {name: value for name, value in query.items() if name == "format"}
+    return uris.with_query(entry.uri, {**kept, **content.truncated.next})
+
+
+def content_size(content: Content | None) -> int:
+    """Return the bytes of a content as it is sent, before base64."""
+    if content is None:
+        return 0
+    data = content.data
+    return len(data) if isinstance(data, bytes) or data.isascii() else len(data.encode())

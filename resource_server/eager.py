@@ -1,0 +1,60 @@
+"""Runs coroutines at once, and in a task only where they have to wait.
+
+Most answers are there at once: a cached listing, a small file. A task for each would cost more than
+the answer. So whoever starts a coroutine calls `run`, which steps it on the spot, and code below
+awaits what may have to wait only through `settle`, which moves the rest into a task first: before
+that point nothing needs a current task, after it everything (time limits, anyio) works as usual.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Awaitable, Coroutine, Generator
+from contextvars import ContextVar
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
+
+_stepping: ContextVar[bool] = ContextVar("stepping", default=False)
+
+
+async def settle(value: T | Awaitable[T]) -> T:
+    """Return `value`, or what it gives when awaited."""
+    if not hasattr(value, "__await__"):
+        return cast("T", value)
+    if _stepping.get():
+        await _move_to_task()
+    return await cast("Awaitable[T]", value)
+
+
+@types.coroutine
+def _move_to_task() -> Generator[None, None, None]:
+    yield
+
+
+class Suspended(Awaitable[T]):
+    """A started coroutine that has to wait; await it in a task to finish it."""
+
+    __slots__ = ("_coroutine",)
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._coroutine = coroutine
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._coroutine.__await__()
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T | Suspended[T]:
+    """Step `coroutine`: return its result if that is there at once, else what is left of it.
+
+    Raises:
+        Whatever the coroutine raises in this first step.
+    """
+    token = _stepping.set(True)
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return cast("T", done.value)
+    finally:
+        _stepping.reset(token)
+    return Suspended(coroutine)

@@ -1,0 +1,26 @@
+"""The manifest: YAML with positions to a validated, frozen `Manifest`; diagnostics; JSON Schema.
+
+Importing this package loads neither YAML nor pydantic: the modules that need them do.
+"""
+
+from resource_server.manifest.duration import Duration
+from resource_server.manifest.model import (
+    Cache,
+    CollectionRead,
+    Manifest,
+    MountOptions,
+    MountSpec,
+    Server,
+)
+from resource_server.manifest.positions import Positions
+
+__all__ = [
+    "Cache",
+    "CollectionRead",
+    "Duration",
+    "Manifest",
+    "MountOptions",
+    "MountSpec",
+    "Positions",
+    "Server",
+]

@@ -1,0 +1,281 @@
+"""YAML text to plain data with the position of every key and value.
+
+The parser's events are composed here, not by PyYAML: its own composer recurses without a bound (in
+C, past the end of the stack), drops duplicate keys silently and knows no position once a value is
+built. Plain scalars are read as YAML 1.2 does, so `off` and `no` are text, and a key is always the
+text that was written.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import yaml
+
+from resource_server.manifest.positions import DataPath, Place, Positions, Problems
+from resource_server.manifest.wording import found, printable
+
+MAX_BYTES = 1024 * 1024
+MAX_DEPTH = 64
+MAX_VALUES = 100_000
+"""Values after aliases are expanded."""
+
+EXAMPLE = "roots: {project: {path: .}}"
+
+_Parser = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_UNPRINTABLE = re.compile(
+    "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+)
+_INTEGER = re.compile(r"[-+]?[0-9]{1,300}|0o[0-7]{1,300}|0x[0-9a-fA-F]{1,300}")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)")
+_CONSTANTS = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
+}
+_STRING_TAGS = ("!", "tag:yaml.org,2002:str")
+_COLLECTION_TAGS = (None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+
+
+def read(path: pathlib.Path, problems: Problems) -> str:
+    """Return the text of a manifest file, without its byte order mark.
+
+    Raises:
+        ManifestError: not a regular file, unreadable, over 1 MiB or not UTF-8.
+    """
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            problems.fail((0, 0), (), "not a regular file; name a manifest or a folder")
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a file name"
+        problems.fail((0, 0), (), f"cannot be read: {reason[:1].lower()}{reason[1:]}")
+    if len(data) > MAX_BYTES:
+        problems.fail((0, 0), (), "larger than 1 MiB; this is no manifest")
+    try:
+        return data.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8", "replace")
+        problems.fail(
+            _place(before, len(before)), (), "not UTF-8 text; save the file with encoding UTF-8"
+        )
+
+
+def parse(text: str, problems: Problems) -> tuple[dict[str, object], Positions]:
+    """Return the manifest's plain data and where everything in it stands.
+
+    Problems that allow to read on, such as a key given twice, are noted in `problems`.
+
+    Raises:
+        ManifestError: not YAML, or not one mapping.
+    """
+    if bad := _UNPRINTABLE.search(text):
+        place = _place(text, bad.start())
+        problems.fail(place, (), f"unprintable character U+{ord(bad.group()):04X}; is this a text file?")
+    try:
+        root = _Composer(text, problems).document()
+    except yaml.MarkedYAMLError as error:
+        _fail_syntax(error, text, problems)
+    if root is None or root.value is None:
+        problems.fail((1, 1), (), f"nothing is written here; begin with: {EXAMPLE}")
+    flat = _Flattened(problems)
+    data = flat.add(root, ())
+    if not isinstance(data, dict):
+        problems.fail(root.place, (), f"expected a mapping, found {found(data)}; begin with: {EXAMPLE}")
+    return data, Positions(file=problems.file, keys=flat.keys, values=flat.values)
+
+
+_Scalar: TypeAlias = str | int | float | bool | None
+
+
+@dataclass(slots=True)
+class _Node:
+    place: Place
+    value: _Scalar | list[_Node] | dict[str, _Entry]
+
+
+@dataclass(slots=True)
+class _Entry:
+    place: Place
+    """Of the key."""
+    node: _Node
+
+
+class _Composer:
+    """Composes parser events to nodes, bounded in depth; aliases share the node of their anchor."""
+
+    def __init__(self, text: str, problems: Problems) -> None:
+        self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=_Parser)
+        self._problems = problems
+        self._anchors: dict[str, _Node | None] = {}
+        """None while the anchor's own node is being composed."""
+
+    def document(self) -> _Node | None:
+        root = None
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                if root is not None:
+                    self._problems.fail(
+                        _at(event), (), "a second document; a manifest is one, so remove this '---'"
+                    )
+                root = self._node(next(self._events), ())
+        return root
+
+    def _node(self, event: yaml.Event, path: DataPath) -> _Node:
+        if len(path) > MAX_DEPTH:
+            self._problems.fail(_at(event), path[:3], f"nested deeper than {MAX_DEPTH} levels")
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event, path)
+        anchor: str | None = getattr(event, "anchor", None)
+        if anchor is not None:
+            self._anchors[anchor] = None
+        node = _Node(_at(event), None)
+        if isinstance(event, yaml.ScalarEvent):
+            node.value = self._scalar(event, path)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            self._refuse_tag(event, event.tag, _COLLECTION_TAGS, path)
+            node.value = self._sequence(path)
+        elif isinstance(event, yaml.MappingStartEvent):
+            self._refuse_tag(event, event.tag, _COLLECTION_TAGS, path)
+            node.value = self._mapping(path)
+        if anchor is not None:
+            self._anchors[anchor] = node
+        return node
+
+    def _alias(self, event: yaml.AliasEvent, path: DataPath) -> _Node:
+        name = printable(str(event.anchor))
+        node = self._anchors.get(event.anchor)
+        if node is None:
+            problem = "refers to itself" if event.anchor in self._anchors else "has no anchor before it"
+            self._problems.fail(_at(event), path, f"alias '*{name}' {problem}")
+        return node
+
+    def _scalar(self, event: yaml.ScalarEvent, path: DataPath) -> _Scalar:
+        self._refuse_tag(event, event.tag, (None, *_STRING_TAGS), path)
+        return _resolve(event.value) if event.implicit[0] else event.value
+
+    def _refuse_tag(
+        self, event: yaml.Event, tag: str | None, known: tuple[str | None, ...], path: DataPath
+    ) -> None:
+        if tag not in known:
+            short = printable(str(tag).replace("tag:yaml.org,2002:", "!!"))
+            self._problems.add(_at(event), path, f"tag '{short}' is not supported; remove it")
+
+    def _sequence(self, path: DataPath) -> list[_Node]:
+        items: list[_Node] = []
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            items.append(self._node(event, (*path, len(items))))
+        return items
+
+    def _mapping(self, path: DataPath) -> dict[str, _Entry]:
+        entries: dict[str, _Entry] = {}
+        merged: list[_Node] = []
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            place = _at(event)
+            key = self._key(event, path)
+            node = self._node(next(self._events), (*path, key))
+            if key == "<<" and isinstance(event, yaml.ScalarEvent) and event.implicit[0]:
+                merged += self._merged(node, (*path, key))
+            elif key in entries:
+                line, _ = entries[key].place
+                self._problems.add(place, (*path, key), f"given twice; first on line {line}")
+            else:
+                entries[key] = _Entry(place, node)
+        for node in merged:
+            if isinstance(node.value, dict):
+                entries = {**node.value, **entries}
+        return entries
+
+    def _key(self, event: yaml.Event, path: DataPath) -> str:
+        if isinstance(event, yaml.AliasEvent):
+            value = self._alias(event, path).value
+        elif isinstance(event, yaml.ScalarEvent):
+            value = event.value
+        else:
+            value = self._node(event, path).value
+        if not isinstance(value, str) or not value:
+            self._problems.fail(_at(event), path, "a key must be a word; is a ':' or a quote misplaced?")
+        return value
+
+    def _merged(self, node: _Node, path: DataPath) -> list[_Node]:
+        nodes = node.value if isinstance(node.value, list) else [node]
+        if not all(isinstance(each.value, dict) for each in nodes):
+            self._problems.add(node.place, path, "expected a mapping, or a list of them, to merge")
+        return nodes
+
+
+class _Flattened:
+    """Nodes as plain data, and the places by path; aliases are expanded, within a bound."""
+
+    def __init__(self, problems: Problems) -> None:
+        self.keys: dict[DataPath, Place] = {}
+        self.values: dict[DataPath, Place] = {}
+        self._problems = problems
+
+    def add(self, node: _Node, path: DataPath) -> object:
+        if len(self.values) >= MAX_VALUES:
+            self._problems.fail(node.place, path[:3], f"more than {MAX_VALUES:,} values, aliases expanded")
+        if len(path) > MAX_DEPTH:
+            self._problems.fail(node.place, path[:3], f"nested deeper than {MAX_DEPTH} levels")
+        self.values[path] = node.place
+        if isinstance(node.value, list):
+            return [self.add(item, (*path, index)) for index, item in enumerate(node.value)]
+        if isinstance(node.value, dict):
+            data: dict[str, object] = {}
+            for key, entry in node.value.items():
+                self.keys[*path, key] = entry.place
+                data[key] = self.add(entry.node, (*path, key))
+            return data
+        return node.value
+
+
+def _resolve(text: str) -> _Scalar:
+    """Read a plain scalar by the core schema of YAML 1.2."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+    if _FLOAT.fullmatch(text):
+        return float(text.lower().replace(".inf", "inf"))
+    return text
+
+
+def _at(event: yaml.Event) -> Place:
+    return event.start_mark.line + 1, event.start_mark.column + 1
+
+
+def _place(text: str, index: int) -> Place:
+    line_start = text.rfind("\n", 0, index) + 1
+    return text.count("\n", 0, index) + 1, index - line_start + 1
+
+
+def _fail_syntax(error: yaml.MarkedYAMLError, text: str, problems: Problems) -> None:
+    mark = error.problem_mark
+    place = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+    opened = error.context_mark.line + 1 if error.context_mark else 0
+    line = text.splitlines()[mark.line] if mark and mark.line < len(text.splitlines()) else ""
+    character = line[mark.column : mark.column + 1] if mark else ""
+    problem, context = error.problem or "", error.context or ""
+    if character == "\t":
+        message = "a tab; indent with spaces"
+    elif "mapping values" in problem:
+        message = "unexpected ':'; put text that holds ': ' in quotes, or check the indentation"
+    elif "cannot start any token" in problem:
+        message = f"a value cannot begin with {found(character)}; put it in quotes"
+    elif "quoted scalar" in context:
+        message = f"the quote opened on line {opened} is not closed"
+    elif "flow" in context:
+        kind, close = ("list", "]") if "sequence" in context else ("mapping", "}")
+        message = f"expected ',' or '{close}' in the {kind} opened on line {opened}"
+    elif "block" in context:
+        message = f"does not continue the lines since line {opened}; check the indentation"
+    else:
+        message = printable(problem)
+    problems.fail(place, (), f"not valid YAML: {message}")

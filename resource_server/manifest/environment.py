@@ -1,0 +1,87 @@
+"""Environment variables in the manifest's string values: `${NAME}` and `${NAME:-default}`.
+
+They are filled in after parsing, so that a value never becomes YAML. The default stands in for a
+variable that is unset or empty, as in a shell; `$${` is a plain `${`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+
+from resource_server.manifest.positions import DataPath, Positions, Problems
+
+_REFERENCE = re.compile(r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-((?:(?!\$\{)[^}])*))?\})?")
+
+
+def substitute(
+    data: dict[str, object],
+    positions: Positions,
+    environment: Mapping[str, str],
+    problems: Problems,
+) -> tuple[dict[str, object], Positions]:
+    """Return the data with variables filled in, and positions that tell which values they are in."""
+    filling = _Filling(positions, environment, problems)
+    filled = {key: filling.fill(value, (key,)) for key, value in data.items()}
+    positions = dataclasses.replace(
+        positions,
+        written=filling.written,
+        unset=frozenset(filling.unset),
+        secrets=filling.secrets,
+    )
+    return filled, positions
+
+
+class _Filling:
+    """One pass over a manifest's data."""
+
+    def __init__(
+        self, positions: Positions, environment: Mapping[str, str], problems: Problems
+    ) -> None:
+        self._positions = positions
+        self._environment = environment
+        self._problems = problems
+        self.written: dict[DataPath, str] = {}
+        self.unset: set[DataPath] = set()
+        self.secrets: dict[str, str] = {}
+
+    def fill(self, value: object, path: DataPath) -> object:
+        match value:
+            case str() if "${" in value:
+                return self._text(value, path)
+            case list():
+                return [self.fill(item, (*path, index)) for index, item in enumerate(value)]
+            case dict():
+                return {key: self.fill(item, (*path, key)) for key, item in value.items()}
+            case _:
+                return value
+
+    def _text(self, text: str, path: DataPath) -> str:
+        self.written[path] = text
+        return _REFERENCE.sub(lambda match: self._reference(match, path), text)
+
+    def _reference(self, match: re.Match[str], path: DataPath) -> str:
+        name, default = match.groups()
+        if match.group() == "$${":
+            return "${"
+        if name is None:
+            return self._refuse(
+                path, "unfinished '${'; write ${NAME}, ${NAME:-default}, or $${ for a plain ${"
+            )
+        value = self._environment.get(name, "")
+        if value:
+            self.secrets[value] = f"${{{name}}}"
+            return value
+        if default is not None:
+            return default
+        if name in self._environment:
+            return ""
+        return self._refuse(
+            path, f"environment variable {name} is not set; set it or write ${{{name}:-default}}"
+        )
+
+    def _refuse(self, path: DataPath, message: str) -> str:
+        self.unset.add(path)
+        self._problems.add(self._positions.value(path), path, message)
+        return ""

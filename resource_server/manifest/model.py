@@ -1,0 +1,105 @@
+"""The validated manifest: frozen, every value in its own type, positions kept for diagnostics.
+
+The attribute docstrings are the manifest's reference: the JSON Schema carries them to editors.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from resource_server.manifest.duration import Duration
+from resource_server.manifest.positions import DataPath, Positions
+from resource_server.provider import Annotations, ByteSize, Provider
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionRead:
+    """How much one read of a collection may return; what does not fit is left out, and said so."""
+
+    children: Annotated[int, Meta(ge=1, le=10_000)] = 64
+    """Direct children at most."""
+    bytes: ByteSize = ByteSize(256 * 1024)
+    """Bytes of content at most, before base64."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cache:
+    """Caching hints for clients (MCP revision 2026-07-28)."""
+
+    ttl: Duration = Duration(0)
+    """How long an answer may be kept."""
+    scope: Literal["private", "public"] = "private"
+    """Whether caches may share an answer between users."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """What the server says of itself, and limits of every mount."""
+
+    name: Annotated[str, Meta(min_length=1)] = "resource-server"
+    """The server's name as clients see it."""
+    title: str | None = None
+    """The server's name for people."""
+    instructions: str | None = None
+    """How to use what is served; clients may give it to the model."""
+    page_size: Annotated[int, Meta(ge=1, le=1000)] = 100
+    """Items in a page of every listing."""
+    collection_read: CollectionRead = CollectionRead()
+    """How much one read of a collection may return."""
+    alternatives: Literal["on-request", "inline"] = "on-request"
+    """Whether reading a document returns its other formats as well."""
+    cache: Cache = Cache()
+    """Caching hints for clients."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MountOptions:
+    """The options that every mount has, whatever its provider."""
+
+    uri: str | None = None
+    """Base URI of its resources, such as `docs://handbook/`."""
+    title: str | None = None
+    """Name for people."""
+    description: str | None = None
+    """What it holds, for people and models."""
+    annotations: Annotations | None = None
+    """For whom its resources are, and how important."""
+    listed: bool = True
+    """False: readable by URI, but not in the global listing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MountSpec:
+    """One served thing as the manifest describes it; `plugins.load` makes its provider."""
+
+    name: str
+    base: str
+    """Canonical base URI, ending in `/`."""
+    use: str | Provider
+    """A reference to the provider's class, or the provider itself."""
+    title: str | None = None
+    description: str | None = None
+    annotations: Annotations | None = None
+    listed: bool = True
+    options: Mapping[str, object] = field(default_factory=dict[str, object])
+    """The provider's own, as the YAML has them, environment variables filled in."""
+    path: DataPath = ()
+    """Where the mount stands in the manifest: `("roots", "project")`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What to serve. Mounts come in the order of the file."""
+
+    file: pathlib.Path | None
+    """As it was named; None where a folder is served without one."""
+    directory: pathlib.Path
+    """Absolute; what relative paths are relative to."""
+    server: Server = Server()
+    mounts: tuple[MountSpec, ...] = ()
+    positions: Positions = field(default=Positions(), repr=False)

@@ -1,0 +1,160 @@
+"""One served thing: a provider below a base URI, started on first use and again after a failure."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import AbstractAsyncContextManager
+
+import msgspec
+
+from resource_server import uris
+from resource_server.eager import settle
+from resource_server.errors import MountUnavailable, ResourceBusy, ResourceError
+from resource_server.provider import (
+    Annotations,
+    Path,
+    Provider,
+    Resource,
+    SupportsComplete,
+    SupportsExplain,
+    SupportsWalk,
+)
+
+logger = logging.getLogger(__name__)
+
+_MAX_ENTRIES = 8192
+_FIRST_RETRY_S = 1.0
+_LONGEST_RETRY_S = 60.0
+_UNAVAILABLE = "temporarily unavailable"
+
+
+class Entry:
+    """A resource with its canonical URI. The same object as long as the provider gives the same."""
+
+    __slots__ = ("encoded", "resource", "source", "uri")
+
+    def __init__(self, uri: str, resource: Resource, source: Resource) -> None:
+        self.uri = uri
+        self.resource = resource
+        self.source = source
+        """As the provider gave it, without the manifest's words."""
+        self.encoded: bytes | None = None
+        """What the protocol layer made of it, kept here so that it is made once."""
+
+
+class Mount:
+    """One served thing: a provider below a base URI, with the manifest's words for it."""
+
+    def __init__(
+        self,
+        name: str,
+        base: str,
+        provider: Provider,
+        *,
+        title: str | None = None,
+        description: str | None = None,
+        annotations: Annotations | None = None,
+        listed: bool = True,
+    ) -> None:
+        self.name = name
+        self.base = base
+        self.provider = provider
+        self.title = title
+        self.description = description
+        self.annotations = annotations
+        self.listed = listed
+        self.walks = provider if isinstance(provider, SupportsWalk) else None
+        self.completes = provider if isinstance(provider, SupportsComplete) else None
+        self.explains = provider if isinstance(provider, SupportsExplain) else None
+        self.problem: str | None = "not started"
+        """Why the mount cannot serve now; None while it serves."""
+        self._starting = asyncio.Lock()
+        self._retry_at = 0.0
+        self._retry_after = _FIRST_RETRY_S
+        self._entries: dict[Path, Entry] = {}
+
+    async def start(self) -> None:
+        """Enter the provider's lifetime; after a failure, not again before a growing delay.
+
+        Raises:
+            ResourceBusy: the mount cannot serve now; `problem` says why.
+        """
+        await settle(self._starting.acquire())
+        try:
+            if self.problem is None:
+                return
+            if time.monotonic() < self._retry_at:
+                raise ResourceBusy(_UNAVAILABLE)
+            await self._enter()
+        finally:
+            self._starting.release()
+
+    async def _enter(self) -> None:
+        try:
+            if isinstance(self.provider, AbstractAsyncContextManager):
+                await settle(self.provider.__aenter__())
+        except Exception as error:
+            self.problem = describe(error)
+            self._retry_at = time.monotonic() + self._retry_after
+            self._retry_after = min(self._retry_after * 2, _LONGEST_RETRY_S)
+            logger.warning("mount %s is unavailable: %s", self.name, self.problem)
+            raise ResourceBusy(_UNAVAILABLE) from error
+        self.problem = None
+        self._retry_after = _FIRST_RETRY_S
+
+    async def close(self) -> None:
+        """Leave the provider's lifetime if it was entered."""
+        if self.problem is None and isinstance(self.provider, AbstractAsyncContextManager):
+            try:
+                await self.provider.__aexit__(None, None, None)
+            except Exception as error:
+                logger.warning("mount %s did not close cleanly: %s", self.name, describe(error))
+        self.problem = "closed"
+
+    def entry(self, resource: Resource) -> Entry:
+        """Return `resource` with its URI and the manifest's words."""
+        path = resource.path
+        known = self._entries.get(path)
+        if known is not None and known.source is resource:
+            return known
+        if len(self._entries) >= _MAX_ENTRIES:
+            self._entries.clear()
+        entry = self._entries[path] = Entry(
+            uris.join(self.base, path), self._worded(resource), resource
+        )
+        return entry
+
+    def _worded(self, resource: Resource) -> Resource:
+        if self.annotations is not None and resource.annotations is None:
+            resource = msgspec.structs.replace(resource, annotations=self.annotations)
+        if resource.path:
+            return resource
+        return msgspec.structs.replace(
+            resource,
+            name=self.name,
+            title=self.title or resource.title,
+            description=self.description or resource.description,
+        )
+
+
+def describe(error: BaseException) -> str:
+    """Return an error as one line for the operator."""
+    text = " ".join(str(error).split())
+    return (
+        text if text and isinstance(error, MountUnavailable) else f"{type(error).__name__}: {text}"
+    )
+
+
+def log_failure(error: Exception, message: str, *values: object) -> None:
+    """Log a failure once, for the operator: expected ones at INFO, defects with where they happened."""
+    if isinstance(error, ResourceError):
+        logger.info(f"{message}: %s", *values, describe(error))
+        return
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    place = f"{frame.tb_frame.f_code.co_name}:{frame.tb_lineno}" if frame else "?"
+    logger.error(f"{message}: %s in %s", *values, type(error).__name__, place)
+    logger.debug("details", exc_info=error)

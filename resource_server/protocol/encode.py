@@ -1,0 +1,181 @@
+"""Resources, contents and templates as JSON: the wire shapes of every revision and of SEP-2093.
+
+`resourceType` is the text of SEP-2093 in this project's specification, `capabilities` that of its
+later revision. Typed clients drop members they do not know but keep `_meta`: hence the mirror.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from resource_server import uris
+from resource_server.catalog import Body, Entry, TemplateEntry, content_size
+from resource_server.provider import Annotations, Content, Resource, Truncation
+
+META_TYPE = "resource-server/resourceType"
+META_VERSION = "resource-server/version"
+META_FORMATS = "resource-server/formats"
+META_DETAILS = "resource-server/details"
+META_TRUNCATED = "resource-server/truncated"
+META_UNAVAILABLE = "resource-server/unavailable"
+
+COLLECTION_MIME_TYPE = "inode/directory"
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Annotations(Struct, omit_defaults=True, rename="camel"):
+    audience: tuple[str, ...] | None = None
+    priority: float | None = None
+    last_modified: str | None = None
+
+
+class _Capabilities(Struct, frozen=True):
+    list: bool
+    subscribe: bool
+
+
+class _Resource(Struct, omit_defaults=True, rename="camel", kw_only=True):
+    uri: str
+    name: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+    annotations: _Annotations | None = None
+    resource_type: str
+    capabilities: _Capabilities
+    meta: dict[str, Any] = msgspec.field(name="_meta")
+
+
+class _Template(Struct, omit_defaults=True, rename="camel", kw_only=True):
+    uri_template: str
+    name: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    annotations: _Annotations | None = None
+    resource_type: str | None = None
+    capabilities: _Capabilities
+
+
+_DOCUMENT = _Capabilities(list=False, subscribe=False)
+_COLLECTION = _Capabilities(list=True, subscribe=False)
+
+
+def resource(entry: Entry) -> bytes:
+    """Return the JSON object of a resource; made once for an entry."""
+    encoded = entry.encoded
+    if encoded is None:
+        encoded = entry.encoded = _encode(_wire(entry.uri, entry.resource))
+    return encoded
+
+
+def _wire(uri: str, resource: Resource) -> _Resource:
+    collection = resource.type == "collection"
+    meta: dict[str, Any] = {META_TYPE: resource.type}
+    if resource.version is not None:
+        meta[META_VERSION] = resource.version
+    if resource.formats:
+        meta[META_FORMATS] = [
+            _format(uri, format.name, format.mime_type) for format in resource.formats
+        ]
+    if resource.details:
+        meta[META_DETAILS] = resource.details
+    return _Resource(
+        uri=uri,
+        name=uris.display(resource.name),
+        title=resource.title,
+        description=resource.description,
+        mime_type=resource.mime_type or (COLLECTION_MIME_TYPE if collection else None),
+        size=resource.size,
+        annotations=_annotations(resource.annotations, resource.last_modified),
+        resource_type=resource.type,
+        capabilities=_COLLECTION if collection else _DOCUMENT,
+        meta=meta,
+    )
+
+
+def _format(uri: str, name: str, mime_type: str) -> dict[str, str]:
+    return {"name": name, "mimeType": mime_type, "uri": uris.with_query(uri, {"format": name})}
+
+
+def _annotations(hints: Annotations | None, modified: datetime | None) -> _Annotations | None:
+    if hints is None and modified is None:
+        return None
+    return _Annotations(
+        audience=hints.audience if hints else None,
+        priority=hints.priority if hints else None,
+        last_modified=_timestamp(modified) if modified else None,
+    )
+
+
+def _timestamp(moment: datetime) -> str:
+    if moment.tzinfo is not UTC:
+        moment = moment.astimezone(UTC)
+    return moment.isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def body(item: Body) -> bytes:
+    """Return the JSON object of one content: the resource's own members, then `text` or `blob`."""
+    content = item.content
+    if content is None:
+        return resource(item.entry)[:-1] + b',"text":""}'
+    return b"%b,%b}" % (_head(item, content)[:-1], _data(content.data))
+
+
+def _head(item: Body, content: Content) -> bytes:
+    entry = item.entry
+    described = entry.resource
+    mime_type = content.mime_type or described.mime_type
+    size = content_size(content) if content.truncated is None else described.size
+    if (
+        size == described.size
+        and mime_type == described.mime_type
+        and item.uri == entry.uri
+        and content.truncated is None
+    ):
+        return resource(entry)
+    wire = _wire(entry.uri, described)
+    wire.uri, wire.size, wire.mime_type = item.uri, size, mime_type
+    if content.truncated is not None:
+        wire.meta[META_TRUNCATED] = _truncated(content.truncated, item.next_uri)
+    return _encode(wire)
+
+
+def _truncated(cut: Truncation, next_uri: str | None) -> dict[str, Any]:
+    notice: dict[str, Any] = {"reason": cut.reason, "unit": cut.unit}
+    if cut.total is not None:
+        notice["total"] = cut.total
+    if next_uri is not None:
+        notice["next"] = next_uri
+    return notice
+
+
+def _data(data: str | bytes) -> bytes:
+    if isinstance(data, str):
+        return b'"text":' + _encode(data)
+    # Imported here: only whoever reads a binary document pays for it.
+    import pybase64
+
+    return b'"blob":"' + pybase64.b64encode(data) + b'"'
+
+
+def template(entry: TemplateEntry) -> bytes:
+    """Return the JSON object of a template; its `capabilities` are an upper bound."""
+    shape = entry.template
+    wire = _Template(
+        uri_template=entry.uri_template,
+        name=shape.name,
+        title=shape.title,
+        description=shape.description,
+        mime_type=shape.mime_type,
+        annotations=_annotations(entry.mount.annotations, None),
+        resource_type=shape.type,
+        capabilities=_DOCUMENT if shape.type == "document" else _COLLECTION,
+    )
+    return _encode(wire)

@@ -1,0 +1,75 @@
+"""Errors as JSON-RPC error objects: the only place that turns an exception into a code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from resource_server import uris
+from resource_server.errors import (
+    DeadlineExceeded,
+    InvalidParameter,
+    NotACollection,
+    ResourceBusy,
+    ResourceNotFound,
+    ResourceTooLarge,
+)
+from resource_server.protocol import revisions
+from resource_server.protocol.revisions import Revision
+
+
+class Fault(Exception):
+    """A request that is answered by an error object."""
+
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+    def encode(self) -> bytes:
+        """Return the JSON-RPC error object."""
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.data is not None:
+            error["data"] = self.data
+        return msgspec.json.encode(error)
+
+
+def unsupported(requested: str) -> Fault:
+    """Return the refusal of a protocol revision in an envelope."""
+    supported = list(revisions.MODERN)
+    data = {"supported": supported, "requested": requested}
+    return Fault(revisions.UNSUPPORTED_REVISION, "Unsupported protocol version", data)
+
+
+def from_error(error: Exception, uri: str | None, revision: Revision) -> Fault | None:
+    """Return what a client is told of `error`; None for a defect, of which it is told nothing."""
+    about = {} if uri is None else {"uri": uri}
+    match error:
+        case Fault():
+            return error
+        case ResourceNotFound():
+            return Fault(revision.resource_not_found, _sentence(error), about)
+        case ResourceTooLarge(size=size, limit=limit, next=query):
+            first = {} if uri is None else {"next": uris.with_query(uri.partition("?")[0], query)}
+            return Fault(
+                revisions.TOO_LARGE,
+                _sentence(error),
+                {**about, "size": size, "limit": limit, **first},
+            )
+        case NotACollection() | InvalidParameter():
+            return Fault(revisions.INVALID_PARAMS, _sentence(error), about or None)
+        case DeadlineExceeded():
+            return Fault(
+                revisions.DEADLINE_EXCEEDED, _sentence(error), {**about, "retryable": True}
+            )
+        case ResourceBusy():
+            return Fault(revisions.BUSY, _sentence(error), {**about, "retryable": True})
+        case _:
+            return None
+
+
+def _sentence(error: Exception) -> str:
+    text = str(error)
+    return uris.display(text[:1].upper() + text[1:])

@@ -1,0 +1,132 @@
+"""The methods: parameters in, members of the result out. The catalog does the work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
+
+import msgspec
+
+from resource_server.catalog import Progress
+from resource_server.errors import ResourceNotFound
+from resource_server.protocol import encode, params, revisions
+from resource_server.protocol.server import Server
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Result(msgspec.Struct, frozen=True):
+    """A result's own members as JSON, without the braces around them."""
+
+    members: bytes = b""
+    meta: dict[str, Any] | None = None
+    ttl_ms: int | None = None
+    """How long a client may keep it; None where the revision knows no caching of it."""
+
+
+class Call(msgspec.Struct, frozen=True):
+    """What a method needs to know of the request beside its parameters."""
+
+    server: Server
+    revision: revisions.Revision
+    progress: Progress | None = None
+
+
+Handler: TypeAlias = Callable[[Call, Any], Coroutine[Any, Any, Result]]
+
+
+class Method(msgspec.Struct, frozen=True):
+    """How the parameters of a method are decoded, and what answers it."""
+
+    decode: Callable[[msgspec.Raw], params.Params]
+    handle: Handler
+
+
+def _method(shape: type[params.Params], handle: Handler) -> Method:
+    return Method(msgspec.json.Decoder(shape).decode, handle)
+
+
+async def _discover(call: Call, _: params.Params) -> Result:
+    supported = _encode(list(revisions.MODERN))
+    described = b'"supportedVersions":' + supported + b"," + _described(call)
+    return Result(described, ttl_ms=0)
+
+
+async def _initialize(call: Call, _: params.Initialize) -> Result:
+    chosen = b'"protocolVersion":' + _encode(call.revision.name)
+    info = b',"serverInfo":' + _encode(call.server.info) + b","
+    return Result(chosen + info + _described(call))
+
+
+def _described(call: Call) -> bytes:
+    capabilities = call.server.capabilities(completions=call.revision.completions_capability)
+    members = b'"capabilities":' + _encode(capabilities)
+    if call.server.instructions:
+        members += b',"instructions":' + _encode(call.server.instructions)
+    return members
+
+
+async def _nothing(_call: Call, _params: params.Params) -> Result:
+    return Result()
+
+
+async def _list(call: Call, asked: params.ListResources) -> Result:
+    page = await call.server.catalog.list(asked.uri, asked.cursor, call.progress)
+    members = (
+        b'"resources":[' + b",".join([encode.resource(entry) for entry in page.entries]) + b"]"
+    )
+    meta = {encode.META_UNAVAILABLE: page.unavailable} if page.unavailable else None
+    # Always 0: a widely used client caches listings under a key that ignores `uri`.
+    return Result(members + _next_cursor(page.next_cursor), meta, ttl_ms=0)
+
+
+async def _list_templates(call: Call, asked: params.ListTemplates) -> Result:
+    page = await call.server.catalog.templates(asked.cursor)
+    shapes = b",".join([encode.template(entry) for entry in page.templates])
+    members = b'"resourceTemplates":[' + shapes + b"]" + _next_cursor(page.next_cursor)
+    return Result(members, ttl_ms=call.server.ttl_ms)
+
+
+def _next_cursor(cursor: str | None) -> bytes:
+    return b"" if cursor is None else b',"nextCursor":' + _encode(cursor)
+
+
+async def _read(call: Call, asked: params.ReadResource) -> Result:
+    reading = await call.server.catalog.read(asked.uri, call.progress)
+    members = b'"contents":[' + b",".join([encode.body(body) for body in reading.bodies]) + b"]"
+    meta = None
+    if not reading.complete:
+        meta = {encode.META_TRUNCATED: {"returned": len(reading.bodies), "more": True}}
+    return Result(members, meta, ttl_ms=call.server.ttl_ms)
+
+
+async def _metadata(call: Call, asked: params.ResourceMetadata) -> Result:
+    entry = await call.server.catalog.metadata(asked.uri)
+    return Result(b'"resource":' + encode.resource(entry), ttl_ms=call.server.ttl_ms)
+
+
+async def _complete(call: Call, asked: params.Complete) -> Result:
+    if isinstance(asked.ref, params.PromptReference):
+        raise ResourceNotFound("no prompt has this name")
+    completion = await call.server.catalog.complete(
+        asked.ref.uri,
+        asked.argument.name,
+        asked.argument.value,
+        asked.context.arguments if asked.context else None,
+    )
+    more = completion.total > len(completion.values)
+    found = {"values": completion.values, "total": completion.total, "hasMore": more}
+    return Result(b'"completion":' + _encode(found))
+
+
+METHODS = {
+    "initialize": _method(params.Initialize, _initialize),
+    "server/discover": _method(params.Params, _discover),
+    "ping": _method(params.Params, _nothing),
+    "logging/setLevel": _method(params.SetLevel, _nothing),
+    "resources/list": _method(params.ListResources, _list),
+    "resources/read": _method(params.ReadResource, _read),
+    "resources/metadata": _method(params.ResourceMetadata, _metadata),
+    "resources/templates/list": _method(params.ListTemplates, _list_templates),
+    "completion/complete": _method(params.Complete, _complete),
+}

@@ -1,0 +1,169 @@
+"""The parameters of each method, as the schemas define them; unknown members are ignored.
+
+Decoding validates: what does not fit raises `msgspec.ValidationError` with the path of the fault.
+One shape serves all revisions; the engine demands the envelope in `_meta` where a revision has it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType, field
+
+from resource_server.protocol import revisions
+
+LoggingLevel = Literal[
+    "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"
+]
+RequestId = str | int
+_Object = dict[str, Any]
+
+
+class Message(Struct, frozen=True):
+    """A JSON-RPC request, notification or response, its parts still undecoded."""
+
+    jsonrpc: Literal["2.0"]
+    id: RequestId | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw = Raw(b"{}")
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+class Icon(Struct, frozen=True, rename="camel"):
+    src: str
+    mime_type: str | None = None
+    sizes: list[str] | None = None
+    theme: Literal["dark", "light"] | None = None
+
+
+class Implementation(Struct, frozen=True, rename="camel"):
+    """Who the client (or server) is."""
+
+    name: str
+    version: str
+    title: str | None = None
+    description: str | None = None
+    icons: list[Icon] | None = None
+    website_url: str | None = None
+
+
+class _Roots(Struct, frozen=True, rename="camel"):
+    list_changed: bool | None = None
+
+
+class _Sampling(Struct, frozen=True):
+    context: _Object | None = None
+    tools: _Object | None = None
+
+
+class _Elicitation(Struct, frozen=True):
+    form: _Object | None = None
+    url: _Object | None = None
+
+
+class _ElicitationTasks(Struct, frozen=True):
+    create: _Object | None = None
+
+
+class _SamplingTasks(Struct, frozen=True, rename="camel"):
+    create_message: _Object | None = None
+
+
+class _TaskRequests(Struct, frozen=True):
+    elicitation: _ElicitationTasks | None = None
+    sampling: _SamplingTasks | None = None
+
+
+class _Tasks(Struct, frozen=True):
+    cancel: _Object | None = None
+    list: _Object | None = None
+    requests: _TaskRequests | None = None
+
+
+class ClientCapabilities(Struct, frozen=True):
+    """What the client can do; only checked for now, since nothing is ever asked of it."""
+
+    elicitation: _Elicitation | None = None
+    experimental: dict[str, _Object] | None = None
+    extensions: dict[str, _Object] | None = None
+    roots: _Roots | None = None
+    sampling: _Sampling | None = None
+    tasks: _Tasks | None = None
+
+
+class Meta(Struct, frozen=True):
+    """`_meta` of a request: progress token, and the envelope of 2026-07-28."""
+
+    progress_token: RequestId | None = field(default=None, name="progressToken")
+    protocol_version: str | UnsetType = field(default=UNSET, name=revisions.PROTOCOL_VERSION)
+    client_capabilities: ClientCapabilities | UnsetType = field(
+        default=UNSET, name=revisions.CLIENT_CAPABILITIES
+    )
+    client_info: Implementation | None = field(default=None, name=revisions.CLIENT_INFO)
+    log_level: LoggingLevel | None = field(default=None, name=revisions.LOG_LEVEL)
+
+
+class Params(Struct, frozen=True):
+    """What every method's parameters have."""
+
+    meta: Meta | None = field(default=None, name="_meta")
+
+
+class Initialize(Params, frozen=True, kw_only=True, rename="camel"):
+    protocol_version: str
+    capabilities: ClientCapabilities
+    client_info: Implementation
+
+
+class SetLevel(Params, frozen=True, kw_only=True):
+    level: LoggingLevel
+
+
+class ListTemplates(Params, frozen=True):
+    cursor: str | None = None
+
+
+class ListResources(ListTemplates, frozen=True):
+    uri: str | None = None
+
+
+class ReadResource(Params, frozen=True, kw_only=True, rename="camel"):
+    uri: str
+    input_responses: None = None
+    """Always refused: no read of ours ever asks for input."""
+    request_state: str | None = None
+
+
+class ResourceMetadata(Params, frozen=True, kw_only=True):
+    uri: str
+
+
+class PromptReference(Struct, frozen=True, tag_field="type", tag="ref/prompt"):
+    name: str
+    title: str | None = None
+
+
+class TemplateReference(Struct, frozen=True, tag_field="type", tag="ref/resource"):
+    uri: str
+
+
+class Argument(Struct, frozen=True):
+    name: str
+    value: str
+
+
+class CompletionContext(Struct, frozen=True):
+    arguments: dict[str, str] | None = None
+
+
+class Complete(Params, frozen=True, kw_only=True):
+    ref: PromptReference | TemplateReference
+    argument: Argument
+    context: CompletionContext | None = None
+
+
+class Cancelled(Struct, frozen=True, rename="camel"):
+    request_id: RequestId | None = None
+    reason: Annotated[str, msgspec.Meta(max_length=10_000)] | None = None

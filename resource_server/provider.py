@@ -1,0 +1,303 @@
+"""The contract between the server and a provider: all that a plugin author needs to read.
+
+A provider serves the resources of one mount. It is a plain class, usually a dataclass whose fields
+are its options in the manifest; nothing has to be inherited or registered:
+
+    @dataclass
+    class Greetings:
+        names: list[str]                         # `names: [ada, alan]` in the manifest
+
+        templates = (Template("{name}", name="greeting"),)
+
+        async def list(self, parent, *, after, limit):
+            names = sorted(n for n in self.names if after is None or n > after[-1])
+            return [Resource(path=(n,), name=n) for n in names[:limit]]
+
+        async def metadata(self, path):
+            if path == ():
+                return Resource(path=(), name="greetings", type="collection")
+            if len(path) == 1 and path[0] in self.names:
+                return Resource(path=path, name=path[0], mime_type="text/plain")
+            raise ResourceNotFound
+
+        async def read(self, path, query):
+            return [Content(f"Hello, {path[0]}!")]
+
+    _: type[Provider] = Greetings                # the type checker proves the contract here
+
+Rules that hold for every method:
+
+* A resource is addressed by its **path** below the mount, decoded segments, `()` being the mount's
+  own collection. URIs, percent-encoding, cursors, clients and protocol revisions never reach a provider.
+* Paths and queries come from clients and are hostile: a path that names nothing, or nothing that
+  may be shown, raises `ResourceNotFound`. The segments `""`, `"."`, `".."`, and any with `/` or NUL,
+  never arrive. Bytes that are not UTF-8 arrive as lone surrogates, as in `os.fsdecode`.
+* A method may be `async def`, or return its result at once. One that is not async must not block for
+  more than about a millisecond: anything else belongs in a thread (`anyio.to_thread.run_sync`).
+* Methods run concurrently. A call is cancelled when the client cancels its request.
+* A provider with a lifetime is an async context manager; it is entered before its first call. To
+  raise `MountUnavailable` on entering says that it cannot serve now; it is entered again later.
+* Exceptions of `resource_server.errors` reach the client as what they say. Any other is logged,
+  and the client is told "Internal error".
+
+What a provider can do beyond the required four is a `Supports…` protocol, found when the mount is
+made. `resource_server.testing.check_provider` tests all of this against a real instance.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+import msgspec
+
+from resource_server.errors import (
+    DeadlineExceeded,
+    InvalidParameter,
+    MountUnavailable,
+    NotACollection,
+    ResourceBusy,
+    ResourceNotFound,
+    ResourceTooLarge,
+)
+
+if TYPE_CHECKING:
+    from pydantic_core import CoreSchema
+
+__all__ = [
+    "Annotations",
+    "ByteSize",
+    "Content",
+    "DeadlineExceeded",
+    "Format",
+    "InvalidParameter",
+    "MaybeAwaitable",
+    "MountUnavailable",
+    "NotACollection",
+    "Path",
+    "Provider",
+    "Resource",
+    "ResourceBusy",
+    "ResourceNotFound",
+    "ResourceTooLarge",
+    "SupportsComplete",
+    "SupportsExplain",
+    "SupportsWalk",
+    "Template",
+    "Truncation",
+]
+
+T = TypeVar("T")
+
+Path: TypeAlias = tuple[str, ...]
+"""A resource's address inside its mount: decoded segments; `()` is the mount's own collection."""
+
+MaybeAwaitable: TypeAlias = T | Awaitable[T]
+"""A result, or an awaitable of one: what `def` and `async def` methods return."""
+
+ResourceType: TypeAlias = Literal["document", "collection"]
+Role: TypeAlias = Literal["user", "assistant"]
+
+
+class Annotations(msgspec.Struct, frozen=True):
+    """Hints for the client (MCP `Annotations`): for whom, and how important from 0 to 1."""
+
+    audience: tuple[Role, ...] | None = None
+    priority: float | None = None
+
+
+class Format(msgspec.Struct, frozen=True):
+    """Another representation of a document, read with the query `format=<name>`."""
+
+    name: str
+    mime_type: str
+    description: str | None = None
+
+
+class Resource(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be known of a resource without reading it (MCP `Resource`, its URI aside).
+
+    A provider that returns the same instance as long as nothing changed saves the server the work
+    of encoding it again.
+    """
+
+    path: Path
+    name: str
+    """For display; need not be unique. Lone surrogates in it are replaced by the server."""
+    type: ResourceType = "document"
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    """Of the preferred representation; omitted where only reading would tell."""
+    size: int | None = None
+    """Bytes of the preferred representation, before any base64."""
+    last_modified: datetime | None = None
+    """Aware, any zone; sent in UTC with milliseconds."""
+    version: str | None = None
+    """Opaque; equal means unchanged. For a collection: equal means the same direct children."""
+    formats: tuple[Format, ...] = ()
+    """Other representations, on request; usually filled in by `metadata` only."""
+    annotations: Annotations | None = None
+    """Instead of the mount's own, where given."""
+    listed: bool = True
+    """False keeps it and all below out of the global listing; it is still its parent's child."""
+    details: Mapping[str, Any] | None = None
+    """Further facts (row count, foreign keys), JSON-ready, sent under `_meta`."""
+
+
+class Truncation(msgspec.Struct, frozen=True):
+    """What was cut from a content, and how to read on."""
+
+    reason: Literal["requested", "limit", "deadline"]
+    unit: Literal["bytes", "lines", "rows", "characters"]
+    total: int | None = None
+    """In `unit`s, of the whole document, where known without reading all of it."""
+    next: Mapping[str, str] | None = None
+    """The query that reads on from here; None where this is the end."""
+
+
+class Content(msgspec.Struct, frozen=True):
+    """One body of a document: `str` is sent as text, `bytes` as base64."""
+
+    data: str | bytes
+    mime_type: str | None = None
+    """Where it differs from the resource's own, or where only reading could tell."""
+    truncated: Truncation | None = None
+
+
+class Template(msgspec.Struct, frozen=True):
+    """An RFC 6570 template relative to the mount: `{+path}`, `{table}/{key}`, `search{?q}`."""
+
+    uri_template: str
+    name: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    type: ResourceType | None = None
+    """None where its resources may be of either type."""
+
+
+class Provider(Protocol):
+    """Serves the resources of one mount. The fields of its dataclass are its manifest options."""
+
+    @property
+    def templates(self) -> Sequence[Template]:
+        """The address forms that clients may fill in; may be empty."""
+        ...
+
+    def list(
+        self, parent: Path, *, after: Path | None, limit: int
+    ) -> MaybeAwaitable[Sequence[Resource]]:
+        """Return the direct children of a collection that come strictly after the path `after`.
+
+        In a stable total order, at most `limit`; fewer than `limit` means that this is the end.
+        `after` is the path of a child, which may have vanished: what comes after its place is meant.
+
+        Raises:
+            ResourceNotFound: nothing that may be shown has the path `parent`.
+            NotACollection: `parent` is a document.
+        """
+        ...
+
+    def metadata(self, path: Path) -> MaybeAwaitable[Resource]:
+        """Return what may be known of one resource without reading its content.
+
+        Equal to its entry in `list`, except that facts too costly for listings may be added.
+
+        Raises:
+            ResourceNotFound: nothing that may be shown has this path.
+        """
+        ...
+
+    def read(self, path: Path, query: Mapping[str, str]) -> MaybeAwaitable[Sequence[Content]]:
+        """Return the current body of a document: the first content is the preferred one.
+
+        `query` holds the URI's query parameters, decoded. Several contents are the same document
+        in several formats. Never called for a path whose `metadata` says `collection`.
+
+        Raises:
+            ResourceNotFound: nothing readable has this path.
+            InvalidParameter: a query parameter that is unknown or has an unusable value.
+            ResourceTooLarge: over a size limit, and no range was asked for.
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsComplete(Protocol):
+    """Suggests values of a template's variable (MCP `completion/complete`)."""
+
+    def complete(
+        self, variable: str, value: str, *, given: Mapping[str, str]
+    ) -> MaybeAwaitable[Sequence[str]]:
+        """Return values for `variable` that fit the `value` typed so far, in any order.
+
+        Decoded, not URI-encoded; the server ranks, cuts and encodes. For a variable of several
+        segments (`{+path}`) values are paths joined by `/`; one that goes on ends in `/`.
+        `given` holds the other variables that are already known. Only what may be read.
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsWalk(Protocol):
+    """Lists the whole mount depth first, faster than a `list` per collection would."""
+
+    def walk(self, *, after: Path | None, limit: int) -> MaybeAwaitable[Sequence[Resource]]:
+        """Return up to `limit` descendants of the mount, depth first, strictly after `after`.
+
+        A collection comes before its children and siblings come in the order of `list`, so what
+        follows a collection is its first child. What is not `listed` is left out with all below it.
+        The mount's own collection is not part of the walk.
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsExplain(Protocol):
+    """Tells the operator (`check --explain`) why a resource is shown or not. Never sent to clients."""
+
+    def explain(self, path: Path) -> MaybeAwaitable[str]:
+        """Return one sentence naming the rule that exposes, hides or forbids this path."""
+        ...
+
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|k|m|g|t)(i?)b?", re.IGNORECASE | re.ASCII)
+
+
+class ByteSize(int):
+    """A number of bytes as an option type; in the manifest `4096`, `64KiB` or `10MB`."""
+
+    @classmethod
+    def parse(cls, value: object) -> ByteSize:
+        """Read `4096`, `"64KiB"` (powers of 1024) or `"10MB"` (powers of 1000).
+
+        Raises:
+            ValueError: not a size.
+        """
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return cls(value)
+        match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+        if match is None:
+            raise ValueError("not a size; write a number of bytes, or one with a unit: 64KiB, 10MB")
+        number, prefix, binary = match.groups()
+        return cls(
+            float(number) * (1024 if binary else 1000) ** " kmgt".index(prefix.lower() or " ")
+        )
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
+        # Imported here: whoever serves a folder without a manifest never loads pydantic.
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_plain_validator_function(
+            cls.parse,
+            json_schema_input_schema=core_schema.union_schema(
+                [
+                    core_schema.int_schema(ge=0),
+                    core_schema.str_schema(pattern=r"^\d+(\.\d+)? *[kKmMgGtT]?i?[bB]?$"),
+                ]
+            ),
+        )

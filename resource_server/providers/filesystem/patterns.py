@@ -1,0 +1,280 @@
+"""Gitignore patterns: which line of a list decides for a path, byte for byte as git has it.
+
+Git compares bytes, so patterns and paths are strings of one character per byte here (`raw`): `?`
+does not match `é` in UTF-8. Most patterns are names, suffixes or paths and cost one dictionary
+lookup; the rest are regular expressions that match in polynomial time whatever they say.
+
+Source: gitignore(5), and `dir.c` and `wildmatch.c` of git.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_SPECIAL = re.compile(r"[*?\[\\]")
+_STAR, _SLASH, _ANY_DEPTH, _ANY_PATH = "*", "/", "**/", "**"
+_SKIPS = {_ANY_DEPTH: "(?:.*?/)??", _ANY_PATH: ".*?"}
+
+_PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+_DIGITS = "0123456789"
+_LOWER = "abcdefghijklmnopqrstuvwxyz"
+_UPPER = _LOWER.upper()
+_CLASSES = {
+    "alnum": _DIGITS + _LOWER + _UPPER,
+    "alpha": _LOWER + _UPPER,
+    "blank": " \t",
+    "cntrl": "".join(map(chr, range(32))) + "\x7f",
+    "digit": _DIGITS,
+    "graph": _DIGITS + _LOWER + _UPPER + _PUNCTUATION,
+    "lower": _LOWER,
+    "print": " " + _DIGITS + _LOWER + _UPPER + _PUNCTUATION,
+    "punct": _PUNCTUATION,
+    "space": " \t\n\r",
+    "upper": _UPPER,
+    "xdigit": _DIGITS + "abcdefABCDEF",
+}
+
+
+def raw(path: str) -> str:
+    """Return a path as `os.fsdecode` gives it with one character per byte."""
+    return path if path.isascii() else os.fsencode(path).decode("latin-1")
+
+
+class UnusablePatternError(ValueError):
+    """A glob that nothing can match: an open bracket, an unknown class, a lone backslash."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One line taken apart: `glob` has neither `!` nor the slash at either end."""
+
+    glob: str
+    negated: bool
+    directory_only: bool
+    anchored: bool
+    """Compared with the whole path, not with the last name only."""
+
+    @classmethod
+    def parse(cls, line: str) -> Pattern | None:
+        """Return the pattern of one line without its line end; None for blanks and comments."""
+        if not line or line.startswith("#"):
+            return None
+        glob = _without_trailing_spaces(line)
+        negated = glob.startswith("!")
+        glob = glob[negated:]
+        directory_only = glob.endswith("/")
+        glob = glob.removesuffix("/")
+        anchored = "/" in glob
+        glob = glob.removeprefix("/")
+        return cls(raw(glob), negated, directory_only, anchored) if glob else None
+
+
+def _without_trailing_spaces(line: str) -> str:
+    kept = line.rstrip(" ")
+    escapes = len(kept) - len(kept.rstrip("\\"))
+    return kept + " " if escapes % 2 and kept != line else kept
+
+
+class _Globs:
+    """Patterns of one kind (for directories only, or for anything), by what finds them fastest."""
+
+    __slots__ = ("_any", "_names", "_others", "_paths", "_suffixes")
+
+    def __init__(self, patterns: Iterable[tuple[int, Pattern]]) -> None:
+        # A later line replaces an earlier one: the last match decides.
+        self._names: dict[str, int] = {}
+        self._suffixes: dict[str, int] = {}
+        self._paths: dict[str, int] = {}
+        self._others: list[tuple[int, re.Pattern[str], bool]] = []
+        for index, pattern in patterns:
+            glob = pattern.glob
+            if not _SPECIAL.search(glob):
+                (self._paths if pattern.anchored else self._names)[glob] = index
+            elif glob.startswith("*.") and not pattern.anchored and not _SPECIAL.search(glob, 1):
+                self._suffixes[glob[1:]] = index
+            else:
+                expression = _translate(pattern)
+                self._others.append((index, re.compile(expression, re.DOTALL), pattern.anchored))
+        self._others.reverse()
+
+    def last_match(self, path: str, name: str) -> int:
+        found = self._names.get(name, -1)
+        if self._suffixes:
+            dot = name.find(".")
+            while dot >= 0:
+                found = max(found, self._suffixes.get(name[dot:], -1))
+                dot = name.find(".", dot + 1)
+        if self._paths:
+            found = max(found, self._paths.get(path, -1))
+        for index, expression, anchored in self._others:
+            if index < found:
+                break
+            if expression.fullmatch(path if anchored else name):
+                return index
+        return found
+
+
+class Patterns:
+    """A list of gitignore lines, of which the last that matches decides."""
+
+    __slots__ = ("_any", "_directories", "lines", "unusable")
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.lines: dict[int, Pattern] = {}
+        """The patterns by the index of their line."""
+        self.unusable: list[int] = []
+        """Indices of the lines that nothing can match; git skips them, too."""
+        for index, line in enumerate(lines):
+            pattern = Pattern.parse(line)
+            if pattern is None:
+                continue
+            try:
+                _translate(pattern)
+            except UnusablePatternError:
+                self.unusable.append(index)
+            else:
+                self.lines[index] = pattern
+        self._any = _Globs((i, p) for i, p in self.lines.items() if not p.directory_only)
+        self._directories = _Globs((i, p) for i, p in self.lines.items() if p.directory_only)
+
+    def last_match(self, path: str, name: str, *, is_directory: bool) -> int:
+        """Return the index of the last line that matches this very path, or -1.
+
+        `path` is `raw`, relative to where the patterns stand, and `name` is its last segment. What
+        lies below a matching directory does not match: whoever walks does not go there.
+        """
+        found = self._any.last_match(path, name)
+        if is_directory:
+            found = max(found, self._directories.last_match(path, name))
+        return found
+
+    def verdict(self, path: str, name: str, *, is_directory: bool) -> bool | None:
+        """Return whether the path is matched; None where no line says anything."""
+        index = self.last_match(path, name, is_directory=is_directory)
+        return None if index < 0 else not self.lines[index].negated
+
+
+def _translate(pattern: Pattern) -> str:
+    """Return the regular expression for a whole path, or for a name if not anchored.
+
+    Raises:
+        UnusablePatternError: nothing can match.
+    """
+    if not pattern.anchored:
+        return _piece(_tokens(pattern.glob, 0, anchored=False))
+    # Git compares the part before the first special character apart and forgets it, so `a**/b`
+    # begins with `**/` to its eyes.
+    special = _SPECIAL.search(pattern.glob)
+    start = special.start() if special else len(pattern.glob)
+    skips, pieces = [""], [list[str]()]
+    for part in _tokens(pattern.glob, start, anchored=True):
+        if part in _SKIPS:
+            skips.append(_SKIPS[part])
+            pieces.append([])
+        else:
+            pieces[-1].append(part)
+    *parts, last = [skip + _piece(piece) for skip, piece in zip(skips, pieces, strict=True)]
+    # Of several places for what stands between two `**` the first is as good as any, so nothing
+    # needs to be tried again: an atomic group keeps hostile patterns polynomial.
+    return re.escape(pattern.glob[:start]) + "".join(f"(?>{part})" for part in parts) + last
+
+
+def _piece(tokens: Iterable[str]) -> str:
+    """Return the expression of what stands between two `**`."""
+    segments: list[list[str]] = [[""]]
+    for part in tokens:
+        if part == _SLASH:
+            segments.append([""])
+        elif part == _STAR:
+            segments[-1].append("")
+        else:
+            segments[-1][-1] += part
+    return "/".join(map(_segment, segments))
+
+
+def _segment(chunks: list[str]) -> str:
+    """Return the expression of one segment, given what stands between its stars."""
+    if len(chunks) == 1:
+        return chunks[0]
+    first, *middle, last = chunks
+    return first + "".join(f"(?>[^/]*?{chunk})" for chunk in middle if chunk) + "[^/]*" + last
+
+
+def _tokens(glob: str, start: int, *, anchored: bool) -> Iterable[str]:
+    """Yield `_STAR`, `_SLASH`, a key of `_SKIPS`, or the expression of one character."""
+    at = start
+    while at < len(glob):
+        part, end = _SLASH, at + 1
+        match glob[at]:
+            case "/":
+                pass
+            case "*":
+                end = at + len(glob[at:]) - len(glob[at:].lstrip("*"))
+                part = _STAR
+                if anchored and end - at > 1 and (at == start or glob[at - 1] == "/"):
+                    part = _stars_across(glob, end)
+                    end += part == _ANY_DEPTH
+            case "?":
+                part = "[^/]"
+            case "[":
+                part, end = _bracket(glob, at + 1)
+            case "\\":
+                part, end = re.escape(_at(glob, at + 1)), at + 2
+            case other:
+                part = re.escape(other)
+        yield part
+        at = end
+
+
+def _stars_across(glob: str, end: int) -> str:
+    """Return what two or more stars at the beginning of a segment mean, given what follows."""
+    if glob.startswith("/", end):
+        return _ANY_DEPTH
+    return _ANY_PATH if end == len(glob) or glob.startswith("\\/", end) else _STAR
+
+
+def _bracket(glob: str, at: int) -> tuple[str, int]:
+    """Return the expression of the set that opened before `at`, and where the glob goes on."""
+    negated = _at(glob, at) in "!^"
+    at += negated
+    found = {"/"} if negated else set[str]()
+    begin, previous = at, ""
+    while _at(glob, at) != "]" or at == begin:
+        members, last, at = _member(glob, at, previous)
+        found.update(members)
+        previous = last
+    if not negated:
+        found.discard("/")
+    if not found:
+        raise UnusablePatternError
+    members = "".join(f"\\x{ord(char):02x}" for char in sorted(found))
+    return f"[{'^' * negated}{members}]", at + 1
+
+
+def _member(glob: str, at: int, previous: str) -> tuple[Iterable[str], str, int]:
+    """Return the characters of one member of a set, what a range may begin with, and the end."""
+    char = glob[at]
+    if char == "\\":
+        return _at(glob, at + 1), glob[at + 1], at + 2
+    if char == "-" and previous and _at(glob, at + 1) != "]":
+        at += 1 + (glob[at + 1] == "\\")
+        return map(chr, range(ord(previous), ord(_at(glob, at)) + 1)), "", at + 1
+    if char == "[" and _at(glob, at + 1) == ":":
+        end = glob.find("]", at + 2)
+        if end < 0:
+            raise UnusablePatternError
+        if end > at + 2 and glob[end - 1] == ":":
+            name = glob[at + 2 : end - 1]
+            if name not in _CLASSES:
+                raise UnusablePatternError
+            return _CLASSES[name], "", end + 1
+    return char, char, at + 1
+
+
+def _at(glob: str, at: int) -> str:
+    if at >= len(glob):
+        raise UnusablePatternError
+    return glob[at]

@@ -1,0 +1,1 @@
+"""Transports: bytes in and out, and who may connect."""

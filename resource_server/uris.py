@@ -1,0 +1,177 @@
+"""URIs to decoded segments and back (RFC 3986), and RFC 6570 templates: the only place that encodes.
+
+A resource's URI is its mount's base followed by its path, each segment percent-encoded as UTF-8
+with only the unreserved characters left bare, and perhaps a query. Every resource has this one
+canonical spelling; `parse` accepts any equivalent one. Bytes that are not UTF-8 are lone surrogates
+in decoded segments (`os.fsdecode`), and come back as the same bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from urllib.parse import quote, unquote_to_bytes
+
+import msgspec
+
+from resource_server.errors import InvalidParameter, ResourceNotFound
+
+MAX_URI_LENGTH = 16 * 1024
+"""Characters. Linux paths end at 4,096 bytes, at most three times as long percent-encoded."""
+
+_UNRESERVED = re.compile(r"[A-Za-z0-9._~-]+")
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?")
+_FORBIDDEN = re.compile("[\x00-\x20\x7f\ud800-\udfff]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_NEVER_SEGMENTS = frozenset(("", ".", ".."))
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """A URI taken apart: scheme and authority in lower case, segments and query decoded."""
+
+    scheme: str
+    authority: str
+    path: tuple[str, ...]
+    query: Mapping[str, str]
+
+
+def parse(uri: str) -> Reference:
+    """Take apart any spelling of a resource's URI. One trailing slash is ignored.
+
+    Decoding happens once. `localhost` is no authority for `file:` (RFC 8089).
+
+    Raises:
+        ResourceNotFound: no resource can have this URI: not a URI, a fragment, a segment that is
+            empty, `.`, `..` or holds `/` or NUL, control characters, or longer than `MAX_URI_LENGTH`.
+        InvalidParameter: the query repeats a parameter.
+    """
+    match = _URI.fullmatch(uri) if len(uri) <= MAX_URI_LENGTH else None
+    if match is None or _FORBIDDEN.search(uri) or _PERCENT.search(uri):
+        raise ResourceNotFound
+    scheme, authority, path, query = match.groups()
+    scheme = scheme.lower()
+    authority = unquote_segment(authority).lower() if authority else ""
+    if scheme == "file" and authority == "localhost":
+        authority = ""
+    return Reference(scheme, authority, _segments(path), _query(query) if query else {})
+
+
+def _segments(path: str) -> tuple[str, ...]:
+    segments = path.removeprefix("/").removesuffix("/")
+    if not segments:
+        if path not in ("", "/"):
+            raise ResourceNotFound
+        return ()
+    decoded = segments.split("/")
+    if "%" in segments:
+        decoded = [unquote_segment(segment) for segment in decoded]
+    for segment in decoded:
+        if segment in _NEVER_SEGMENTS or "/" in segment or "\0" in segment:
+            raise ResourceNotFound
+    return tuple(decoded)
+
+
+def _query(query: str) -> dict[str, str]:
+    parameters: dict[str, str] = {}
+    for pair in query.split("&"):
+        name, _, value = pair.partition("=")
+        name = _text(unquote_to_bytes(name))
+        if name in parameters:
+            raise InvalidParameter(f"query parameter {name!r} is given twice")
+        parameters[name] = _text(unquote_to_bytes(value))
+    return parameters
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def unquote_segment(segment: str) -> str:
+    """Decode the percent-encoding of one segment, once."""
+    return _text(unquote_to_bytes(segment)) if "%" in segment else segment
+
+
+def quote_segment(segment: str) -> str:
+    """Percent-encode one segment (or query value): everything but unreserved characters."""
+    if _UNRESERVED.fullmatch(segment):
+        return segment
+    return quote(segment.encode("utf-8", "surrogateescape"), safe="")
+
+
+def join(base: str, path: Sequence[str], query: Mapping[str, str] | None = None) -> str:
+    """Return the canonical URI of a path below `base`, which ends in `/`.
+
+    The empty path is the mount's own collection: its base without the final slash.
+    """
+    if path:
+        uri = base + "/".join([quote_segment(segment) for segment in path])
+    else:
+        # `file:///` stays whole: without its last slash it would not name anything.
+        uri = base if base.endswith("///") else base[:-1]
+    return with_query(uri, query) if query else uri
+
+
+def with_query(uri: str, query: Mapping[str, str]) -> str:
+    """Return `uri`, which has no query, with this one."""
+    pairs = (f"{quote_segment(name)}={quote_segment(value)}" for name, value in query.items())
+    return f"{uri}?{'&'.join(pairs)}"
+
+
+def normalise_base(uri: str) -> str:
+    """Return the canonical spelling of a mount's base URI, ending in `/`.
+
+    Raises:
+        ValueError: not usable as a base; says why.
+    """
+    try:
+        reference = parse(uri)
+    except (ResourceNotFound, InvalidParameter):
+        raise ValueError(
+            "not a URI; write a scheme, a name and a slash: docs://handbook/"
+        ) from None
+    if reference.query or "?" in uri:
+        raise ValueError("a base URI has no query")
+    if not uri.partition(":")[2].startswith("//"):
+        raise ValueError("a base URI needs '//' after its scheme: docs://handbook/")
+    if not reference.authority and not reference.path and reference.scheme != "file":
+        raise ValueError("a base URI needs a name after its scheme: docs://handbook/")
+    base = f"{reference.scheme}://{quote(reference.authority, safe=':@[]')}/"
+    return base + "".join(f"{quote_segment(segment)}/" for segment in reference.path)
+
+
+_EXPRESSION = re.compile(r"\{([+?&/#.;]?)([^{}]*)\}")
+_VARIABLE = re.compile(r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+(?:\.(?:[A-Za-z0-9_])+)*")
+_OPERATORS = ("", "+", "?", "&")
+
+
+def template_variables(template: str) -> dict[str, str]:
+    """Return the template's variables and the operator of each: `""`, `"+"`, `"?"` or `"&"`.
+
+    Raises:
+        ValueError: not a template, or one that uses more of RFC 6570 than `{x}`, `{+x}`, `{?x,y}`, `{&x,y}`.
+    """
+    variables: dict[str, str] = {}
+    for operator, names in _EXPRESSION.findall(template):
+        for name in names.split(","):
+            if operator not in _OPERATORS or not _VARIABLE.fullmatch(name) or name in variables:
+                raise ValueError(f"unusable template expression {{{operator}{names}}}")
+            variables[name] = operator
+    if set("{}") & set(_EXPRESSION.sub("", template)):
+        raise ValueError("unbalanced braces in a template")
+    return variables
+
+
+def quote_path(text: str) -> str:
+    """Percent-encode `/`-joined segments, keeping the slashes: a value for `{+path}`."""
+    return "/".join(quote_segment(segment) for segment in text.split("/"))
+
+
+def unquote_path(text: str) -> str:
+    """Decode a value of `{+path}` as typed so far: percent-encoded or plain."""
+    return _text(unquote_to_bytes(text.encode("utf-8", "surrogatepass")))
+
+
+def display(text: str) -> str:
+    """Return `text` as valid Unicode: each byte that `os.fsdecode` could not decode becomes U+FFFD."""
+    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)

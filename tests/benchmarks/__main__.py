@@ -1,0 +1,25 @@
+"""Run the benchmarks that are named, or all: `python -m tests.benchmarks [--quick] [name …]`."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+
+from tests.benchmarks import listing, startup, stdio
+
+BENCHMARKS = {"stdio": stdio.run, "listing": listing.run, "startup": startup.run}
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="name", choices=[*BENCHMARKS, []])
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, a smaller tree")
+    arguments = parser.parse_args()
+    print(f"Python {platform.python_version()} on {platform.system()} {platform.release()}")
+    for name in arguments.names or BENCHMARKS:
+        BENCHMARKS[name](quick=arguments.quick)
+
+
+if __name__ == "__main__":
+    main()

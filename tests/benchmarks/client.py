@@ -1,0 +1,139 @@
+"""A stdio load client: a window of requests in flight over raw pipes, every byte counted."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+ROOT = Path(__file__).parents[2]
+Json = dict[str, Any]
+
+# Ids of one width, so that all replies to one request have one length.
+_FIRST_ID = 10_000_000
+_CHUNK = 1 << 20
+_STOP_TIMEOUT_S = 10
+
+
+class Client:
+    """A server process with an initialized session; `startup_s` is what it took to get there."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._next_id = _FIRST_ID
+        self._received = b""
+        begin = time.perf_counter()
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=ROOT,
+        )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self._stdin = self.process.stdin.fileno()
+        self._stdout = self.process.stdout.fileno()
+        self.request(
+            "initialize",
+            protocolVersion="2025-11-25",
+            capabilities={},
+            clientInfo={"name": "benchmark", "version": "1"},
+        )
+        self.startup_s = time.perf_counter() - begin
+        self._send(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        try:
+            self.process.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def request(self, method: str, **params: object) -> Json:
+        """Return the result of one request."""
+        answer = json.loads(self._exchange(method, params))
+        assert "result" in answer, f"{method}: {answer}"
+        return answer["result"]
+
+    def rate(
+        self, method: str, params: Mapping[str, object], *, window: int, seconds: float
+    ) -> float:
+        """Return how many requests are answered per second with `window` of them in flight.
+
+        Raises:
+            AssertionError: the replies are not all as long as the one before the clock started.
+        """
+        expected = len(self._exchange(method, params))
+        assert not self._received
+        head, tail = self._halves(method, params)
+        answered = size = in_flight = 0
+        to_send = window
+        begin = time.perf_counter()
+        end = begin + seconds
+        while to_send or in_flight:
+            if to_send:
+                ids = range(self._next_id, self._next_id + to_send)
+                self._next_id = ids.stop
+                self._send(b"".join([b"%b%d%b" % (head, id, tail) for id in ids]))
+            in_flight += to_send
+            chunk = os.read(self._stdout, _CHUNK)
+            assert chunk, "the server has gone"
+            size += len(chunk)
+            to_send = chunk.count(b"\n")
+            answered += to_send
+            in_flight -= to_send
+            if time.perf_counter() > end:
+                to_send = 0
+        elapsed = time.perf_counter() - begin
+        assert size == answered * expected, f"{method}: {answered} replies have {size} bytes"
+        return answered / elapsed
+
+    def resident_mb(self) -> tuple[float, float]:
+        """Return the memory of the server now and at its highest, in megabytes (Linux only)."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text("ascii")
+        kilobytes = dict(re.findall(r"^(\w+):\s+(\d+) kB$", status, re.MULTILINE))
+        return int(kilobytes["VmRSS"]) / 1024, int(kilobytes["VmHWM"]) / 1024
+
+    def _exchange(self, method: str, params: Mapping[str, object]) -> bytes:
+        head, tail = self._halves(method, params)
+        wanted = self._next_id
+        self._next_id += 1
+        self._send(b"%b%d%b" % (head, wanted, tail))
+        while True:
+            line = self._receive_line()
+            if json.loads(line).get("id") == wanted:
+                return line
+
+    def _halves(self, method: str, params: Mapping[str, object]) -> tuple[bytes, bytes]:
+        call = json.dumps({"method": method, "params": params}, separators=(",", ":")).encode()
+        return b'{"jsonrpc":"2.0","id":', b"," + call[1:] + b"\n"
+
+    def _send(self, data: bytes) -> None:
+        while data:
+            data = data[os.write(self._stdin, data) :]
+
+    def _receive_line(self) -> bytes:
+        while b"\n" not in self._received:
+            chunk = os.read(self._stdout, _CHUNK)
+            assert chunk, "the server has gone"
+            self._received += chunk
+        line, _, self._received = self._received.partition(b"\n")
+        return line + b"\n"

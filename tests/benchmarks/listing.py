@@ -1,0 +1,155 @@
+"""Listing a tree of 100,000 files page by page, and one directory of 100,000 entries."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from resource_server.catalog import Catalog
+from tests.benchmarks import servers
+from tests.benchmarks.client import Client
+from tests.benchmarks.table import Goal, interleaved, limit, show
+
+FIND = "find -printf"
+FIRST_PAGE, LAST_PAGE = "first page", "last page"
+FILES_IN_DIRECTORY = 10
+PACKAGE_FOLDERS = ("", "lib", "lib/internal", "src", "types")
+HEARTBEAT_S = 0.001
+
+
+def run(*, quick: bool) -> None:
+    """Print times of pages and whole listings, and the memory that they take."""
+    count, rounds = (10_000, 3) if quick else (100_000, 5)
+    with tempfile.TemporaryDirectory() as scratch:
+        tree, flat = Path(scratch) / "modules", Path(scratch) / "flat"
+        entries = _make_tree(tree, count)
+        flat.mkdir()
+        for number in range(count):
+            (flat / f"entry_{number:06}.txt").touch()
+        print(f"\n{entries:,} files and folders, pages of 100")
+        asyncio.run(_pages(tree, entries, rounds))
+        _whole(tree, entries, rounds)
+        asyncio.run(_crowded(flat, count))
+        _memory(tree, entries)
+
+
+def _make_tree(root: Path, count: int) -> int:
+    """Make folders of packages as below a `node_modules`; return how many entries a listing has."""
+    directories = count // FILES_IN_DIRECTORY
+    packages = directories // len(PACKAGE_FOLDERS)
+    for package in range(packages):
+        for folder in PACKAGE_FOLDERS:
+            directory = root / f"package-{package:05}" / folder
+            directory.mkdir(parents=True, exist_ok=True)
+            for number in range(FILES_IN_DIRECTORY):
+                (directory / f"module_{number}.js").write_text("exports.x = 1;\n", "utf-8")
+    return 1 + directories + directories * FILES_IN_DIRECTORY
+
+
+async def _pages(tree: Path, entries: int, rounds: int) -> None:
+    async with _catalog(tree) as catalog:
+        cold, cursors = await _walk(catalog, entries)
+        warm: list[float] = []
+        for _ in range(rounds):
+            warm += (await _walk(catalog, entries))[0]
+        warm.sort()
+        limit("page, p50", statistics.median(warm), 0.5, "ms")
+        limit("page, p99", warm[len(warm) * 99 // 100], 1, "ms")
+        limit("page, first listing, p50", statistics.median(cold), None, "ms")
+        # The very last page is short: the last full one is what compares.
+        ends = {FIRST_PAGE: cursors[0], LAST_PAGE: cursors[-2]}
+        times: dict[str, list[float]] = {name: [] for name in ends}
+        for _ in range(rounds * 20):
+            for name, cursor in ends.items():
+                times[name].append(await _page(catalog, cursor))
+        last, first = (statistics.median(times[name]) for name in (LAST_PAGE, FIRST_PAGE))
+        medians = {LAST_PAGE: last, FIRST_PAGE: first}
+        show("any page costs the same", "ms", medians, [Goal(FIRST_PAGE, "<=", 1.3)])
+
+
+async def _walk(catalog: Catalog, entries: int) -> tuple[list[float], list[str | None]]:
+    """List everything; return the milliseconds of each page and the cursor that each began at."""
+    times: list[float] = []
+    cursors: list[str | None] = [None]
+    listed = 0
+    while True:
+        begin = time.perf_counter()
+        page = await catalog.list(after=cursors[-1])
+        times.append((time.perf_counter() - begin) * 1_000)
+        listed += len(page.entries)
+        if page.next_cursor is None:
+            assert listed == entries, f"{listed} of {entries} entries"
+            return times, cursors
+        cursors.append(page.next_cursor)
+
+
+async def _page(catalog: Catalog, cursor: str | None) -> float:
+    begin = time.perf_counter()
+    await catalog.list(after=cursor)
+    return (time.perf_counter() - begin) * 1_000
+
+
+def _whole(tree: Path, entries: int, rounds: int) -> None:
+    def catalog() -> float:
+        async def walk() -> float:
+            async with _catalog(tree) as opened:
+                begin = time.perf_counter()
+                await _walk(opened, entries)
+                return (time.perf_counter() - begin) * 1_000
+
+        return asyncio.run(walk())
+
+    def find() -> float:
+        begin = time.perf_counter()
+        subprocess.run(
+            ["find", tree, "-printf", r"%p %s %T@\n"], stdout=subprocess.DEVNULL, check=True
+        )
+        return (time.perf_counter() - begin) * 1_000
+
+    medians = interleaved({servers.OURS: catalog, FIND: find}, rounds)
+    show("whole listing, nothing cached before", "ms", medians, [Goal(FIND, "<=", 2)])
+
+
+async def _crowded(flat: Path, count: int) -> None:
+    longest = 0.0
+
+    async def heart() -> None:
+        nonlocal longest
+        while True:
+            begin = time.perf_counter()
+            await asyncio.sleep(HEARTBEAT_S)
+            longest = max(longest, time.perf_counter() - begin - HEARTBEAT_S)
+
+    print(f"\none directory of {count:,} entries")
+    async with _catalog(flat) as catalog:
+        beating = asyncio.create_task(heart())
+        await asyncio.sleep(HEARTBEAT_S * 10)
+        longest = 0.0
+        limit("first page", await _page(catalog, None), 100, "ms")
+        limit("event loop blocked at most", longest * 1_000, 5, "ms")
+        limit("first page again", await _page(catalog, None), None, "ms")
+        beating.cancel()
+
+
+def _memory(tree: Path, entries: int) -> None:
+    print("\nresident memory, over stdio")
+    with Client(servers.ours(tree)) as client:
+        limit("started", client.resident_mb()[0], None, "MB")
+        listed, cursor = 0, {}
+        begin = time.perf_counter()
+        while True:
+            result = client.request("resources/list", **cursor)
+            listed += len(result["resources"])
+            if "nextCursor" not in result:
+                break
+            cursor = {"cursor": result["nextCursor"]}
+        elapsed = time.perf_counter() - begin
+        assert listed == entries, f"{listed} of {entries} entries"
+        now, peak = client.resident_mb()
+        limit("after a full listing", now, 60, "MB")
+        limit("at its highest", peak, 60, "MB")
+        limit("that listing, client included", elapsed * 1_000, None, "ms")

@@ -1,0 +1,45 @@
+"""The commands that start what is compared: this server, the floor and the peers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from tests.benchmarks.client import ROOT
+
+HERE = Path(__file__).parent
+
+OURS = "resource-server"
+FLOOR = "bare json loop"
+SDK = "mcp SDK"
+EVERYTHING = "server-everything"
+FILESYSTEM = "server-filesystem"
+
+
+def ours(source: Path) -> list[str]:
+    """Return the command that serves a folder or manifest with this server."""
+    return [sys.executable, "-m", "resource_server", "serve", str(source)]
+
+
+def floor(folder: Path) -> list[str]:
+    """Return the command of the bare loop."""
+    return [sys.executable, str(HERE / "floor.py"), str(folder)]
+
+
+def sdk(folder: Path) -> list[str]:
+    """Return the command of the official SDK's server."""
+    return [sys.executable, str(HERE / "sdk_server.py"), str(folder)]
+
+
+def node(name: str, *arguments: str) -> list[str] | None:
+    """Return the command of an npm peer, or None where it or Node is not installed.
+
+    Looked for in the folder that the variable `BENCHMARK_NODE_MODULES` names, else in
+    `tests/clients/node_modules`.
+    """
+    modules = Path(os.environ.get("BENCHMARK_NODE_MODULES", ROOT / "tests/clients/node_modules"))
+    script = modules / "@modelcontextprotocol" / name / "dist" / "index.js"
+    program = shutil.which("node")
+    return [program, str(script), *arguments] if program and script.is_file() else None

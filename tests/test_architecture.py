@@ -1,0 +1,141 @@
+"""The package is as `resource_server/README.md` and `pyproject.toml` say it is.
+
+`python -m tests.test_architecture` writes the map in the README anew, from the layers of the
+import-linter contract and the first line of each docstring.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "resource_server"
+MAP = PACKAGE / "README.md"
+BEGIN, END = "<!-- map -->\n", "<!-- end of map -->\n"
+
+# What a folder served without a manifest has no use for; each would be felt at every start.
+HEAVY = {"magic", "mcp", "pathspec", "pydantic", "pydantic_core", "re2", "sqlalchemy", "yaml"}
+
+LINT = "from importlinter.cli import lint_imports_command as lint; lint(['--no-cache'])"
+
+
+def layers() -> list[list[str]]:
+    """Return the modules of each layer of the contract, highest first."""
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    contract = config["tool"]["importlinter"]["contracts"][0]
+    return [sorted(re.findall(r"\w+", layer)) for layer in contract["layers"]]
+
+
+def files() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def first_line(file: Path) -> str:
+    docstring = ast.get_docstring(ast.parse(file.read_text("utf-8")))
+    assert docstring, f"{file.relative_to(ROOT)} has no docstring"
+    return docstring.splitlines()[0]
+
+
+def rows(name: str) -> list[tuple[str, str]]:
+    """Return the map's lines for one module, or for a package and all that is in it."""
+    if (PACKAGE / f"{name}.py").is_file():
+        return [(f"`{name}.py`", first_line(PACKAGE / f"{name}.py"))]
+    package = PACKAGE / name
+    found = [
+        (f"`{folder.relative_to(PACKAGE)}/`", first_line(folder / "__init__.py"))
+        if file.name == "__init__.py"
+        else (f"`{file.relative_to(PACKAGE)}`", first_line(file))
+        for folder in sorted({file.parent for file in package.rglob("*.py")})
+        for file in sorted(folder.glob("*.py"), key=lambda file: (file.stem != "__init__", file))
+    ]
+    assert found, f"the layer {name} has no module"
+    return found
+
+
+def table() -> str:
+    lines = ["| layer | module | what it gives |", "|---|---|---|"]
+    every = layers()
+    for number, names in enumerate(every):
+        for name in names:
+            for module, line in rows(name):
+                lines.append(f"| {len(every) - 1 - number} | {module} | {line} |")
+    return "\n".join(lines) + "\n"
+
+
+def split_map() -> tuple[str, str, str]:
+    before, _, rest = MAP.read_text("utf-8").partition(BEGIN)
+    written, _, after = rest.partition(END)
+    return before + BEGIN, written, END + after
+
+
+def test_the_map_has_every_layer_and_module_with_the_first_line_of_its_docstring() -> None:
+    _, written, _ = split_map()
+    assert written == table(), "run: python -m tests.test_architecture"
+
+
+def test_every_module_of_the_package_is_in_the_map() -> None:
+    _, written, _ = split_map()
+    for file in files():
+        name = file.relative_to(PACKAGE).as_posix()
+        if name != "__init__.py":
+            assert f"`{name.removesuffix('__init__.py')}`" in written
+
+
+def test_the_layers_hold() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", LINT],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+@pytest.mark.parametrize("file", files(), ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_no_file_is_longer_than_400_lines(file: Path) -> None:
+    assert len(file.read_text("utf-8").splitlines()) <= 400
+
+
+def test_serving_a_folder_loads_no_heavy_module(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("hello", "utf-8")
+    messages = [
+        {
+            "id": 1,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "clientInfo": {"name": "test", "version": "1"},
+            },
+        },
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "resources/list"},
+        {"id": 3, "method": "resources/read", "params": {"uri": f"file:///{tmp_path.name}/a.txt"}},
+    ]
+    lines = "".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages)
+    served = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "resource_server", "serve", str(tmp_path)],
+        input=lines,
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    answers = [json.loads(line) for line in served.stdout.splitlines()]
+    assert answers[-1]["result"]["contents"][0]["text"] == "hello"
+    imported = re.findall(r"^import time:.*\| +(\w+)", served.stderr, re.MULTILINE)
+    assert "msgspec" in imported
+    assert not HEAVY & set(imported)
+
+
+if __name__ == "__main__":
+    before, _, after = split_map()
+    MAP.write_text(before + table() + after, "utf-8")

@@ -1,0 +1,339 @@
+from __future__ import annotations
+
+import os
+import string
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from resource_server import uris
+from resource_server.errors import InvalidParameter, ResourceNotFound
+
+NEVER = ("", ".", "..")
+
+# What `os.fsdecode` can return for one name: any text, and any bytes as lone surrogates.
+file_names = st.one_of(
+    st.binary(min_size=1, max_size=255).map(os.fsdecode),
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=100),
+    st.text("ab%/?#&=+ .~:\\\n\x7f\u202e\U0001f600\udcff", min_size=1, max_size=12),
+)
+segments = file_names.filter(lambda s: s not in NEVER and "/" not in s and "\0" not in s)
+paths = st.lists(segments, max_size=5).map(tuple)
+bases = st.sampled_from(
+    ["file:///", "file:///project/", "docs://handbook/", "git://a%20b/c%2Bd/", "x+y.z-1://h:80/"]
+)
+# A query value is text; only names of files can be bytes that are not UTF-8.
+queries = st.dictionaries(
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
+    max_size=3,
+)
+
+
+def escaped(character: str) -> str:
+    return "".join(f"%{byte:02x}" for byte in os.fsencode(character))
+
+
+# --- one resource, one canonical spelling
+
+
+@given(bases, paths, queries)
+@example("file:///", ("a b.py",), {})
+@example("docs://handbook/", (), {"format": "text/html"})
+def test_a_joined_uri_parses_back_to_its_path_and_query(
+    base: str, path: tuple[str, ...], query: dict[str, str]
+) -> None:
+    root = uris.parse(base)
+    uri = uris.join(base, path, query)
+    reference = uris.parse(uri)
+    assert (reference.scheme, reference.authority) == (root.scheme, root.authority)
+    assert reference.path == root.path + path
+    assert reference.query == query
+    assert uri.isascii()
+
+
+@given(bases, paths, queries)
+def test_a_canonical_uri_is_the_spelling_of_its_own_parts(
+    base: str, path: tuple[str, ...], query: dict[str, str]
+) -> None:
+    uri = uris.join(base, path, query)
+    reference = uris.parse(uri)
+    below = reference.path[len(uris.parse(base).path) :]
+    assert uris.join(base, below, reference.query) == uri
+
+
+@given(segments, st.data())
+def test_any_equivalent_spelling_parses_to_the_same_segment(
+    segment: str, data: st.DataObject
+) -> None:
+    plain = set(string.ascii_letters + string.digits + "-._~!$&'()*+,;=:@é")
+    spelling = "".join(
+        character if character in plain and data.draw(st.booleans()) else escaped(character)
+        for character in segment
+    )
+    assert uris.parse(f"file:///project/{spelling}").path == ("project", segment)
+
+
+@given(st.text(max_size=40))
+def test_parse_of_any_text_answers_or_refuses(text: str) -> None:
+    for uri in (text, f"file:///{text}", f"docs://{text}", f"docs://handbook/a?{text}"):
+        try:
+            reference = uris.parse(uri)
+        except (ResourceNotFound, InvalidParameter):
+            continue
+        assert not set(reference.path) & set(NEVER)
+        assert not any("/" in segment or "\0" in segment for segment in reference.path)
+
+
+def test_a_segment_is_decoded_once() -> None:
+    assert uris.parse("file:///a/%252e%252e").path == ("a", "%2e%2e")
+
+
+def test_scheme_and_authority_ignore_case_and_the_path_does_not() -> None:
+    reference = uris.parse("DOCS://HandBook/ReadMe")
+    assert (reference.scheme, reference.authority) == ("docs", "handbook")
+    assert reference.path == ("ReadMe",)
+
+
+def test_localhost_is_no_authority_for_files_only() -> None:
+    assert uris.parse("file://localhost/a") == uris.parse("file:///a")
+    assert uris.parse("docs://localhost/a").authority == "localhost"
+
+
+def test_one_trailing_slash_is_ignored() -> None:
+    assert uris.parse("file:///project/") == uris.parse("file:///project")
+
+
+# --- hostile spellings, each beside its nearest legitimate one (5-security.md, Files 3)
+
+
+@pytest.mark.parametrize(
+    ("hostile", "legitimate", "path"),
+    [
+        ("file:///p/../a", "file:///p/..a", ("p", "..a")),
+        ("file:///p/..", "file:///p/...", ("p", "...")),
+        ("file:///p/%2e%2e/a", "file:///p/%2e%2ea", ("p", "..a")),
+        ("file:///p/%2E./a", "file:///p/%2E.a", ("p", "..a")),
+        ("file:///p/./a", "file:///p/.a", ("p", ".a")),
+        ("file:///p/%2e", "file:///p/%2ea", ("p", ".a")),
+        ("file:///p/a%2Fb", "file:///p/a%5Cb", ("p", "a\\b")),
+        ("file:///p/a%2fb", "file:///p/a/b", ("p", "a", "b")),
+        ("file:///p/..%2f..%2fetc", "file:///p/..%252f..%252fetc", ("p", "..%2f..%2fetc")),
+        ("file:///p//a", "file:///p/a", ("p", "a")),
+        ("file:////p/a", "file:///p/a", ("p", "a")),
+        ("file:///p//", "file:///p/", ("p",)),
+        ("file:////", "file:///", ()),
+        ("file:///p/a%00", "file:///p/a%01", ("p", "a\x01")),
+        ("file:///p/a%00.txt", "file:///p/a%2500.txt", ("p", "a%00.txt")),
+        ("file:///p/a\0b", "file:///p/a%0Ab", ("p", "a\nb")),
+        ("file:///p/a\nb", "file:///p/a%0Ab", ("p", "a\nb")),
+        ("file:///p/a b", "file:///p/a%20b", ("p", "a b")),
+        ("file:///p/a\x7fb", "file:///p/a%7Fb", ("p", "a\x7fb")),
+        ("file:///p/a%", "file:///p/a%25", ("p", "a%")),
+        ("file:///p/a%2", "file:///p/a%20", ("p", "a ")),
+        ("file:///p/a%zz", "file:///p/a%7a", ("p", "az")),
+        ("file:///p/a%u002e", "file:///p/a%2e", ("p", "a.")),
+        ("file:///p/a#part", "file:///p/a%23part", ("p", "a#part")),
+        ("file:///p/a#", "file:///p/a", ("p", "a")),
+        ("file:///p/\ud800", "file:///p/\ud7ff", ("p", "\ud7ff")),
+        ("file:///p/\udc80", "file:///p/%80", ("p", "\udc80")),
+        ("/etc/passwd", "file:///etc/passwd", ("etc", "passwd")),
+        ("//p/a", "file:///p/a", ("p", "a")),
+        ("", "file:///", ()),
+        ("1file:///p", "f1le:///p", ("p",)),
+        ("fi_le:///p", "fi-le:///p", ("p",)),
+    ],
+)
+def test_a_hostile_spelling_names_nothing_and_its_neighbour_parses(
+    hostile: str, legitimate: str, path: tuple[str, ...]
+) -> None:
+    with pytest.raises(ResourceNotFound):
+        uris.parse(hostile)
+    assert uris.parse(legitimate).path == path
+
+
+@pytest.mark.parametrize("overlong", ["%C0%AE%C0%AE", "%c0%af", "%E0%80%AF", "%F0%80%80%AF"])
+def test_overlong_utf8_never_becomes_a_dot_or_a_slash(overlong: str) -> None:
+    (segment,) = uris.parse(f"file:///{overlong}").path
+    assert set(segment) <= {chr(0xDC00 + byte) for byte in range(0x80, 0x100)}
+    assert uris.quote_segment(segment) == overlong.upper()
+
+
+def test_a_uri_over_the_length_limit_names_nothing() -> None:
+    start = "file:///"
+    longest = start + "a" * (uris.MAX_URI_LENGTH - len(start))
+    assert uris.parse(longest).path == (longest.removeprefix(start),)
+    with pytest.raises(ResourceNotFound):
+        uris.parse(longest + "a")
+
+
+def test_the_longest_linux_path_fits_when_every_byte_is_encoded() -> None:
+    path = ("\udcff" * 255,) * 16
+    assert uris.parse(uris.join("file:///project/", path)).path == ("project", *path)
+
+
+# --- queries
+
+
+@pytest.mark.parametrize(
+    ("uri", "query"),
+    [
+        ("file:///a", {}),
+        ("file:///a?", {}),
+        ("file:///a?lines=10-40", {"lines": "10-40"}),
+        ("file:///a?bytes=0-9&tail=1", {"bytes": "0-9", "tail": "1"}),
+        ("file:///a?format=text%2Fhtml", {"format": "text/html"}),
+        ("file:///a?format=text/html", {"format": "text/html"}),
+        ("file:///a?q=1+1%2B1", {"q": "1+1+1"}),
+        ("file:///a?q=a=b", {"q": "a=b"}),
+        ("file:///a?q=a?b", {"q": "a?b"}),
+        ("file:///a?q=", {"q": ""}),
+        ("file:///a?q", {"q": ""}),
+        ("file:///a?q=%2e%2e%2f", {"q": "../"}),
+    ],
+)
+def test_a_query_is_split_then_decoded(uri: str, query: dict[str, str]) -> None:
+    assert uris.parse(uri).query == query
+    assert uris.parse(uri).path == ("a",)
+
+
+@pytest.mark.parametrize("query", ["a=1&a=2", "a=1&a=1", "a=1&%61=1"])
+def test_a_repeated_query_parameter_is_refused_by_name(query: str) -> None:
+    with pytest.raises(InvalidParameter, match="'a'"):
+        uris.parse(f"file:///a?{query}")
+
+
+# --- bases
+
+
+@pytest.mark.parametrize(
+    ("written", "base"),
+    [
+        ("docs://handbook", "docs://handbook/"),
+        ("docs://handbook/", "docs://handbook/"),
+        ("DOCS://HandBook/Part", "docs://handbook/Part/"),
+        ("file:///", "file:///"),
+        ("file:///project", "file:///project/"),
+        ("file://localhost/project/", "file:///project/"),
+        ("file:///a%20b/%c3%a9/%41/", "file:///a%20b/%C3%A9/A/"),
+        ("docs://host:8080/", "docs://host:8080/"),
+        ("docs://[::1]/", "docs://[::1]/"),
+    ],
+)
+def test_a_base_has_one_spelling_and_ends_in_a_slash(written: str, base: str) -> None:
+    assert uris.normalise_base(written) == base
+    assert uris.normalise_base(base) == base
+
+
+@pytest.mark.parametrize(
+    ("uri", "says"),
+    [
+        ("handbook", "scheme"),
+        ("docs://hand book/", "scheme"),
+        ("docs://handbook/../etc/", "scheme"),
+        ("docs://handbook/#top", "scheme"),
+        ("docs:handbook", "//"),
+        ("docs:/handbook/", "//"),
+        ("docs:///", "name"),
+        ("docs://", "name"),
+        ("docs://handbook/?", "query"),
+        ("docs://handbook/?a=1", "query"),
+        ("docs://handbook/?a=1&a=2", "scheme"),
+    ],
+)
+def test_an_unusable_base_is_refused_with_the_reason(uri: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        uris.normalise_base(uri)
+
+
+@given(file_names, paths)
+@example("\udcff", ())
+def test_a_base_of_any_name_has_one_spelling(name: str, path: tuple[str, ...]) -> None:
+    written = uris.join(f"docs://{uris.quote_segment(name)}/", path)
+    base = uris.normalise_base(written)
+    assert uris.parse(base) == uris.parse(written)
+    assert uris.normalise_base(base) == base
+
+
+def test_the_collection_of_a_mount_is_its_base_without_the_slash() -> None:
+    assert uris.join("docs://handbook/", ()) == "docs://handbook"
+    assert uris.join("file:///project/", ()) == "file:///project"
+    assert uris.join("file:///", ()) == "file:///"
+
+
+# --- templates
+
+
+@pytest.mark.parametrize(
+    ("template", "variables"),
+    [
+        ("", {}),
+        ("readme", {}),
+        ("{+path}", {"path": "+"}),
+        ("{table}/{key}", {"table": "", "key": ""}),
+        ("search{?q,limit}", {"q": "?", "limit": "?"}),
+        ("search?q=1{&limit}", {"limit": "&"}),
+        ("{a.b}", {"a.b": ""}),
+    ],
+)
+def test_template_variables_come_with_their_operators(
+    template: str, variables: dict[str, str]
+) -> None:
+    assert uris.template_variables(template) == variables
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{",
+        "}",
+        "{}",
+        "{a",
+        "a}",
+        "{{a}}",
+        "{a}{a}",
+        "{a,a}",
+        "{a,}",
+        "{#a}",
+        "{/a}",
+        "{.a}",
+        "{;a}",
+        "{a*}",
+        "{a:3}",
+        "{a b}",
+        "{ä}",
+    ],
+)
+def test_an_unusable_template_is_refused(template: str) -> None:
+    with pytest.raises(ValueError, match="template"):
+        uris.template_variables(template)
+
+
+@given(st.lists(segments, min_size=1, max_size=4).map("/".join))
+def test_a_completed_path_decodes_to_what_was_meant(path: str) -> None:
+    assert uris.unquote_path(uris.quote_path(path)) == path
+
+
+@given(paths.filter(bool))
+def test_a_completed_path_is_the_tail_of_the_canonical_uri(path: tuple[str, ...]) -> None:
+    assert uris.join("docs://h/", path) == "docs://h/" + uris.quote_path("/".join(path))
+
+
+def test_a_path_typed_plainly_is_taken_as_it_is() -> None:
+    assert uris.unquote_path("src/a b é") == "src/a b é"
+
+
+# --- display
+
+
+@given(st.one_of(st.text(), st.binary().map(os.fsdecode)))
+def test_displayed_text_is_always_valid_unicode(text: str) -> None:
+    shown = uris.display(text)
+    assert len(shown) == len(text)
+    assert shown.encode().decode() == shown
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_valid_text_is_displayed_unchanged(text: str) -> None:
+    assert uris.display(text) == text
