@@ -24,15 +24,16 @@ import os
 import re
 import stat
 import struct
+import sys
 import tarfile
 import zipfile
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path as FilePath
-from typing import BinaryIO, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from anyio import CapacityLimiter, to_thread
 
@@ -55,6 +56,8 @@ from resource_server.provider import (
     Truncation,
 )
 
+_MAX_SIZE = ByteSize(10 * 1024**2)
+_MAX_UNPACKED = ByteSize(1024**3)
 _RANGE = re.compile(r"(\d{1,18})-(\d{0,18})", re.ASCII)
 _CHUNK = 64 * 1024
 _MAX_DEPTH = 256
@@ -66,9 +69,9 @@ class Archive:
     """The files and directories of one archive. The fields are the options in the manifest."""
 
     archive: FilePath
-    max_size: ByteSize = ByteSize(10 * 1024**2)
+    max_size: ByteSize = _MAX_SIZE
     """The most that one read returns."""
-    max_unpacked: ByteSize = ByteSize(1024**3)
+    max_unpacked: ByteSize = _MAX_UNPACKED
     """The most that is unpacked to find or read a member of a compressed archive."""
     max_members: int = 100_000
     """An archive with more files and directories than this is refused."""
@@ -132,8 +135,11 @@ class Archive:
             return []
         names = directory.names
         fitting = names[bisect_left(names, typed) : bisect_left(names, typed + "\U0010ffff")]
-        start = value.removesuffix(typed)
-        return [start + name + "/" * directory.goes_on(name) for name in fitting]
+        folders = directory.entries
+        return [
+            "/".join((*parent, name)) + "/" * isinstance(folders[name], _Directory)
+            for name in fitting
+        ]
 
     def _range(self, query: Mapping[str, str], member: _Member) -> tuple[int, int]:
         """Return the first byte to read and the one after the last."""
@@ -162,10 +168,8 @@ class Archive:
 
     def _refresh(self) -> _Index:
         try:
-            status = self.archive.stat()
-            if self._index is None or self._index.identity != _identity(status):
-                if not stat.S_ISREG(status.st_mode):
-                    raise MountUnavailable("not a file")
+            identity = _identity(self.archive.stat())
+            if self._index is None or self._index.identity != identity:
                 self._index = _Index(self)
         except Exception as error:
             # Of damaged archives the parsers of the standard library raise a dozen types.
@@ -192,7 +196,9 @@ class _Index:
 
     def __init__(self, options: Archive) -> None:
         self._name = options.archive.name
-        self._root = _Directory()
+        self._root = _Directory({})
+        if not options.archive.is_file():
+            raise MountUnavailable("not a file")  # to open a FIFO would wait for its writer
         with options.archive.open("rb") as file:
             self.identity = _identity(os.fstat(file.fileno()))
             nodes = 0
@@ -212,7 +218,7 @@ class _Index:
         for segment in path[:-1] if member else path:
             child = directory.entries.get(segment)
             if not isinstance(child, _Directory):
-                child = directory.entries[segment] = _Directory()
+                child = directory.entries[segment] = _Directory({})
                 made += 1
             directory = child
         if path and member:
@@ -265,7 +271,7 @@ class _Index:
 
 @dataclass(slots=True)
 class _Directory:
-    entries: dict[str, _Member | _Directory] = field(default_factory=dict)
+    entries: dict[str, _Member | _Directory]
     names: Sequence[str] = ()
     """In code point order, once sorted."""
 
@@ -274,9 +280,6 @@ class _Directory:
         for entry in self.entries.values():
             if isinstance(entry, _Directory):
                 entry.sort()
-
-    def goes_on(self, name: str) -> bool:
-        return isinstance(self.entries[name], _Directory)
 
 
 class _Member(NamedTuple):
@@ -290,7 +293,7 @@ class _Member(NamedTuple):
     """Of the unpacked bytes; a TAR has none."""
     deflated: bool = False
 
-    def read(self, archive: BinaryIO, first: int, count: int) -> bytes:
+    def read(self, archive: io.BufferedReader, first: int, count: int) -> bytes:
         """Return `count` bytes from `first` on; fewer if the archive is damaged."""
         if self.crc is None:
             unpacked = _unpacked(archive)
@@ -305,7 +308,7 @@ class _Member(NamedTuple):
         return archive.read(count)
 
 
-def _inflate(file: BinaryIO, first: int, count: int) -> bytes:
+def _inflate(file: io.BufferedReader, first: int, count: int) -> bytes:
     """Return a range of the deflated stream that begins here; nothing beyond it is unpacked."""
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     data = bytearray()
@@ -321,7 +324,7 @@ def _inflate(file: BinaryIO, first: int, count: int) -> bytes:
     return bytes(data)
 
 
-def _unpacked(file: BinaryIO) -> BinaryIO:
+def _unpacked(file: io.BufferedReader) -> io.BufferedIOBase:
     """Return the TAR in a file, unpacked as it is read."""
     magic = file.read(6)
     file.seek(0)
@@ -334,18 +337,18 @@ def _unpacked(file: BinaryIO) -> BinaryIO:
     return file
 
 
-def _members(file: BinaryIO, options: Archive) -> Iterator[tuple[str, _Member | None]]:
+def _members(file: io.BufferedReader, options: Archive) -> Iterator[tuple[str, _Member | None]]:
     """Yield each member's name and place: None for a directory, `""` for what is not shown."""
     longest = options.max_members * 256  # all of a ZIP's directory is read at once
     if file.peek(4).startswith((b"PK\3\4", b"PK\5\6")):
         return _zip_members(_Bounded(file, longest=longest))
     unpacked = _unpacked(file)
-    end = options.max_unpacked if unpacked is not file else None
+    end = options.max_unpacked if unpacked is not file else sys.maxsize
     return _tar_members(_Bounded(unpacked, longest=longest, end=end))
 
 
 def _zip_members(file: _Bounded) -> Iterator[tuple[str, _Member | None]]:
-    with zipfile.ZipFile(file) as archive:
+    with file, zipfile.ZipFile(file) as archive:
         for info in archive.infolist():
             deflated = info.compress_type == zipfile.ZIP_DEFLATED
             stored = info.compress_type == zipfile.ZIP_STORED
@@ -363,7 +366,8 @@ def _zip_members(file: _Bounded) -> Iterator[tuple[str, _Member | None]]:
 
 
 def _tar_members(file: _Bounded) -> Iterator[tuple[str, _Member | None]]:
-    with tarfile.TarFile(fileobj=file, encoding="utf-8", errors="surrogateescape") as archive:
+    archive = tarfile.TarFile(fileobj=file, encoding="utf-8", errors="surrogateescape")
+    with file, archive:
         while (info := archive.next()) is not None:
             vars(archive)["members"].clear()  # where it keeps all that it has seen
             if info.isreg() and not info.issparse():
@@ -378,7 +382,7 @@ def _tar_members(file: _Bounded) -> Iterator[tuple[str, _Member | None]]:
 class _Bounded(io.BufferedReader):
     """A file for the parsers: no header is longer than `longest`, none stands after `end`."""
 
-    def __init__(self, file: BinaryIO, *, longest: int, end: int | None = None) -> None:
+    def __init__(self, file: io.BufferedIOBase, *, longest: int, end: int = sys.maxsize) -> None:
         super().__init__(file)
         self._longest, self._end = longest, end
         self.last = b""
@@ -387,13 +391,14 @@ class _Bounded(io.BufferedReader):
     def read(self, size: int | None = -1, /) -> bytes:
         most = self._longest + 1
         self.last = super().read(most if size is None or size < 0 else min(size, most))
-        if len(self.last) == most:
-            raise MountUnavailable("a header is too long")
-        self.seek(0, os.SEEK_CUR)
+        if len(self.last) == most or self.tell() > self._end:
+            raise MountUnavailable("its headers are too long; see max_members and max_unpacked")
         return self.last
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        ...
+        if whence == os.SEEK_SET and offset > self._end:
+            raise MountUnavailable("it is larger than max_unpacked")
+        return super().seek(offset, whence)
 
 
 def _path(name: str, *, hidden: bool) -> Path:

@@ -187,7 +187,7 @@ class Catalog:
                 found = await _descend(mount, after=last, limit=room + 1)
             except Exception as error:
                 # One mount that fails must not take the listing of the others with it.
-                log_failure(error, "listing mount %s failed", mount.name)
+                log_failure(error, f"listing mount {mount.name} failed")
                 unavailable.append(mount.name)
                 found = ()
             last = None
@@ -203,7 +203,7 @@ class Catalog:
     # -- reading
 
     async def read(self, uri: str, progress: Progress | None = None) -> Reading:
-        """Return a document's contents, or a collection's children with theirs, within the limits."""
+        """Return a document's contents, or those of a collection's children, within the limits."""
         mount, path, query = await self.locate(uri)
         entry = mount.entry(await settle(mount.provider.metadata(path)))
         if entry.resource.type == "document":
@@ -253,7 +253,7 @@ class Catalog:
         try:
             contents = await settle(mount.provider.read(entry.resource.path, {}))
         except Exception as error:
-            log_failure(error, "a child of %s could not be read", mount.name)
+            log_failure(error, f"a child in mount {mount.name} could not be read")
             return None
         return Body(entry.uri, entry, contents[0], _next_uri(entry, {}, contents[0]))
 
@@ -265,10 +265,11 @@ class Catalog:
         start = 0
         if after:
             held = cursor.decode(after, scope=_TEMPLATES)
-            keys = [(entry.mount.name, (entry.template.uri_template,)) for entry in every]
-            if (held.mount, held.path) not in keys:
+            keys = [[entry.mount.name, entry.template.uri_template] for entry in every]
+            key = [held.mount, *held.path]
+            if key not in keys:
                 raise InvalidParameter(cursor.INVALID)
-            start = keys.index((held.mount, held.path)) + 1
+            start = keys.index(key) + 1
         page = every[start : start + self.limits.page_size]
         if start + len(page) == len(every):
             return TemplatePage(page, None)
@@ -316,7 +317,7 @@ class Catalog:
 
 
 async def _descend(mount: Mount, *, after: Path | None, limit: int) -> Sequence[Resource]:
-    """Return what comes after `after` in one mount, depth first; None begins with the mount itself."""
+    """Return what comes after `after` in one mount, depth first; None begins with the mount."""
     found: list[Resource] = []
     if after is None:
         found.append(await settle(mount.provider.metadata(())))

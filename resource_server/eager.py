@@ -23,7 +23,13 @@ async def settle(value: T | Awaitable[T]) -> T:
     if not hasattr(value, "__await__"):
         return cast("T", value)
     if _stepping.get():
-        await _move_to_task()
+        try:
+            await _move_to_task()
+        except BaseException:
+            # Given up before the task began: what was never awaited must still be closed.
+            if isinstance(value, Coroutine):
+                value.close()
+            raise
     return await cast("Awaitable[T]", value)
 
 

@@ -29,15 +29,15 @@ BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-"""Byte order marks and their codecs; UTF-32 first, because its little-endian mark begins like UTF-16's."""
+"""Byte order marks and their codecs; UTF-32 first: one of its marks begins like one of UTF-16's."""
 
 _TEXT = "text/plain"
 _BINARY = "application/octet-stream"
 
 _SUFFIXES_OF = {
     # documents and markup
-    _TEXT: "txt text log err lst list srt po pot rc reg service socket timer"
-    " lock env example sample template tmpl gotmpl j2 jinja jinja2 mustache hbs njk ftl vm erb ejs pug haml slim",
+    _TEXT: "txt text log err lst list srt po pot rc reg service socket timer lock env example"
+    " sample template tmpl gotmpl j2 jinja jinja2 mustache hbs njk ftl vm erb ejs pug haml slim",
     "text/markdown": "md markdown mdown mkd mdx qmd rmd",
     "text/x-rst": "rst rest",
     "text/asciidoc": "adoc asciidoc",
@@ -63,7 +63,8 @@ _SUFFIXES_OF = {
     "application/x-ndjson": "ndjson",
     "application/yaml": "yaml yml",
     "application/toml": "toml",
-    "application/xml": "xml xsd xsl xslt rng wsdl plist csproj fsproj vbproj vcxproj props targets resx xaml nuspec pom",
+    "application/xml": "xml xsd xsl xslt rng wsdl plist csproj fsproj vbproj vcxproj props targets"
+    " resx xaml nuspec pom",
     "application/rss+xml": "rss",
     "application/atom+xml": "atom",
     "application/gpx+xml": "gpx",
@@ -219,11 +220,12 @@ _SUFFIXES_OF = {
 _SUFFIXES = {suffix: mime for mime, suffixes in _SUFFIXES_OF.items() for suffix in suffixes.split()}
 
 _NAMES_OF = {
-    _TEXT: "license licence copying notice authors contributors maintainers readme changelog changes news history"
-    " todo install version codeowners .gitignore .gitattributes .gitmodules .gitkeep .mailmap .ignore .mcpignore"
-    " .dockerignore .npmignore .eslintignore .prettierignore .hgignore .nvmrc .python-version .ruby-version"
-    " .tool-versions .node-version .keep .env cmakelists.txt robots.txt requirements.txt constraints.txt py.typed"
-    " go.sum procfile brewfile.lock manifest.in",
+    _TEXT: "license licence copying notice authors contributors maintainers readme changelog"
+    " changes news history todo install version codeowners .gitignore .gitattributes .gitmodules"
+    " .gitkeep .mailmap .ignore .mcpignore .dockerignore .npmignore .eslintignore"
+    " .prettierignore .hgignore .nvmrc .python-version .ruby-version .tool-versions"
+    " .node-version .keep .env robots.txt requirements.txt constraints.txt"
+    " py.typed go.sum procfile manifest.in",
     "text/x-go-mod": "go.mod go.work",
     "text/x-dockerfile": "dockerfile containerfile",
     "text/x-makefile": "makefile gnumakefile justfile",
@@ -233,11 +235,13 @@ _NAMES_OF = {
     "text/x-ruby": "gemfile rakefile podfile fastfile vagrantfile brewfile guardfile",
     "text/x-groovy": "jenkinsfile",
     "text/x-kconfig": "kconfig",
-    "application/x-sh": ".bashrc .bash_profile .bash_aliases .bash_logout .profile .zshrc .zshenv .zprofile .envrc"
-    " pkgbuild configure gradlew mvnw",
+    "application/x-sh": ".bashrc .bash_profile .bash_aliases .bash_logout .profile .zshrc .zshenv"
+    " .zprofile .envrc pkgbuild configure gradlew mvnw",
     "text/x-vim": ".vimrc .gvimrc",
-    "text/x-ini": ".gitconfig .editorconfig .npmrc .pypirc .flake8 .pylintrc .coveragerc .wgetrc .curlrc",
-    "application/json": ".babelrc .eslintrc .prettierrc .jshintrc .swcrc .luarc composer.lock pipfile.lock flake.lock",
+    "text/x-ini": ".gitconfig .editorconfig .npmrc .pypirc .flake8 .pylintrc .coveragerc .wgetrc"
+    " .curlrc",
+    "application/json": ".babelrc .eslintrc .prettierrc .jshintrc .swcrc .luarc composer.lock"
+    " pipfile.lock flake.lock",
     "application/yaml": ".clang-format .clang-tidy .clangd .yamllint .gemrc pubspec.lock",
     "application/toml": "cargo.lock poetry.lock uv.lock pdm.lock pipfile",
 }
@@ -255,6 +259,7 @@ _MORE_TEXT = frozenset(
         "application/json",
         "application/jsonl",
         "application/json5",
+        "application/postscript",
         "application/rtf",
         "application/sql",
         "application/toml",
@@ -305,34 +310,37 @@ _SHEBANG = re.compile(
     rb"#![ \t]*(?:\S*/)?env[ \t]+(?:-\S+[ \t]+|\w+=\S*[ \t]+)*(\S+)|#![ \t]*(\S+)"
 )
 
-
-_TRUSTED = {
-    mime: mime
-    for mime in (
-        "application/epub+zip application/gzip application/java-archive application/pdf application/postscript"
-        " application/vnd.debian.binary-package application/vnd.sqlite3 application/x-7z-compressed"
-        " application/x-bzip2 application/x-executable application/x-hdf5 application/x-pie-executable"
-        " application/x-rpm application/x-sharedlib application/x-tar application/x-xz application/zip"
-        " application/zstd application/vnd.oasis.opendocument.text application/vnd.oasis.opendocument.spreadsheet"
+_TRUSTED = frozenset(
+    (
+        "application/epub+zip application/gzip application/java-archive application/pdf"
+        " application/postscript application/vnd.debian.binary-package"
         " application/vnd.oasis.opendocument.presentation"
-        " application/vnd.openxmlformats-officedocument.wordprocessingml.document"
-        " application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+        " application/vnd.oasis.opendocument.spreadsheet application/vnd.oasis.opendocument.text"
         " application/vnd.openxmlformats-officedocument.presentationml.presentation"
-        " audio/flac audio/ogg font/woff font/woff2 image/avif image/bmp image/gif image/heic image/jpeg"
-        " image/png image/svg+xml image/tiff image/vnd.microsoft.icon image/webp message/rfc822 text/calendar"
-        " text/html text/rtf text/vcard text/x-diff video/mp4 video/quicktime video/webm video/x-matroska"
+        " application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+        " application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+        " application/vnd.rar application/vnd.sqlite3 application/x-7z-compressed"
+        " application/x-bzip2 application/x-executable application/x-hdf5"
+        " application/x-pie-executable application/x-rpm application/x-sharedlib"
+        " application/x-tar application/x-xz application/xml application/zip application/zstd"
+        " audio/flac audio/ogg audio/wav font/woff font/woff2 image/avif image/bmp image/gif"
+        " image/heic image/jpeg image/png image/svg+xml image/tiff image/vnd.microsoft.icon"
+        " image/webp message/rfc822 text/calendar text/html text/rtf text/vcard text/x-diff"
+        " video/mp4 video/quicktime video/webm video/x-matroska"
     ).split()
-} | {
+)
+"""What is believed of libmagic: types that it knows by three bytes or more.
+
+By the shorter ones, one of eighty random documents is a DOS program or an MP4 sound (measured with
+5.41), and its guesses at languages call Rust C.
+"""
+
+_OUR_SPELLING = {
     "application/x-rar": "application/vnd.rar",
     "application/x-sqlite3": "application/vnd.sqlite3",
     "audio/x-wav": "audio/wav",
     "text/xml": "application/xml",
 }
-"""What is believed of libmagic, with our spelling: the types known by four bytes or more.
-
-By the shorter ones, one of eighty random documents is a DOS program, an MP4 sound or a Targa image
-(measured with 5.41); and its guesses at languages call Rust C.
-"""
 
 
 def from_name(name: str, overrides: Sequence[tuple[str, str]] = ()) -> str | None:
@@ -365,7 +373,7 @@ def from_content(head: bytes) -> str:
     head = head[:HEAD_BYTES]
     if head.startswith(tuple(mark for mark, _ in BOMS)):
         return _TEXT
-    if is_utf8(head):
+    if begins_as_text(head):
         return _interpreted(head) or _sniffed(head) or _TEXT
     return _sniffed(head) or _BINARY
 
@@ -386,7 +394,7 @@ def refine(mime: str, head: bytes) -> str:
 
 
 def is_text(mime: str) -> bool:
-    """Say whether documents of this type are read as text: `text/*`, JSON, XML, YAML, scripts…"""
+    """Say whether documents of this type are text: `text/*`, JSON, XML, YAML, scripts."""
     mime = mime.partition(";")[0].strip().lower()
     return mime.startswith("text/") or mime in _MORE_TEXT or mime.endswith(_TEXT_ENDINGS)
 
@@ -401,15 +409,12 @@ def is_binary(mime: str) -> bool:
     return not is_text(mime) and (mime.startswith(_BINARY_FAMILIES) or mime in _SUFFIXES_OF)
 
 
-def is_utf8(head: bytes) -> bool:
-    """Say whether a document that begins like this may be UTF-8 text: valid so far and without NUL."""
-    if b"\0" in head:
-        return False
+def begins_as_text(head: bytes, codec: str = "utf-8") -> bool:
+    """Say whether what begins like this may be text: valid so far, and without NUL."""
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)
-    except UnicodeDecodeError:
+        return "\0" not in codecs.getincrementaldecoder(codec)().decode(head)
+    except UnicodeError:
         return False
-    return True
 
 
 def _interpreted(head: bytes) -> str | None:
@@ -425,9 +430,11 @@ def _sniffed(head: bytes) -> str | None:
     if not head or isinstance(library, str):
         return None
     try:
-        return _TRUSTED.get(library.cookie().from_buffer(head))
+        mime = library.cookie().from_buffer(head)
     except library.error:
         return None
+    mime = _OUR_SPELLING.get(mime, mime)
+    return mime if mime in _TRUSTED else None
 
 
 def magic_problem() -> str | None:
@@ -443,7 +450,7 @@ class _Library:
         folder = _pylibmagic()
         import magic
 
-        # A database serves one version of the library: with another it prints thousands of warnings.
+        # A database fits one version of the library: another prints thousands of warnings.
         ours = bool(folder) and str(getattr(magic.libmagic, "_name", "")).startswith(folder)
         self._database = os.path.join(folder, "magic.mgc") if ours else None
         self._magic = magic.Magic
@@ -459,7 +466,7 @@ class _Library:
 
 
 def _pylibmagic() -> str:
-    """Let python-magic find the library in pylibmagic; return its folder, empty where there is none."""
+    """Let python-magic load the library of pylibmagic; return its folder, or "" without one."""
     try:
         import pylibmagic
     except (ImportError, OSError):
@@ -481,11 +488,10 @@ def _pylibmagic() -> str:
 
 @functools.cache
 def _library() -> _Library | str:
+    lost = "files with unknown names are told apart as text or binary only"
     try:
         return _Library()
     except ImportError:
-        return "libmagic is missing, so files with unknown names are told apart as text or binary only; install pylibmagic"
-    except (
-        Exception
-    ) as error:  # A library that does not fit fails in any way, AttributeError included.
-        return f"libmagic is unusable ({error}), so files with unknown names are told apart as text or binary only"
+        return f"libmagic is missing, so {lost}; install python-magic and pylibmagic"
+    except Exception as error:  # A library that does not fit fails in any way.
+        return f"libmagic is unusable ({error}), so {lost}"

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from contextlib import AbstractAsyncContextManager
+from typing import cast
 
 import msgspec
 
@@ -70,6 +71,7 @@ class Mount:
         self.explains = provider if isinstance(provider, SupportsExplain) else None
         self.problem: str | None = "not started"
         """Why the mount cannot serve now; None while it serves."""
+        self._lifetime = _lifetime(provider)
         self._starting = asyncio.Lock()
         self._retry_at = 0.0
         self._retry_after = _FIRST_RETRY_S
@@ -93,8 +95,8 @@ class Mount:
 
     async def _enter(self) -> None:
         try:
-            if isinstance(self.provider, AbstractAsyncContextManager):
-                await settle(self.provider.__aenter__())
+            if self._lifetime is not None:
+                await settle(self._lifetime.__aenter__())
         except Exception as error:
             self.problem = describe(error)
             self._retry_at = time.monotonic() + self._retry_after
@@ -106,9 +108,9 @@ class Mount:
 
     async def close(self) -> None:
         """Leave the provider's lifetime if it was entered."""
-        if self.problem is None and isinstance(self.provider, AbstractAsyncContextManager):
+        if self.problem is None and self._lifetime is not None:
             try:
-                await self.provider.__aexit__(None, None, None)
+                await self._lifetime.__aexit__(None, None, None)
             except Exception as error:
                 logger.warning("mount %s did not close cleanly: %s", self.name, describe(error))
         self.problem = "closed"
@@ -139,6 +141,12 @@ class Mount:
         )
 
 
+def _lifetime(provider: object) -> AbstractAsyncContextManager[object] | None:
+    if not isinstance(provider, AbstractAsyncContextManager):
+        return None
+    return cast("AbstractAsyncContextManager[object]", provider)
+
+
 def describe(error: BaseException) -> str:
     """Return an error as one line for the operator."""
     text = " ".join(str(error).split())
@@ -147,14 +155,14 @@ def describe(error: BaseException) -> str:
     )
 
 
-def log_failure(error: Exception, message: str, *values: object) -> None:
-    """Log a failure once, for the operator: expected ones at INFO, defects with where they happened."""
+def log_failure(error: BaseException, what: str) -> None:
+    """Log a failure as one line: an expected one as such, a defect with where it happened."""
     if isinstance(error, ResourceError):
-        logger.info(f"{message}: %s", *values, describe(error))
+        logger.info("%s: %s", what, describe(error))
         return
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
-    place = f"{frame.tb_frame.f_code.co_name}:{frame.tb_lineno}" if frame else "?"
-    logger.error(f"{message}: %s in %s", *values, type(error).__name__, place)
-    logger.debug("details", exc_info=error)
+    place = f"{frame.tb_frame.f_code.co_qualname}:{frame.tb_lineno}" if frame else "unknown"
+    logger.error("%s: %s in %s", what, type(error).__name__, place)
+    logger.debug("%s", what, exc_info=error)

@@ -27,11 +27,11 @@ are its options in the manifest; nothing has to be inherited or registered:
 
 Rules that hold for every method:
 
-* A resource is addressed by its **path** below the mount, decoded segments, `()` being the mount's
-  own collection. URIs, percent-encoding, cursors, clients and protocol revisions never reach a provider.
+* A resource is addressed by its **path** below the mount: decoded segments, `()` being the mount's
+  own collection. URIs, percent-encoding, cursors, clients and revisions never reach a provider.
 * Paths and queries come from clients and are hostile: a path that names nothing, or nothing that
-  may be shown, raises `ResourceNotFound`. The segments `""`, `"."`, `".."`, and any with `/` or NUL,
-  never arrive. Bytes that are not UTF-8 arrive as lone surrogates, as in `os.fsdecode`.
+  may be shown, raises `ResourceNotFound`. The segments `""`, `"."`, `".."`, and any with `/` or
+  NUL, never arrive. Bytes that are not UTF-8 arrive as lone surrogates, as in `os.fsdecode`.
 * A method may be `async def`, or return its result at once. One that is not async must not block for
   more than about a millisecond: anything else belongs in a thread (`anyio.to_thread.run_sync`).
 * Methods run concurrently. A call is cancelled when the client cancels its request.
@@ -193,7 +193,7 @@ class Provider(Protocol):
         """Return the direct children of a collection that come strictly after the path `after`.
 
         In a stable total order, at most `limit`; fewer than `limit` means that this is the end.
-        `after` is the path of a child, which may have vanished: what comes after its place is meant.
+        `after` is the path of a child, which may have vanished: what follows its place is meant.
 
         Raises:
             ResourceNotFound: nothing that may be shown has the path `parent`.
@@ -257,7 +257,7 @@ class SupportsWalk(Protocol):
 
 @runtime_checkable
 class SupportsExplain(Protocol):
-    """Tells the operator (`check --explain`) why a resource is shown or not. Never sent to clients."""
+    """Tells the operator (`check --explain`) why a resource is shown or not; never a client."""
 
     def explain(self, path: Path) -> MaybeAwaitable[str]:
         """Return one sentence naming the rule that exposes, hides or forbids this path."""

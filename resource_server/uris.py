@@ -1,4 +1,4 @@
-"""URIs to decoded segments and back (RFC 3986), and RFC 6570 templates: the only place that encodes.
+"""URIs to decoded segments and back (RFC 3986), and RFC 6570 templates; nothing else encodes.
 
 A resource's URI is its mount's base followed by its path, each segment percent-encoded as UTF-8
 with only the unreserved characters left bare, and perhaps a query. Every resource has this one
@@ -43,7 +43,7 @@ def parse(uri: str) -> Reference:
 
     Raises:
         ResourceNotFound: no resource can have this URI: not a URI, a fragment, a segment that is
-            empty, `.`, `..` or holds `/` or NUL, control characters, or longer than `MAX_URI_LENGTH`.
+            empty, `.`, `..` or holds `/` or NUL, control characters, or too long.
         InvalidParameter: the query repeats a parameter.
     """
     match = _URI.fullmatch(uri) if len(uri) <= MAX_URI_LENGTH else None
@@ -149,7 +149,7 @@ def template_variables(template: str) -> dict[str, str]:
     """Return the template's variables and the operator of each: `""`, `"+"`, `"?"` or `"&"`.
 
     Raises:
-        ValueError: not a template, or one that uses more of RFC 6570 than `{x}`, `{+x}`, `{?x,y}`, `{&x,y}`.
+        ValueError: not a template, or one with more than `{x}`, `{+x}`, `{?x,y}` and `{&x,y}`.
     """
     variables: dict[str, str] = {}
     for operator, names in _EXPRESSION.findall(template):
@@ -173,5 +173,5 @@ def unquote_path(text: str) -> str:
 
 
 def display(text: str) -> str:
-    """Return `text` as valid Unicode: each byte that `os.fsdecode` could not decode becomes U+FFFD."""
+    """Return `text` as valid Unicode: bytes that `os.fsdecode` could not decode become U+FFFD."""
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)

@@ -55,7 +55,7 @@ def test_a_size_can_be_an_option_and_says_what_it_expected() -> None:
         option.validate_python("much")
 
 
-@pytest.mark.parametrize("written", ["9" * 400, "9" * 400 + "TiB"])
+@pytest.mark.parametrize("written", ["9" * 400, "9" * 400 + "TiB"], ids=["plain", "with a unit"])
 def test_an_absurd_size_is_refused_as_any_other(written: str) -> None:
     with pytest.raises(ValueError, match="64KiB"):
         ByteSize.parse(written)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import string
 
 import pytest
@@ -61,6 +62,11 @@ def test_a_canonical_uri_is_the_spelling_of_its_own_parts(
     reference = uris.parse(uri)
     below = reference.path[len(uris.parse(base).path) :]
     assert uris.join(base, below, reference.query) == uri
+
+
+@given(segments)
+def test_only_unreserved_characters_stay_bare(segment: str) -> None:
+    assert re.fullmatch(r"(?:[A-Za-z0-9._~-]|%[0-9A-F]{2})+", uris.quote_segment(segment))
 
 
 @given(segments, st.data())

@@ -8,25 +8,305 @@ from __future__ import annotations
 
 import pathlib
 import types
-from collections.abc import Collection, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from typing import (
-    Annotated,
-    Any,
-    Final,
-    Literal,
-    TypeAliasType,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-)
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from pydantic_core import ErrorDetails
 
-from resource_server.manifest import wording
+from resource_server.manifest import shapes
+from resource_server.manifest.data import DataPath, is_list, is_mapping
+from resource_server.manifest.model import MountOptions
 from resource_server.manifest.options import MISSING, Option, has_options, options_of
-from resource_server.manifest.pydantic_types import for_pydantic
-from resource_server.manifest.positions import DataPath, Positions, Problems
+from resource_server.manifest.positions import Positions, Problems
+from resource_server.manifest.wording import found, one_line, suggestion, unknown
+
+FindClass: TypeAlias = Callable[[str, pathlib.Path], type | None]
+"""Finds the class of a provider reference in a manifest of that folder.
+
+None leaves the options unchecked; a `ValueError` says why there is no such provider.
+"""
+
+_FAILED: Final = object()
+_LATER_OPTIONS = ("access", "watch")
+"""Known words that this version cannot serve yet."""
+
+_MOUNT_OPTIONS = tuple(options_of(MountOptions))
+
+_BOUNDS = {
+    "greater_than_equal": "{ge} or more",
+    "greater_than": "more than {gt}",
+    "less_than_equal": "{le} or less",
+    "less_than": "less than {lt}",
+    "string_too_short": "text of {min_length} or more characters",
+    "string_too_long": "text of {max_length} or fewer characters",
+    "string_pattern_mismatch": "text that matches {pattern}",
+    "too_short": "{min_length} or more items",
+    "too_long": "{max_length} or fewer items",
+}
+
+
+class Decoder:
+    """Reads values from one manifest's data; relative paths are relative to `directory`."""
+
+    def __init__(self, directory: pathlib.Path, positions: Positions, problems: Problems) -> None:
+        self._directory = directory
+        self._positions = positions
+        self._problems = problems
+
+    def build(
+        self, cls: type, raw: object, path: DataPath, *, siblings: Iterable[str] = ()
+    ) -> Any | None:
+        """Return an instance of `cls` from its options, or None once problems are noted.
+
+        `siblings` are words known at the same place that are read elsewhere.
+        """
+        value = self._options(cls, raw, path, siblings)
+        return None if value is _FAILED else value
+
+    def provider(
+        self, use: str, options: Mapping[str, object], path: DataPath, find_class: FindClass
+    ) -> Any | None:
+        """Return the provider of the mount at `path`, or None where it is not made."""
+        try:
+            cls = find_class(use, self._directory)
+        except ValueError as error:
+            self.refuse((*path, "use"), self._positions.scrub(error))
+            return None
+        if cls is None:
+            return None
+        return self.build(cls, options, path, siblings=_MOUNT_OPTIONS)
+
+    def refuse(self, path: DataPath, message: str, *, at_key: bool = False) -> Any:
+        """Note a problem with the value, or with the key, at `path`."""
+        place = self._positions.key(path) if at_key else self._positions.value(path)
+        self._problems.add(place, path, message)
+        return _FAILED
+
+    def found(self, raw: object, path: DataPath) -> str:
+        """Say what stands at `path`, without the values of environment variables."""
+        return found(self._positions.written.get(path, raw))
+
+    def _options(self, cls: type, raw: object, path: DataPath, siblings: Iterable[str] = ()) -> Any:
+        raw = {} if raw is None else raw
+        if not is_mapping(raw):
+            return self._unexpected(cls, raw, path)
+        try:
+            known = options_of(cls)
+        except Exception as error:
+            return self.refuse(
+                path,
+                f"the options of {cls.__name__} cannot be told: {one_line(error)}",
+                at_key=True,
+            )
+        values = {
+            name: self._option(known, name, value, (*path, name), siblings)
+            for name, value in raw.items()
+        }
+        missing = [
+            name for name, option in known.items() if option.default is MISSING and name not in raw
+        ]
+        for name in missing:
+            self.refuse(path, f"option '{name}' is missing", at_key=True)
+        if missing or _failed(values.values()):
+            return _FAILED
+        return self._construct(cls, values, path)
+
+    def _option(
+        self,
+        known: Mapping[str, Option],
+        name: str,
+        raw: object,
+        path: DataPath,
+        siblings: Iterable[str],
+    ) -> Any:
+        if name in known:
+            return self._value(known[name].annotation, raw, path)
+        if name in _LATER_OPTIONS:
+            return self.refuse(path, "not supported by this version", at_key=True)
+        return self.refuse(path, unknown("option", name, (*known, *siblings)), at_key=True)
+
+    def _construct(self, cls: type, values: Mapping[str, object], path: DataPath) -> Any:
+        try:
+            return cls(**values)
+        except (Exception, SystemExit) as error:  # the code of a plugin
+            message = self._positions.scrub(error)
+            if not isinstance(error, ValueError):
+                message = f"{type(error).__name__}: {message}"
+            # An error that begins with an option's name is about that option.
+            names, colon, rest = message.partition(": ")
+            name = names.rpartition(".")[2]
+            if colon and name in values:
+                return self.refuse((*path, name), rest)
+            return self.refuse(path, message, at_key=True)
+
+    def _value(self, annotation: Any, raw: object, path: DataPath) -> Any:
+        if path in self._positions.unset:
+            return _FAILED
+        inner, metadata = shapes.unwrap(annotation)
+        members = shapes.arms(inner)
+        if len(members) > 1:
+            return self._union(inner, members, raw, path)
+        if choices := shapes.choices(inner):
+            return self._choice(inner, choices, raw, path)
+        if has_options(inner):
+            return self._options(inner, raw, path)
+        if kinds := shapes.mapping_types(inner):
+            value = self._mapping(kinds, inner, raw, path)
+        elif make := shapes.list_type(inner):
+            value = self._list(make, inner, raw, path)
+        elif shapes.is_path(inner):
+            value = self._path(inner, raw, path)
+        else:
+            return self._single(annotation, raw, path)
+        if metadata and value is not _FAILED:
+            bare = shapes.rewrap(type(value), metadata)
+            return self._single(bare, value, path)
+        return value
+
+    def _union(self, annotation: Any, members: tuple[Any, ...], raw: object, path: DataPath) -> Any:
+        if raw is None and types.NoneType in members:
+            return None
+        members = tuple(arm for arm in members if arm is not types.NoneType)
+        if len(members) == 1:
+            return self._value(members[0], raw, path)
+        fitting = [arm for arm in members if _fits(arm, raw)]
+        if len(fitting) == 1:
+            return self._value(fitting[0], raw, path)
+        # "5" is text where both text and numbers may stand.
+        fitting.sort(key=lambda arm: shapes.unwrap(arm)[0] is not type(raw))
+        for arm in fitting:
+            attempt = Decoder(self._directory, self._positions, Problems(self._problems.file))
+            value = attempt._value(arm, raw, path)
+            if value is not _FAILED:
+                return value
+        return self._unexpected(annotation, raw, path)
+
+    def _choice(
+        self, annotation: Any, choices: tuple[Any, ...], raw: object, path: DataPath
+    ) -> Any:
+        for choice in choices:
+            if type(choice) is type(raw) and choice == raw:
+                return choice
+        words = [choice for choice in choices if isinstance(choice, str)]
+        hint = suggestion(raw, words) if isinstance(raw, str) else ""
+        return self._unexpected(annotation, raw, path, hint)
+
+    def _mapping(self, kinds: tuple[Any, Any], annotation: Any, raw: object, path: DataPath) -> Any:
+        if raw is None:
+            return {}
+        if not is_mapping(raw):
+            return self._unexpected(annotation, raw, path)
+        key_type, value_type = kinds
+        values: dict[Any, Any] = {}
+        for key, value in raw.items():
+            at = (*path, key)
+            values[self._value(key_type, key, at)] = self._value(value_type, value, at)
+        return _FAILED if _failed(values) or _failed(values.values()) else values
+
+    def _list(
+        self,
+        make: Callable[[Iterable[Any]], Any],
+        annotation: Any,
+        raw: object,
+        path: DataPath,
+    ) -> Any:
+        if not is_list(raw):
+            hint = "; put it in brackets" if isinstance(raw, str) else ""
+            return self._unexpected(annotation, raw, path, hint)
+        kinds = shapes.item_types(annotation, len(raw))
+        if len(kinds) != len(raw):
+            return self.refuse(path, f"expected {len(kinds)} items, found {len(raw)}")
+        values = [
+            self._value(kind, item, (*path, index))
+            for index, (kind, item) in enumerate(zip(kinds, raw, strict=True))
+        ]
+        try:
+            return _FAILED if _failed(values) else make(values)
+        except TypeError:  # a set of what cannot be in one
+            return self._unexpected(annotation, raw, path)
+
+    def _path(self, cls: type, raw: object, path: DataPath) -> Any:
+        if not isinstance(raw, str) or not raw or "\0" in raw:
+            return self._unexpected(cls, raw, path)
+        try:
+            return cls(self._directory / pathlib.Path(raw).expanduser())
+        except RuntimeError:
+            return self.refuse(path, f"found {self.found(raw, path)}, but there is no such user")
+
+    def _single(self, annotation: Any, raw: object, path: DataPath) -> Any:
+        base, _ = shapes.unwrap(annotation)
+        if base is Any or base is object:
+            return raw
+        if isinstance(raw, bool) and base in (int, float):
+            return self._unexpected(annotation, raw, path)
+        try:
+            return TypeAdapter(shapes.for_pydantic(annotation)).validate_python(raw)
+        except ValidationError as error:
+            for each in error.errors(include_url=False):
+                self._explain(annotation, raw, path, each)
+        except (PydanticUserError, PydanticUndefinedAnnotation) as error:
+            reason = one_line(error).partition(". ")[0]
+            self.refuse(path, f"the type of this option cannot be read: {reason}", at_key=True)
+        return _FAILED
+
+    def _explain(self, annotation: Any, raw: object, path: DataPath, error: ErrorDetails) -> None:
+        """Note one of pydantic's errors in plain words."""
+        at, value = _follow(raw, path, error["loc"])
+        kind, context = error["type"], error.get("ctx", {})
+        if kind == "value_error":
+            reason = self._positions.scrub(context.get("error", error["msg"]))
+            self.refuse(at, f"{reason} (found {self.found(value, at)})")
+        elif kind in _BOUNDS:
+            expected = _BOUNDS[kind].format_map(context)
+            self.refuse(at, f"expected {expected}, found {self.found(value, at)}")
+        elif kind.endswith(("_type", "_parsing", "int_from_float")) and at == path:
+            self._unexpected(annotation, value, at)
+        else:
+            reason = self._positions.scrub(error["msg"])
+            reason = reason.replace("Input should be", "expected")
+            self.refuse(at, f"{reason[:1].lower()}{reason[1:]}, found {self.found(value, at)}")
+
+    def _unexpected(self, annotation: Any, raw: object, path: DataPath, hint: str = "") -> Any:
+        expected = shapes.describe(annotation)
+        if expected == "text" and isinstance(raw, int | float):
+            hint = "; put it in quotes"
+        return self.refuse(path, f"expected {expected}, found {self.found(raw, path)}{hint}")
+
+
+def _failed(values: Iterable[object]) -> bool:
+    return any(value is _FAILED for value in values)
+
+
+def _fits(arm: Any, raw: object) -> bool:
+    """Whether a union's member is of the kind of the data: a mapping, a list or a single value."""
+    inner, _ = shapes.unwrap(arm)
+    if is_mapping(raw):
+        return has_options(inner) or shapes.mapping_types(inner) is not None or _opaque(inner)
+    if is_list(raw):
+        return shapes.list_type(inner) is not None or _opaque(inner)
+    return (
+        not has_options(inner) and not shapes.mapping_types(inner) and not shapes.list_type(inner)
+    )
+
+
+def _opaque(annotation: Any) -> bool:
+    """Whether only pydantic knows what a type is made of."""
+    return not (shapes.choices(annotation) or shapes.is_path(annotation) or annotation in _SINGLE)
+
+
+_SINGLE = (str, int, float, bool)
+
+
+def _follow(raw: object, path: DataPath, location: Iterable[str | int]) -> tuple[DataPath, object]:
+    """Follow pydantic's location into the data; parts that are names of types lead nowhere."""
+    for part in location:
+        if is_mapping(raw) and part in raw:
+            raw = raw[str(part)]
+        elif is_list(raw) and isinstance(part, int) and part < len(raw):
+            raw = raw[part]
+        else:
+            continue
+        path = (*path, part)
+    return path, raw

@@ -13,11 +13,12 @@ import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NoReturn, cast
 
 import yaml
 
-from resource_server.manifest.positions import DataPath, Place, Positions, Problems
+from resource_server.manifest.data import DataPath, Scalar, is_mapping
+from resource_server.manifest.positions import Place, Positions, Problems
 from resource_server.manifest.wording import found, printable
 
 MAX_BYTES = 1024 * 1024
@@ -28,11 +29,11 @@ MAX_VALUES = 100_000
 EXAMPLE = "roots: {project: {path: .}}"
 
 _Parser = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_UNPRINTABLE = re.compile(
-    "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
-)
+_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _INTEGER = re.compile(r"[-+]?[0-9]{1,300}|0o[0-7]{1,300}|0x[0-9a-fA-F]{1,300}")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)")
+_FLOAT = re.compile(
+    r"[-+]?(\.[0-9]{1,300}|[0-9]{1,300}(\.[0-9]{0,300})?)([eE][-+]?[0-9]{1,5})?|[-+]?\.(inf|Inf|INF)"
+)
 _CONSTANTS = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -78,7 +79,9 @@ def parse(text: str, problems: Problems) -> tuple[dict[str, object], Positions]:
     """
     if bad := _UNPRINTABLE.search(text):
         place = _place(text, bad.start())
-        problems.fail(place, (), f"unprintable character U+{ord(bad.group()):04X}; is this a text file?")
+        problems.fail(
+            place, (), f"unprintable character U+{ord(bad.group()):04X}; is this a text file?"
+        )
     try:
         root = _Composer(text, problems).document()
     except yaml.MarkedYAMLError as error:
@@ -87,18 +90,17 @@ def parse(text: str, problems: Problems) -> tuple[dict[str, object], Positions]:
         problems.fail((1, 1), (), f"nothing is written here; begin with: {EXAMPLE}")
     flat = _Flattened(problems)
     data = flat.add(root, ())
-    if not isinstance(data, dict):
-        problems.fail(root.place, (), f"expected a mapping, found {found(data)}; begin with: {EXAMPLE}")
+    if not is_mapping(data):
+        problems.fail(
+            root.place, (), f"expected a mapping, found {found(data)}; begin with: {EXAMPLE}"
+        )
     return data, Positions(file=problems.file, keys=flat.keys, values=flat.values)
-
-
-_Scalar: TypeAlias = str | int | float | bool | None
 
 
 @dataclass(slots=True)
 class _Node:
     place: Place
-    value: _Scalar | list[_Node] | dict[str, _Entry]
+    value: Scalar | list[_Node] | dict[str, _Entry]
 
 
 @dataclass(slots=True)
@@ -112,7 +114,10 @@ class _Composer:
     """Composes parser events to nodes, bounded in depth; aliases share the node of their anchor."""
 
     def __init__(self, text: str, problems: Problems) -> None:
-        self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=_Parser)
+        self._events = cast(
+            "Iterator[yaml.Event]",
+            yaml.parse(text, Loader=_Parser),  # pyright: ignore[reportUnknownMemberType]
+        )
         self._problems = problems
         self._anchors: dict[str, _Node | None] = {}
         """None while the anchor's own node is being composed."""
@@ -153,13 +158,16 @@ class _Composer:
         name = printable(str(event.anchor))
         node = self._anchors.get(event.anchor)
         if node is None:
-            problem = "refers to itself" if event.anchor in self._anchors else "has no anchor before it"
+            problem = (
+                "refers to itself" if event.anchor in self._anchors else "has no anchor before it"
+            )
             self._problems.fail(_at(event), path, f"alias '*{name}' {problem}")
         return node
 
-    def _scalar(self, event: yaml.ScalarEvent, path: DataPath) -> _Scalar:
+    def _scalar(self, event: yaml.ScalarEvent, path: DataPath) -> Scalar:
         self._refuse_tag(event, event.tag, (None, *_STRING_TAGS), path)
-        return _resolve(event.value) if event.implicit[0] else event.value
+        plain = event.implicit[0] and event.tag is None
+        return _resolve(event.value) if plain else event.value
 
     def _refuse_tag(
         self, event: yaml.Event, tag: str | None, known: tuple[str | None, ...], path: DataPath
@@ -201,7 +209,9 @@ class _Composer:
         else:
             value = self._node(event, path).value
         if not isinstance(value, str) or not value:
-            self._problems.fail(_at(event), path, "a key must be a word; is a ':' or a quote misplaced?")
+            self._problems.fail(
+                _at(event), path, "a key must be a word; is a ':' or a quote misplaced?"
+            )
         return value
 
     def _merged(self, node: _Node, path: DataPath) -> list[_Node]:
@@ -221,7 +231,9 @@ class _Flattened:
 
     def add(self, node: _Node, path: DataPath) -> object:
         if len(self.values) >= MAX_VALUES:
-            self._problems.fail(node.place, path[:3], f"more than {MAX_VALUES:,} values, aliases expanded")
+            self._problems.fail(
+                node.place, path[:3], f"more than {MAX_VALUES:,} values, aliases expanded"
+            )
         if len(path) > MAX_DEPTH:
             self._problems.fail(node.place, path[:3], f"nested deeper than {MAX_DEPTH} levels")
         self.values[path] = node.place
@@ -236,7 +248,7 @@ class _Flattened:
         return node.value
 
 
-def _resolve(text: str) -> _Scalar:
+def _resolve(text: str) -> Scalar:
     """Read a plain scalar by the core schema of YAML 1.2."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
@@ -256,7 +268,7 @@ def _place(text: str, index: int) -> Place:
     return text.count("\n", 0, index) + 1, index - line_start + 1
 
 
-def _fail_syntax(error: yaml.MarkedYAMLError, text: str, problems: Problems) -> None:
+def _fail_syntax(error: yaml.MarkedYAMLError, text: str, problems: Problems) -> NoReturn:
     mark = error.problem_mark
     place = (mark.line + 1, mark.column + 1) if mark else (0, 0)
     opened = error.context_mark.line + 1 if error.context_mark else 0
@@ -269,13 +281,16 @@ def _fail_syntax(error: yaml.MarkedYAMLError, text: str, problems: Problems) -> 
         message = "unexpected ':'; put text that holds ': ' in quotes, or check the indentation"
     elif "cannot start any token" in problem:
         message = f"a value cannot begin with {found(character)}; put it in quotes"
+    elif "expected ':'" in problem:
+        message = f"expected 'key: value' on line {opened}; is a ':' missing?"
     elif "quoted scalar" in context:
         message = f"the quote opened on line {opened} is not closed"
     elif "flow" in context:
         kind, close = ("list", "]") if "sequence" in context else ("mapping", "}")
         message = f"expected ',' or '{close}' in the {kind} opened on line {opened}"
     elif "block" in context:
-        message = f"does not continue the lines since line {opened}; check the indentation"
+        what = "'- '" if "collection" in context else "a key and ':'"
+        message = f"expected {what}, as on line {opened}; check the indentation"
     else:
         message = printable(problem)
     problems.fail(place, (), f"not valid YAML: {message}")

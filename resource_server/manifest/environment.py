@@ -10,7 +10,8 @@ import dataclasses
 import re
 from collections.abc import Mapping
 
-from resource_server.manifest.positions import DataPath, Positions, Problems
+from resource_server.manifest.data import DataPath, is_list, is_mapping
+from resource_server.manifest.positions import Positions, Problems
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-((?:(?!\$\{)[^}])*))?\})?")
 
@@ -21,7 +22,7 @@ def substitute(
     environment: Mapping[str, str],
     problems: Problems,
 ) -> tuple[dict[str, object], Positions]:
-    """Return the data with variables filled in, and positions that tell which values they are in."""
+    """Return the data with variables filled in, and positions that tell where they are."""
     filling = _Filling(positions, environment, problems)
     filled = {key: filling.fill(value, (key,)) for key, value in data.items()}
     positions = dataclasses.replace(
@@ -47,15 +48,13 @@ class _Filling:
         self.secrets: dict[str, str] = {}
 
     def fill(self, value: object, path: DataPath) -> object:
-        match value:
-            case str() if "${" in value:
-                return self._text(value, path)
-            case list():
-                return [self.fill(item, (*path, index)) for index, item in enumerate(value)]
-            case dict():
-                return {key: self.fill(item, (*path, key)) for key, item in value.items()}
-            case _:
-                return value
+        if isinstance(value, str) and "${" in value:
+            return self._text(value, path)
+        if is_list(value):
+            return [self.fill(item, (*path, index)) for index, item in enumerate(value)]
+        if is_mapping(value):
+            return {key: self.fill(item, (*path, key)) for key, item in value.items()}
+        return value
 
     def _text(self, text: str, path: DataPath) -> str:
         self.written[path] = text
@@ -71,7 +70,10 @@ class _Filling:
             )
         value = self._environment.get(name, "")
         if value:
-            self.secrets[value] = f"${{{name}}}"
+            # Messages may quote a value as Python does, or only a line of it.
+            for text in (value, repr(value)[1:-1], *value.splitlines()):
+                if text:
+                    self.secrets[text] = f"${{{name}}}"
             return value
         if default is not None:
             return default

@@ -1,12 +1,18 @@
-"""The providers known by name: those built in, and those that installed packages offer."""
+"""What a provider reference names: a built-in, an installed package's provider, or a `.py` file."""
 
 from __future__ import annotations
 
 import importlib
+import re
 from importlib.metadata import EntryPoint, entry_points
+
+from resource_server.manifest.wording import printable, suggestion
 
 GROUP = "resource_server.providers"
 """The entry point group in which packages offer providers."""
+
+FILE = re.compile(r"(.+\.py)(?::([A-Za-z_][A-Za-z0-9_]*))?", re.DOTALL)
+"""A Python file, and perhaps which class in it."""
 
 _BUILT_IN = {"filesystem": "resource_server.providers.filesystem:Filesystem"}
 
@@ -18,6 +24,18 @@ def built_in(reference: str) -> type | None:
         return None
     module, _, name = place.partition(":")
     return getattr(importlib.import_module(module), name)
+
+
+def check(reference: str) -> None:
+    """Refuse a reference that names nothing; neither imports nor opens what it names.
+
+    Raises:
+        ValueError: with the name probably meant, or all that are known.
+    """
+    names = [*_BUILT_IN, *installed()]
+    if not FILE.fullmatch(reference) and reference not in names:
+        hint = suggestion(reference, names) or f"; known: {', '.join(names)}, or a .py file"
+        raise ValueError(f"unknown provider '{printable(reference)}'{hint}")
 
 
 def built_in_names() -> list[str]:

@@ -11,7 +11,7 @@ import dataclasses
 import inspect
 import textwrap
 from collections.abc import Iterator
-from typing import Any, TypeGuard, get_type_hints
+from typing import Any, TypeGuard, cast, get_type_hints
 
 import msgspec
 
@@ -27,7 +27,7 @@ class Option:
     default: Any = MISSING
 
 
-def has_options(annotation: object) -> TypeGuard[type]:
+def has_options(annotation: object) -> TypeGuard[type[Any]]:
     """Whether a type is read from a mapping of options: a plain dataclass or a Struct."""
     if not isinstance(annotation, type):
         return False
@@ -53,8 +53,8 @@ def _fields(cls: type) -> Iterator[Option]:
         for field in msgspec.structs.fields(cls):
             default = MISSING if field.required else field.default
             yield Option(field.name, hints[field.name], default)
-    elif dataclasses.is_dataclass(cls):
-        for field in dataclasses.fields(cls):
+    else:
+        for field in dataclasses.fields(cast("Any", cls)):
             if field.init:
                 yield Option(field.name, hints[field.name], _default(field))
 

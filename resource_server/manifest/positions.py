@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from typing import NoReturn, TypeAlias
 
 from resource_server.errors import Diagnostic, ManifestError
-from resource_server.manifest.wording import printable
-
-DataPath: TypeAlias = tuple[str | int, ...]
-"""The keys and list indexes that lead to a value; `()` is the whole manifest."""
+from resource_server.manifest.data import DataPath
+from resource_server.manifest.wording import one_line, printable
 
 Place: TypeAlias = tuple[int, int]
 """Line and column, from 1; (0, 0) where no place is known."""
@@ -28,11 +26,11 @@ class Positions:
     keys: Mapping[DataPath, Place] = field(default_factory=dict[DataPath, Place])
     values: Mapping[DataPath, Place] = field(default_factory=dict[DataPath, Place])
     written: Mapping[DataPath, str] = field(default_factory=dict[DataPath, str])
-    """The text as it stands in the file, of each value that environment variables became part of."""
+    """The text in the file of each value that environment variables became part of."""
     unset: frozenset[DataPath] = frozenset()
     """Values that name a variable which is not set, reported already."""
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """Each variable's value that was taken, with the name to show in its stead."""
+    """What messages must not show, with the name of the variable to show in its stead."""
 
     def value(self, path: DataPath) -> Place:
         """Return where a value stands, or else the nearest one around it."""
@@ -48,11 +46,12 @@ class Positions:
             path = path[:-1]
         return places.get(path, NOWHERE)
 
-    def scrub(self, message: str) -> str:
-        """Return a message of foreign code without the values of environment variables."""
+    def scrub(self, error: object) -> str:
+        """Return an error of foreign code as one line, without values of the environment."""
+        message = str(error)
         for secret in sorted(self.secrets, key=len, reverse=True):
             message = message.replace(secret, self.secrets[secret])
-        return message
+        return one_line(message)
 
 
 class Problems:

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 _LONGEST = 60
 
 
-def printable(text: str) -> str:
+def printable(text: str, *, longest: int = _LONGEST) -> str:
     """Return text for one line of a terminal: cut, with control and bidi characters escaped."""
-    if len(text) > _LONGEST:
-        text = text[: _LONGEST - 1] + "…"
+    if len(text) > longest:
+        text = text[: longest - 1] + "…"
     return "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
     )

@@ -1,7 +1,7 @@
 """One client's side of the protocol: a message in, at most one answer out. Does no input or output.
 
-A transport gives each message to `Connection.receive` with two callables: `reply` for its answer and
-`notify` for what belongs to it before (progress, log messages). What can be answered at once is
+A transport gives each message to `Connection.receive` with two callables: `reply` for its answer,
+and `notify` for what belongs to it before (progress, log messages). What can be answered at once is
 answered before `receive` returns; what has to wait becomes a task that the request's id can cancel.
 """
 
@@ -11,9 +11,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import msgspec
+from msgspec import UNSET
 
 from resource_server import eager
 from resource_server.catalog import Progress
@@ -37,10 +38,24 @@ _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "
 _encode = msgspec.json.Encoder().encode
 _decode_message = msgspec.json.Decoder(params.Message).decode
 _decode_batch = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_decode_any = msgspec.json.Decoder().decode
+_decode_id = msgspec.json.Decoder(params.Identified).decode
+_decode_version = msgspec.json.Decoder(params.Versioned).decode
 _decode_params = msgspec.json.Decoder(params.Params).decode
 _decode_cancelled = msgspec.json.Decoder(params.Cancelled).decode
 _UNPARSABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Request(msgspec.Struct, eq=False):
+    """One request on its way to its answer."""
+
+    id: params.RequestId
+    method: str
+    raw: msgspec.Raw
+    reply: Send
+    notify: Send
+    in_batch: bool
+    params: params.Params | None = None
+    """None until they have been decoded."""
 
 
 class Connection:
@@ -65,17 +80,14 @@ class Connection:
 
     def _receive_batch(self, data: bytes, reply: Send, notify: Send) -> None:
         try:
-            items = _decode_batch(data)
-        except _UNPARSABLE:
-            return reply(_error(None, Fault(revisions.PARSE_ERROR, "Parse error")))
-        if self.revision is None or not self.revision.batches:
-            reason = "this protocol revision has no batches; send one message at a time"
-            return reply(_error(None, Fault(revisions.INVALID_REQUEST, reason)))
-        if not 0 < len(items) <= MAX_BATCH:
-            reason = f"a batch holds 1 to {MAX_BATCH} messages, not {len(items)}"
-            return reply(_error(None, Fault(revisions.INVALID_REQUEST, reason)))
+            items = self._batch(data)
+        except Fault as fault:
+            reply(_error(None, fault))
+            return
         replies: list[bytes] = []
-        tasks = [self._receive_one(bytes(item), replies.append, notify, True) for item in items]
+        tasks = [
+            self._receive_one(bytes(item), replies.append, notify, in_batch=True) for item in items
+        ]
         waiting = [task for task in tasks if task is not None]
         if waiting:
             whole = asyncio.gather(*waiting, return_exceptions=True)
@@ -83,27 +95,44 @@ class Connection:
         else:
             _reply_batch(replies, reply)
 
+    def _batch(self, data: bytes) -> list[msgspec.Raw]:
+        try:
+            items = _decode_batch(data)
+        except _UNPARSABLE:
+            raise Fault(revisions.PARSE_ERROR, "Parse error") from None
+        if self.revision is None or not self.revision.batches:
+            reason = "this protocol revision has no batches; send one message at a time"
+            raise Fault(revisions.INVALID_REQUEST, f"Invalid request: {reason}")
+        if not 0 < len(items) <= MAX_BATCH:
+            reason = f"a batch holds 1 to {MAX_BATCH} messages, not {len(items)}"
+            raise Fault(revisions.INVALID_REQUEST, f"Invalid request: {reason}")
+        return items
+
     def _receive_one(
-        self, data: bytes, reply: Send, notify: Send, in_batch: bool = False
+        self, data: bytes, reply: Send, notify: Send, *, in_batch: bool = False
     ) -> asyncio.Task[None] | None:
+        """Answer one message; return the task that will, where the answer has to wait."""
         try:
             message = _decode_message(data)
         except msgspec.ValidationError:
             reply(_error(_salvaged_id(data), Fault(revisions.INVALID_REQUEST, "Invalid request")))
+            return None
         except _UNPARSABLE:
             reply(_error(None, Fault(revisions.PARSE_ERROR, "Parse error")))
-        else:
-            if message.method is msgspec.UNSET:
-                if message.result is msgspec.UNSET and message.error is msgspec.UNSET:
-                    fault = Fault(revisions.INVALID_REQUEST, "Invalid request: no method")
-                    reply(_error(None if message.id is msgspec.UNSET else message.id, fault))
-            elif message.id is msgspec.UNSET:
-                self._notified(message.method, message.params)
-            else:
-                return self._request(
-                    message.id, message.method, message.params, reply, notify, in_batch
-                )
-        return None
+            return None
+        if message.method is UNSET:
+            if message.result is UNSET and message.error is UNSET:
+                fault = Fault(revisions.INVALID_REQUEST, "Invalid request: no method")
+                reply(_error(None if message.id is UNSET else message.id, fault))
+            return None
+        if message.id is UNSET:
+            self._notified(message.method, message.params)
+            return None
+        if message.id is None:
+            reply(_error(None, Fault(revisions.INVALID_REQUEST, "Invalid request: id is null")))
+            return None
+        request = Request(message.id, message.method, message.params, reply, notify, in_batch)
+        return self._answer(request)
 
     def _notified(self, method: str, raw: msgspec.Raw) -> None:
         if method != "notifications/cancelled":
@@ -118,113 +147,74 @@ class Connection:
 
     # -- requests
 
-    def _request(
-        self,
-        request_id: params.RequestId,
-        name: str,
-        raw: msgspec.Raw,
-        reply: Send,
-        notify: Send,
-        in_batch: bool,
-    ) -> asyncio.Task[None] | None:
-        asked: params.Params | None = None
+    def _answer(self, request: Request) -> asyncio.Task[None] | None:
         try:
-            method, asked, revision = self._admit(request_id, name, raw, in_batch)
-            progress = _progress(asked.meta, notify)
-            outcome = eager.run(method.handle(Call(self.server, revision, progress), asked))
-        except Exception as error:
-            reply(_error(request_id, self._fault(error, name, asked, notify)))
+            method, revision, asked = self._admit(request)
+            call = Call(self.server, revision, _progress(asked.meta, request.notify))
+            outcome = eager.run(method.handle(call, asked))
+        except (Exception, asyncio.CancelledError) as error:
+            request.reply(_error(request.id, self._fault(error, request)))
             return None
         if isinstance(outcome, eager.Suspended):
-            task = asyncio.get_running_loop().create_task(
-                self._finish(outcome, request_id, name, asked, reply, notify)
-            )
-            self._in_flight[request_id] = task
+            task = asyncio.get_running_loop().create_task(self._finish(outcome, request))
+            self._in_flight[request.id] = task
+            # Not at the end of `_finish`: a task cancelled before its first step never gets there.
+            task.add_done_callback(lambda _: self._in_flight.pop(request.id))
             return task
-        reply(self._result(request_id, outcome))
+        request.reply(self._result(request.id, outcome))
         return None
 
-    async def _finish(
-        self,
-        outcome: eager.Suspended[Result],
-        request_id: params.RequestId,
-        name: str,
-        asked: params.Params,
-        reply: Send,
-        notify: Send,
-    ) -> None:
+    async def _finish(self, outcome: eager.Suspended[Result], request: Request) -> None:
+        # By the client or by `close`: it is never answered, even where its provider took no notice.
+        # A provider whose own work was cancelled has failed like any other.
+        cancelled = cast("asyncio.Task[None]", asyncio.current_task()).cancelling
         try:
-            result = await outcome
-        except asyncio.CancelledError:
-            return  # by the client or by `close`: a cancelled request is never answered
-        except Exception as error:
-            reply(_error(request_id, self._fault(error, name, asked, notify)))
-        else:
-            reply(self._result(request_id, result))
-        finally:
-            self._in_flight.pop(request_id, None)
+            answer = self._result(request.id, await outcome)
+        except (Exception, asyncio.CancelledError) as error:
+            if cancelled():
+                return
+            answer = _error(request.id, self._fault(error, request))
+        if not cancelled():
+            request.reply(answer)
 
-    def _admit(
-        self, request_id: params.RequestId, name: str, raw: msgspec.Raw, in_batch: bool
-    ) -> tuple[Method, params.Params, Revision]:
-        """Return the method, its decoded parameters and the revision they are served in."""
+    def _admit(self, request: Request) -> tuple[Method, Revision, params.Params]:
+        """Return the method, the revision it is served in and the decoded parameters."""
+        name = request.method
         if name not in METHODS:
-            raise Fault(revisions.METHOD_NOT_FOUND, "Method not found", {"method": name})
-        if bytes(memoryview(raw)[:1]) != b"{":
+            raise _unknown(name)
+        if bytes(memoryview(request.raw)[:1]) != b"{":
             raise Fault(revisions.INVALID_REQUEST, "Invalid request: params is not an object")
-        if request_id in self._in_flight:
+        if request.id in self._in_flight:
             raise Fault(revisions.INVALID_REQUEST, "Invalid request: this id is in use")
         if len(self._in_flight) >= MAX_IN_FLIGHT:
             data = {"retryable": True}
             raise Fault(revisions.BUSY, f"More than {MAX_IN_FLIGHT} requests at once", data)
-        revision = self.revision or self._opening(name, raw)
+        revision = self.revision or _opening(request)
         if name not in revision.methods:
-            if name == "initialize":
-                raise faults.unsupported(_requested(raw))
-            raise Fault(revisions.METHOD_NOT_FOUND, "Method not found", {"method": name})
-        if name == "initialize" and (in_batch or self.revision is not None):
-            reason = "in a batch" if in_batch else "a second time"
+            raise (
+                faults.unsupported(_requested(request)) if name == "initialize" else _unknown(name)
+            )
+        if name == "initialize" and (request.in_batch or self.revision is not None):
+            reason = "in a batch" if request.in_batch else "a second time"
             raise Fault(revisions.INVALID_REQUEST, f"Invalid request: initialize {reason}")
         method = METHODS[name]
-        asked = _decoded(method.decode, raw)
-        if revision.modern:
-            _check_envelope(asked.meta)
-        elif asked.meta is not None and asked.meta.protocol_version is not msgspec.UNSET:
-            reason = "Invalid request: this connection was opened by initialize"
-            raise Fault(revisions.INVALID_REQUEST, reason)
+        asked = request.params = _decoded(method.decode, request.raw)
+        _check_envelope(asked.meta, revision)
         if name != "ping":
-            self._settle_revision(revision, asked)
-        return method, asked, self.revision or revision
-
-    def _opening(self, name: str, raw: msgspec.Raw) -> Revision:
-        """Return the revision that the first request of a connection asks for."""
-        if name in ("initialize", "ping"):
-            return revisions.LATEST_HANDSHAKE
-        meta = _decoded(_decode_params, raw).meta
-        if meta is not None and meta.protocol_version is not msgspec.UNSET:
-            return revisions.LATEST_MODERN
-        if name == "server/discover":
-            raise Fault(revisions.METHOD_NOT_FOUND, "Method not found", {"method": name})
-        raise Fault(revisions.INVALID_REQUEST, "Invalid request: initialize comes first")
-
-    def _settle_revision(self, revision: Revision, asked: params.Params) -> None:
-        if isinstance(asked, params.Initialize):
-            revision = revisions.HANDSHAKE.get(asked.protocol_version, revisions.LATEST_HANDSHAKE)
-        elif isinstance(asked, params.SetLevel):
+            self.revision = revision = _chosen(revision, asked)
+        if isinstance(asked, params.SetLevel):
             self._log_level = asked.level
-        self.revision = revision
+        return method, revision, asked
 
     # -- answers
 
     def _result(self, request_id: params.RequestId, result: Result) -> bytes:
-        head = b'{"jsonrpc":"2.0","id":' + _encode(request_id) + b',"result":{' + result.members
-        revision = self.revision
-        if revision is None or not revision.modern:
-            if result.meta is None:
-                return head + b"}}"
-            return b'%b,"_meta":%b}}' % (head, _encode(result.meta))
-        separator = b"," if result.members else b""
-        return head + separator + self._envelope(result)
+        head = b'{"jsonrpc":"2.0","id":%b,"result":{%b' % (_encode(request_id), result.members)
+        if self.revision is not None and self.revision.modern:
+            return head + (b"," if result.members else b"") + self._envelope(result)
+        if result.meta is None:
+            return head + b"}}"
+        return b'%b,"_meta":%b}}' % (head, _encode(result.meta))
 
     def _envelope(self, result: Result) -> bytes:
         """Return the members that 2026-07-28 adds to every result, and the closing braces."""
@@ -242,25 +232,24 @@ class Connection:
             self._tails[result.ttl_ms] = tail
         return tail
 
-    def _fault(
-        self, error: Exception, name: str, asked: params.Params | None, notify: Send
-    ) -> Fault:
-        uri = getattr(asked, "uri", None)
+    def _fault(self, error: BaseException, request: Request) -> Fault:
+        uri = getattr(request.params, "uri", None)
         fault = faults.from_error(error, uri, self.revision or revisions.LATEST_HANDSHAKE)
         if fault is not None:
             return fault
-        log_failure(error, "internal error in %s", name)
-        self._log(notify, asked, "error", f"internal error in {name}")
+        log_failure(error, f"internal error in {request.method}")
+        self._log(request, "error", f"internal error in {request.method}")
         return Fault(revisions.INTERNAL_ERROR, "Internal error")
 
-    def _log(self, notify: Send, asked: params.Params | None, level: str, text: str) -> None:
+    def _log(self, request: Request, level: params.LoggingLevel, text: str) -> None:
         """Send a log message to a client that asked for its level."""
         wanted = self._log_level
         if self.revision is not None and self.revision.modern:
-            wanted = asked.meta.log_level if asked is not None and asked.meta is not None else None
+            meta = request.params.meta if request.params is not None else None
+            wanted = meta.log_level if meta is not None else None
         if wanted is not None and _LEVELS.index(level) >= _LEVELS.index(wanted):
             body = {"level": level, "logger": "resource-server", "data": text}
-            notify(_notification("notifications/message", body))
+            request.notify(_notification("notifications/message", body))
 
     # -- end
 
@@ -286,37 +275,66 @@ def _decoded(decode: Callable[[msgspec.Raw], params.Params], raw: msgspec.Raw) -
         raise Fault(revisions.PARSE_ERROR, "Parse error") from None
 
 
-def _check_envelope(meta: params.Meta | None) -> None:
+def _unknown(method: str) -> Fault:
+    return Fault(revisions.METHOD_NOT_FOUND, "Method not found", {"method": method})
+
+
+def _opening(request: Request) -> Revision:
+    """Return the revision whose era the first request of a connection belongs to."""
+    if request.method == "initialize":
+        return revisions.LATEST_HANDSHAKE
+    meta = _decoded(_decode_params, request.raw).meta
+    if meta is not None and meta.protocol_version is not UNSET:
+        return revisions.LATEST_MODERN
+    if request.method == "ping":
+        return revisions.LATEST_HANDSHAKE
+    if request.method not in revisions.LATEST_HANDSHAKE.methods:
+        raise _unknown(request.method)
+    raise Fault(revisions.INVALID_REQUEST, "Invalid request: initialize comes first")
+
+
+def _check_envelope(meta: params.Meta | None, revision: Revision) -> None:
+    """Refuse a request whose envelope does not fit the era of its connection."""
+    version = UNSET if meta is None else meta.protocol_version
+    if not revision.modern:
+        if version is not UNSET:
+            reason = "this connection was opened by initialize"
+            raise Fault(revisions.INVALID_REQUEST, f"Invalid request: {reason}")
+        return
     missing: list[str] = []
-    if meta is None or meta.protocol_version is msgspec.UNSET:
+    if version is UNSET:
         missing.append(revisions.PROTOCOL_VERSION)
-    if meta is None or meta.client_capabilities is msgspec.UNSET:
+    elif version not in revisions.MODERN:
+        raise faults.unsupported(version)
+    if meta is None or meta.client_capabilities is UNSET:
         missing.append(revisions.CLIENT_CAPABILITIES)
-    if meta is None or missing:
-        reason = f"Invalid params: _meta lacks {' and '.join(missing)}"
-        raise Fault(revisions.INVALID_PARAMS, reason)
-    if meta.protocol_version not in revisions.MODERN:
-        raise faults.unsupported(str(meta.protocol_version))
+    if missing:
+        reason = f"_meta lacks {' and '.join(missing)}"
+        raise Fault(revisions.INVALID_PARAMS, f"Invalid params: {reason}")
 
 
-def _requested(raw: msgspec.Raw) -> str:
+def _chosen(revision: Revision, asked: params.Params) -> Revision:
+    """Return the revision that the connection is in from this request on."""
+    if isinstance(asked, params.Initialize):
+        return revisions.HANDSHAKE.get(asked.protocol_version, revisions.LATEST_HANDSHAKE)
+    return revision
+
+
+def _requested(request: Request) -> str:
     """Return the revision that an `initialize` on a modern connection asked for."""
     try:
-        version = _decode_any(raw).get("protocolVersion")
+        version = _decode_version(request.raw).protocol_version
     except _UNPARSABLE:
-        version = None
-    return version if isinstance(version, str) else ""
+        return ""
+    return version
 
 
 def _salvaged_id(data: bytes) -> params.RequestId | None:
     """Return the id of a message that is no valid request, if it has a usable one."""
     try:
-        value = _decode_any(data)
+        return _decode_id(data).id
     except _UNPARSABLE:
         return None
-    request_id = value.get("id") if isinstance(value, dict) else None
-    valid = isinstance(request_id, str | int) and not isinstance(request_id, bool)
-    return request_id if valid else None
 
 
 def _progress(meta: params.Meta | None, notify: Send) -> Progress | None:

@@ -43,7 +43,7 @@ def unsupported(requested: str) -> Fault:
     return Fault(revisions.UNSUPPORTED_REVISION, "Unsupported protocol version", data)
 
 
-def from_error(error: Exception, uri: str | None, revision: Revision) -> Fault | None:
+def from_error(error: BaseException, uri: str | None, revision: Revision) -> Fault | None:
     """Return what a client is told of `error`; None for a defect, of which it is told nothing."""
     about = {} if uri is None else {"uri": uri}
     match error:
@@ -70,6 +70,6 @@ def from_error(error: Exception, uri: str | None, revision: Revision) -> Fault |
             return None
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: BaseException) -> str:
     text = str(error)
     return uris.display(text[:1].upper() + text[1:])

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from resource_server.catalog import Progress
-from resource_server.errors import ResourceNotFound
+from resource_server.errors import InvalidParameter
 from resource_server.protocol import encode, params, revisions
 from resource_server.protocol.server import Server
 
@@ -107,7 +107,7 @@ async def _metadata(call: Call, asked: params.ResourceMetadata) -> Result:
 
 async def _complete(call: Call, asked: params.Complete) -> Result:
     if isinstance(asked.ref, params.PromptReference):
-        raise ResourceNotFound("no prompt has this name")
+        raise InvalidParameter("no prompt has this name")
     completion = await call.server.catalog.complete(
         asked.ref.uri,
         asked.argument.name,

@@ -24,14 +24,29 @@ class Message(Struct, frozen=True):
     """A JSON-RPC request, notification or response, its parts still undecoded."""
 
     jsonrpc: Literal["2.0"]
-    id: RequestId | UnsetType = UNSET
+    id: RequestId | None | UnsetType = UNSET
+    """null only in an error response; a request with it is refused."""
     method: str | UnsetType = UNSET
     params: Raw = Raw(b"{}")
     result: Raw | UnsetType = UNSET
     error: Raw | UnsetType = UNSET
 
 
+class Identified(Struct, frozen=True):
+    """As much of a broken message as is needed to refuse it."""
+
+    id: RequestId | None = None
+
+
+class Versioned(Struct, frozen=True, rename="camel"):
+    """As much of an `initialize` as is needed to refuse it."""
+
+    protocol_version: str = ""
+
+
 class Icon(Struct, frozen=True, rename="camel"):
+    """An image of the client or server."""
+
     src: str
     mime_type: str | None = None
     sizes: list[str] | None = None
@@ -112,24 +127,34 @@ class Params(Struct, frozen=True):
 
 
 class Initialize(Params, frozen=True, kw_only=True, rename="camel"):
+    """Parameters of `initialize`."""
+
     protocol_version: str
     capabilities: ClientCapabilities
     client_info: Implementation
 
 
 class SetLevel(Params, frozen=True, kw_only=True):
+    """Parameters of `logging/setLevel`."""
+
     level: LoggingLevel
 
 
 class ListTemplates(Params, frozen=True):
+    """Parameters of `resources/templates/list`."""
+
     cursor: str | None = None
 
 
 class ListResources(ListTemplates, frozen=True):
+    """Parameters of `resources/list`; `uri` is of SEP-2093."""
+
     uri: str | None = None
 
 
 class ReadResource(Params, frozen=True, kw_only=True, rename="camel"):
+    """Parameters of `resources/read`."""
+
     uri: str
     input_responses: None = None
     """Always refused: no read of ours ever asks for input."""
@@ -137,33 +162,47 @@ class ReadResource(Params, frozen=True, kw_only=True, rename="camel"):
 
 
 class ResourceMetadata(Params, frozen=True, kw_only=True):
+    """Parameters of `resources/metadata` (SEP-2093)."""
+
     uri: str
 
 
 class PromptReference(Struct, frozen=True, tag_field="type", tag="ref/prompt"):
+    """What is completed: an argument of a prompt."""
+
     name: str
     title: str | None = None
 
 
 class TemplateReference(Struct, frozen=True, tag_field="type", tag="ref/resource"):
+    """What is completed: a variable of a template."""
+
     uri: str
 
 
 class Argument(Struct, frozen=True):
+    """The variable and what has been typed of it so far."""
+
     name: str
     value: str
 
 
 class CompletionContext(Struct, frozen=True):
+    """The variables that are already known."""
+
     arguments: dict[str, str] | None = None
 
 
 class Complete(Params, frozen=True, kw_only=True):
+    """Parameters of `completion/complete`."""
+
     ref: PromptReference | TemplateReference
     argument: Argument
     context: CompletionContext | None = None
 
 
 class Cancelled(Struct, frozen=True, rename="camel"):
+    """Parameters of `notifications/cancelled`."""
+
     request_id: RequestId | None = None
     reason: Annotated[str, msgspec.Meta(max_length=10_000)] | None = None

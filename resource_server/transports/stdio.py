@@ -164,7 +164,7 @@ class _Input:
 
 
 class _ThreadInput:
-    """Reads a descriptor in a thread: regular files, and Windows, where nothing says it is readable."""
+    """Reads a descriptor in a thread: regular files, and everything on Windows."""
 
     def __init__(self, fd: int, received: Callable[[bytes], None]) -> None:
         self._fd = fd

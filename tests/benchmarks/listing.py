@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from resource_server.catalog import Catalog
+from resource_server.cli import runtime
 from tests.benchmarks import servers
 from tests.benchmarks.client import Client
 from tests.benchmarks.table import Goal, interleaved, limit, show
@@ -35,6 +36,12 @@ def run(*, quick: bool) -> None:
         _whole(tree, entries, rounds)
         asyncio.run(_crowded(flat, count))
         _memory(tree, entries)
+
+
+def _catalog(folder: Path) -> Catalog:
+    manifest = runtime.find(str(folder), allow_plugins=False, strict=False)
+    server, _ = runtime.build(manifest, allow_plugins=False)
+    return server.catalog
 
 
 def _make_tree(root: Path, count: int) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 _SPECIAL = re.compile(r"[*?\[\\]")
@@ -51,6 +51,8 @@ class UnusablePatternError(ValueError):
 class Pattern:
     """One line taken apart: `glob` has neither `!` nor the slash at either end."""
 
+    line: str
+    """As written, without the spaces at its end."""
     glob: str
     negated: bool
     directory_only: bool
@@ -62,14 +64,14 @@ class Pattern:
         """Return the pattern of one line without its line end; None for blanks and comments."""
         if not line or line.startswith("#"):
             return None
-        glob = _without_trailing_spaces(line)
+        line = glob = _without_trailing_spaces(line)
         negated = glob.startswith("!")
         glob = glob[negated:]
         directory_only = glob.endswith("/")
         glob = glob.removesuffix("/")
         anchored = "/" in glob
         glob = glob.removeprefix("/")
-        return cls(raw(glob), negated, directory_only, anchored) if glob else None
+        return cls(line, raw(glob), negated, directory_only, anchored) if glob else None
 
 
 def _without_trailing_spaces(line: str) -> str:
@@ -78,17 +80,42 @@ def _without_trailing_spaces(line: str) -> str:
     return kept + " " if escapes % 2 and kept != line else kept
 
 
+class _Expressions:
+    """Globs that need regular expressions, all of them refused by one of their alternation."""
+
+    __slots__ = ("_any", "_each", "last")
+
+    def __init__(self, expressions: Mapping[int, str]) -> None:
+        self.last = max(expressions, default=-1)
+        self._any = re.compile("|".join(expressions.values()), re.DOTALL)
+        self._each = [
+            (index, re.compile(expressions[index], re.DOTALL))
+            for index in sorted(expressions, reverse=True)
+        ]
+
+    def last_match(self, subject: str, found: int) -> int:
+        """Return the index of the last that matches, or `found` where that is later."""
+        if self._any.fullmatch(subject):
+            for index, expression in self._each:
+                if index < found:
+                    break
+                if expression.fullmatch(subject):
+                    return index
+        return found
+
+
 class _Globs:
     """Patterns of one kind (for directories only, or for anything), by what finds them fastest."""
 
-    __slots__ = ("_any", "_names", "_others", "_paths", "_suffixes")
+    __slots__ = ("_by_name", "_by_path", "_names", "_paths", "_suffixes")
 
     def __init__(self, patterns: Iterable[tuple[int, Pattern]]) -> None:
         # A later line replaces an earlier one: the last match decides.
         self._names: dict[str, int] = {}
         self._suffixes: dict[str, int] = {}
         self._paths: dict[str, int] = {}
-        self._others: list[tuple[int, re.Pattern[str], bool]] = []
+        by_name: dict[int, str] = {}
+        by_path: dict[int, str] = {}
         for index, pattern in patterns:
             glob = pattern.glob
             if not _SPECIAL.search(glob):
@@ -96,24 +123,25 @@ class _Globs:
             elif glob.startswith("*.") and not pattern.anchored and not _SPECIAL.search(glob, 1):
                 self._suffixes[glob[1:]] = index
             else:
-                expression = _translate(pattern)
-                self._others.append((index, re.compile(expression, re.DOTALL), pattern.anchored))
-        self._others.reverse()
+                (by_path if pattern.anchored else by_name)[index] = _translate(pattern)
+        self._by_name = _Expressions(by_name)
+        self._by_path = _Expressions(by_path)
 
     def last_match(self, path: str, name: str) -> int:
         found = self._names.get(name, -1)
         if self._suffixes:
             dot = name.find(".")
             while dot >= 0:
-                found = max(found, self._suffixes.get(name[dot:], -1))
+                index = self._suffixes.get(name[dot:], -1)
+                found = index if index > found else found
                 dot = name.find(".", dot + 1)
         if self._paths:
-            found = max(found, self._paths.get(path, -1))
-        for index, expression, anchored in self._others:
-            if index < found:
-                break
-            if expression.fullmatch(path if anchored else name):
-                return index
+            index = self._paths.get(path, -1)
+            found = index if index > found else found
+        if self._by_name.last > found:
+            found = self._by_name.last_match(name, found)
+        if self._by_path.last > found:
+            found = self._by_path.last_match(path, found)
         return found
 
 
@@ -124,7 +152,7 @@ class Patterns:
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.lines: dict[int, Pattern] = {}
-        """The patterns by the index of their line."""
+        """The patterns by index of their line."""
         self.unusable: list[int] = []
         """Indices of the lines that nothing can match; git skips them, too."""
         for index, line in enumerate(lines):
@@ -150,11 +178,6 @@ class Patterns:
         if is_directory:
             found = max(found, self._directories.last_match(path, name))
         return found
-
-    def verdict(self, path: str, name: str, *, is_directory: bool) -> bool | None:
-        """Return whether the path is matched; None where no line says anything."""
-        index = self.last_match(path, name, is_directory=is_directory)
-        return None if index < 0 else not self.lines[index].negated
 
 
 def _translate(pattern: Pattern) -> str:

@@ -8,13 +8,16 @@ outside does not open, whatever moves meanwhile. Hard links cannot be told apart
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import functools
 import logging
 import os
+import re
 import stat as modes
-from collections.abc import Callable
+import struct
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Literal, Protocol, TypeAlias
 
 from resource_server.errors import (
@@ -32,49 +35,26 @@ Resolver: TypeAlias = Literal["openat2", "walk"]
 
 _log = logging.getLogger(__name__)
 
-# What a platform lacks is 0: it has nothing to ask for. Windows has none of them.
-_O_PATH = getattr(os, "O_PATH", 0)
-_O_DIRECTORY = getattr(os, "O_DIRECTORY", 0)
-_O_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
-_O_ALWAYS = (
-    getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_NOCTTY", 0)
-    | getattr(os, "O_BINARY", 0)
-    | getattr(os, "O_NOINHERIT", 0)
-)
-_O_ALWAYS_WITH_PATH = getattr(os, "O_CLOEXEC", 0)
-"""`openat2` refuses `O_PATH` together with anything but this, `O_DIRECTORY` and `O_NOFOLLOW`."""
 
-_NEVER_SEGMENTS = frozenset(("", ".", ".."))
+def _flags(*names: str) -> int:
+    # A flag that a platform lacks is 0: there is nothing to ask for.
+    return sum(getattr(os, name, 0) for name in names)
+
+
+_PATH = _flags("O_PATH")
+_DIRECTORY = _flags("O_DIRECTORY")
+_NOFOLLOW = _flags("O_NOFOLLOW")
+_CLOEXEC = _flags("O_CLOEXEC", "O_NOINHERIT")
+# NONBLOCK: a FIFO opens at once. NOCTTY: a terminal does not become ours.
+_ALWAYS = _CLOEXEC | _flags("O_NONBLOCK", "O_NOCTTY", "O_BINARY")
+_FOLDER = (_PATH or os.O_RDONLY) | _DIRECTORY | _CLOEXEC
+
 _MAX_LINKS = 40
-_PATH_MAX = 4096
+_NEVER_SEGMENTS = frozenset(("", ".", ".."))
 
-_ABSENT = frozenset(
-    (
-        errno.EACCES,
-        errno.EINVAL,
-        errno.EISDIR,
-        errno.ELOOP,
-        errno.ENAMETOOLONG,
-        errno.ENODEV,
-        errno.ENOENT,
-        errno.ENOTDIR,
-        errno.ENXIO,
-        errno.EPERM,
-        errno.ESTALE,
-        errno.EXDEV,
-    )
-)
 _BUSY = frozenset(
-    (
-        errno.EAGAIN,
-        errno.EBUSY,
-        errno.EMFILE,
-        errno.ENFILE,
-        errno.ENOMEM,
-        errno.ETIMEDOUT,
-    )
+    getattr(errno, name)
+    for name in ("EAGAIN", "EBUSY", "EINTR", "EMFILE", "ENFILE", "ENOMEM", "ETIMEDOUT")
 )
 
 
@@ -82,40 +62,20 @@ def refusal(error: OSError) -> ResourceError:
     """Return what a client is told of an error of the operating system: absent, or busy."""
     if error.errno in _BUSY:
         return ResourceBusy()
-    if error.errno not in _ABSENT:
-        _log.warning("unexpected %s", errno.errorcode.get(error.errno or 0, "error without number"))
+    if error.errno == errno.EIO:
+        _log.warning("input/output error; is the disk or the network failing?")
     return ResourceNotFound()
-
-
-class _Folder:
-    """The root's descriptor. It is closed when the last of those who use it lets go of it:
-
-    closed by hand while another thread is about to open beneath it, its number could meanwhile
-    mean another folder.
-    """
-
-    __slots__ = ("fd", "identity")
-
-    def __init__(self, path: str) -> None:
-        self.fd = os.open(path, (_O_PATH or os.O_RDONLY) | _O_DIRECTORY | _O_ALWAYS_WITH_PATH)
-        status = os.fstat(self.fd)
-        self.identity = (status.st_dev, status.st_ino)
-
-    def __del__(self) -> None:
-        fd = getattr(self, "fd", None)
-        if fd is not None:
-            os.close(fd)
 
 
 class Root:
     """A folder whose files and folders are opened by path, and nothing outside it.
 
-    Symbolic links are refused, or with `follow_symlinks` followed as long as they stay beneath the
-    root and are relative. `resolver` forces one way of resolving; by default the kernel's where it
-    offers one. Any thread may call any method.
+    Symbolic links are refused; with `follow_symlinks` they are followed while they stay beneath the
+    root, relative ones only. `resolver` forces one way of resolving, by default the kernel's where
+    it offers one. Any thread may call any method.
 
     A root that vanishes is not found, and one that comes back or is replaced is served again:
-    each call looks whether the path still names the folder that is open.
+    each call first looks whether the path still names the folder that is open.
     """
 
     def __init__(
@@ -127,6 +87,9 @@ class Root:
     ) -> None:
         self.path = os.fspath(path)
         self.follow_symlinks = follow_symlinks
+        self._way = _way(resolver, follow_symlinks=follow_symlinks)
+        self._folder: _Folder | None = None
+        self._regular: bytes | None = None
 
     def check(self) -> None:
         """Make sure that the root can be served now.
@@ -134,43 +97,97 @@ class Root:
         Raises:
             MountUnavailable: missing, not a folder, or not readable; for the operator.
         """
+        try:
+            is_folder = modes.S_ISDIR(os.stat(self.path).st_mode)
+        except FileNotFoundError:
+            raise MountUnavailable(
+                f"folder {self.path!r} does not exist; create it, or correct 'path'"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise MountUnavailable(f"folder {self.path!r} cannot be reached: {error}") from None
+        if not is_folder:
+            raise MountUnavailable(f"{self.path!r} is not a folder; 'path' must name a folder")
+        try:
+            with os.scandir(os.path.join(self.path, ".")):
+                pass
+        except OSError as error:
+            raise MountUnavailable(
+                f"folder {self.path!r} cannot be listed: {error.strerror};"
+                " give this user permission to read and to search it"
+            ) from None
 
     def close(self) -> None:
         """Give up the descriptor. The next call takes a new one."""
+        self._folder = None
 
     def open(self, path: Path, flags: int = os.O_RDONLY) -> int:
-        """Open what the path names and return a descriptor, which the caller closes. Never blocks.
+        """Open whatever the path names and return a descriptor, which the caller closes.
 
-        Whatever it names is opened: a FIFO and, with its side effects, a device too. `open_file`
-        and `open_directory` are for reading.
+        Never waits for a FIFO; but opening a device may have effects: for reading there are
+        `open_file` and `open_directory`.
 
         Raises:
             ResourceNotFound: absent, refused or leading outside: not told apart.
-            ResourceBusy: too many open files, or a name that does not stop moving.
+            ResourceBusy: too many open files, or names that do not stop moving.
         """
-        raise ResourceNotFound
+        try:
+            return self._way.open(self._current(), _name(path), flags)
+        except OSError as error:
+            raise refusal(error) from None
 
     def open_file(self, path: Path, *, cached: bool = False) -> tuple[int, os.stat_result]:
-        """Open a regular file for reading; return its descriptor, which the caller closes, and status.
+        """Open a regular file to read; return its descriptor, which the caller closes, and status.
 
-        With `cached` it never waits for a disk or a network, where the kernel can promise that.
+        With `cached` the path is resolved without waiting for a disk or network, where the kernel
+        can promise that (Linux 5.12, `openat2`).
 
         Raises:
             ResourceNotFound: absent, refused, or not a regular file (`stat` tells a folder).
             ResourceBusy: as in `open`.
-            BlockingIOError: only with `cached`: to be called again in a thread, without it.
+            BlockingIOError: only with `cached`: call again in a worker thread, without it.
         """
-        raise ResourceNotFound
+        name = _name(path)
+        try:
+            folder = self._current()
+            # To open some devices is to use them: it starts a watchdog, resets what hangs on a
+            # serial line. So look first, unless this very name was looked at last.
+            if name != self._regular:
+                self._remember(name, self._way.stat(folder, name, cached=cached))
+                if name != self._regular:
+                    raise ResourceNotFound
+            fd = self._way.open(folder, name, os.O_RDONLY, cached=cached)
+            status = _status(fd)
+        except BlockingIOError as error:
+            if cached:
+                raise
+            raise refusal(error) from None
+        except OSError as error:
+            raise refusal(error) from None
+        if not modes.S_ISREG(status.st_mode):
+            os.close(fd)
+            raise ResourceNotFound
+        return fd, status
 
     def open_directory(self, path: Path) -> tuple[int, os.stat_result]:
-        """Open a folder for listing; return its descriptor, which the caller closes, and status.
+        """Open a folder to list; return its descriptor, which the caller closes, and status.
 
         Raises:
             NotACollection: a regular file.
             ResourceNotFound: absent, refused, or neither a folder nor a regular file.
             ResourceBusy: as in `open`.
         """
-        raise ResourceNotFound
+        name = _name(path)
+        try:
+            folder = self._current()
+            try:
+                fd = self._way.open(folder, name, os.O_RDONLY | _DIRECTORY)
+            except NotADirectoryError:
+                if modes.S_ISREG(self._way.stat(folder, name).st_mode):
+                    raise NotACollection from None
+                raise
+            return fd, _status(fd)
+        except OSError as error:
+            raise refusal(error) from None
 
     def stat(self, path: Path) -> os.stat_result:
         """Return the status of what the path names, without opening it.
@@ -180,9 +197,275 @@ class Root:
         Raises:
             ResourceNotFound, ResourceBusy: as in `open`.
         """
+        name = _name(path)
+        try:
+            status = self._way.stat(self._current(), name)
+        except OSError as error:
+            raise refusal(error) from None
+        self._remember(name, status)
+        return status
+
+    def _remember(self, name: bytes, status: os.stat_result) -> None:
+        if modes.S_ISREG(status.st_mode):
+            self._regular = name
+        elif name == self._regular:
+            self._regular = None
+
+    def _current(self) -> _Folder:
+        status = os.stat(self.path)
+        folder = self._folder
+        if folder is None or folder.identity != (status.st_dev, status.st_ino):
+            self._regular = None
+            folder = self._folder = _Folder(self.path)
+        return folder
+
+
+def _name(path: Path) -> bytes:
+    joined = "/".join(path)
+    # `..` would stay beneath the root, but name a file by a path that no rule has seen.
+    if (
+        "\0" in joined
+        or (path and joined.count("/") != len(path) - 1)
+        or not _NEVER_SEGMENTS.isdisjoint(path)
+    ):
         raise ResourceNotFound
+    try:
+        return os.fsencode(joined)
+    except UnicodeEncodeError:
+        raise ResourceNotFound from None
+
+
+def _status(fd: int) -> os.stat_result:
+    try:
+        return os.fstat(fd)
+    except OSError:
+        os.close(fd)
+        raise
+
+
+class _Folder:
+    """The root, held open. Closed when the last call that uses it has let go of it.
+
+    Closed any earlier, its descriptor could be another file's by the time that another thread
+    opens beneath it.
+    """
+
+    __slots__ = ("fd", "identity", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.fd = os.open(path, _FOLDER) if _HAS_DIR_FD else -1
+        status = os.fstat(self.fd) if _HAS_DIR_FD else os.stat(path)
+        self.identity = (status.st_dev, status.st_ino)
+
+    def __del__(self) -> None:
+        if getattr(self, "fd", -1) >= 0:
+            os.close(self.fd)
+
+
+_HAS_DIR_FD = os.open in os.supports_dir_fd
+
+
+class _Way(Protocol):
+    """Resolves a name (encoded segments joined by `/`, empty for the root) beneath a folder."""
+
+    def open(self, folder: _Folder, name: bytes, flags: int, *, cached: bool = False) -> int: ...
+
+    def stat(self, folder: _Folder, name: bytes, *, cached: bool = False) -> os.stat_result: ...
+
+
+def _way(resolver: Resolver | None, *, follow_symlinks: bool) -> _Way:
+    if not _HAS_DIR_FD:
+        return _ByName()
+    openat2 = _openat2() if resolver != "walk" else None
+    if openat2 is not None:
+        return _Kernel(openat2, follow_symlinks=follow_symlinks)
+    if resolver == "openat2":
+        raise NotImplementedError("this system has no openat2, or forbids it")
+    return _Walk(follow_symlinks=follow_symlinks)
+
+
+# Linux, <linux/openat2.h>; the number is the same on every architecture but Alpha.
+_SYS_OPENAT2 = 437
+_AT_FDCWD = -100
+_RESOLVE_NO_MAGICLINKS = 0x02
+_RESOLVE_NO_SYMLINKS = 0x04
+_RESOLVE_BENEATH = 0x08
+_RESOLVE_CACHED = 0x20
+_PATH_MAX = 4096
+_HOW = struct.Struct("=QQQ")  # struct open_how: flags, mode, resolve
+
+_OpenAt2: TypeAlias = Callable[[int, bytes, bytes], int]
+
+
+@functools.cache
+def _openat2() -> _OpenAt2 | None:
+    """Return the kernel's `openat2`, or None where it is missing (before 5.6) or forbidden."""
+    if sys.platform != "linux":
+        return None
+    import ctypes
+
+    # Typed arguments would cost a sixth of the call.
+    syscall = ctypes.CDLL(None, use_errno=True).syscall
+    syscall.restype = ctypes.c_long
+    number, size = ctypes.c_long(_SYS_OPENAT2), ctypes.c_size_t(_HOW.size)
+
+    def openat2(folder: int, name: bytes, how: bytes) -> int:
+        fd: int = syscall(number, folder, name, how, size)
+        if fd < 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+        return fd
+
+    try:
+        os.close(openat2(_AT_FDCWD, b"/", _HOW.pack(_FOLDER, 0, _RESOLVE_NO_MAGICLINKS)))
+    except OSError:
+        return None
+    return openat2
+
+
+class _Kernel:
+    """Resolves with `openat2`: one system call, under which no link can move."""
+
+    _ATTEMPTS = 64
+
+    def __init__(self, openat2: _OpenAt2, *, follow_symlinks: bool) -> None:
+        self._openat2 = openat2
+        self._walk = _Walk(follow_symlinks=follow_symlinks)
+        self._nofollow = 0 if follow_symlinks else _NOFOLLOW
+        self._resolve = _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS
+        if not follow_symlinks:
+            self._resolve |= _RESOLVE_NO_SYMLINKS
+
+    def open(self, folder: _Folder, name: bytes, flags: int, *, cached: bool = False) -> int:
+        if len(name) >= _PATH_MAX:
+            return self._walk.open(folder, name, flags)
+        # Unlike `open`, `openat2` refuses flags that mean nothing beside O_PATH.
+        flags |= self._nofollow | (_CLOEXEC if flags & _PATH else _ALWAYS)
+        how = _HOW.pack(flags, 0, self._resolve | _RESOLVE_CACHED if cached else self._resolve)
+        attempts = 1 if cached else self._ATTEMPTS
+        while True:
+            try:
+                return self._openat2(folder.fd, name or b".", how)
+            except OSError as error:
+                attempts -= 1
+                # EAGAIN: something was renamed while the `..` of a link was resolved.
+                if attempts and error.errno in (errno.EAGAIN, errno.EINTR):
+                    continue
+                # EINVAL: Linux 5.6 to 5.11 do not know RESOLVE_CACHED.
+                if cached and error.errno in (errno.EINVAL, errno.EINTR):
+                    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from None
+                raise
+
+    def stat(self, folder: _Folder, name: bytes, *, cached: bool = False) -> os.stat_result:
+        fd = self.open(folder, name, _PATH, cached=cached)
+        try:
+            return os.fstat(fd)
+        finally:
+            os.close(fd)
+
+
+class _Walk:
+    """Resolves by opening one component after the other, as the kernel does within `openat2`."""
+
+    def __init__(self, *, follow_symlinks: bool) -> None:
+        self._follows = follow_symlinks
+
+    def open(self, folder: _Folder, name: bytes, flags: int, *, cached: bool = False) -> int:
+        always = _CLOEXEC if flags & _PATH else _ALWAYS
+        with self._parent(folder, name) as (parent, last):
+            return os.open(last, flags | always | _NOFOLLOW, dir_fd=parent)
+
+    def stat(self, folder: _Folder, name: bytes, *, cached: bool = False) -> os.stat_result:
+        with self._parent(folder, name) as (parent, last):
+            return os.stat(last, dir_fd=parent, follow_symlinks=False)
+
+    @contextmanager
+    def _parent(self, folder: _Folder, name: bytes) -> Generator[tuple[int, bytes]]:
+        """Give the descriptor of the last folder on the way and the name to open in it."""
+        held = [folder.fd]
+        pending = name.split(b"/")[::-1]
+        links = 0
+        try:
+            while pending:
+                segment = pending.pop()
+                if segment in (b"", b"."):
+                    continue
+                if segment == b"..":  # only in the target of a link
+                    _leave(held)
+                    continue
+                target = _target(held[-1], segment) if self._follows else None
+                if target is not None:
+                    links += 1
+                    if links > _MAX_LINKS:
+                        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                    pending += target.split(b"/")[::-1]
+                elif pending:
+                    held.append(os.open(segment, _FOLDER | _NOFOLLOW, dir_fd=held[-1]))
+                    if not self._follows and len(held) > 2:
+                        os.close(held.pop(1))
+                else:
+                    yield held[-1], segment
+                    return
+            yield held[-1], b"."
+        finally:
+            for fd in held[1:]:
+                os.close(fd)
+
+
+def _leave(held: list[int]) -> None:
+    if len(held) == 1:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+    os.close(held.pop())
+
+
+def _target(folder: int, segment: bytes) -> bytes | None:
+    try:
+        target = os.readlink(segment, dir_fd=folder)
+    except OSError as error:
+        if error.errno == errno.EINVAL:  # not a link
+            return None
+        raise
+    if target.startswith(b"/"):
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+    return target
+
+
+class _ByName:
+    """Resolves by name, where nothing opens relative to a descriptor (Windows); no links."""
+
+    def open(self, folder: _Folder, name: bytes, flags: int, *, cached: bool = False) -> int:
+        return os.open(self._walked(folder, name)[0], flags | _ALWAYS)
+
+    def stat(self, folder: _Folder, name: bytes, *, cached: bool = False) -> os.stat_result:
+        return self._walked(folder, name)[1]
+
+    def _walked(self, folder: _Folder, name: bytes) -> tuple[str, os.stat_result]:
+        walked = folder.path
+        status = os.stat(walked)
+        for segment in os.fsdecode(name).split("/") if name else ():
+            if is_unsafe_on_windows(segment):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            walked = os.path.join(walked, segment)
+            status = os.lstat(walked)
+            attributes = getattr(status, "st_file_attributes", 0)
+            if attributes & modes.FILE_ATTRIBUTE_REPARSE_POINT or modes.S_ISLNK(status.st_mode):
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        return walked, status
+
+
+_UNSAFE_ON_WINDOWS = re.compile(
+    r"""
+      .* [\x00-\x1f<>:"|?*/\\] .*                        # streams (a:b), wildcards, separators
+    | .* [. ]                                            # dropped from the end: a.txt. is a.txt
+    | .* ~ \d .*                                         # 8.3: PROGRA~1 is Program Files
+    | (con | prn | aux | nul | conin\$ | conout\$ | clock\$ | (com | lpt) [0-9¹²³])
+      \ * ([.] .*)?                                      # devices, with any suffix
+    """,
+    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+)
 
 
 def is_unsafe_on_windows(segment: str) -> bool:
-    """Say whether Windows may take this name for something other than the file so called."""
-    return False
+    """Say whether Windows may take this name for something other than the file called so."""
+    return _UNSAFE_ON_WINDOWS.fullmatch(segment) is not None

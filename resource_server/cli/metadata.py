@@ -1,0 +1,59 @@
+"""`resource-server metadata`: what may be known of a resource without reading it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import click
+import msgspec
+
+from resource_server.cli import arguments, client, messages, output
+from resource_server.cli.client import Json
+from resource_server.protocol import encode
+from resource_server.protocol.local import LocalClient
+
+
+@click.command("metadata", short_help="Print what is known of a resource.")
+@click.argument("words", nargs=-1, metavar="[SOURCE] URI")
+@arguments.as_json
+@arguments.shared
+def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int) -> int:
+    """Print what is known of the resource URI of SOURCE without reading it.
+
+    With --json as a client sees it.
+    """
+    messages.log_to_stderr(verbose)
+    source, uris = arguments.source_and_uris(words)
+    uri = arguments.exactly_one(uris)
+
+    async def asking(to: LocalClient) -> int:
+        resource = (await to.request("resources/metadata", {"uri": uri}))["resource"]
+        if as_json:
+            output.json(resource)
+        else:
+            output.fields(_facts(resource))
+        return 0
+
+    return client.ask(source, asking, allow_plugins=not no_plugins)
+
+
+def _facts(resource: Json) -> Iterator[tuple[str, str]]:
+    annotations: Json = resource.get("annotations", {})
+    meta: Json = resource["_meta"]
+    yield "uri", resource["uri"]
+    yield "type", resource["resourceType"]
+    yield "name", resource["name"]
+    yield "title", resource.get("title", "")
+    yield "description", resource.get("description", "")
+    yield "media type", resource.get("mimeType", "")
+    if "size" in resource:
+        yield "size", f"{resource['size']:,} bytes"
+    yield "modified", annotations.get("lastModified", "")
+    yield "audience", ", ".join(annotations.get("audience", ()))
+    if "priority" in annotations:
+        yield "priority", f"{annotations['priority']:g}"
+    yield "version", meta.get(encode.META_VERSION, "")
+    for format in meta.get(encode.META_FORMATS, ()):
+        yield "format", f"{format['name']}, {format['mimeType']}: {format['uri']}"
+    for name, value in meta.get(encode.META_DETAILS, {}).items():
+        yield name, value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,0 +1,70 @@
+"""`resource-server read`: the content of one resource, to a terminal or a pipe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from resource_server.cli import arguments, client, messages, output, tree
+from resource_server.cli.client import Json
+from resource_server.protocol.encode import META_TRUNCATED
+from resource_server.protocol.local import LocalClient
+
+
+@click.command("read", short_help="Print the content of a resource.")
+@click.argument("words", nargs=-1, metavar="[SOURCE] URI")
+@arguments.as_json
+@arguments.shared
+def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int) -> int:
+    """Print the resource URI of SOURCE.
+
+    Into a pipe or file, text is UTF-8 and anything else its bytes. A range is part of the URI:
+    ?lines=10-40, ?bytes=0-65535, ?tail=100. Of a collection the children are listed. With --json
+    the result is printed as a client sees it.
+    """
+    messages.log_to_stderr(verbose)
+    source, uris = arguments.source_and_uris(words)
+    uri = arguments.exactly_one(uris)
+
+    async def reading(to: LocalClient) -> int:
+        if as_json:
+            output.json(await to.request("resources/read", {"uri": uri}))
+            return 0
+        described = await to.request("resources/metadata", {"uri": uri})
+        if described["resource"]["resourceType"] == "collection":
+            messages.note(f"a collection; its children: {uri}")
+            return await tree.show(to, uri)
+        result = await to.request("resources/read", {"uri": uri})
+        return _print(result["contents"][0])
+
+    return client.ask(source, reading, allow_plugins=not no_plugins)
+
+
+def _print(content: Json) -> int:
+    if "text" in content:
+        output.document(content["text"])
+    elif output.is_terminal():
+        kind = content.get("mimeType", "binary")
+        return messages.failed(
+            f"{kind} is nothing for a terminal; write it to a file with > FILE: {content['uri']}"
+        )
+    else:
+        # Imported here: most of what is read on a command line is text.
+        import pybase64
+
+        output.raw(pybase64.b64decode(content["blob"]))
+    cut = content["_meta"].get(META_TRUNCATED)
+    if cut is not None and ("next" in cut or cut["reason"] != "requested"):
+        messages.note(_cut(cut))
+    return 0
+
+
+def _cut(cut: Json) -> str:
+    """Say that this was not the whole document, and what to read next."""
+    total = f" of {cut['total']:,} {cut['unit']}" if "total" in cut else ""
+    going_on = f"; goes on at {cut['next']}" if "next" in cut else ""
+    return f"a part{total}, cut by {_REASONS[cut['reason']]}{going_on}"
+
+
+_REASONS = {"requested": "the range", "limit": "the size limit", "deadline": "the time limit"}

@@ -1,0 +1,93 @@
+"""From a source to the server of its manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+from resource_server.catalog import Catalog, Limits
+from resource_server.errors import ManifestError, MountUnavailable, ResourceNotFound
+from resource_server.manifest import Manifest, MountSpec, sources
+from resource_server.mount import Mount
+from resource_server.protocol.server import Server
+from resource_server.provider import Content, Path, Provider, Resource, Template
+
+
+def find(source: str | None, *, allow_plugins: bool, strict: bool = False) -> Manifest:
+    """Return the manifest of a source; `strict` runs its plugins to check their options as well.
+
+    Raises:
+        ManifestError: every problem at once.
+    """
+    if not strict:
+        return sources.find(source)
+    # Imported here and below: a folder is served without what plugins need.
+    from resource_server import plugins
+
+    return plugins.find(source, allow_plugins=allow_plugins)
+
+
+def build(manifest: Manifest, *, allow_plugins: bool) -> Server:
+    """Return the server of a manifest, nothing started. A plugin that fails fails its mount."""
+    options = manifest.server
+    limits = Limits(
+        page_size=options.page_size,
+        collection_children=options.collection_read.children,
+        collection_bytes=options.collection_read.bytes,
+        alternatives=options.alternatives == "inline",
+    )
+    mounts = [_mount(spec, manifest, allow_plugins=allow_plugins) for spec in manifest.mounts]
+    return Server(
+        Catalog(mounts, limits),
+        name=options.name,
+        title=options.title,
+        instructions=options.instructions,
+        ttl_ms=round(options.cache.ttl * 1000),
+        cache_scope=options.cache.scope,
+    )
+
+
+def _mount(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool) -> Mount:
+    return Mount(
+        spec.name,
+        spec.base,
+        _provider(spec, manifest, allow_plugins=allow_plugins),
+        title=spec.title,
+        description=spec.description,
+        annotations=spec.annotations,
+        listed=spec.listed,
+    )
+
+
+def _provider(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool) -> Provider:
+    if not isinstance(spec.use, str):
+        return spec.use
+    from resource_server import plugins
+
+    try:
+        return plugins.load(spec, manifest, allow_plugins=allow_plugins)
+    except ManifestError as error:
+        return _Unloadable("; ".join(map(str, error.diagnostics)))
+
+
+class _Unloadable:
+    """In the place of a provider that cannot be made: its mount is known, and never starts."""
+
+    def __init__(self, reason: str) -> None:
+        self.templates: Sequence[Template] = ()
+        self._reason = reason
+
+    async def __aenter__(self) -> Self:
+        raise MountUnavailable(self._reason)
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        raise ResourceNotFound
+
+    def metadata(self, path: Path) -> Resource:
+        raise ResourceNotFound
+
+    def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+        raise ResourceNotFound

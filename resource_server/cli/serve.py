@@ -1,0 +1,54 @@
+"""`resource-server serve`: a source over standard input and output, to one MCP client."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pathlib
+
+import click
+import msgspec
+
+from resource_server.cli import arguments, loop, messages, runtime
+from resource_server.manifest import Manifest
+from resource_server.protocol.server import Server
+from resource_server.transports import stdio
+
+
+@click.command("serve", short_help="Serve a source to an MCP client.")
+@click.argument("source", required=False)
+@click.option("--strict", is_flag=True, help="Refuse to serve unless everything can be served.")
+@arguments.shared
+def command(source: str | None, strict: bool, no_plugins: bool, verbose: int) -> int:
+    """Serve SOURCE to an MCP client over standard input and output.
+
+    A mount that cannot start is reported, and the others serve; it is tried again when asked for.
+    """
+    # First of all: from here on nothing that a plugin prints or reads touches the protocol.
+    reader, writer = stdio.claim()
+    messages.log_to_stderr(verbose)
+    manifest = runtime.find(source, allow_plugins=not no_plugins, strict=strict)
+    server = runtime.build(manifest, allow_plugins=not no_plugins)
+    if os.isatty(reader):
+        messages.note(_waiting(manifest, source))
+    return loop.run(_serve(server, reader, writer, strict=strict))
+
+
+async def _serve(server: Server, reader: int, writer: int, *, strict: bool) -> int:
+    async with server.catalog as catalog:
+        if strict and (problems := await catalog.start()):
+            return messages.failed(f"refused to serve without: {', '.join(problems)}")
+        # In the background: a slow mount must not delay the answer to `initialize`.
+        starting = asyncio.create_task(catalog.start())
+        await stdio.serve(server, reader, writer)
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+    return 0
+
+
+def _waiting(manifest: Manifest, source: str | None) -> str:
+    """Say to a person at a terminal what is served, and who is expected there instead."""
+    served = ", ".join(spec.base for spec in manifest.mounts)
+    place = source if source and "://" in source else str(pathlib.Path(source or ".").absolute())
+    line = msgspec.json.encode({"command": "resource-server", "args": ["serve", place]}).decode()
+    return f"serving {served} to an MCP client, which starts it by {line}; Ctrl-D ends"

@@ -1,0 +1,190 @@
+"""A manifest file to a `Manifest`, or to every problem in it at once.
+
+Nothing is connected and nothing walked. Options of providers are validated as well where the class
+is known; which code may run to know it is the caller's decision.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+from collections.abc import Mapping
+
+from resource_server import uris
+from resource_server.manifest import document, environment, kinds
+from resource_server.manifest.data import DataPath, is_mapping
+from resource_server.manifest.decode import Decoder, FindClass
+from resource_server.manifest.model import Manifest, MountOptions, MountSpec, Server
+from resource_server.manifest.options import options_of
+from resource_server.manifest.positions import Positions, Problems, dotted
+from resource_server.manifest.wording import found, one_line, printable, unknown
+
+VERSION = 1
+MOUNT_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+_SECTIONS = ("version", "server", "roots", "providers")
+_LATER_SECTIONS = ("databases", "http", "tools", "prompts")
+
+
+def load(path: pathlib.Path, *, find_class: FindClass | None = None) -> Manifest:
+    """Read and validate a manifest; by default no code of plugins runs.
+
+    Raises:
+        ManifestError: with all diagnostics, in file order.
+    """
+    problems = Problems(printable(str(path), longest=4096))
+    data, positions = document.parse(document.read(path, problems), problems)
+    data, positions = environment.substitute(data, positions, os.environ, problems)
+    reading = _Reading(path, data, positions, problems, find_class or _built_in)
+    manifest = reading.manifest()
+    problems.raise_any()
+    return manifest
+
+
+def _built_in(reference: str, directory: pathlib.Path) -> type | None:
+    kinds.check(reference)
+    return kinds.built_in(reference)
+
+
+class _Reading:
+    """One manifest on its way from data to specification."""
+
+    def __init__(
+        self,
+        file: pathlib.Path,
+        data: Mapping[str, object],
+        positions: Positions,
+        problems: Problems,
+        find_class: FindClass,
+    ) -> None:
+        self._file = file
+        self._directory = file.absolute().parent
+        self._data = data
+        self._positions = positions
+        self._problems = problems
+        self._find_class = find_class
+        self._decoder = Decoder(self._directory, positions, problems)
+        self._bases: dict[str, DataPath] = {}
+
+    def manifest(self) -> Manifest:
+        for name in self._data:
+            if name in _LATER_SECTIONS:
+                self._decoder.refuse((name,), "not supported by this version", at_key=True)
+            elif name not in _SECTIONS:
+                self._decoder.refuse((name,), unknown("section", name, _SECTIONS), at_key=True)
+        self._check_version()
+        server = self._decoder.build(Server, self._data.get("server"), ("server",))
+        return Manifest(
+            file=self._file,
+            directory=self._directory,
+            server=server or Server(),
+            mounts=self._mounts(),
+            positions=self._positions,
+        )
+
+    def _check_version(self) -> None:
+        version = self._data.get("version", VERSION)
+        if version != VERSION or isinstance(version, bool):
+            self._decoder.refuse(
+                ("version",),
+                f"expected {VERSION}, found {self._decoder.found(version, ('version',))}",
+            )
+
+    def _mounts(self) -> tuple[MountSpec, ...]:
+        entries = [*self._entries("roots"), *self._entries("providers")]
+        if not entries and not self._problems.sorted():
+            self._decoder.refuse((), f"nothing to serve; write at least: {document.EXAMPLE}")
+        entries.sort(key=lambda entry: self._positions.key(entry[0]))
+        specs = [self._mount(path, raw) for path, raw in entries]
+        return tuple(spec for spec in specs if spec is not None)
+
+    def _entries(self, section: str) -> list[tuple[DataPath, object]]:
+        raw = self._data.get(section)
+        if raw is None:
+            return []
+        if not is_mapping(raw):
+            self._decoder.refuse((section,), f"expected a mapping of names, found {found(raw)}")
+            return []
+        return [((section, name), value) for name, value in raw.items()]
+
+    def _mount(self, path: DataPath, raw: object) -> MountSpec | None:
+        section, name = str(path[0]), str(path[1])
+        if not re.fullmatch(MOUNT_NAME, name):
+            self._decoder.refuse(
+                path,
+                "a name begins with a letter or digit and goes on with those, '.', '_' or '-', "
+                "64 at most",
+                at_key=True,
+            )
+            return None
+        raw = {} if raw is None else raw
+        if not is_mapping(raw):
+            self._decoder.refuse(
+                path, f"expected a mapping of options, found {self._decoder.found(raw, path)}"
+            )
+            return None
+        options = dict(raw)
+        common = {key: options.pop(key) for key in options_of(MountOptions) if key in options}
+        own: MountOptions | None = self._decoder.build(MountOptions, common, path)
+        use = "filesystem" if section == "roots" else self._use(options, path)
+        base = self._base(common.get("uri"), section, name, path)
+        if use is not None:
+            self._decoder.provider(use, options, path, self._find_class)
+        if use is None or own is None or base is None:
+            return None
+        return MountSpec(
+            name=name,
+            base=base,
+            use=use,
+            title=own.title,
+            description=own.description,
+            annotations=own.annotations,
+            listed=own.listed,
+            options=options,
+            path=path,
+        )
+
+    def _use(self, options: dict[str, object], path: DataPath) -> str | None:
+        if "use" not in options:
+            self._decoder.refuse(
+                path, "option 'use' is missing; name a provider or a .py file", at_key=True
+            )
+            return None
+        use = options.pop("use")
+        at = (*path, "use")
+        if not isinstance(use, str) or not use:
+            self._decoder.refuse(
+                at, f"expected a provider or a .py file, found {self._decoder.found(use, at)}"
+            )
+            return None
+        return None if at in self._positions.unset else use
+
+    def _base(self, uri: object, section: str, name: str, path: DataPath) -> str | None:
+        """Return the canonical base URI: `file:///name/` of roots, else `resource://name/`."""
+        at = (*path, "uri")
+        if uri is None:
+            uri, at_key, at = (
+                f"{'file:///' if section == 'roots' else 'resource://'}{name}/",
+                True,
+                path,
+            )
+        elif not isinstance(uri, str) or at in self._positions.unset:
+            return None  # reported already
+        else:
+            at_key = False
+        try:
+            base = uris.normalise_base(uri)
+        except ValueError as error:
+            return self._decoder.refuse(
+                at, f"{one_line(error)} (found {self._decoder.found(uri, at)})"
+            )
+        other = self._bases.setdefault(base, path)
+        if other != path:
+            line, _ = self._positions.key(other)
+            self._decoder.refuse(
+                at,
+                f"has the same base URI as {dotted(other)} on line {line}; "
+                "give one of them another 'uri'",
+                at_key=at_key,
+            )
+        return base

@@ -1,0 +1,150 @@
+"""The manifest's JSON Schema (2020-12), with which editors complete and check the file.
+
+Made from the classes that read the manifest, with the options of built-in and installed providers
+and the descriptions below their fields.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic.errors import (
+    PydanticInvalidForJsonSchema,
+    PydanticUndefinedAnnotation,
+    PydanticUserError,
+)
+
+from resource_server.manifest import kinds, shapes
+from resource_server.manifest.load import MOUNT_NAME, VERSION
+from resource_server.manifest.model import MountOptions, Server
+from resource_server.manifest.options import MISSING, Option, descriptions, has_options, options_of
+
+Schema = dict[str, Any]
+
+_VARIABLE: Schema = {"type": "string", "pattern": r"\$\{"}
+"""What may stand for any single value: text that environment variables become part of."""
+
+
+def schema() -> Schema:
+    """Return the JSON Schema of the manifest. Imports the classes of installed providers."""
+    definitions: Schema = {"root": _mount("filesystem", root=True)}
+    names = [*kinds.built_in_names(), *kinds.installed()]
+    for name in names:
+        definitions[f"provider-{name}"] = _mount(name)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Manifest of resource-server",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "version": {"const": VERSION, "description": "Version of this format."},
+            "server": {**_object(Server), "description": _summary(Server)},
+            "roots": _named("Folder trees, by name.", {"$ref": "#/$defs/root"}),
+            "providers": _named("Resources of any other provider, by name.", _any_provider(names)),
+        },
+        "$defs": definitions,
+    }
+
+
+def _named(description: str, each: Schema) -> Schema:
+    return {
+        "type": ["object", "null"],
+        "description": description,
+        "propertyNames": {"pattern": f"^{MOUNT_NAME}$"},
+        "additionalProperties": each,
+    }
+
+
+def _any_provider(names: list[str]) -> Schema:
+    return {
+        "type": "object",
+        "required": ["use"],
+        "properties": {
+            "use": {
+                "description": "A provider's name, or a .py file beside the manifest.",
+                "anyOf": [{"enum": names}, {"type": "string"}],
+            },
+            **_properties(MountOptions),
+        },
+        "allOf": [
+            {
+                "if": {"properties": {"use": {"const": name}}, "required": ["use"]},
+                "then": {"$ref": f"#/$defs/provider-{name}"},
+            }
+            for name in names
+        ],
+    }
+
+
+def _mount(name: str, *, root: bool = False) -> Schema:
+    cls = kinds.built_in(name) or kinds.installed()[name].load()
+    found = _object(cls)
+    properties = {**_properties(MountOptions), **found["properties"]}
+    if not root:
+        properties["use"] = {}
+    return {**found, "properties": properties, "description": _summary(cls)}
+
+
+def _object(cls: type) -> Schema:
+    required = [name for name, option in options_of(cls).items() if option.default is MISSING]
+    found: Schema = {
+        "type": "object" if required else ["object", "null"],
+        "additionalProperties": False,
+        "properties": _properties(cls),
+    }
+    return {**found, "required": required} if required else found
+
+
+def _properties(cls: type) -> Schema:
+    words = descriptions(cls)
+    return {name: _property(option, words.get(name)) for name, option in options_of(cls).items()}
+
+
+def _property(option: Option, description: str | None) -> Schema:
+    found = _of(option.annotation)
+    if description:
+        found = {**found, "description": description}
+    if (
+        isinstance(option.default, str | int | float)
+        and type(option.default).__module__ == "builtins"
+    ):
+        found = {**found, "default": option.default}
+    return found
+
+
+def _summary(cls: type) -> str:
+    return (inspect.getdoc(cls) or cls.__name__).partition("\n")[0]
+
+
+def _of(annotation: Any) -> Schema:
+    inner, _ = shapes.unwrap(annotation)
+    members = [arm for arm in shapes.arms(inner) if arm is not types.NoneType]
+    if len(members) > 1:
+        return {"anyOf": [_of(arm) for arm in members]}
+    if members[0] is not inner:
+        return _of(members[0])
+    if values := shapes.choices(inner):
+        return {"anyOf": [{"enum": list(values)}, _VARIABLE]}
+    if has_options(inner):
+        return _object(inner)
+    if mapping := shapes.mapping_types(inner):
+        return {"type": ["object", "null"], "additionalProperties": _of(mapping[1])}
+    if shapes.list_type(inner):
+        item, *_ = shapes.item_types(inner, 1)
+        return {"type": "array", "items": _of(item)}
+    if shapes.is_path(inner):
+        return {"type": "string", "minLength": 1}
+    return _single(annotation)
+
+
+def _single(annotation: Any) -> Schema:
+    if annotation is Any or annotation is object:
+        return {}
+    try:
+        found = TypeAdapter(shapes.for_pydantic(annotation)).json_schema()
+    except (PydanticInvalidForJsonSchema, PydanticUserError, PydanticUndefinedAnnotation):
+        return {}
+    return found if found.get("type") == "string" else {"anyOf": [found, _VARIABLE]}

@@ -1,0 +1,185 @@
+"""Provider references to providers: a built-in name, an installed package's, or a `.py` file.
+
+A file is code that runs with the user's rights. It is loaded only when a manifest names it, never
+found by looking around, under a private module name, and once for each path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import inspect
+import os
+import pathlib
+import sys
+import traceback
+from collections.abc import Generator
+from types import ModuleType
+from typing import TYPE_CHECKING, cast
+
+from resource_server.manifest import Manifest, MountSpec, kinds, sources
+from resource_server.manifest.positions import Problems
+from resource_server.manifest.wording import one_line, printable, suggestion
+from resource_server.provider import Provider, SupportsComplete, SupportsExplain, SupportsWalk
+
+if TYPE_CHECKING:
+    from resource_server.manifest.decode import FindClass
+
+_REQUIRED = ("templates", "list", "metadata", "read")
+_OPTIONAL = {"complete": SupportsComplete, "walk": SupportsWalk, "explain": SupportsExplain}
+
+
+def find(source: str | None = None, *, allow_plugins: bool = True) -> Manifest:
+    """Return the manifest of a source, the options of every provider validated.
+
+    Where plugins are allowed, their modules are imported to learn their options.
+
+    Raises:
+        ManifestError: every problem at once, those of plugins included.
+    """
+    return sources.find(source, find_class=class_finder(allow_plugins=allow_plugins))
+
+
+def load(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool = True) -> Provider:
+    """Return the provider of a mount, made from its options but not entered.
+
+    Raises:
+        ManifestError: no such provider, one that cannot be imported, or unusable options.
+    """
+    if not isinstance(spec.use, str):
+        return spec.use
+    # Imported here: a folder is served without pydantic.
+    from resource_server.manifest.decode import Decoder
+
+    positions = manifest.positions
+    problems = Problems(positions.file or f"mount {spec.name}")
+    decoder = Decoder(manifest.directory, positions, problems)
+    find_class = class_finder(allow_plugins=allow_plugins)
+    provider = decoder.provider(spec.use, spec.options, spec.path, find_class)
+    problems.raise_any()
+    return cast("Provider", provider)
+
+
+def abilities(provider: Provider) -> list[str]:
+    """Return what a provider can do, in words for the operator: `list`, `read`, … `walk`."""
+    optional = [name for name, protocol in _OPTIONAL.items() if isinstance(provider, protocol)]
+    return ["list", "read", "metadata", *optional]
+
+
+def class_finder(*, allow_plugins: bool) -> FindClass:
+    """Return the function that finds the class of a provider reference, importing what it names."""
+
+    def find_class(reference: str, directory: pathlib.Path) -> type:
+        built_in = kinds.built_in(reference)
+        if built_in is not None:
+            return built_in
+        kinds.check(reference)
+        if not allow_plugins:
+            raise ValueError("is a plugin, and plugins are not allowed in this run")
+        named = kinds.FILE.fullmatch(reference)
+        if named is None:
+            return _installed_class(reference)
+        file, class_name = named.groups()
+        return _file_class(directory / file, class_name, file)
+
+    return find_class
+
+
+def _installed_class(name: str) -> type:
+    entry = kinds.installed()[name]
+    with _import_errors(f"provider '{name}' ({entry.value})"):
+        found = entry.load()
+    if isinstance(found, ModuleType):
+        return _only_class(found, None, entry.value)
+    if isinstance(found, type):
+        return _checked(found, entry.value)
+    raise ValueError(f"provider '{name}' ({entry.value}) is not a class")
+
+
+def _file_class(path: pathlib.Path, class_name: str | None, named: str) -> type:
+    return _only_class(_module(path, named), class_name, named)
+
+
+def _module(path: pathlib.Path, named: str) -> ModuleType:
+    if not path.is_file():
+        raise ValueError(f"no such file: '{printable(named)}'")
+    file = os.path.realpath(path)
+    # Private, so that it shadows no package; registered, because dataclasses look their module up.
+    name = f"_resource_server_plugin_{hashlib.sha256(os.fsencode(file)).hexdigest()[:16]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"'{printable(named)}' cannot be loaded as Python")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        with _import_errors(printable(named), file):
+            spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+@contextlib.contextmanager
+def _import_errors(named: str, file: str | None = None) -> Generator[None]:
+    """Turn whatever a plugin's import raises into a ValueError that says where."""
+    try:
+        # Standard output may be the protocol's.
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    except SyntaxError as error:
+        place = f"{named}:{error.lineno}" if error.lineno else named
+        raise ValueError(f"{place}: {error.msg}") from error
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"{named} needs the module '{error.name}', which is not installed; "
+            f"{sys.executable} -m pip install the package that has it"
+        ) from error
+    except (Exception, SystemExit) as error:
+        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+        place = f"{named}:{lines[-1]}" if lines else named
+        raise ValueError(f"{place}: {type(error).__name__}: {one_line(error)}") from error
+
+
+def _only_class(module: ModuleType, name: str | None, named: str) -> type:
+    """Return the provider class of a module: the one named, or the only one there is."""
+    classes = {
+        key: value
+        for key, value in vars(module).items()
+        if isinstance(value, type) and value.__module__ == module.__name__ and key[0] != "_"
+    }
+    if name is not None:
+        if name not in classes:
+            raise ValueError(
+                f"no class '{name}' in '{printable(named)}'{suggestion(name, classes)}"
+            )
+        return _checked(classes[name], named)
+    complete = [key for key, value in classes.items() if not _lacks(value)]
+    if len(complete) > 1:
+        raise ValueError(
+            f"several providers in '{printable(named)}': {', '.join(complete)}; "
+            f"name one: {printable(named)}:{complete[0]}"
+        )
+    if complete:
+        return classes[complete[0]]
+    begun = [value for value in classes.values() if len(_lacks(value)) < len(_REQUIRED)]
+    if len(begun) == 1:
+        return _checked(begun[0], named)
+    raise ValueError(f"no provider class in '{printable(named)}'; one has {', '.join(_REQUIRED)}")
+
+
+def _checked(cls: type, named: str) -> type:
+    if lacks := _lacks(cls):
+        raise ValueError(f"class {cls.__name__} in '{printable(named)}' lacks {', '.join(lacks)}")
+    return cls
+
+
+def _lacks(cls: type) -> list[str]:
+    """Return what a class lacks to be a provider."""
+    # A field without a default is no attribute of the class.
+    fields = getattr(cls, "__dataclass_fields__", {})
+    if inspect.isabstract(cls) or getattr(cls, "_is_protocol", False):
+        return list(_REQUIRED)
+    return [name for name in _REQUIRED if not hasattr(cls, name) and name not in fields]

@@ -1,0 +1,1 @@
+"""The built-in providers; each is loaded when a manifest names it."""

@@ -1,0 +1,98 @@
+"""Ignore files of a directory: `.gitignore`, `.ignore` and `.mcpignore`, read as git reads its own.
+
+What a later of these files says overrides an earlier one, and a nearer directory a farther one.
+Nothing above the root is read, nor the user's `core.excludesFile`; the repository's
+`.git/info/exclude` is, where the root is the top of one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable
+from hashlib import blake2b
+
+from resource_server import uris
+from resource_server.errors import ResourceError
+from resource_server.provider import Path
+from resource_server.providers.filesystem.patterns import Patterns, raw
+from resource_server.providers.filesystem.root import Root
+
+IGNORE_FILES = (".gitignore", ".ignore", ".mcpignore")
+"""Names, weakest first."""
+
+ROOT_IGNORE_FILE = ".git/info/exclude"
+"""Of the root only, weaker than the others."""
+
+_MAX_BYTES = 1024 * 1024
+_BOM = b"\xef\xbb\xbf"
+
+_log = logging.getLogger(__name__)
+
+
+class Ignores:
+    """The ignore rules that stand in one directory, in force for it and all below."""
+
+    __slots__ = ("_base", "_directory", "_patterns", "_sources", "version")
+
+    def __init__(self, directory: str, sources: Iterable[tuple[str, bytes]]) -> None:
+        """Take the rules of `sources`, name and content, weakest first.
+
+        `directory` is the path from the root with a slash at its end, or empty.
+        """
+        sources = list(sources)
+        self._directory = directory
+        self._base = len(raw(directory))
+        self._sources: list[tuple[str, int, str]] = []
+        lines: list[str] = []
+        for name, data in sources:
+            for number, line in enumerate(_lines(data), 1):
+                lines.append(line)
+                self._sources.append((name, number, line))
+        self._patterns = Patterns(lines)
+        self.version = blake2b(repr(sources).encode(), digest_size=8).digest()
+        """Equal means the same rules."""
+        for index in self._patterns.unusable:
+            name, number, line = self._sources[index]
+            where = uris.display(directory + name)
+            _log.warning("%r line %d is skipped: nothing can match %r", where, number, line)
+
+    def match(self, path: str, name: str, *, is_directory: bool) -> int:
+        """Return the number of the rule that decides, or -1; `path` is `raw`, from the root."""
+        return self._patterns.last_match(path[self._base :], name, is_directory=is_directory)
+
+    def hides(self, rule: int) -> bool:
+        """Say whether the rule hides; otherwise it shows."""
+        return not self._patterns.lines[rule].negated
+
+    def describe(self, rule: int) -> str:
+        """Return the rule with where it stands: `.gitignore:3 'build/' in src/`."""
+        name, number, line = self._sources[rule]
+        text = f"{name}:{number} '{uris.display(line)}'"
+        return f"{text} in {uris.display(self._directory)}" if self._directory else text
+
+
+def _lines(data: bytes) -> list[str]:
+    text = data.removeprefix(_BOM).decode("utf-8", "surrogateescape")
+    # As C strings have it, a NUL ends the line.
+    return [line.removesuffix("\r").partition("\0")[0] for line in text.split("\n")]
+
+
+def read_ignore_file(root: Root, path: Path) -> bytes:
+    """Return the beginning of an ignore file, up to 1 MiB; nothing if it cannot be read.
+
+    As for git, a symbolic link is no ignore file.
+    """
+    try:
+        fd, _ = root.open_file(path)
+    except ResourceError:
+        return b""
+    try:
+        with os.fdopen(fd, "rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+    except OSError:
+        return b""
+    if len(data) > _MAX_BYTES:
+        where = uris.display("/".join(path))
+        _log.warning("%r is longer than %d bytes; the rest is skipped", where, _MAX_BYTES)
+    return data[:_MAX_BYTES]

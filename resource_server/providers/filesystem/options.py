@@ -1,0 +1,127 @@
+"""Options of a folder in the manifest, beyond those that are plain values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from resource_server.provider import Annotations, ByteSize, Role
+from resource_server.providers.filesystem.content import text_encoding
+from resource_server.providers.filesystem.patterns import Patterns
+
+Watch = Literal["auto", "inotify", "watchfiles", "poll", "off"]
+SymlinkPolicy = Literal["deny", "within-root"]
+
+_MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(;.*)?", re.ASCII)
+_FORBID_UNKNOWN = {"extra": "forbid"}
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """What is shown although it looks like a secret: patterns of the deny-list, or paths."""
+
+    __pydantic_config__: ClassVar[Mapping[str, str]] = _FORBID_UNKNOWN
+
+    allow: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_patterns("secrets.allow", self.allow)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryAnnotations:
+    """Hints for the client: for whom, and how important from 0 to 1."""
+
+    __pydantic_config__: ClassVar[Mapping[str, str]] = _FORBID_UNKNOWN
+
+    audience: tuple[Role, ...] | None = None
+    priority: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.priority is not None and not 0 <= self.priority <= 1:
+            raise ValueError(f"priority {self.priority} is not between 0 and 1")
+
+    def over(self, inherited: Annotations | None) -> Annotations:
+        """Return these hints, each that is missing taken from those of the directory above."""
+        above = inherited or Annotations()
+        return Annotations(
+            audience=above.audience if self.audience is None else self.audience,
+            priority=above.priority if self.priority is None else self.priority,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryOptions:
+    """What is different in one directory and below; None inherits.
+
+    `title` and `description` are the directory's own. Patterns are relative to the directory and
+    replace those from above. `hidden` and `gitignore` hold for the directory itself, too: so an
+    ignored or dotted directory is shown by naming it.
+    """
+
+    __pydantic_config__: ClassVar[Mapping[str, str]] = _FORBID_UNKNOWN
+
+    title: str | None = None
+    description: str | None = None
+    annotations: DirectoryAnnotations | None = None
+    listed: bool = True
+    """False keeps it and all below out of the global listing."""
+    readable: bool | None = None
+    """False lists its documents and never reads them."""
+    exposed: bool = True
+    """False: as if it did not exist."""
+    include: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] | None = None
+    gitignore: bool | None = None
+    hidden: bool | None = None
+    max_size: ByteSize | None = None
+    encoding: str | None = None
+
+    def __post_init__(self) -> None:
+        check_patterns("include", self.include or ())
+        check_patterns("exclude", self.exclude or ())
+        if self.encoding is not None:
+            text_encoding(self.encoding)
+
+
+def check_patterns(option: str, patterns: Sequence[str]) -> None:
+    """Refuse patterns that nothing can match.
+
+    Raises:
+        ValueError: names the pattern, for the manifest's author.
+    """
+    parsed = Patterns(patterns)
+    for index, pattern in enumerate(patterns):
+        if index in parsed.unusable or index not in parsed.lines:
+            raise ValueError(f"{option}: {pattern!r} is no pattern that can match anything")
+
+
+def check_types(types: Mapping[str, str]) -> None:
+    """Refuse values that are not media types.
+
+    Raises:
+        ValueError: names the pattern and its value, for the manifest's author.
+    """
+    for pattern, media_type in types.items():
+        if not _MEDIA_TYPE.fullmatch(media_type):
+            raise ValueError(f"types: {media_type!r} for {pattern!r} is no media type as text/html")
+
+
+def directory_keys(directories: Mapping[str, DirectoryOptions]) -> dict[str, DirectoryOptions]:
+    """Return the options by normal path below the root: no slash at either end, no `.`.
+
+    Raises:
+        ValueError: a path that is absolute, empty, leads upwards or is given twice.
+    """
+    found: dict[str, DirectoryOptions] = {}
+    for written, options in directories.items():
+        segments = [segment for segment in written.split("/") if segment not in ("", ".")]
+        key = "/".join(segments)
+        if not segments or written.startswith("/") or ".." in segments or "\0" in written:
+            raise ValueError(f"directories: {written!r} is no path below the root, as docs/api")
+        if key in found:
+            raise ValueError(f"directories: {written!r} is given twice")
+        found[key] = options
+    return found

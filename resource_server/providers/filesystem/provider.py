@@ -1,0 +1,299 @@
+"""The built-in provider of folder trees."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from itertools import islice
+from typing import Self, TypeVar
+
+from resource_server import media_types, uris
+from resource_server.errors import NotACollection, ResourceError, ResourceNotFound
+from resource_server.provider import (
+    ByteSize,
+    Content,
+    MaybeAwaitable,
+    Path,
+    Provider,
+    Resource,
+    Template,
+)
+from resource_server.providers.filesystem import content
+from resource_server.providers.filesystem.directory import RecentlyUsed, Stamp
+from resource_server.providers.filesystem.options import (
+    DirectoryOptions,
+    Secrets,
+    SymlinkPolicy,
+    Watch,
+    check_patterns,
+    check_types,
+    directory_keys,
+)
+from resource_server.providers.filesystem.root import Root
+from resource_server.providers.filesystem.rules import (
+    EVERYTHING,
+    Rules,
+    Scope,
+    Selection,
+    selection,
+)
+from resource_server.providers.filesystem.tree import Entry, Tree
+
+T = TypeVar("T")
+
+_MAX_RESOURCES = 8192
+_MANY_NAMES = 4096
+"""More than these are looked through for completion in a worker thread."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NEVER_SEGMENTS = frozenset(("", ".", ".."))
+_DIRECTORY_TYPE = "inode/directory"
+
+_TEMPLATES = (
+    Template(
+        "{+path}",
+        name="path",
+        title="File or folder",
+        description="Any file or folder by its path, as in src/main.py; a folder reads as its files",
+    ),
+    Template(
+        "{+path}{?lines,bytes,tail}",
+        name="part",
+        title="Part of a file",
+        description="Lines (10-40, from 1), bytes (0-65535, from 0) or the last lines (100) of a file",
+        type="document",
+    ),
+)
+
+
+@dataclass
+class Filesystem:
+    """Serves the exposed files and directories below `path`. Its fields are a root's options."""
+
+    path: pathlib.Path
+    include: tuple[str, ...] = EVERYTHING
+    exclude: tuple[str, ...] = ()
+    gitignore: bool = True
+    """Whether `.gitignore`, `.ignore` and `.mcpignore` files hide what they name."""
+    hidden: bool = False
+    """Whether names that begin with a dot are shown."""
+    symlinks: SymlinkPolicy = "deny"
+    max_size: ByteSize = ByteSize(10 * 1024 * 1024)
+    """Bytes; larger documents are listed, and read in ranges."""
+    encoding: str = "utf-8"
+    types: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Media types by name pattern, before those of the table."""
+    secrets: Secrets = Secrets()
+    directories: Mapping[str, DirectoryOptions] = field(default_factory=dict[str, DirectoryOptions])
+    """What is different in single directories, by path below the root; the deepest wins."""
+    watch: Watch = "auto"
+
+    templates = _TEMPLATES
+
+    def __post_init__(self) -> None:
+        check_patterns("include", self.include)
+        check_patterns("exclude", self.exclude)
+        check_types(self.types)
+        outermost = Scope(
+            include=selection(self.include),
+            exclude=Selection(self.exclude) if self.exclude else None,
+            gitignore=self.gitignore,
+            hidden=self.hidden,
+            max_size=self.max_size,
+            encoding=content.text_encoding(self.encoding),
+        )
+        self._name = os.path.basename(os.path.abspath(self.path)) or "/"
+        self._types = tuple(self.types.items())
+        self._rules = Rules(directory_keys(self.directories), self.secrets.allow)
+        self._root = Root(self.path)
+        self._tree = Tree(
+            self._root, self._rules, outermost, follow_links=self.symlinks == "within-root"
+        )
+        self._resources = RecentlyUsed[Path, tuple[Stamp, Scope, Resource]](_MAX_RESOURCES)
+
+    async def __aenter__(self) -> Self:
+        self._root.check()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._root.close()
+
+    def list(
+        self, parent: Path, *, after: Path | None, limit: int
+    ) -> MaybeAwaitable[Sequence[Resource]]:
+        """Return children by name in code point order. See `Provider.list`."""
+        name = after[-1] if after else None
+        return self._page(
+            lambda patient: self._tree.children(parent, after=name, patient=patient), limit
+        )
+
+    def walk(self, *, after: Path | None, limit: int) -> MaybeAwaitable[Sequence[Resource]]:
+        """Return what follows `after`, depth first. See `SupportsWalk.walk`."""
+        return self._page(lambda patient: self._tree.walk(after or (), patient=patient), limit)
+
+    def _page(
+        self, entries: Callable[[bool], Generator[Entry]], limit: int
+    ) -> MaybeAwaitable[Sequence[Resource]]:
+        def page(patient: bool) -> Sequence[Resource]:
+            with closing(entries(patient)) as found:
+                return [self._resource(entry) for entry in islice(found, limit)]
+
+        return _now_or_in_thread(page)
+
+    def metadata(self, path: Path) -> Resource:
+        """Return what is known of a file or directory without opening it."""
+        return self._resource(self._tree.find(path))
+
+    def read(self, path: Path, query: Mapping[str, str]) -> MaybeAwaitable[Sequence[Content]]:
+        """Return a file as one content: text where it decodes, bytes otherwise; or a range of it."""
+        part = content.parse_range(query)
+        entry = self._tree.find(path)
+        if entry.directory is not None or not entry.scope.readable:
+            raise ResourceNotFound
+        key = tuple(entry.key.split("/"))
+        if part is None:
+            found = self._read_now(key, entry)
+            if found is not None:
+                return (found,)
+        return _in_thread(lambda: (self._read(key, entry, part),))
+
+    def _read_now(self, key: Path, entry: Entry) -> Content | None:
+        try:
+            fd, status = self._root.open_file(key, cached=True)
+        except BlockingIOError:
+            return None
+        scope = entry.scope
+        try:
+            return content.read_now(
+                fd, status, self._type(entry), encoding=scope.encoding, max_size=scope.max_size
+            )
+        finally:
+            os.close(fd)
+
+    def _read(self, key: Path, entry: Entry, part: content.Range | None) -> Content:
+        fd, status = self._root.open_file(key)
+        scope = entry.scope
+        try:
+            return content.read(
+                fd,
+                status,
+                self._type(entry),
+                part,
+                encoding=scope.encoding,
+                max_size=scope.max_size,
+            )
+        finally:
+            os.close(fd)
+
+    def complete(
+        self, variable: str, value: str, *, given: Mapping[str, str]
+    ) -> MaybeAwaitable[Sequence[str]]:
+        """Return the entries of the directory typed so far whose names hold the rest of `value`."""
+        parent, _, typed = value.rpartition("/")
+        path = tuple(parent.split("/")) if parent else ()
+        illegal = "\0" in value or value.startswith("/") or not _NEVER_SEGMENTS.isdisjoint(path)
+        if variable != "path" or illegal:
+            return ()
+        return _now_or_in_thread(lambda patient: self._completions(path, typed, patient=patient))
+
+    def _completions(self, path: Path, typed: str, *, patient: bool) -> Sequence[str]:
+        try:
+            entry, listing = self._tree.names(path, patient=patient)
+        except (ResourceNotFound, NotACollection):
+            return ()
+        if not patient and len(listing.names) > _MANY_NAMES:
+            raise BlockingIOError
+        special = listing.links if not self.directories else listing.links | listing.directories
+        start = "".join(f"{segment}/" for segment in path)
+        typed = typed.casefold()
+        found: list[str] = []
+        for name in listing.names:
+            if typed not in name.casefold():
+                continue
+            is_directory, readable = name in listing.directories, entry.scope.readable
+            if name in special:
+                try:
+                    below = self._tree.find((*path, name))
+                except ResourceError:
+                    continue
+                is_directory, readable = below.directory is not None, below.scope.readable
+            if readable:
+                found.append(f"{start}{name}/" if is_directory else start + name)
+        return found
+
+    def explain(self, path: Path) -> str:
+        """Return the rule that hides this path, or `exposed`."""
+        return self._tree.explain(path)
+
+    def _type(self, entry: Entry) -> str | None:
+        return media_types.from_name(entry.path[-1], self._types)
+
+    def _resource(self, entry: Entry) -> Resource:
+        held = self._resources.get(entry.path)
+        if held is not None and held[1] is entry.scope and held[0] == entry.stamp:
+            return held[2]
+        resource = self._document(entry) if entry.directory is None else self._collection(entry)
+        self._resources.put(entry.path, (entry.stamp, entry.scope, resource))
+        return resource
+
+    def _document(self, entry: Entry) -> Resource:
+        return Resource(
+            path=entry.path,
+            name=uris.display(entry.path[-1]),
+            mime_type=self._type(entry),
+            size=entry.stamp.size,
+            last_modified=_time(entry.stamp.mtime_ns),
+            version=_version(entry.stamp),
+            annotations=entry.scope.annotations,
+            listed=entry.scope.listed,
+        )
+
+    def _collection(self, entry: Entry) -> Resource:
+        options = self._rules.directories.get(entry.key)
+        return Resource(
+            path=entry.path,
+            name=uris.display(entry.path[-1] if entry.path else self._name),
+            type="collection",
+            title=options.title if options else None,
+            description=options.description if options else None,
+            mime_type=_DIRECTORY_TYPE,
+            last_modified=_time(entry.stamp.mtime_ns),
+            # What ignore files say decides what the children are.
+            version=_version(entry.stamp, *(ignores.version for ignores in entry.scope.ignores)),
+            annotations=entry.scope.annotations,
+            listed=entry.scope.listed,
+        )
+
+
+def _now_or_in_thread(work: Callable[[bool], T]) -> MaybeAwaitable[T]:
+    """Return what `work(False)` gives, or where that would block `work(True)`, from a thread."""
+    try:
+        return work(False)
+    except BlockingIOError:
+        return _in_thread(lambda: work(True))
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    # Imported here: most folders are served without a thread ever being needed.
+    from anyio import to_thread
+
+    return await to_thread.run_sync(work, abandon_on_cancel=True)
+
+
+def _time(ns: int) -> datetime | None:
+    try:
+        return _EPOCH + timedelta(microseconds=ns // 1000)
+    except OverflowError:
+        return None  # a time that no calendar of ours has
+
+
+def _version(stamp: Stamp, *more: bytes) -> str:
+    text = f"{stamp.device} {stamp.inode} {stamp.size} {stamp.mtime_ns} {stamp.ctime_ns}"
+    return blake2b(b" ".join((text.encode(), *more)), digest_size=8).hexdigest()
+
+
+_: type[Provider] = Filesystem

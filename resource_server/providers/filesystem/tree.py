@@ -1,0 +1,336 @@
+"""The exposed part of a folder as a tree: find an entry, list a directory, walk everything.
+
+Each step goes from a directory to an entry that its rules expose. A symbolic link that is followed
+is replaced by what it says, step by step under the same rules, so what it leads to is shown only if
+it is exposed where it really is; nothing is ever opened through a link. Below a link the rules and
+options of the real place hold.
+"""
+
+from __future__ import annotations
+
+import os
+import stat as modes
+from bisect import bisect_left, bisect_right
+from collections.abc import Generator, Sequence
+
+import msgspec
+
+from resource_server import uris
+from resource_server.errors import NotACollection, ResourceBusy, ResourceError, ResourceNotFound
+from resource_server.provider import Path
+from resource_server.providers.filesystem.directory import (
+    Directories,
+    Directory,
+    Listing,
+    Stamp,
+    stamp,
+)
+from resource_server.providers.filesystem.root import Root, refusal
+from resource_server.providers.filesystem.rules import Rules, Scope
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_MAX_LINKS = 40
+_OPEN_AT_ONCE = 64
+"""Descriptors that one walk holds; in deeper trees the upper directories are opened again."""
+_UNREAD_BYTES = 64 * 1024
+"""Of directories, by their own size, that may be read on the event loop for one page: on ext4
+about 1,500 names. What is known already costs nothing."""
+_BLOCK_BYTES = 4096
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """An exposed file or directory. `path` is what it is called, `key` where it really is."""
+
+    path: Path
+    key: str
+    stamp: Stamp
+    scope: Scope
+    """In force for a document, or inside a directory."""
+    directory: Directory | None = None
+    """None for a document."""
+
+
+class _Frame:
+    """A directory on the way of a walk, and how far its names are used."""
+
+    __slots__ = ("at", "directory", "fd", "listing", "path")
+
+    def __init__(self, path: Path, directory: Directory, fd: int, listing: Listing) -> None:
+        self.path = path
+        self.directory = directory
+        self.fd: int | None = fd
+        self.listing = listing
+        self.at = 0
+
+    def close(self) -> None:
+        if self.fd is not None:
+            os.close(self.fd)
+            self.fd = None
+
+
+class Tree:
+    """The exposed part of one root. Any thread may call any method."""
+
+    def __init__(self, root: Root, rules: Rules, outermost: Scope, *, follow_links: bool) -> None:
+        self._root = root
+        self._rules = rules
+        self._directories = Directories(root, rules, outermost, follow_links=follow_links)
+        self._follow_links = follow_links
+
+    def find(self, path: Path) -> Entry:
+        """Return the entry at a path.
+
+        Raises:
+            ResourceNotFound: absent or not exposed.
+            ResourceBusy: too many open files.
+        """
+        return self._locate(path)[0]
+
+    def _locate(self, path: Path) -> tuple[Entry, list[Directory]]:
+        """Return the entry and the directories on the way, itself the last if it is one."""
+        trail = [self._directories.top()]
+        passed = trail[:]
+        entry = Entry((), "", trail[0].stamp, trail[0].scope, trail[0])
+        for depth, name in enumerate(path, 1):
+            if entry.directory is None:
+                raise ResourceNotFound
+            entry = self._step(trail, name, path[:depth])
+            if entry.directory is not None:
+                if self._follow_links and _is_among(entry.directory, passed):
+                    raise ResourceNotFound
+                passed.append(entry.directory)
+        return entry, passed
+
+    def _step(self, trail: list[Directory], name: str, path: Path) -> Entry:
+        """Go from the last directory of `trail` to an entry in it, through links where followed.
+
+        `trail` are the real directories from the root down, and then those to the entry.
+        """
+        steps = [name]
+        links = 0
+        while steps:
+            name = steps.pop()
+            outer = trail[-1]
+            key = outer.prefix + name
+            status = self._directories.status(key)
+            if modes.S_ISDIR(status.st_mode):
+                directory = self._directories.enter(outer, name, status)
+                if directory is None:
+                    raise ResourceNotFound
+                trail.append(directory)
+            elif self._rules.hidden_by(outer.scope, outer.prefix, name, is_directory=False):
+                raise ResourceNotFound
+            elif modes.S_ISREG(status.st_mode) and not steps:
+                return Entry(path, key, stamp(status), outer.scope)
+            elif modes.S_ISLNK(status.st_mode) and self._follow_links and links < _MAX_LINKS:
+                links += 1
+                steps += reversed(self._directories.link(key).split("/"))
+            else:
+                raise ResourceNotFound
+            while steps and steps[-1] in ("", ".", ".."):
+                if steps.pop() == "..":
+                    if len(trail) == 1:
+                        raise ResourceNotFound
+                    trail.pop()
+        last = trail[-1]
+        return Entry(path, last.prefix[:-1], last.stamp, last.scope, last)
+
+    def children(self, path: Path, *, after: str | None = None, patient: bool) -> Generator[Entry]:
+        """Yield what is in a directory, by name in code point order, after the name `after`.
+
+        Raises:
+            ResourceNotFound: absent, not exposed or not to be opened.
+            NotACollection: a document.
+            ResourceBusy: too many open files.
+            BlockingIOError: not `patient`, and what has to be read may take long.
+        """
+        entry, passed = self._locate(path)
+        if entry.directory is None:
+            raise NotACollection
+        frame = self._open(path, entry.directory, _Allowance(patient=patient))
+        try:
+            frame.at = bisect_right(frame.listing.names, after) if after is not None else 0
+            while (child := self._next(frame, passed)) is not None:
+                yield child
+        finally:
+            frame.close()
+
+    def names(self, path: Path, *, patient: bool) -> tuple[Entry, Listing]:
+        """Return a directory and its listing; raises what `children` raises."""
+        entry, _ = self._locate(path)
+        if entry.directory is None:
+            raise NotACollection
+        frame = self._open(path, entry.directory, _Allowance(patient=patient))
+        frame.close()
+        return entry, frame.listing
+
+    def walk(self, after: Path, *, patient: bool) -> Generator[Entry]:
+        """Yield all that is listed below the root, depth first, strictly after `after`.
+
+        What has vanished since counts by its place.
+
+        Raises:
+            ResourceNotFound, ResourceBusy, BlockingIOError: as in `children`.
+        """
+        allowance = _Allowance(patient=patient)
+        frames = [self._open((), self._directories.top(), allowance)]
+        try:
+            for name in after:
+                frame = frames[-1]
+                frame.at = bisect_left(frame.listing.names, name)
+                if frame.listing.names[frame.at : frame.at + 1] != [name]:
+                    break
+                frame.at += 1
+                entry = self._entry(frame, name, self._passed(frames))
+                if entry is None or not self._push(frames, entry, allowance):
+                    break
+            while frames:
+                entry = self._next(frames[-1], self._passed(frames))
+                if entry is None:
+                    frames.pop().close()
+                elif entry.scope.listed:
+                    yield entry
+                    self._push(frames, entry, allowance)
+        finally:
+            for frame in frames:
+                frame.close()
+
+    def _passed(self, frames: Sequence[_Frame]) -> Sequence[Directory]:
+        return [frame.directory for frame in frames] if self._follow_links else ()
+
+    def _open(self, path: Path, directory: Directory, allowance: _Allowance) -> _Frame:
+        allowance.take(directory)
+        key = directory.prefix[:-1]
+        fd, _ = self._root.open_directory(tuple(key.split("/")) if key else ())
+        return self._frame(path, directory, fd)
+
+    def _frame(self, path: Path, directory: Directory, fd: int) -> _Frame:
+        try:
+            return _Frame(path, directory, fd, self._directories.listing(directory, fd))
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def _push(self, frames: list[_Frame], entry: Entry, allowance: _Allowance) -> bool:
+        """Go down into an entry; say whether that is a listed directory that can be opened."""
+        directory = entry.directory
+        if directory is None or not entry.scope.listed:
+            return False
+        above = frames[-1]
+        try:
+            if above.fd is not None and entry.key == above.directory.prefix + entry.path[-1]:
+                allowance.take(directory)
+                fd = os.open(entry.path[-1], _FOLDER, dir_fd=above.fd)
+                frames.append(self._frame(entry.path, directory, fd))
+            else:
+                frames.append(self._open(entry.path, directory, allowance))
+        except BlockingIOError:
+            raise
+        except (OSError, ResourceError) as error:
+            told = refusal(error) if isinstance(error, OSError) else error
+            if isinstance(told, ResourceBusy):
+                raise told from None
+            return False
+        if len(frames) > _OPEN_AT_ONCE:
+            frames[-1 - _OPEN_AT_ONCE].close()
+        return True
+
+    def _next(self, frame: _Frame, passed: Sequence[Directory]) -> Entry | None:
+        """Return the next entry of a directory; None at its end."""
+        names = frame.listing.names
+        while frame.at < len(names):
+            name = names[frame.at]
+            frame.at += 1
+            entry = self._entry(frame, name, passed)
+            if entry is not None:
+                return entry
+        return None
+
+    def _entry(self, frame: _Frame, name: str, passed: Sequence[Directory]) -> Entry | None:
+        """Return an entry of a listing as it is now; None if it is not there any more."""
+        path = (*frame.path, name)
+        outer = frame.directory
+        try:
+            if name in frame.listing.links:
+                return self.find(path)
+            if frame.fd is None:
+                frame.fd, _ = self._root.open_directory(tuple(outer.prefix[:-1].split("/")))
+            status = os.stat(name, dir_fd=frame.fd, follow_symlinks=False)
+        except (OSError, ResourceNotFound, NotACollection):
+            return None
+        is_directory = modes.S_ISDIR(status.st_mode)
+        if is_directory is not (name in frame.listing.directories):
+            return None  # replaced since the directory was read, by what its rules may hide
+        if not is_directory:
+            regular = modes.S_ISREG(status.st_mode)
+            return Entry(path, outer.prefix + name, stamp(status), outer.scope) if regular else None
+        directory = self._directories.enter(outer, name, status)
+        if directory is None or (passed and _is_among(directory, passed)):
+            return None
+        return Entry(path, outer.prefix + name, directory.stamp, directory.scope, directory)
+
+    def explain(self, path: Path) -> str:
+        """Return one sentence naming the rule that hides an entry or one above it."""
+        for depth, name in enumerate(path, 1):
+            outer = self.find(path[: depth - 1]).directory
+            if outer is None:
+                return f"'{_shown(path[: depth - 1])}' is a file: nothing lies below it"
+            reason = self._hidden_by(outer, name, path[:depth])
+            if reason is not None:
+                return reason if depth == len(path) else f"in '{_shown(path[:depth])}': {reason}"
+        return (
+            "exposed" if self.find(path).scope.readable else "listed, never read: readable: false"
+        )
+
+    def _hidden_by(self, outer: Directory, name: str, path: Path) -> str | None:
+        try:
+            mode = self._directories.status(outer.prefix + name).st_mode
+        except ResourceError:
+            mode = 0
+        reason = self._rules.hidden_by(
+            outer.scope, outer.prefix, name, is_directory=modes.S_ISDIR(mode)
+        )
+        if reason is not None:
+            return reason
+        if mode == 0:
+            return "no such file or directory"
+        if modes.S_ISREG(mode) or modes.S_ISDIR(mode):
+            return None
+        if not modes.S_ISLNK(mode):
+            return "neither a file nor a directory"
+        if not self._follow_links:
+            return "symbolic link"
+        try:
+            self.find(path)
+        except ResourceNotFound:
+            return "symbolic link to what is not exposed, or not below the root"
+        return None
+
+
+class _Allowance:
+    """What may be read on the event loop for one page."""
+
+    def __init__(self, *, patient: bool) -> None:
+        self._left = None if patient else _UNREAD_BYTES
+
+    def take(self, directory: Directory) -> None:
+        """Count a directory that is to be read.
+
+        Raises:
+            BlockingIOError: that would be too much; do it all in a worker thread.
+        """
+        if self._left is not None and directory.listing is None:
+            self._left -= max(directory.stamp.size, _BLOCK_BYTES)
+            if self._left < 0:
+                raise BlockingIOError
+
+
+def _is_among(directory: Directory, passed: Sequence[Directory]) -> bool:
+    here = directory.stamp
+    return any(
+        here.inode == other.stamp.inode and here.device == other.stamp.device for other in passed
+    )
+
+
+def _shown(path: Path) -> str:
+    return uris.display("/".join(path))

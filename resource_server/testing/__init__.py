@@ -1,0 +1,115 @@
+"""For authors of providers: `check_provider` proves the contract, `client` serves one in memory.
+
+    @pytest.mark.anyio
+    async def test_greetings_keep_the_contract() -> None:
+        await check_provider(Greetings(names=["ada", "alan"]))
+
+The instance needs something to show (collections within collections, documents, one of them empty,
+names beyond ASCII), and nobody may change it meanwhile. All broken rules are reported at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, cast
+
+import anyio
+
+from resource_server.catalog import Catalog
+from resource_server.mount import Mount
+from resource_server.protocol.local import ErrorReply, LocalClient
+from resource_server.protocol.server import Server
+from resource_server.provider import Path, Provider, Resource
+from resource_server.testing import listings, resources
+from resource_server.testing.calls import Calls, is_below, show
+
+__all__ = ["ErrorReply", "LocalClient", "ProviderViolations", "check_provider", "client"]
+
+
+class ProviderViolations(AssertionError):
+    """A provider breaks the contract; `violations` holds a sentence for each rule and place."""
+
+    def __init__(self, violations: Sequence[str]) -> None:
+        self.violations = tuple(violations)
+        super().__init__("\n".join(("the provider breaks its contract", *self.violations)))
+
+
+async def check_provider(
+    provider: Provider, *, max_resources: int = 1000, unreadable: Collection[Path] = ()
+) -> None:
+    """Call every method of `provider` in the ways the server may, and compare the answers.
+
+    No more than the first `max_resources` of its resources are looked at, depth first. Documents
+    at or below the paths in `unreadable` are listed on purpose without being readable. A provider
+    with a lifetime is entered, checked, left, and entered again.
+
+    Raises:
+        ProviderViolations: rules are broken; it names all of them.
+        MountUnavailable: the provider cannot serve now.
+    """
+    calls = Calls(provider)
+    async with AsyncExitStack() as lifetime:
+        lasting = await _enter(calls, lifetime)
+        tree = listings.Tree(calls, max_resources)
+        await tree.explore()
+        await listings.check_walk(calls, tree)
+        resources.check_templates(calls)
+        for resource in tree.resources:
+            await resources.check_resource(calls, resource)
+            if resource.type == "document":
+                readable = not is_below(resource.path, unreadable)
+                await resources.check_document(calls, resource, readable=readable)
+        await resources.check_absent(calls, tree.resources)
+        await resources.check_completion(calls)
+        await _check_concurrency(calls, tree.resources[:8])
+    if lasting:
+        async with AsyncExitStack() as lifetime:
+            await _enter(calls, lifetime)
+            await listings.check_same(calls, tree, "a provider can be entered again")
+    if violations := calls.violations():
+        raise ProviderViolations(violations)
+
+
+@asynccontextmanager
+async def client(
+    provider: Provider, *, base: str = "test://mount/", revision: str = "2025-11-25"
+) -> AsyncGenerator[LocalClient]:
+    """Serve `provider` in this process, below the URI `base`, to the client that is given.
+
+    `await client.request("resources/read", {"uri": "test://mount/ada"})` returns the result as a
+    client receives it, and raises `ErrorReply` for an error.
+    """
+    catalog = Catalog([Mount("mount", base, provider)])
+    async with catalog, LocalClient(Server(catalog), revision) as connected:
+        yield connected
+
+
+async def _enter(calls: Calls, lifetime: AsyncExitStack) -> bool:
+    """Enter the provider's lifetime, if it has one; return whether it has."""
+    provider = cast("object", calls.provider)
+    if isinstance(provider, AbstractAsyncContextManager):
+        await lifetime.enter_async_context(
+            cast("AbstractAsyncContextManager[Any, bool | None]", provider)
+        )
+        return True
+    if hasattr(provider, "__aenter__") or hasattr(provider, "__aexit__"):
+        calls.broken("a lifetime has __aenter__ and __aexit__", "one of them is missing")
+    return False
+
+
+async def _check_concurrency(calls: Calls, some: Sequence[Resource]) -> None:
+    at_once: dict[Path, object] = {}
+
+    async def describe(path: Path) -> None:
+        at_once[path] = await calls.metadata(path)
+
+    async with anyio.create_task_group() as tasks:
+        for resource in some:
+            tasks.start_soon(describe, resource.path)
+            if resource.type == "document":
+                tasks.start_soon(calls.read, resource.path)
+    for path, found in at_once.items():
+        if isinstance(found, Resource) and found == await calls.metadata(path):
+            continue
+        calls.broken("methods may run concurrently", f"metadata({show(path)}) then gave {found!r}")

@@ -1,0 +1,136 @@
+"""A provider's methods, called as the server calls them; what answers wrongly is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from inspect import isawaitable
+from typing import TypeVar, cast
+
+from resource_server.errors import ResourceError
+from resource_server.provider import (
+    Content,
+    MaybeAwaitable,
+    Path,
+    Provider,
+    Resource,
+    SupportsComplete,
+    SupportsWalk,
+)
+
+T = TypeVar("T")
+
+
+class Calls:
+    """Each method returns what the provider returned, or the `ResourceError` it raised.
+
+    What is neither is a broken rule, and None is returned.
+    """
+
+    def __init__(self, provider: Provider) -> None:
+        self.provider = provider
+        self._broken: dict[str, list[str]] = {}
+
+    def broken(self, rule: str, seen: str) -> None:
+        """Write down that `rule` does not hold: where, and what was seen."""
+        self._broken.setdefault(rule, []).append(seen)
+
+    def violations(self) -> list[str]:
+        """Return a sentence for each rule and place, of many places the first three."""
+        sentences: list[str] = []
+        for rule, places in self._broken.items():
+            sentences += [f"{rule}: {seen}" for seen in places[:3]]
+            if len(places) > 3:
+                sentences[-1] += f" (and {len(places) - 3} more)"
+        return sentences
+
+    async def list(
+        self, parent: Path, *, after: Path | None = None, limit: int
+    ) -> Sequence[Resource] | ResourceError | None:
+        """Return a page of a collection's children."""
+        call = f"list({show(parent)}, after={show(after)}, limit={limit})"
+        found = await self._call(
+            call, lambda: self.provider.list(parent, after=after, limit=limit), _are(Resource)
+        )
+        return self._at_most(call, found, limit)
+
+    async def walk(
+        self, walks: SupportsWalk, *, after: Path | None, limit: int
+    ) -> Sequence[Resource] | ResourceError | None:
+        """Return a page of the whole mount."""
+        call = f"walk(after={show(after)}, limit={limit})"
+        found = await self._call(call, lambda: walks.walk(after=after, limit=limit), _are(Resource))
+        return self._at_most(call, found, limit)
+
+    async def metadata(self, path: Path) -> Resource | ResourceError | None:
+        """Return what may be known of a resource."""
+        return await self._call(
+            f"metadata({show(path)})",
+            lambda: self.provider.metadata(path),
+            lambda found: isinstance(found, Resource),
+        )
+
+    async def read(
+        self, path: Path, query: Mapping[str, str] | None = None
+    ) -> Sequence[Content] | ResourceError | None:
+        """Return a document's contents."""
+        query = query or {}
+        call = f"read({show(path)}, {dict(query)})"
+        return await self._call(call, lambda: self.provider.read(path, query), _are(Content))
+
+    async def complete(
+        self, completes: SupportsComplete, variable: str, value: str, given: Mapping[str, str]
+    ) -> Sequence[str]:
+        """Return suggested values; none where that fails."""
+        call = f"complete({variable!r}, {show(value)}, given={dict(given)})"
+        found = await self._call(
+            call, lambda: completes.complete(variable, value, given=given), _are(str)
+        )
+        return () if found is None or isinstance(found, ResourceError) else found
+
+    async def _call(
+        self, call: str, method: Callable[[], MaybeAwaitable[T]], valid: Callable[[object], bool]
+    ) -> T | ResourceError | None:
+        try:
+            answer = method()
+            found = await cast("Awaitable[T]", answer) if isawaitable(answer) else answer
+        except ResourceError as error:
+            return error
+        except Exception as error:
+            rule = "only errors of resource_server.errors leave a provider"
+            self.broken(rule, f"{call} raised {type(error).__name__}: {error}")
+            return None
+        if valid(found):
+            return cast("T", found)
+        rule = (
+            "list and walk return Resources, metadata a Resource, read Contents, complete strings"
+        )
+        self.broken(rule, f"{call} returned {show(found)}")
+        return None
+
+    def _at_most(
+        self, call: str, found: Sequence[Resource] | ResourceError | None, limit: int
+    ) -> Sequence[Resource] | ResourceError | None:
+        if isinstance(found, Sequence) and len(found) > limit:
+            self.broken("a page has at most `limit` items", f"{call} returned {len(found)}")
+            return None
+        return found
+
+
+def is_below(path: Path, parents: Iterable[Path]) -> bool:
+    """Say whether `path` is one of `parents` or below one of them."""
+    return any(path[: len(parent)] == parent for parent in parents)
+
+
+def show(value: object) -> str:
+    """Return a value as in Python, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def _are(kind: type) -> Callable[[object], bool]:
+    def valid(found: object) -> bool:
+        if not isinstance(found, Sequence) or isinstance(found, str | bytes):
+            return False
+        return all(isinstance(item, kind) for item in cast("Sequence[object]", found))
+
+    return valid

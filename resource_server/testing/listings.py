@@ -1,0 +1,165 @@
+"""The rules of order: what `list` and `walk` return, and how they resume."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from resource_server import uris
+from resource_server.errors import InvalidParameter, ResourceError
+from resource_server.provider import Path, Resource, SupportsWalk
+from resource_server.testing.calls import Calls, show
+
+PAGE = 100
+_MOST_RESUMED = 24
+
+
+class Tree:
+    """The provider's resources as `list` tells them, depth first, up to a budget.
+
+    `whole` says whether that is all; `listed` are those of the global listing.
+    """
+
+    def __init__(self, calls: Calls, budget: int) -> None:
+        self.resources: list[Resource] = []
+        self.listed: list[Resource] = []
+        self.whole = True
+        self._calls = calls
+        self._budget = budget
+
+    async def explore(self) -> None:
+        """Descend from the mount's own collection."""
+        root = await self._calls.metadata(())
+        if isinstance(root, Resource) and (root.path, root.type) == ((), "collection"):
+            await self._explore((), listed=True)
+        else:
+            rule = "the path () is the mount's own collection"
+            self._calls.broken(rule, f"metadata(()) gave {root!r}")
+
+    async def _explore(self, parent: Path, *, listed: bool) -> None:
+        children, ended = await self._children(parent)
+        await _check_resuming(self._calls, parent, children, ended=ended)
+        for child in children:
+            if len(self.resources) == self._budget:
+                self.whole = False
+                return
+            self.resources.append(child)
+            if listed and child.listed:
+                self.listed.append(child)
+            if child.type == "collection":
+                await self._explore(child.path, listed=listed and child.listed)
+
+    async def _children(self, parent: Path) -> tuple[list[Resource], bool]:
+        """Return the children of a collection, and whether they are all."""
+        children: dict[Path, Resource] = {}
+        after: Path | None = None
+        while len(children) <= self._budget:
+            page = await self._calls.list(parent, after=after, limit=PAGE)
+            if not isinstance(page, Sequence):
+                rule = "every collection can be listed"
+                self._calls.broken(rule, f"list({show(parent)}, after={show(after)}) gave {page!r}")
+                break
+            for child in page:
+                if child.path in children:
+                    rule = "a page begins strictly after `after`, and no child comes twice"
+                    seen = (
+                        f"list({show(parent)}, after={show(after)}) gave {show(child.path)} again"
+                    )
+                    self._calls.broken(rule, seen)
+                    return [*children.values()], False
+                _check_path(self._calls, parent, child)
+                children[child.path] = child
+            if len(page) < PAGE:
+                return [*children.values()], True
+            after = page[-1].path
+        self.whole = False
+        return [*children.values()], False
+
+
+def _check_path(calls: Calls, parent: Path, child: Resource) -> None:
+    seen = f"list({show(parent)}) gave {show(child.path)}"
+    if not child.path or child.path[:-1] != parent:
+        calls.broken("a child's path is its parent's and one segment more", seen)
+        return
+    try:
+        addressable = uris.parse(uris.join("check://mount/", child.path)).path == child.path
+    except (ResourceError, UnicodeError):
+        addressable = False
+    if not addressable:
+        rule = "a segment is not empty, '.' or '..', has no '/' or NUL, and fits in a URI"
+        calls.broken(rule, seen)
+
+
+async def _check_resuming(
+    calls: Calls, parent: Path, children: Sequence[Resource], *, ended: bool
+) -> None:
+    """List anew from the start, from after each child (of many, some), from where one vanished."""
+    first = await calls.list(parent, limit=1)
+    if _differ(first, children[:1]):
+        rule = "a listing has the same order each time"
+        calls.broken(rule, f"list({show(parent)}, limit=1) gave {paths(first)}")
+    for number in _sample(len(children), _MOST_RESUMED):
+        expected = children[number + 1 : number + 4]
+        if len(expected) < 3 and not ended:
+            break
+        after = children[number].path
+        found = await calls.list(parent, after=after, limit=3)
+        if _differ(found, expected):
+            rule = "a listing resumes right after `after`, and only its last page is short"
+            seen = f"after {show(after)}, limit 3, came {paths(found)}, not {paths(expected)}"
+            calls.broken(rule, seen)
+    for number in _sample(len(children), 3) if ended else ():
+        vanished = (*parent, children[number].path[-1] + "0")
+        found = await calls.list(parent, after=vanished, limit=len(children) + 1)
+        # What never was a child, such as a key of the wrong form, may be refused.
+        if isinstance(found, Sequence):
+            if not _differ(found, children[len(children) - len(found) :]):
+                continue
+        elif isinstance(found, InvalidParameter):
+            continue
+        rule = "a listing resumes at the place of a child that has vanished"
+        calls.broken(rule, f"after {show(vanished)} came {paths(found)}")
+
+
+async def check_walk(calls: Calls, tree: Tree) -> None:
+    """Compare the optional `walk` with the tree, from the start and resumed."""
+    if not isinstance(calls.provider, SupportsWalk):
+        return
+    listed = tree.listed
+    starts: list[tuple[Path | None, int, int]] = [(None, 0, len(listed) + tree.whole)]
+    starts += [(listed[n].path, n + 1, 3) for n in _sample(len(listed), _MOST_RESUMED)]
+    for after, begin, limit in starts:
+        expected = listed[begin : begin + limit]
+        if limit == 0 or (len(expected) < limit and not tree.whole):
+            continue
+        found = await calls.walk(calls.provider, after=after, limit=limit)
+        if _differ(found, expected):
+            rule = "walk gives what list gives, depth first, without what is not listed"
+            seen = f"after {show(after)}, limit {limit}, came {paths(found)}, not {paths(expected)}"
+            calls.broken(rule, seen)
+
+
+async def check_same(calls: Calls, tree: Tree, rule: str) -> None:
+    """List the mount's own collection once more; `rule` says why it must be as before."""
+    expected = [resource for resource in tree.resources if len(resource.path) == 1]
+    found = await calls.list((), limit=PAGE)
+    if tree.whole and _differ(found, expected[:PAGE]):
+        calls.broken(rule, f"list(()) then gave {paths(found)}")
+
+
+def paths(found: object) -> str:
+    """Return the paths of a listing, or the error that came instead."""
+    if not isinstance(found, Sequence):
+        return repr(found)
+    return show([item.path for item in cast("Sequence[Resource]", found)])
+
+
+def _differ(found: object, expected: Sequence[Resource]) -> bool:
+    return not isinstance(found, Sequence) or [*cast("Sequence[object]", found)] != [*expected]
+
+
+def _sample(count: int, most: int) -> Sequence[int]:
+    """Return the indexes of `count` items, or `most` of them, the first and the last among them."""
+    if count <= most:
+        return range(count)
+    return sorted({number * (count - 1) // (most - 1) for number in range(most)})

@@ -1,0 +1,190 @@
+"""The rules for single resources: metadata, contents, templates, completion, and absence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import msgspec
+
+from resource_server import uris
+from resource_server.errors import (
+    InvalidParameter,
+    NotACollection,
+    ResourceNotFound,
+    ResourceTooLarge,
+)
+from resource_server.provider import Content, Path, Resource, SupportsComplete, Template
+from resource_server.testing.calls import Calls, show
+
+_MOST_COMPLETED = 24
+_QUERY = re.compile(r"\{[?&][^}]*\}")
+_ABSENT = (
+    "no-such-3f9c",
+    "no-such-3f9c" * 1000,
+    "no-such-3f9c\udcff\udc80",
+    "no-such-3f9c\n\r\t\x1b[31m\x7f",
+    "no-such-3f9c\u202e\U0001f642e\u0301",
+    "..\\no-such-3f9c",
+    "%2e%2e%2fno-such-3f9c",
+    "C:no-such-3f9c",
+    "~no-such-3f9c",
+    "no-such-3f9c' OR '1'='1",
+    "*no-such-3f9c?[a-z]{x}",
+)
+
+
+async def check_resource(calls: Calls, resource: Resource) -> None:
+    """Look at one entry of a listing, and at its metadata."""
+    place = show(resource.path)
+    if not resource.name:
+        calls.broken("a resource has a name", f"{place} has none")
+    if resource.last_modified is not None and resource.last_modified.tzinfo is None:
+        calls.broken("last_modified has a time zone", f"{place} has {resource.last_modified}")
+    if resource.size is not None and (resource.size < 0 or resource.type == "collection"):
+        calls.broken("a size is that of a document", f"{place} has {resource.size}")
+    try:
+        msgspec.json.encode(resource.details)
+    except (TypeError, ValueError) as error:
+        calls.broken("details are ready for JSON", f"those of {place} are not: {error}")
+    metadata = await calls.metadata(resource.path)
+    if not isinstance(metadata, Resource):
+        calls.broken("what is listed has metadata", f"metadata({place}) gave {metadata!r}")
+        return
+    for field in resource.__struct_fields__:
+        entry, told = getattr(resource, field), getattr(metadata, field)
+        # Facts too costly for a listing may be added.
+        if told != entry and entry not in (None, ()):
+            rule = "metadata repeats what the listing tells"
+            calls.broken(rule, f"{field} of {place} is {told!r}, in the listing {entry!r}")
+    if await calls.metadata(resource.path) != metadata:
+        calls.broken("metadata stays equal while nothing changes", f"that of {place} does not")
+
+
+async def check_document(calls: Calls, document: Resource, *, readable: bool) -> None:
+    """Read one document whole, on from a cut, in its other formats, and with an unknown query."""
+    place = show(document.path)
+    listing = await calls.list(document.path, limit=1)
+    if not isinstance(listing, NotACollection):
+        calls.broken("to list a document raises NotACollection", f"list({place}) gave {listing!r}")
+    contents = await calls.read(document.path)
+    if not readable:
+        if not isinstance(contents, ResourceNotFound):
+            rule = "what is not readable raises ResourceNotFound"
+            calls.broken(rule, f"read({place}) gave {show(contents)}")
+        return
+    if isinstance(contents, ResourceTooLarge):
+        contents = await calls.read(document.path, contents.next)
+    if not isinstance(contents, Sequence) or not contents:
+        calls.broken("a document has at least one content", f"read({place}) gave {contents!r}")
+        return
+    for content in contents:
+        await _check_content(calls, document, content)
+    _check_size(calls, document, contents[0])
+    unknown = await calls.read(document.path, {"no-such-3f9c": "1"})
+    if not isinstance(unknown, InvalidParameter):
+        rule = "an unknown query parameter raises InvalidParameter"
+        calls.broken(rule, f"read({place}, {{'no-such-3f9c': '1'}}) gave {show(unknown)}")
+    metadata = await calls.metadata(document.path)
+    for format in metadata.formats if isinstance(metadata, Resource) else ():
+        found = await calls.read(document.path, {"format": format.name})
+        if not isinstance(found, Sequence):
+            calls.broken("every format can be read", f"{format.name} of {place} gave {found!r}")
+
+
+async def _check_content(calls: Calls, document: Resource, content: Content) -> None:
+    place = show(document.path)
+    data = cast("object", content.data)
+    if not isinstance(data, str | bytes):
+        calls.broken("data is str or bytes", f"that of {place} is {show(data)}")
+    elif isinstance(data, str) and uris.display(data) != data:
+        calls.broken("text has no lone surrogates", f"that of {place} has")
+    if content.truncated is not None and content.truncated.next is not None:
+        query = content.truncated.next
+        following = await calls.read(document.path, query)
+        if not isinstance(following, Sequence) or not following:
+            rule = "what was cut can be read on"
+            calls.broken(rule, f"read({place}, {dict(query)}) gave {following!r}")
+
+
+def _check_size(calls: Calls, document: Resource, content: Content) -> None:
+    data = cast("object", content.data)
+    body = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    if document.size is None or content.truncated is not None or not isinstance(body, bytes):
+        return
+    if len(body) != document.size:
+        rule = "a size is the number of bytes of the body"
+        calls.broken(rule, f"{show(document.path)} has {document.size}, its body {len(body)}")
+
+
+async def check_absent(calls: Calls, resources: Sequence[Resource]) -> None:
+    """Ask for paths that name nothing: below the mount, below a collection, below a document."""
+    parents: list[Path] = [()]
+    parents += [resource.path for resource in resources if resource.type == "collection"][:1]
+    documents = [resource.path for resource in resources if resource.type == "document"]
+    absent: list[Path] = [(*parent, name) for parent in parents for name in _ABSENT]
+    absent += [(*document, _ABSENT[0]) for document in documents[:1]]
+    absent.append((_ABSENT[0],) * 1000)
+    for path in absent:
+        for method, found in (
+            ("list", await calls.list(path, limit=1)),
+            ("metadata", await calls.metadata(path)),
+            ("read", await calls.read(path)),
+        ):
+            if found is not None and not isinstance(found, ResourceNotFound):
+                rule = "a path that names nothing raises ResourceNotFound"
+                calls.broken(rule, f"{method}({show(path)}) gave {show(found)}")
+
+
+def check_templates(calls: Calls) -> None:
+    """Look at the templates themselves."""
+    seen: set[str] = set()
+    for template in calls.provider.templates:
+        if not isinstance(cast("object", template), Template) or not template.name:
+            calls.broken("a template is a Template with a name", show(template))
+            continue
+        try:
+            uris.template_variables(template.uri_template)
+        except ValueError as error:
+            rule = "a template uses no more of RFC 6570 than {x}, {+x}, {?x,y} and {&x,y}"
+            calls.broken(rule, f"{template.uri_template!r}: {error}")
+        if template.uri_template in seen:
+            calls.broken("no two templates have the same form", repr(template.uri_template))
+        seen.add(template.uri_template)
+
+
+async def check_completion(calls: Calls) -> None:
+    """Complete every variable of every template, and see whether what is suggested exists."""
+    completes = calls.provider
+    if not isinstance(completes, SupportsComplete):
+        return
+    for template in completes.templates:
+        try:
+            variables = uris.template_variables(template.uri_template)
+        except ValueError:
+            continue  # told by check_templates
+        given: dict[str, str] = {}
+        for variable, operator in variables.items():
+            for hostile in _ABSENT:
+                await calls.complete(completes, variable, hostile, given)
+            values = await calls.complete(completes, variable, "", given)
+            if operator in ("", "+") and values:
+                given[variable] = values[0]
+                for value in values[:_MOST_COMPLETED]:
+                    await _check_suggested(calls, template.uri_template, {**given, variable: value})
+
+
+async def _check_suggested(calls: Calls, form: str, values: Mapping[str, str]) -> None:
+    filled = _QUERY.sub("", form)
+    for name, value in values.items():
+        filled = filled.replace(f"{{{name}}}", uris.quote_segment(value))
+        filled = filled.replace(f"{{+{name}}}", uris.quote_path(value))
+    if "{" in filled:
+        return  # other variables are still open
+    try:
+        found = await calls.metadata(uris.parse(f"check://mount/{filled}").path)
+    except ResourceNotFound as error:
+        found = error
+    if not isinstance(found, Resource):
+        calls.broken("what complete suggests exists", f"{filled!r} for {form!r} gave {found!r}")

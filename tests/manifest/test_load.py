@@ -1,0 +1,373 @@
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resource_server.errors import ManifestError
+from resource_server.manifest import Cache, CollectionRead, Manifest, MountSpec, Server
+from resource_server.manifest.load import load
+from resource_server.provider import Annotations
+
+TEN_MISTAKES = """\
+version: 2
+server:
+  page_size: 0
+  collection_reed: {children: 5}
+  cache: {ttl: soon}
+roots:
+  project:
+    path: .
+    exlude: [dist]
+    symlinks: within_root
+    annotations: {audience: [usr]}
+  docs:
+    path: ./docs
+    uri: file:///project/
+    listed: maybe
+  "my docs": {path: .}
+rots: {}
+providers:
+  history:
+    repository: .
+"""
+
+
+def manifest(folder: pathlib.Path, text: str) -> Manifest:
+    file = folder / "mcp-resources.yaml"
+    file.write_text(text, encoding="utf-8")
+    return load(file)
+
+
+def problems(folder: pathlib.Path, text: str) -> list[str]:
+    with pytest.raises(ManifestError) as caught:
+        manifest(folder, text)
+    return [str(found).removeprefix(f"{folder}/") for found in caught.value.diagnostics]
+
+
+def test_ten_mistakes_are_reported_at_once_in_file_order(tmp_path: pathlib.Path) -> None:
+    assert problems(tmp_path, TEN_MISTAKES) == [
+        "mcp-resources.yaml:1:10: version: expected 1, found the number 2",
+        "mcp-resources.yaml:3:14: server.page_size: expected 1 or more, found the number 0",
+        "mcp-resources.yaml:4:3: server.collection_reed: unknown option; "
+        "did you mean 'collection_read'?",
+        "mcp-resources.yaml:5:16: server.cache.ttl: not a length of time; write one with a unit: "
+        "250ms, 2s, 30m, 1h, 1d (found 'soon')",
+        "mcp-resources.yaml:9:5: roots.project.exlude: unknown option; did you mean 'exclude'?",
+        "mcp-resources.yaml:10:15: roots.project.symlinks: expected one of deny, within-root, "
+        "found 'within_root'; did you mean 'within-root'?",
+        "mcp-resources.yaml:11:30: roots.project.annotations.audience[0]: expected one of user, "
+        "assistant, found 'usr'; did you mean 'user'?",
+        "mcp-resources.yaml:14:10: roots.docs.uri: has the same base URI as roots.project on "
+        "line 7; give one of them another 'uri'",
+        "mcp-resources.yaml:15:13: roots.docs.listed: expected true or false, found 'maybe'",
+        'mcp-resources.yaml:16:3: roots["my docs"]: a name begins with a letter or digit and '
+        "goes on with those, '.', '_' or '-', 64 at most",
+        "mcp-resources.yaml:17:1: rots: unknown section; did you mean 'roots'?",
+        "mcp-resources.yaml:19:3: providers.history: option 'use' is missing; "
+        "name a provider or a .py file",
+    ]
+
+
+def test_a_manifest_with_everything_is_read(tmp_path: pathlib.Path) -> None:
+    found = manifest(
+        tmp_path,
+        """\
+        version: 1
+        server:
+          name: acme
+          title: Acme
+          instructions: Read docs first.
+          page_size: 50
+          collection_read: {children: 8, bytes: 4KiB}
+          alternatives: inline
+          cache: {ttl: 250ms, scope: public}
+        providers:
+          first: {use: a.py:One, uri: "Docs://Hand%62ook", size: 5}
+        roots:
+          second:
+            path: docs
+            title: Second
+            description: The second.
+            annotations: {audience: [user], priority: 0.5}
+            listed: false
+        """,
+    )
+    assert found.directory == tmp_path
+    assert found.file == tmp_path / "mcp-resources.yaml"
+    assert found.server == Server(
+        name="acme",
+        title="Acme",
+        instructions="Read docs first.",
+        page_size=50,
+        collection_read=CollectionRead(children=8, bytes=type(CollectionRead().bytes)(4096)),
+        alternatives="inline",
+        cache=Cache(ttl=type(Cache().ttl)(0.25), scope="public"),
+    )
+    assert found.mounts == (
+        MountSpec(
+            name="first",
+            base="docs://handbook/",
+            use="a.py:One",
+            options={"size": 5},
+            path=("providers", "first"),
+        ),
+        MountSpec(
+            name="second",
+            base="file:///second/",
+            use="filesystem",
+            title="Second",
+            description="The second.",
+            annotations=Annotations(audience=("user",), priority=0.5),
+            listed=False,
+            options={"path": "docs"},
+            path=("roots", "second"),
+        ),
+    )
+
+
+def test_what_is_left_out_has_its_default(tmp_path: pathlib.Path) -> None:
+    found = manifest(tmp_path, "server:\nroots:\n  a: {path: .}\nproviders:\n")
+    assert found.server == Server()
+    assert [spec.base for spec in found.mounts] == ["file:///a/"]
+
+
+def test_a_provider_without_a_uri_has_its_name_as_base(tmp_path: pathlib.Path) -> None:
+    found = manifest(tmp_path, "providers: {Notes: {use: x.py}}")
+    assert [spec.base for spec in found.mounts] == ["resource://notes/"]
+
+
+@pytest.mark.parametrize("section", ["databases", "http", "tools", "prompts"])
+def test_sections_of_other_versions_are_known(tmp_path: pathlib.Path, section: str) -> None:
+    assert problems(tmp_path, f"{section}: {{a: {{b: 1}}}}\n") == [
+        f"mcp-resources.yaml:1:1: {section}: not supported by this version"
+    ]
+
+
+def test_access_is_known_on_roots_directories_and_providers(tmp_path: pathlib.Path) -> None:
+    text = (
+        "roots:\n"
+        "  a: {path: ., access: {scopes: [x]}, directories: {d: {access: {}}}}\n"
+        "providers:\n"
+        "  b: {use: filesystem, path: ., access: {}}\n"
+    )
+    assert problems(tmp_path, text) == [
+        "mcp-resources.yaml:2:16: roots.a.access: not supported by this version",
+        "mcp-resources.yaml:2:57: roots.a.directories.d.access: not supported by this version",
+        "mcp-resources.yaml:4:33: providers.b.access: not supported by this version",
+    ]
+
+
+@pytest.mark.parametrize("text", ["version: 1\n", "roots:\nproviders:\n", "server: {name: a}\n"])
+def test_a_manifest_that_serves_nothing_says_what_to_write(
+    tmp_path: pathlib.Path, text: str
+) -> None:
+    assert problems(tmp_path, text) == [
+        "mcp-resources.yaml:1:1: nothing to serve; write at least: roots: {project: {path: .}}"
+    ]
+
+
+@pytest.mark.parametrize("version", ["2", "true", "'1'", "[]", "~"])
+def test_only_version_1_is_read(tmp_path: pathlib.Path, version: str) -> None:
+    (found,) = problems(tmp_path, f"version: {version}\nroots: {{a: {{path: .}}}}\n")
+    assert found.startswith("mcp-resources.yaml:1:10: version: expected 1, found ")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sever: {}", "1:1: sever: unknown section; did you mean 'server'?"),
+        ("xyz: {}", "1:1: xyz: unknown section; known: version, server, roots, providers"),
+        ("roots: [a]", "1:8: roots: expected a mapping of names, found a list"),
+        ("roots: {a: .}", "1:12: roots.a: expected a mapping of options, found '.'"),
+        ("roots: {a: }", "1:9: roots.a: option 'path' is missing"),
+        ("roots: {a: {path: 5}}", "1:19: roots.a.path: expected a path, found the number 5"),
+        ("roots: {a: {path: ~}}", "1:19: roots.a.path: expected a path, found nothing"),
+        ("roots: {a: {path: ''}}", "1:19: roots.a.path: expected a path, found ''"),
+        (
+            "roots: {a: {path: ~nobody-here/x}}",
+            "1:19: roots.a.path: found '~nobody-here/x', but there is no such user",
+        ),
+        (
+            "roots: {a: {path: ., exclude: dist/}}",
+            "1:31: roots.a.exclude: expected a list, found 'dist/'; put it in brackets",
+        ),
+        (
+            "roots: {a: {path: ., title: 2024}}",
+            "1:29: roots.a.title: expected text, found the number 2024; put it in quotes",
+        ),
+        (
+            "roots: {a: {path: ., maxSize: 5}}",
+            "1:22: roots.a.maxSize: unknown option; did you mean 'max_size'?",
+        ),
+        (
+            "roots: {a: {path: ., tilte: x}}",
+            "1:22: roots.a.tilte: unknown option; did you mean 'title'?",
+        ),
+        (
+            "roots: {a: {path: ., max_size: big}}",
+            "1:32: roots.a.max_size: not a size; write a number of bytes, or one with a unit: "
+            "64KiB, 10MB (found 'big')",
+        ),
+        (
+            "roots: {a: {path: ., directories: {docs: {titel: x}}}}",
+            "1:43: roots.a.directories.docs.titel: unknown option; did you mean 'title'?",
+        ),
+        (
+            "roots: {a: {path: ., types: {'*.x': [y]}}}",
+            '1:37: roots.a.types["*.x"]: expected text, found a list',
+        ),
+        (
+            "roots: {a: {path: ., uri: nothing}}",
+            "1:27: roots.a.uri: not a URI; write a scheme, a name and a slash: docs://handbook/ "
+            "(found 'nothing')",
+        ),
+        (
+            "roots: {a: {path: ., annotations: user}}",
+            "1:35: roots.a.annotations: expected a mapping, found 'user'",
+        ),
+        (
+            "providers: {a: {use: filesytem}}",
+            "1:22: providers.a.use: unknown provider 'filesytem'; did you mean 'filesystem'?",
+        ),
+        (
+            "providers: {a: {use: [x]}}",
+            "1:22: providers.a.use: expected a provider or a .py file, found a list",
+        ),
+        ("server: 5", "1:9: server: expected a mapping, found the number 5"),
+        (
+            "server: {page_size: true}",
+            "1:21: server.page_size: expected a whole number, found true",
+        ),
+        (
+            "server: {page_size: 1001}",
+            "1:21: server.page_size: expected 1000 or less, found the number 1001",
+        ),
+        (
+            "server: {page_size: 1.5}",
+            "1:21: server.page_size: expected a whole number, found the number 1.5",
+        ),
+        (
+            "server: {name: ''}",
+            "1:16: server.name: expected text of 1 or more characters, found ''",
+        ),
+        (
+            "server: {alternatives: inlin}",
+            "1:24: server.alternatives: expected one of on-request, inline, found 'inlin'; "
+            "did you mean 'inline'?",
+        ),
+    ],
+)
+def test_each_problem_says_where_what_was_found_and_what_to_do(
+    tmp_path: pathlib.Path, text: str, message: str
+) -> None:
+    if "roots" not in text and "providers" not in text:
+        text += "\nroots: {z: {path: .}}"
+    assert problems(tmp_path, text) == [f"mcp-resources.yaml:{message}"]
+
+
+def test_problems_that_providers_find_stand_at_the_option_they_name(
+    tmp_path: pathlib.Path,
+) -> None:
+    text = "roots:\n  a:\n    path: .\n    encoding: klingon\n    secrets: {allow: ['']}\n"
+    found = problems(tmp_path, text)
+    assert [line.partition(": ")[0] for line in found] == ["mcp-resources.yaml:5:22"] or [
+        line.split(" ")[0] for line in found
+    ] == ["mcp-resources.yaml:5:22:"]
+
+
+def test_two_mounts_with_one_default_base_are_refused(tmp_path: pathlib.Path) -> None:
+    assert problems(tmp_path, "providers:\n  Notes: {use: x.py}\n  notes: {use: x.py}\n") == [
+        "mcp-resources.yaml:3:3: providers.notes: has the same base URI as providers.Notes on "
+        "line 2; give one of them another 'uri'"
+    ]
+
+
+def test_hostile_names_stay_on_one_short_line(tmp_path: pathlib.Path) -> None:
+    text = '"a\\nb\\e[31m\\u202e": {}\n' + f"{'x' * 1000}: 1\nroots: {{a: {{path: .}}}}\n"
+    found = problems(tmp_path, text)
+    assert len(found) == 2
+    assert all(line.isprintable() and len(line) < 200 for line in found)
+
+
+def test_relative_paths_are_relative_to_the_manifest(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "conf"
+    folder.mkdir()
+    (folder / "m.yaml").write_text("roots: {a: {path: .}}")
+    monkeypatch.chdir(tmp_path)
+    found = load(pathlib.Path("conf/m.yaml"))
+    assert (found.file, found.directory) == (pathlib.Path("conf/m.yaml"), folder)
+
+
+def test_loading_runs_no_code_of_plugins(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "plugin.py").write_text("raise SystemExit('ran')")
+    found = manifest(tmp_path, "providers: {a: {use: plugin.py, anything: 1}}")
+    assert found.mounts[0].options == {"anything": 1}
+
+
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.sampled_from(
+            ["", ".", "${HOME}", "${", "filesystem", "x.py", "file:///a/", "a://", "1KiB"]
+        ),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    [
+                        "version",
+                        "server",
+                        "roots",
+                        "providers",
+                        "a",
+                        "b",
+                        "path",
+                        "use",
+                        "uri",
+                        "title",
+                        "annotations",
+                        "priority",
+                        "include",
+                        "directories",
+                        "max_size",
+                        "cache",
+                        "ttl",
+                    ]
+                ),
+                inner,
+                max_size=4,
+            )
+        ),
+        max_leaves=20,
+    )
+)
+def test_any_data_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, data: object
+) -> None:
+    import json
+
+    file = tmp_path_factory.getbasetemp() / "any.yaml"
+    file.write_text(json.dumps(data))
+    try:
+        load(file)
+    except ManifestError as error:
+        assert all(found.line for found in error.diagnostics)
+
+
+def test_importing_the_package_loads_neither_yaml_nor_pydantic() -> None:
+    code = (
+        "import sys, resource_server.manifest, resource_server.manifest.sources,"
+        "resource_server.plugins; "
+        "print(sorted({'yaml', 'pydantic', 'pydantic_core', 'annotated_types'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from resource_server.manifest import init
+from resource_server.manifest.load import load
+from resource_server.manifest.schema import schema
+
+REPOSITORY = pathlib.Path(__file__).parents[2]
+
+GOOD = [
+    "version: 1\nroots: {a: {path: .}}",
+    "roots:\n  a:\n    path: .\n    title: A\n    include: ['**']\n    exclude: [dist/]\n"
+    "    gitignore: false\n    hidden: true\n    symlinks: within-root\n    max_size: 10MiB\n"
+    "    encoding: latin-1\n    types: {'*.tpl': text/html}\n"
+    "    annotations: {audience: [user], priority: 0.5}\n    secrets: {allow: [.env]}\n"
+    "    directories: {docs: {title: D}, data: {listed: false}, scratch: }\n",
+    "server: {page_size: '${SIZE:-5}', cache: {ttl: 2s, scope: private}}\nroots: {a: {path: .}}",
+    "providers: {a: {use: filesystem, path: ., uri: 'docs://x/'}, b: {use: x.py, whatever: 1}}",
+]
+BAD = [
+    "version: 2",
+    "rots: {}",
+    "roots: {a: {}}",
+    "roots: {a: {path: ., exlude: []}}",
+    "roots: {a: {path: ., symlinks: maybe}}",
+    "roots: {'a b': {path: .}}",
+    "roots: {a: {path: ., directories: {d: {titel: x}}}}",
+    "server: {page_size: 0}",
+    "server: {cache: {ttl: soon}}",
+    "providers: {a: {}}",
+    "providers: {a: {use: filesystem, path: ., pth: x}}",
+]
+
+
+@pytest.fixture(scope="module")
+def validator() -> Any:
+    found = schema()
+    Draft202012Validator.check_schema(found)
+    return Draft202012Validator(json.loads(json.dumps(found)))
+
+
+def accepts(validator: Any, text: str) -> bool:
+    return validator.is_valid(yaml.safe_load(text))
+
+
+@pytest.mark.parametrize("text", GOOD)
+def test_the_schema_accepts_what_loads(tmp_path: pathlib.Path, validator: Any, text: str) -> None:
+    (tmp_path / "m.yaml").write_text(text)
+    assert load(tmp_path / "m.yaml")
+    assert accepts(validator, text)
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_the_schema_refuses_mistakes(validator: Any, text: str) -> None:
+    assert not accepts(validator, text)
+
+
+def test_the_schema_accepts_what_init_writes(validator: Any) -> None:
+    assert accepts(validator, init.write(REPOSITORY))
+
+
+def test_the_schema_accepts_every_manifest_of_the_repository(validator: Any) -> None:
+    for file in [REPOSITORY / "mcp-resources.yaml", *REPOSITORY.glob("examples/*/*.yaml")]:
+        if file.exists():
+            assert accepts(validator, file.read_text(encoding="utf-8")), file
+
+
+def test_options_carry_descriptions_defaults_and_choices() -> None:
+    found = schema()
+    server = found["properties"]["server"]["properties"]
+    assert server["page_size"] == {
+        "anyOf": [
+            {"type": "integer", "minimum": 1, "maximum": 1000},
+            {"type": "string", "pattern": r"\$\{"},
+        ],
+        "description": "Items in a page of every listing.",
+        "default": 100,
+    }
+    assert server["alternatives"]["anyOf"][0] == {"enum": ["on-request", "inline"]}
+    root = found["$defs"]["root"]
+    assert root["required"] == ["path"]
+    assert root["properties"]["gitignore"]["default"] is True
+    assert (
+        "filesystem"
+        in found["properties"]["providers"]["additionalProperties"]["properties"]["use"]["anyOf"][
+            0
+        ]["enum"]
+    )

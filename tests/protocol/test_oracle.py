@@ -1,0 +1,222 @@
+"""The official SDK judges every reply; what it does not know (SEP-2093) is asserted here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mcp_types.methods import CACHEABLE_METHODS, SERVER_RESULTS, validate_server_result
+
+from tests.protocol.wire import EVERY, HANDSHAKE, MODERN, Wire, initialize, server_of
+from tests.providers_for_tests import Folder, Leaf, SlowTree, Tree
+
+pytestmark = pytest.mark.anyio
+
+NODES: dict[str, Any] = {
+    "a b.txt": "one\ntwo\nthree\n",
+    "blob": b"\x00\xff",
+    "folder": {"inner.txt": "", "empty": {}},
+    "formats": Leaf("x", formats={"html": "<p>x</p>"}),
+    "hidden": Folder({"deep.txt": "deep"}),
+}
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("resources/list", {}),
+    ("resources/list", {"uri": "test://one/folder"}),
+    ("resources/list", {"uri": "test://one/"}),
+    ("resources/read", {"uri": "test://one/a%20b.txt"}),
+    ("resources/read", {"uri": "test://one/a%20b.txt?lines=1"}),
+    ("resources/read", {"uri": "test://one/a%20b.txt?lines=3"}),
+    ("resources/read", {"uri": "test://one/blob"}),
+    ("resources/read", {"uri": "test://one/folder/inner.txt"}),
+    ("resources/read", {"uri": "test://one/folder/empty"}),
+    ("resources/read", {"uri": "test://one/formats?format=html"}),
+    ("resources/read", {"uri": "test://one"}),
+    ("resources/templates/list", {}),
+    (
+        "completion/complete",
+        {
+            "ref": {"type": "ref/resource", "uri": "test://one/{+path}"},
+            "argument": {"name": "path", "value": "f"},
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize("tree", [Tree, SlowTree])
+@pytest.mark.parametrize(("method", "params"), CALLS)
+async def test_the_sdk_accepts_every_result(
+    revision: str, tree: type[Tree], method: str, params: dict[str, Any]
+) -> None:
+    wire = Wire(await server_of(tree(NODES)), revision)
+    validate_server_result(method, revision, await wire.result(method, params))
+
+
+@pytest.mark.parametrize("revision", HANDSHAKE)
+async def test_the_sdk_accepts_the_results_of_the_handshake(revision: str) -> None:
+    wire = Wire(await server_of(Tree(NODES)))
+    for message in (
+        initialize(revision),
+        wire.request("ping", {}, 2),
+        wire.request("logging/setLevel", {"level": "info"}, 3),
+    ):
+        result = wire.ask(message)["result"]
+        validate_server_result(message["method"], revision, result)
+
+
+@pytest.mark.parametrize("revision", MODERN)
+async def test_the_sdk_accepts_the_result_of_discover(revision: str) -> None:
+    result = await Wire(await server_of(Tree(NODES)), revision).result("server/discover")
+    validate_server_result("server/discover", revision, result)
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_every_method_of_ours_that_the_sdk_knows_is_among_those_tried(revision: str) -> None:
+    tried = {method for method, _ in CALLS}
+    tried |= {"server/discover"} if revision in MODERN else {"initialize", "ping"}
+    tried |= set() if revision in MODERN else {"logging/setLevel"}
+    wire = Wire(await server_of(Tree(NODES)), revision)
+    for method, version in SERVER_RESULTS:
+        if version == revision and method not in tried:
+            assert (await wire.error(method))["code"] == -32601
+
+
+@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize("tree", [Tree, SlowTree])
+async def test_what_is_known_of_a_resource_is_the_same_in_lists_metadata_and_reads(
+    revision: str, tree: type[Tree]
+) -> None:
+    wire = Wire(await server_of(tree(NODES)), revision)
+    listed = (await wire.result("resources/list", {"uri": "test://one"}))["resources"]
+    everything = (await wire.result("resources/list"))["resources"]
+    together = (await wire.result("resources/read", {"uri": "test://one"}))["contents"]
+    assert len(listed) == len(NODES)
+    for entry, content in zip(listed, together, strict=True):
+        asked = await wire.result("resources/metadata", {"uri": entry["uri"]})
+        assert asked["resource"] == entry
+        assert (entry in everything) == (entry["name"] != "hidden")
+        assert {**content, "text": 0, "blob": 0} == {**entry, "text": 0, "blob": 0}
+        if entry["resourceType"] == "document":
+            read = await wire.result("resources/read", {"uri": entry["uri"]})
+            assert read["contents"] == [content]
+
+
+async def test_a_document_has_every_member_of_both_texts_of_sep_2093() -> None:
+    wire = Wire(await server_of(Tree(NODES)), "2025-11-25")
+    found = await wire.result("resources/metadata", {"uri": "test://one/a%20b.txt"})
+    assert found["resource"] == {
+        "uri": "test://one/a%20b.txt",
+        "name": "a b.txt",
+        "mimeType": "text/plain",
+        "size": 14,
+        "annotations": {"lastModified": "2026-11-20T10:00:00.123Z"},
+        "resourceType": "document",
+        "capabilities": {"list": False, "subscribe": False},
+        "_meta": {
+            "resource-server/resourceType": "document",
+            "resource-server/version": "v14",
+        },
+    }
+
+
+async def test_a_collection_is_a_directory_without_size_or_trailing_slash() -> None:
+    wire = Wire(await server_of(Tree(NODES)), "2025-11-25")
+    found = (await wire.result("resources/metadata", {"uri": "test://one/folder/"}))["resource"]
+    assert found["uri"] == "test://one/folder"
+    assert found["mimeType"] == "inode/directory"
+    assert found["resourceType"] == found["_meta"]["resource-server/resourceType"] == "collection"
+    assert found["capabilities"] == {"list": True, "subscribe": False}
+    assert "size" not in found
+
+
+async def test_other_formats_are_announced_with_the_uri_that_reads_them() -> None:
+    wire = Wire(await server_of(Tree(NODES)), "2025-11-25")
+    found = await wire.result("resources/metadata", {"uri": "test://one/formats"})
+    (announced,) = found["resource"]["_meta"]["resource-server/formats"]
+    assert announced["name"] == "html"
+    assert announced["mimeType"] == "text/html"
+    (content,) = (await wire.result("resources/read", {"uri": announced["uri"]}))["contents"]
+    assert (content["text"], content["mimeType"], content["size"]) == ("<p>x</p>", "text/html", 8)
+
+
+async def test_a_content_has_the_uri_that_was_asked_for() -> None:
+    wire = Wire(await server_of(Tree(NODES)), "2025-11-25")
+    for uri in ("test://one/a%20b.txt", "TEST://One/%61%20b.txt", "test://one/a%20b.txt?lines=1"):
+        (content,) = (await wire.result("resources/read", {"uri": uri}))["contents"]
+        assert content["uri"] == uri
+
+
+async def test_a_cut_content_says_what_was_cut_and_how_to_read_on() -> None:
+    wire = Wire(await server_of(Tree(NODES)), "2025-11-25")
+    asked = await wire.result("resources/read", {"uri": "test://one/a%20b.txt?lines=1"})
+    (content,) = asked["contents"]
+    notice = content["_meta"]["resource-server/truncated"]
+    assert content["text"] == "one\n"
+    assert content["size"] == 14
+    assert notice == {
+        "reason": "requested",
+        "unit": "lines",
+        "total": 3,
+        "next": "test://one/a%20b.txt?lines=3",
+    }
+    (rest,) = (await wire.result("resources/read", {"uri": notice["next"]}))["contents"]
+    assert "next" not in rest["_meta"]["resource-server/truncated"]
+
+
+async def test_a_template_carries_its_capabilities_as_an_upper_bound() -> None:
+    wire = Wire(await server_of(Tree(NODES)), "2025-11-25")
+    (shape,) = (await wire.result("resources/templates/list"))["resourceTemplates"]
+    assert shape["uriTemplate"] == "test://one/{+path}"
+    assert shape["capabilities"] == {"list": True, "subscribe": False}
+
+
+@pytest.mark.parametrize("method", ["resources/list", "resources/read", "resources/templates/list"])
+async def test_what_may_be_cached_says_for_how_long_and_for_whom(method: str) -> None:
+    assert method in CACHEABLE_METHODS
+    wire = Wire(await server_of(Tree(NODES)), "2026-07-28")
+    result = await wire.result(method, {"uri": "test://one/blob"} if "read" in method else {})
+    assert (result["ttlMs"], result["cacheScope"]) == (0, "private")
+
+
+async def test_completion_has_no_caching_hints() -> None:
+    wire = Wire(await server_of(Tree(NODES)), "2026-07-28")
+    result = await wire.result(*CALLS[-1])
+    assert not {"ttlMs", "cacheScope"} & set(result)
+    assert result["resultType"] == "complete"
+
+
+@pytest.mark.parametrize("revision", HANDSHAKE)
+async def test_handshake_revisions_see_nothing_of_the_modern_envelope(revision: str) -> None:
+    wire = Wire(await server_of(Tree(NODES)), revision)
+    for method, params in CALLS:
+        result = await wire.result(method, params)
+        assert not {"resultType", "ttlMs", "cacheScope", "_meta"} & set(result)
+
+
+async def test_the_envelope_keeps_what_a_result_says_of_itself() -> None:
+    server = await server_of(Tree({f"{n:03}": "" for n in range(65)}))
+    result = await Wire(server, "2026-07-28").result("resources/read", {"uri": "test://one"})
+    assert result["_meta"]["resource-server/truncated"] == {"returned": 64, "more": True}
+    assert result["_meta"]["io.modelcontextprotocol/serverInfo"] == server.info
+
+
+@pytest.mark.parametrize("revision", HANDSHAKE)
+async def test_a_cut_collection_says_so_in_handshake_revisions_too(revision: str) -> None:
+    server = await server_of(Tree({f"{n:03}": "" for n in range(65)}))
+    result = await Wire(server, revision).result("resources/read", {"uri": "test://one"})
+    assert result["_meta"] == {"resource-server/truncated": {"returned": 64, "more": True}}
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_subscriptions_are_not_advertised_before_they_work(revision: str) -> None:
+    wire = Wire(await server_of(Tree(NODES)), revision if revision in MODERN else None)
+    described = (
+        await wire.result("server/discover")
+        if revision in MODERN
+        else wire.ask(initialize(revision))["result"]
+    )
+    assert described["capabilities"]["resources"] == {"subscribe": False, "listChanged": False}
+    assert described["capabilities"]["experimental"] == {
+        "resource-server/sep-2093": {"metadata": True, "list": True}
+    }
+    assert ("completions" in described["capabilities"]) == (revision != "2024-11-05")

@@ -1,0 +1,141 @@
+"""A raw client of the engine: any bytes in, every message out, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from resource_server.catalog import Catalog, Limits
+from resource_server.mount import Mount
+from resource_server.protocol.engine import Connection
+from resource_server.protocol.server import Server
+from resource_server.provider import Provider
+
+HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+MODERN = ("2026-07-28",)
+EVERY = HANDSHAKE + MODERN
+CLIENT = {"name": "tests", "version": "0"}
+ENVELOPE: dict[str, Any] = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+    "io.modelcontextprotocol/clientInfo": CLIENT,
+}
+PATIENCE_S = 10.0
+
+
+async def server_of(*providers: Provider, limits: Limits | None = None) -> Server:
+    """Return a server of started mounts `one`, `two`, ... at `test://one/`, `test://two/`, ..."""
+    names = ("one", "two", "three")
+    mounts = [
+        Mount(name, f"test://{name}/", provider)
+        for name, provider in zip(names, providers, strict=False)
+    ]
+    catalog = Catalog(mounts, limits)
+    await catalog.start()
+    return Server(catalog)
+
+
+class Wire:
+    """One connection. `messages` is all that came, `replies` what has an `id` (or is a batch)."""
+
+    def __init__(self, server: Server, revision: str | None = None) -> None:
+        self.connection = Connection(server)
+        self.messages: list[Any] = []
+        self._arrived = asyncio.Event()
+        self._next_id = 1000
+        self.modern = revision in MODERN
+        if revision is not None and not self.modern:
+            self.send(initialize(revision))
+            self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+            self.messages.clear()
+
+    @property
+    def replies(self) -> list[Any]:
+        return [each for each in self.messages if isinstance(each, list) or "id" in each]
+
+    @property
+    def notifications(self) -> list[Any]:
+        return [each for each in self.messages if each not in self.replies]
+
+    def send(self, message: object) -> None:
+        """Send bytes as they are, and anything else as JSON."""
+        data = message if isinstance(message, bytes) else json.dumps(message).encode()
+        self.connection.receive(data, self._take, self._take)
+
+    def ask(self, message: object) -> Any:
+        """Send a message that is answered at once, and return the answer."""
+        before = len(self.replies)
+        self.send(message)
+        (reply,) = self.replies[before:]
+        return reply
+
+    def start(self, method: str, params: Mapping[str, Any] | None = None, id: object = None) -> Any:
+        """Send a request, with the envelope where the revision has it; return its id."""
+        if id is None:
+            self._next_id += 1
+            id = self._next_id
+        self.send(self.request(method, params, id))
+        return id
+
+    def request(self, method: str, params: Mapping[str, Any] | None, id: object) -> dict[str, Any]:
+        asked = dict(params or {})
+        if self.modern:
+            asked["_meta"] = {**ENVELOPE, **asked.get("_meta", {})}
+        return {"jsonrpc": "2.0", "id": id, "method": method, "params": asked}
+
+    async def call(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
+        """Send a request and return its reply, however long it takes (within reason)."""
+        return await self.reply_to(self.start(method, params))
+
+    async def result(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
+        """Send a request and return its result; an error fails the test."""
+        reply = await self.call(method, params)
+        assert "result" in reply, reply
+        return reply["result"]
+
+    async def error(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
+        """Send a request and return its error; a result fails the test."""
+        reply = await self.call(method, params)
+        assert "error" in reply, reply
+        return reply["error"]
+
+    async def reply_to(self, id: object) -> Any:
+        """Wait for the reply to the request `id`."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                for reply in self.replies:
+                    if not isinstance(reply, list) and reply["id"] == id:
+                        return reply
+                await self._wait()
+
+    async def next_reply(self) -> Any:
+        """Wait until there is any reply, and return the last one."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not self.replies:
+                await self._wait()
+        return self.replies[-1]
+
+    async def finished(self) -> None:
+        """Wait until nothing is in flight any more, and everything it had to say has been said."""
+        await self.connection.drain(PATIENCE_S)
+        await asyncio.sleep(0)
+
+    async def _wait(self) -> None:
+        self._arrived.clear()
+        await self._arrived.wait()
+
+    def _take(self, data: bytes) -> None:
+        self.messages.append(json.loads(data))
+        self._arrived.set()
+
+
+def initialize(revision: str = "2025-11-25", id: object = 0) -> dict[str, Any]:
+    asked = {"protocolVersion": revision, "capabilities": {}, "clientInfo": CLIENT}
+    return {"jsonrpc": "2.0", "id": id, "method": "initialize", "params": asked}
+
+
+def request(method: str, params: object = None, id: object = 1) -> dict[str, Any]:
+    message = {"jsonrpc": "2.0", "id": id, "method": method}
+    return message if params is None else {**message, "params": params}

@@ -1,0 +1,250 @@
+"""Providers that tests serve: trees of dicts, at once or slowly, and one that breaks its word."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+from resource_server.errors import InvalidParameter, NotACollection, ResourceNotFound
+from resource_server.provider import (
+    Content,
+    Format,
+    MaybeAwaitable,
+    Path,
+    Provider,
+    Resource,
+    ResourceType,
+    Template,
+    Truncation,
+)
+
+MODIFIED = datetime(2026, 11, 20, 10, 0, 0, 123_000, UTC)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A document with more than a body: what to raise on reading it, or its other formats."""
+
+    data: str | bytes = ""
+    mime_type: str | None = "text/plain"
+    raises: Exception | None = None
+    formats: Mapping[str, str] = field(default_factory=dict[str, str])
+    listed: bool = True
+    sized: bool = True
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A collection that is not part of the global listing."""
+
+    children: Mapping[str, Node]
+    listed: bool = False
+
+
+class Gate:
+    """A document that is read only once it is released, and tells what became of its reader."""
+
+    def __init__(self, data: str = "late") -> None:
+        self.data = data
+        self.started = asyncio.Event()
+        self.released = asyncio.Event()
+        self.cancelled = asyncio.Event()
+
+    async def wait(self) -> str:
+        self.started.set()
+        try:
+            await self.released.wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+        return self.data
+
+
+Node: TypeAlias = "str | bytes | Leaf | Gate | Folder | Mapping[str, Node]"
+
+
+class Tree:
+    """Serves nested dicts and answers at once: a mapping is a collection, text or bytes a document.
+
+    Understands the query parameters `lines` (a number: the first so many) and `format`.
+    """
+
+    templates: Sequence[Template] = (Template("{+path}", name="node", description="Any node"),)
+
+    def __init__(self, nodes: Mapping[str, Node]) -> None:
+        self.nodes = nodes
+
+    def list(
+        self, parent: Path, *, after: Path | None, limit: int
+    ) -> MaybeAwaitable[Sequence[Resource]]:
+        children = _children(self._node(parent))
+        if children is None:
+            raise NotACollection
+        names = sorted(name for name in children if after is None or name > after[-1])
+        return [_describe((*parent, name), children[name]) for name in names[:limit]]
+
+    def metadata(self, path: Path) -> MaybeAwaitable[Resource]:
+        return _describe(path, self._node(path))
+
+    def read(self, path: Path, query: Mapping[str, str]) -> MaybeAwaitable[Sequence[Content]]:
+        node = self._node(path)
+        return self._late(node) if isinstance(node, Gate) else _read(node, query)
+
+    def complete(
+        self, variable: str, value: str, *, given: Mapping[str, str]
+    ) -> MaybeAwaitable[Sequence[str]]:
+        folder, _, _ = value.rpartition("/")
+        parent = tuple(folder.split("/")) if folder else ()
+        children = _children(self._node(parent))
+        if children is None:
+            raise ResourceNotFound
+        return [
+            "/".join((*parent, name)) + ("/" if _children(node) is not None else "")
+            for name, node in children.items()
+        ]
+
+    async def _late(self, gate: Gate) -> Sequence[Content]:
+        return [Content(await gate.wait())]
+
+    def _node(self, path: Path) -> Node:
+        node: Node = self.nodes
+        for segment in path:
+            children = _children(node)
+            if children is None or segment not in children:
+                raise ResourceNotFound
+            node = children[segment]
+        return node
+
+
+class SlowTree(Tree):
+    """The same, but every answer has to be waited for."""
+
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        await asyncio.sleep(0)
+        return await _settled(super().list(parent, after=after, limit=limit))
+
+    async def metadata(self, path: Path) -> Resource:
+        await asyncio.sleep(0)
+        return await _settled(super().metadata(path))
+
+    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+        await asyncio.sleep(0)
+        return await _settled(super().read(path, query))
+
+    async def complete(
+        self, variable: str, value: str, *, given: Mapping[str, str]
+    ) -> Sequence[str]:
+        await asyncio.sleep(0)
+        return await _settled(super().complete(variable, value, given=given))
+
+
+class WalkingTree(Tree):
+    """The same, with a `walk` of its own."""
+
+    def walk(self, *, after: Path | None, limit: int) -> MaybeAwaitable[Sequence[Resource]]:
+        every = [path for path in _walk((), self.nodes) if after is None or path > after]
+        return [_describe(path, self._node(path)) for path in every[:limit]]
+
+
+class Broken:
+    """A provider that breaks the contract: each of its methods is what the test gives."""
+
+    def __init__(
+        self,
+        *,
+        templates: object = (),
+        list: Callable[..., Any] = lambda *_, **__: [],
+        metadata: Callable[..., Any] | None = None,
+        read: Callable[..., Any] = lambda *_: [],
+    ) -> None:
+        self._templates = templates
+        self.list: Any = list
+        self.metadata: Any = metadata or _some_collection
+        self.read: Any = read
+
+    @property
+    def templates(self) -> Any:
+        if isinstance(self._templates, Exception):
+            raise self._templates
+        return self._templates
+
+
+def _some_collection(path: Path) -> Resource:
+    return Resource(path=path, name="broken", type="collection")
+
+
+async def _settled(value: MaybeAwaitable[Any]) -> Any:
+    return await value if hasattr(value, "__await__") else value
+
+
+def _children(node: Node) -> Mapping[str, Node] | None:
+    if isinstance(node, Folder):
+        return node.children
+    return node if isinstance(node, Mapping) else None
+
+
+def _walk(path: Path, node: Node) -> list[Path]:
+    found: list[Path] = []
+    for name, child in sorted((_children(node) or {}).items()):
+        if _listed(child):
+            found += [(*path, name), *_walk((*path, name), child)]
+    return found
+
+
+def _listed(node: Node) -> bool:
+    return node.listed if isinstance(node, Folder | Leaf) else True
+
+
+def _describe(path: Path, node: Node) -> Resource:
+    collection = _children(node) is not None
+    kind: ResourceType = "collection" if collection else "document"
+    leaf = _leaf(node)
+    data = leaf.data.encode("utf-8", "replace") if isinstance(leaf.data, str) else leaf.data
+    formats = tuple(Format(name, f"text/{name}") for name in leaf.formats)
+    return Resource(
+        path=path,
+        name=path[-1] if path else "root",
+        type=kind,
+        mime_type=None if collection else leaf.mime_type,
+        size=None if collection or not leaf.sized else len(data),
+        last_modified=MODIFIED,
+        version=f"v{len(data)}",
+        formats=formats,
+        listed=_listed(node),
+    )
+
+
+def _leaf(node: Node) -> Leaf:
+    if isinstance(node, Leaf):
+        return node
+    if isinstance(node, bytes):
+        return Leaf(node, "application/octet-stream")
+    return Leaf(node if isinstance(node, str) else "", sized=not isinstance(node, Gate))
+
+
+def _read(node: Node, query: Mapping[str, str]) -> Sequence[Content]:
+    leaf = _leaf(node)
+    if leaf.raises is not None:
+        raise leaf.raises
+    if name := query.get("format"):
+        if name not in leaf.formats:
+            raise InvalidParameter(f"no format {name!r}")
+        return [Content(leaf.formats[name], f"text/{name}")]
+    if unknown := set(query) - {"lines"}:
+        raise InvalidParameter(f"unknown query parameter {unknown.pop()!r}")
+    if "lines" not in query or isinstance(leaf.data, bytes):
+        return [Content(leaf.data)]
+    lines = leaf.data.splitlines(keepends=True)
+    kept = int(query["lines"])
+    further = {"lines": str(len(lines))} if kept < len(lines) else None
+    return [
+        Content(
+            "".join(lines[:kept]), truncated=Truncation("requested", "lines", len(lines), further)
+        )
+    ]
+
+
+_: type[Provider] = Tree

@@ -1,0 +1,108 @@
+"""Writes the generated sections of the README: `python -m tests.reference`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from resource_server.cli import main
+from resource_server.manifest.schema import schema
+
+README = Path(__file__).parent.parent / "README.md"
+SECTIONS = ("manifest reference", "command reference")
+
+
+def generate(section: str) -> str:
+    """Return the Markdown of one section."""
+    return _manifest() if section == "manifest reference" else _commands()
+
+
+def shown(text: str, section: str) -> str:
+    """Return what stands between the marks of a section."""
+    match = re.search(_marks(section), text, re.DOTALL)
+    assert match is not None, f"the README has no marks for {section}"
+    return match.group(2)
+
+
+def _marks(section: str) -> str:
+    return rf"(<!-- {section} -->\n)(.*?)(<!-- end of {section} -->)"
+
+
+def _manifest() -> str:
+    root = schema()
+    lines: list[str] = []
+    for title, path in (
+        ("Under `server`", "server"),
+        ("Under each name in `roots`", "roots.*"),
+        ("Under each path in a root's `directories`", "roots.*.directories.*"),
+        ("Under each name in `providers`", "providers.*"),
+    ):
+        lines += [f"{title}:", "", "| option | default | what it does |", "| --- | --- | --- |"]
+        properties = _at(root, path.split(".")).get("properties", {})
+        lines += [_row(root, name, option) for name, option in properties.items()]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _row(root: dict[str, Any], name: str, option: dict[str, Any]) -> str:
+    default = option.get("default")
+    shown_default = "" if default is None else f"`{_yaml(default)}`"
+    described = option.get("description") or _resolve(root, option).get("description", "")
+    return f"| `{name}` | {shown_default} | {' '.join(described.split())} |"
+
+
+def _yaml(value: object) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case list():
+            return "[" + ", ".join(_yaml(item) for item in value) + "]"
+        case dict():
+            return "{" + ", ".join(f"{key}: {_yaml(item)}" for key, item in value.items()) + "}"
+        case str():
+            return f'"{value}"' if set(value) & set("*{}[]:,#") else value
+        case _:
+            return str(value)
+
+
+def _at(root: dict[str, Any], path: list[str]) -> dict[str, Any]:
+    node = root
+    for name in path:
+        node = _resolve(root, node)
+        node = node["additionalProperties"] if name == "*" else node["properties"][name]
+    return _resolve(root, node)
+
+
+def _resolve(root: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
+    while "$ref" in node:
+        target: dict[str, Any] = root
+        for part in node["$ref"].removeprefix("#/").split("/"):
+            target = target[part]
+        node = target
+    return node
+
+
+def _commands() -> str:
+    context = click.Context(main, info_name="resource-server")
+    lines = ["| command | what it does |", "| --- | --- |"]
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
+        usage = " ".join(command.collect_usage_pieces(click.Context(command, info_name=name)))
+        lines.append(f"| `{name} {usage}` | {command.get_short_help_str(limit=200)} |")
+    return "\n".join([*lines, ""])
+
+
+if __name__ == "__main__":
+    text = README.read_text()
+    for section in SECTIONS:
+        text = re.sub(
+            _marks(section),
+            lambda match, section=section: match[1] + generate(section) + match[3],
+            text,
+            flags=re.DOTALL,
+        )
+    README.write_text(text)

@@ -1,0 +1,124 @@
+"""Everything the README shows is run: commands, manifests, client configurations, references."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import sysconfig
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resource_server.manifest import load
+from tests import reference
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    """Return the fenced blocks of one language, in order."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def transcripts() -> Iterator[tuple[str, str]]:
+    """Give each command shown after a `$` with the output shown below it."""
+    for block in blocks("console"):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = part.partition("\n")
+            yield command, output
+
+
+def run(command: str, folder: Path = ROOT) -> str:
+    """Run a shown command as a user would and return what the terminal would show."""
+    scripts = sysconfig.get_path("scripts")
+    environment = {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        shlex.split(command),
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize(("command", "output"), transcripts())
+def test_a_shown_command_prints_what_is_shown(command: str, output: str) -> None:
+    assert run(command).rstrip() == output.rstrip()
+
+
+@pytest.mark.parametrize("manifest", blocks("yaml"))
+def test_a_shown_manifest_loads(manifest: str, tmp_path: Path) -> None:
+    file = tmp_path / "mcp-resources.yaml"
+    file.write_text(manifest)
+    assert load(file).mounts
+
+
+def configurations() -> Iterator[dict[str, Any]]:
+    """Give each server entry of the shown client configurations."""
+    documents = [json.loads(block) for block in blocks("json")]
+    documents += [tomllib.loads(block) for block in blocks("toml")]
+    for document in documents:
+        for key in ("servers", "mcpServers", "mcp_servers"):
+            yield from document.get(key, {}).values()
+
+
+@pytest.mark.parametrize("entry", configurations())
+def test_a_shown_client_configuration_starts_a_server(
+    entry: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "hello.txt").write_text("hello")
+    assert entry["command"] == "resource-server"
+    arguments = [str(tmp_path) if "/" in argument else argument for argument in entry["args"]]
+    hello = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        },
+    }
+    listing = {"jsonrpc": "2.0", "id": 2, "method": "resources/list"}
+    done = subprocess.run(
+        [sys.executable, "-m", "resource_server", *arguments],
+        input=f"{json.dumps(hello)}\n{json.dumps(listing)}\n",
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    replies = [json.loads(line) for line in done.stdout.splitlines()]
+    assert "hello.txt" in [resource["name"] for resource in replies[1]["result"]["resources"]]
+
+
+def test_every_client_of_the_readme_has_a_configuration() -> None:
+    for client in ("VS Code", "Claude Code", "Claude Desktop", "Codex"):
+        assert f"**{client}**" in README
+
+
+def test_ci_runs_the_test_command_of_the_readme() -> None:
+    command = "pip install -e '.[test]'"
+    assert command in "\n".join(blocks("sh"))
+    assert command in (ROOT / ".ci/run").read_text()
+
+
+@pytest.mark.parametrize("section", reference.SECTIONS)
+def test_a_generated_section_is_up_to_date(section: str) -> None:
+    # `python -m tests.reference` writes them anew.
+    assert reference.shown(README, section) == reference.generate(section)

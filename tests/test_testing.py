@@ -1,0 +1,558 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path as FilePath
+from typing import Any, Self
+
+import anyio.lowlevel
+import msgspec
+import pytest
+
+from resource_server.errors import (
+    InvalidParameter,
+    MountUnavailable,
+    NotACollection,
+    ResourceNotFound,
+    ResourceTooLarge,
+)
+from resource_server.provider import (
+    Content,
+    Format,
+    Path,
+    Provider,
+    Resource,
+    SupportsComplete,
+    SupportsWalk,
+    Template,
+    Truncation,
+)
+from resource_server.testing import ErrorReply, ProviderViolations, check_provider, client
+
+pytestmark = pytest.mark.anyio
+
+SHELF: dict[Path, str | bytes | None] = {
+    ("a",): None,
+    ("a", "b"): None,
+    ("a", "b", "deep"): "deep",
+    ("a", "empty"): "",
+    ("a", "ü\n\udcff"): "Grüße",
+    ("hidden",): None,
+    ("hidden", "c"): "secret",
+    ("long",): "0123456789" * 10,
+    ("z",): b"\0\1",
+}
+
+
+@dataclass
+class Shelf:
+    """A tree in memory that keeps every rule. Each class below breaks one."""
+
+    items: Mapping[Path, str | bytes | None] = field(default_factory=lambda: SHELF)
+    calls: int = 0
+
+    @property
+    def templates(self) -> Sequence[Template]:
+        return (Template("{+path}{?part}", name="item"),)
+
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        self.calls += 1
+        if parent and self.find(parent) is not None:
+            raise NotACollection
+        below = sorted(path for path in self.items if path and path[:-1] == parent)
+        return [self.entry(path) for path in below if after is None or path > after][:limit]
+
+    async def walk(self, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        rest = sorted(path for path in self.items if path > (after or ()) and path[0] != "hidden")
+        return [self.entry(path) for path in rest[:limit]]
+
+    async def metadata(self, path: Path) -> Resource:
+        self.calls += 1
+        entry = self.entry(path)
+        if path == ("long",):
+            return msgspec.structs.replace(entry, formats=(Format("upper", "text/plain"),))
+        return entry
+
+    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+        data = self.find(path)
+        if data is None or query.keys() - {"part", "format"}:
+            raise InvalidParameter("query") if data is not None else ResourceNotFound()
+        if path == ("long",) and not query:
+            raise ResourceTooLarge(size=100, limit=50, next={"part": "1"})
+        if path == ("long",):
+            following = {"part": "2"} if query.get("part") == "1" else None
+            return [Content(data[:50], truncated=Truncation("requested", "bytes", 100, following))]
+        return [Content(data)]
+
+    async def complete(
+        self, variable: str, value: str, *, given: Mapping[str, str]
+    ) -> Sequence[str]:
+        tops = [path[0] + "/" * (self.items[path] is None) for path in self.items if not path[1:]]
+        return tops if variable == "path" else []
+
+    def find(self, path: Path) -> str | bytes | None:
+        if path not in self.items:
+            raise ResourceNotFound
+        return self.items[path]
+
+    def entry(self, path: Path) -> Resource:
+        data = self.find(path) if path else None
+        if data is None:
+            name = path[-1] if path else "shelf"
+            return Resource(path=path, name=name, type="collection", listed=name != "hidden")
+        size = len(data if isinstance(data, bytes) else data.encode())
+        return Resource(path=path, name=path[-1], size=size, version=f"v{size}")
+
+
+_: type[Provider] = Shelf
+_completes: type[SupportsComplete] = Shelf
+_walks: type[SupportsWalk] = Shelf
+
+
+def changed(page: Sequence[Resource], which: str, **facts: Any) -> list[Resource]:
+    """Return a page whose entry of this name tells other facts."""
+    return [
+        msgspec.structs.replace(entry, **facts) if entry.name == which else entry for entry in page
+    ]
+
+
+class IgnoresAfter(Shelf):
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        return await super().list(parent, after=None, limit=limit)
+
+
+class RepeatsAfter(Shelf):
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        if after is not None:
+            after = (*after[:-1], after[-1][:-1])
+        return await super().list(parent, after=after, limit=limit)
+
+
+class IgnoresLimit(Shelf):
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        return await super().list(parent, after=after, limit=1000)
+
+
+class EndsEarly(Shelf):
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        return await super().list(parent, after=after, limit=2 if limit > 2 else limit)
+
+
+class ChangesOrder(Shelf):
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        page = [*await super().list(parent, after=None, limit=1000)]
+        if self.calls % 2:
+            page.reverse()
+        paths = [entry.path for entry in page]
+        return page[paths.index(after) + 1 if after in paths else 0 :][:limit]
+
+
+class NeedsItsCursor(Shelf):
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        if after is not None:
+            self.find(after)
+        return await super().list(parent, after=after, limit=limit)
+
+
+class RestartsWithoutItsCursor(Shelf):
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        page = await super().list(parent, after=after, limit=limit)
+        if after is not None and after not in self.items:
+            return [*await super().list(parent, after=None, limit=2), *page][:1]
+        return page
+
+
+class ShowsGrandchildren(Shelf):
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        page = await super().list(parent, after=after, limit=limit)
+        return changed(page, "empty", path=("a", "x", "empty"))
+
+
+class NamesWithSlashes(Shelf):
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        page = await super().list(parent, after=after, limit=limit)
+        return changed(page, "empty", path=("a", "em/pty"))
+
+
+class ListsDicts(Shelf):
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Any:
+        page = await super().list(parent, after=after, limit=limit)
+        return [msgspec.to_builtins(entry) for entry in page]
+
+
+class YieldsItems(Shelf):
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Any:
+        page = await super().list(parent, after=after, limit=limit)
+        return (entry for entry in page)
+
+
+class ListsDocuments(Shelf):
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        try:
+            return await super().list(parent, after=after, limit=limit)
+        except NotACollection:
+            return []
+
+
+class ListsNowhere(Shelf):
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        try:
+            return await super().list(parent, after=after, limit=limit)
+        except ResourceNotFound:
+            return []
+
+
+class RootIsADocument(Shelf):
+    async def metadata(self, path: Path) -> Resource:
+        found = await super().metadata(path)
+        return found if path else Resource(path=(), name="shelf")
+
+
+class ForgetsMetadata(Shelf):
+    async def metadata(self, path: Path) -> Resource:
+        if path == ("z",):
+            raise ResourceNotFound
+        return await super().metadata(path)
+
+
+class TellsAnotherSize(Shelf):
+    async def metadata(self, path: Path) -> Resource:
+        found = await super().metadata(path)
+        return changed([found], "z", size=3)[0]
+
+
+class ChangesVersions(Shelf):
+    async def metadata(self, path: Path) -> Resource:
+        found = await super().metadata(path)
+        return changed([found], "z", version=str(self.calls))[0]
+
+
+class KnowsEverything(Shelf):
+    async def metadata(self, path: Path) -> Resource:
+        try:
+            return await super().metadata(path)
+        except ResourceNotFound:
+            return Resource(path=path, name=path[-1])
+
+
+class LosesItsWay(Shelf):
+    async def metadata(self, path: Path) -> Resource:
+        return msgspec.structs.replace(await super().metadata(path), path=("elsewhere",))
+
+
+class RaisesKeyErrors(Shelf):
+    def find(self, path: Path) -> str | bytes | None:
+        return self.items[path]
+
+
+class ReturnsNone(Shelf):
+    async def metadata(self, path: Path) -> Any:
+        return None
+
+
+class HasNoName(Shelf):
+    def entry(self, path: Path) -> Resource:
+        return changed([super().entry(path)], "z", name="")[0]
+
+
+class HasNaiveTimes(Shelf):
+    def entry(self, path: Path) -> Resource:
+        return changed([super().entry(path)], "z", last_modified=datetime(2024, 1, 1))[0]  # noqa: DTZ001
+
+
+class MeasuresCollections(Shelf):
+    def entry(self, path: Path) -> Resource:
+        return changed([super().entry(path)], "a", size=5)[0]
+
+
+class HasOddDetails(Shelf):
+    def entry(self, path: Path) -> Resource:
+        return changed([super().entry(path)], "z", details={"x": object()})[0]
+
+
+class Misjudges(Shelf):
+    def entry(self, path: Path) -> Resource:
+        return changed([super().entry(path)], "z", size=3)[0]
+
+
+class ReadsNothing(Shelf):
+    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+        found = await super().read(path, query)
+        return [] if path == ("z",) else found
+
+
+class ReadsText(Shelf):
+    async def read(self, path: Path, query: Mapping[str, str]) -> Any:
+        await super().read(path, query)
+        return "text"
+
+
+class ReadsNumbers(Shelf):
+    async def read(self, path: Path, query: Mapping[str, str]) -> Any:
+        found = await super().read(path, query)
+        return [Content(5)] if path == ("z",) else found  # pyright: ignore[reportArgumentType]
+
+
+class ReadsSurrogates(Shelf):
+    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+        found = await super().read(path, query)
+        return [Content("\udcff")] if path == ("z",) else found
+
+
+class RefusesToRead(Shelf):
+    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+        if path == ("hidden", "c"):
+            raise ResourceNotFound
+        return await super().read(path, query)
+
+
+class IgnoresTheQuery(Shelf):
+    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+        return await super().read(path, {key: query[key] for key in query if key == "part"})
+
+
+class ReadsNoFormats(Shelf):
+    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+        if "format" in query:
+            raise InvalidParameter("no such format")
+        return await super().read(path, query)
+
+
+class CannotReadOn(Shelf):
+    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+        if query.get("part") == "2":
+            raise InvalidParameter("no such part")
+        return await super().read(path, query)
+
+
+class HasBadTemplates(Shelf):
+    @property
+    def templates(self) -> Sequence[Template]:
+        return (Template("{path*}", name="item"),)
+
+
+class HasTwinTemplates(Shelf):
+    templates: ClassVar[Sequence[Template]] = (
+        Template("{+path}", name="a"),
+        Template("{+path}", name="b"),
+    )
+
+
+class HasNamelessTemplates(Shelf):
+    @property
+    def templates(self) -> Sequence[Template]:
+        return (Template("{+path}", name=""),)
+
+
+class WalksHidden(Shelf):
+    async def walk(self, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        return [self.entry(path) for path in sorted(self.items) if path > (after or ())][:limit]
+
+
+class WalksByName(Shelf):
+    async def walk(self, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        found = await super().walk(after=None, limit=1000)
+        rest = [entry for entry in found if after is None or entry.name > after[-1]]
+        return rest[:limit]
+
+
+class SuggestsWhatIsNot(Shelf):
+    async def complete(
+        self, variable: str, value: str, *, given: Mapping[str, str]
+    ) -> Sequence[str]:
+        return ["a/", "nothing"]
+
+
+class SuggestsNumbers(Shelf):
+    async def complete(self, variable: str, value: str, *, given: Mapping[str, str]) -> Any:
+        return [1, 2]
+
+
+class OnlyEnters(Shelf):
+    async def __aenter__(self) -> Self:
+        return self
+
+
+class Mixes(Shelf):
+    """Keeps the path of a call where another call overwrites it."""
+
+    async def metadata(self, path: Path) -> Resource:
+        self.path = path
+        await anyio.lowlevel.checkpoint()
+        return await super().metadata(self.path)
+
+
+class DiesOnLeaving(Shelf):
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.items = {}
+
+
+BROKEN: list[tuple[type[Shelf], str]] = [
+    (IgnoresAfter, "a listing resumes right after `after`, and only its last page is short"),
+    (RepeatsAfter, "a listing resumes right after `after`, and only its last page is short"),
+    (EndsEarly, "a listing resumes right after `after`, and only its last page is short"),
+    (IgnoresLimit, "a page has at most `limit` items"),
+    (ChangesOrder, "a listing has the same order each time"),
+    (NeedsItsCursor, "a listing resumes at the place of a child that has vanished"),
+    (RestartsWithoutItsCursor, "a listing resumes at the place of a child that has vanished"),
+    (ShowsGrandchildren, "a child's path is its parent's and one segment more"),
+    (NamesWithSlashes, "a segment is not empty, '.' or '..', has no '/' or NUL, and fits in a URI"),
+    (ListsDicts, "list and walk return Resources, metadata a Resource, read Contents"),
+    (YieldsItems, "list and walk return Resources, metadata a Resource, read Contents"),
+    (ListsDocuments, "to list a document raises NotACollection"),
+    (ListsNowhere, "a path that names nothing raises ResourceNotFound"),
+    (RootIsADocument, "the path () is the mount's own collection"),
+    (ForgetsMetadata, "what is listed has metadata"),
+    (TellsAnotherSize, "metadata repeats what the listing tells"),
+    (ChangesVersions, "metadata stays equal while nothing changes"),
+    (KnowsEverything, "a path that names nothing raises ResourceNotFound"),
+    (LosesItsWay, "the path () is the mount's own collection"),
+    (RaisesKeyErrors, "only errors of resource_server.errors leave a provider"),
+    (ReturnsNone, "list and walk return Resources, metadata a Resource, read Contents"),
+    (HasNoName, "a resource has a name"),
+    (HasNaiveTimes, "last_modified has a time zone"),
+    (MeasuresCollections, "a size is that of a document"),
+    (HasOddDetails, "details are ready for JSON"),
+    (Misjudges, "a size is the number of bytes of the body"),
+    (ReadsNothing, "a document has at least one content"),
+    (RefusesToRead, "a document has at least one content"),
+    (ReadsText, "list and walk return Resources, metadata a Resource, read Contents"),
+    (ReadsNumbers, "data is str or bytes"),
+    (ReadsSurrogates, "text has no lone surrogates"),
+    (IgnoresTheQuery, "an unknown query parameter raises InvalidParameter"),
+    (ReadsNoFormats, "every format can be read"),
+    (CannotReadOn, "what was cut can be read on"),
+    (HasBadTemplates, "a template uses no more of RFC 6570 than {x}, {+x}, {?x,y} and {&x,y}"),
+    (HasTwinTemplates, "no two templates have the same form"),
+    (HasNamelessTemplates, "a template is a Template with a name"),
+    (WalksHidden, "walk gives what list gives, depth first, without what is not listed"),
+    (WalksByName, "walk gives what list gives, depth first, without what is not listed"),
+    (SuggestsWhatIsNot, "what complete suggests exists"),
+    (SuggestsNumbers, "list and walk return Resources, metadata a Resource, read Contents"),
+    (OnlyEnters, "a lifetime has __aenter__ and __aexit__"),
+    (Mixes, "methods may run concurrently"),
+    (DiesOnLeaving, "a provider can be entered again"),
+]
+
+
+async def test_a_provider_that_keeps_the_contract_passes() -> None:
+    await check_provider(Shelf())
+
+
+@pytest.mark.parametrize(("broken", "rule"), BROKEN, ids=[kind.__name__ for kind, _ in BROKEN])
+async def test_each_broken_rule_is_told(broken: type[Shelf], rule: str) -> None:
+    with pytest.raises(ProviderViolations) as caught:
+        await check_provider(broken())
+    assert any(sentence.startswith(rule) for sentence in caught.value.violations), caught.value
+
+
+async def test_a_violation_tells_the_path_and_what_was_seen() -> None:
+    with pytest.raises(ProviderViolations) as caught:
+        await check_provider(Misjudges())
+    assert caught.value.violations == (
+        "a size is the number of bytes of the body: ('z',) has 3, its body 2",
+    )
+
+
+async def test_all_broken_rules_are_told_at_once() -> None:
+    class Twice(HasNoName, HasTwinTemplates):
+        pass
+
+    with pytest.raises(ProviderViolations) as caught:
+        await check_provider(Twice())
+    assert len(caught.value.violations) == 2
+    assert all(sentence in str(caught.value) for sentence in caught.value.violations)
+
+
+async def test_of_many_places_of_one_rule_three_are_told() -> None:
+    with pytest.raises(ProviderViolations) as caught:
+        await check_provider(ListsDocuments({(str(n),): "x" for n in range(10)}))
+    [*_, last] = told = [s for s in caught.value.violations if s.startswith("to list a document")]
+    assert len(told) == 3
+    assert last.endswith("(and 7 more)")
+
+
+async def test_the_check_is_bounded_on_a_large_provider() -> None:
+    large = Shelf({(f"{n:05}",): "x" for n in range(3000)})
+    await check_provider(large, max_resources=50)
+    assert large.calls < 600
+
+
+async def test_what_is_listed_and_never_readable_can_be_named() -> None:
+    await check_provider(RefusesToRead(), unreadable=[("hidden",)])
+    with pytest.raises(ProviderViolations, match="what is not readable raises ResourceNotFound"):
+        await check_provider(Shelf(), unreadable=[("hidden",)])
+
+
+async def test_a_provider_that_cannot_serve_says_so_itself() -> None:
+    class Away(Shelf):
+        async def __aenter__(self) -> Self:
+            raise MountUnavailable("gone")
+
+        async def __aexit__(self, *_: object) -> None:
+            pass
+
+    with pytest.raises(MountUnavailable, match="gone"):
+        await check_provider(Away())
+
+
+async def test_plain_methods_are_as_good_as_asynchronous_ones() -> None:
+    class Plain:
+        templates = ()
+
+        def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+            if parent == ("a",):
+                raise NotACollection
+            if parent:
+                raise ResourceNotFound
+            return [] if after else [self.metadata(("a",))]
+
+        def metadata(self, path: Path) -> Resource:
+            if path in {(), ("a",)}:
+                return Resource(path=path, name="a", type="document" if path else "collection")
+            raise ResourceNotFound
+
+        def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+            self.metadata(path)
+            if query:
+                raise InvalidParameter("no parameters here")
+            return [Content("a")]
+
+    await check_provider(Plain())
+
+
+async def test_the_client_sees_what_any_client_sees() -> None:
+    async with client(Shelf(), base="shelf://books/") as connected:
+        read = await connected.request("resources/read", {"uri": "shelf://books/a/b/deep"})
+        assert read["contents"][0]["text"] == "deep"
+        with pytest.raises(ErrorReply, match="not found"):
+            await connected.request("resources/read", {"uri": "shelf://books/none"})
+
+
+async def test_the_file_system_provider_keeps_the_contract(tmp_path: FilePath) -> None:
+    from resource_server.providers.filesystem import Filesystem
+
+    for name, data in {
+        "README.md": b"# Read me\n",
+        "src/app.py": b"print('hi')\n",
+        "src/deep/er/file.json": b"{}",
+        "data/empty.csv": b"",
+        "data/bytes.bin": bytes(range(256)),
+        "data/utf-16.txt": "Grüße".encode("utf-16"),
+        "data/bom.txt": b"\xef\xbb\xbfGr\xc3\xbc\xc3\x9fe",
+        "data/latin.txt": b"Gr\xfc\xdfe",
+        "data/large.log": b"line\n" * 5000,
+        "odd/ü #?%\n.txt": b"odd",
+        "ignored/x.txt": b"x",
+        ".gitignore": b"ignored/\n",
+        ".env": b"SECRET=1",
+    }.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+    (tmp_path / "empty").mkdir()
+    await check_provider(Filesystem(path=tmp_path))
