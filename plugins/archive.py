@@ -81,6 +81,8 @@ class Archive:
     templates = (Template("{+path}", name="member", title="A file or directory of the archive"),)
 
     def __post_init__(self) -> None:
+        if self.max_size < 1:
+            raise ValueError("max_size: write at least 1")
         self._index: _Index | None = None
         # One thread at a time looks at the index: a crowd of requests never builds it twice.
         self._indexing = CapacityLimiter(1)
@@ -116,12 +118,12 @@ class Archive:
             raise ResourceNotFound
         first, end = self._range(query, member)
         # Not under the limiter of the index: a long read must not hold up the listings.
-        data = await to_thread.run_sync(self._read, index, member, first, end - first)
+        body = await to_thread.run_sync(self._read, index, member, first, end - first)
         truncated = None
         if end - first < member.size:
-            rest = {"bytes": f"{end}-{end + self.max_size - 1}"} if end < member.size else None
+            rest = {"bytes": f"{end}-{2 * end - first - 1}"} if end < member.size else None
             truncated = Truncation("requested", "bytes", total=member.size, next=rest)
-        return [Content(_text_or_bytes(data), truncated=truncated)]
+        return [Content(body, truncated=truncated)]
 
     async def complete(
         self, variable: str, value: str, *, given: Mapping[str, str]
@@ -135,9 +137,8 @@ class Archive:
             return []
         names = directory.names
         fitting = names[bisect_left(names, typed) : bisect_left(names, typed + "\U0010ffff")]
-        folders = directory.entries
         return [
-            "/".join((*parent, name)) + "/" * isinstance(folders[name], _Directory)
+            "/".join((*parent, name)) + "/" * isinstance(directory.entries[name], _Directory)
             for name in fitting
         ]
 
@@ -178,7 +179,7 @@ class Archive:
             raise MountUnavailable(f"cannot serve the archive {self.archive}: {problem}") from error
         return self._index
 
-    def _read(self, index: _Index, member: _Member, first: int, count: int) -> bytes:
+    def _read(self, index: _Index, member: _Member, first: int, count: int) -> str | bytes:
         with self.archive.open("rb") as file:
             try:
                 data = member.read(file, first, count)
@@ -188,7 +189,10 @@ class Archive:
         whole = count == member.size
         if len(data) != count or (whole and member.crc not in (None, zlib.crc32(data))):
             raise OSError("a member of the archive is damaged")
-        return data
+        try:
+            return data if b"\0" in data else data.decode("utf-8")
+        except UnicodeDecodeError:
+            return data
 
 
 class _Index:
@@ -429,13 +433,6 @@ def _time(when: Sequence[int] | float) -> datetime | None:
 def _identity(status: os.stat_result) -> tuple[int, ...]:
     # The change time tells even a replacement of the same size and modification time.
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _text_or_bytes(data: bytes) -> str | bytes:
-    try:
-        return data if b"\0" in data else data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data
 
 
 # Here the type checker proves that the contract is kept.

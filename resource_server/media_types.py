@@ -365,10 +365,9 @@ def from_name(name: str, overrides: Sequence[tuple[str, str]] = ()) -> str | Non
 def from_content(head: bytes) -> str:
     """Return the media type of a document whose name tells none, from its first `HEAD_BYTES`.
 
-    In this order: byte order mark, NUL, strict UTF-8 (the head may end within a character), the
-    interpreter of a `#!` line, libmagic where it is sure and present, `text/plain` or
-    `application/octet-stream`. The first call loads libmagic (about 50 ms), any costs up to 0.3 ms:
-    for worker threads.
+    In this order: byte order mark, NUL, strict UTF-8, the interpreter of a `#!` line, libmagic
+    where it is present and sure, `text/plain` or `application/octet-stream`. The first call loads
+    libmagic (about 50 ms) and any may take 0.3 ms: for worker threads.
     """
     head = head[:HEAD_BYTES]
     if head.startswith(tuple(mark for mark, _ in BOMS)):
@@ -410,9 +409,13 @@ def is_binary(mime: str) -> bool:
 
 
 def begins_as_text(head: bytes, codec: str = "utf-8") -> bool:
-    """Say whether what begins like this may be text: valid so far, and without NUL."""
+    """Say whether a document with this head may be text: valid so far, and without NUL.
+
+    A head of `HEAD_BYTES` may end within a character; a shorter one is the whole document.
+    """
+    decoder = codecs.getincrementaldecoder(codec)()
     try:
-        return "\0" not in codecs.getincrementaldecoder(codec)().decode(head)
+        return "\0" not in decoder.decode(head, final=len(head) < HEAD_BYTES)
     except UnicodeError:
         return False
 

@@ -76,7 +76,7 @@ def class_finder(*, allow_plugins: bool) -> FindClass:
             return built_in
         kinds.check(reference)
         if not allow_plugins:
-            raise ValueError("is a plugin, and plugins are not allowed in this run")
+            raise ValueError(f"'{printable(reference)}' is a plugin, and those are not allowed")
         named = kinds.FILE.fullmatch(reference)
         if named is None:
             return _installed_class(reference)
@@ -102,8 +102,11 @@ def _file_class(path: pathlib.Path, class_name: str | None, named: str) -> type:
 
 
 def _module(path: pathlib.Path, named: str) -> ModuleType:
-    if not path.is_file():
-        raise ValueError(f"no such file: '{printable(named)}'")
+    try:
+        if not path.is_file():
+            raise ValueError(f"no such file: '{printable(named)}'")
+    except OSError as error:
+        raise ValueError(f"'{printable(named)}' cannot be read: {error.strerror}") from error
     file = os.path.realpath(path)
     # Private, so that it shadows no package; registered, because dataclasses look their module up.
     name = f"_resource_server_plugin_{hashlib.sha256(os.fsencode(file)).hexdigest()[:16]}"
@@ -148,7 +151,10 @@ def _only_class(module: ModuleType, name: str | None, named: str) -> type:
     classes = {
         key: value
         for key, value in vars(module).items()
-        if isinstance(value, type) and value.__module__ == module.__name__ and key[0] != "_"
+        if isinstance(value, type)
+        and value.__module__ == module.__name__
+        and value.__name__ == key  # not an alias of it
+        and not key.startswith("_")
     }
     if name is not None:
         if name not in classes:

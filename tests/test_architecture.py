@@ -14,12 +14,14 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "resource_server"
 MAP = PACKAGE / "README.md"
 BEGIN, END = "<!-- map -->\n", "<!-- end of map -->\n"
+
+# Lines that are not blank. A longer file holds a second noun, unless it is a table.
+LONGEST = 400
+TABLES = {"media_types.py"}
 
 # What a folder served without a manifest has no use for; each would be felt at every start.
 HEAVY = {"magic", "mcp", "pathspec", "pydantic", "pydantic_core", "re2", "sqlalchemy", "yaml"}
@@ -100,9 +102,12 @@ def test_the_layers_hold() -> None:
     assert found.returncode == 0, found.stdout + found.stderr
 
 
-@pytest.mark.parametrize("file", files(), ids=lambda file: str(file.relative_to(PACKAGE)))
-def test_no_file_is_longer_than_400_lines(file: Path) -> None:
-    assert len(file.read_text("utf-8").splitlines()) <= 400
+def test_no_file_is_longer_than_the_limit() -> None:
+    lengths = {
+        file.relative_to(PACKAGE).as_posix(): sum(map(bool, file.read_text("utf-8").splitlines()))
+        for file in files()
+    }
+    assert not {file for file, length in lengths.items() if length > LONGEST} - TABLES
 
 
 def test_serving_a_folder_loads_no_heavy_module(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from resource_server.provider import (
     Template,
     Truncation,
 )
+from resource_server.providers.filesystem import Filesystem
 from resource_server.testing import ErrorReply, ProviderViolations, check_provider, client
 
 pytestmark = pytest.mark.anyio
@@ -333,10 +334,9 @@ class HasBadTemplates(Shelf):
 
 
 class HasTwinTemplates(Shelf):
-    templates: ClassVar[Sequence[Template]] = (
-        Template("{+path}", name="a"),
-        Template("{+path}", name="b"),
-    )
+    @property
+    def templates(self) -> Sequence[Template]:
+        return (Template("{+path}", name="a"), Template("{+path}", name="b"))
 
 
 class HasNamelessTemplates(Shelf):
@@ -534,8 +534,6 @@ async def test_the_client_sees_what_any_client_sees() -> None:
 
 
 async def test_the_file_system_provider_keeps_the_contract(tmp_path: FilePath) -> None:
-    from resource_server.providers.filesystem import Filesystem
-
     for name, data in {
         "README.md": b"# Read me\n",
         "src/app.py": b"print('hi')\n",

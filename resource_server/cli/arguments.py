@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -17,12 +18,18 @@ def source_and_uris(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
 
     What is neither an existing path nor holds `://` is a source as well: a misspelt one.
     """
-    if not arguments:
-        return None, []
-    first = arguments[0]
-    if sources.is_source(first) or "://" not in first:
-        return first, list(arguments[1:])
-    return None, list(arguments)
+    source: str | None = None
+    if arguments and (sources.is_source(arguments[0]) or "://" not in arguments[0]):
+        source, *arguments = arguments
+    return source, [_UNDECODED.sub(_percent_encoded, uri) for uri in arguments]
+
+
+_UNDECODED = re.compile("[\udc80-\udcff]")
+
+
+def _percent_encoded(byte: re.Match[str]) -> str:
+    """Return a byte that Python could not decode as URIs spell it."""
+    return f"%{ord(byte[0]) - 0xDC00:02X}"
 
 
 def at_most_one(uris: Sequence[str]) -> str | None:

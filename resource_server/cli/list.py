@@ -37,7 +37,6 @@ def command(
 async def _print_json(to: LocalClient, uri: str | None) -> int:
     status = 0
     async for page in client.pages(to, uri):
-        for resource in page["resources"]:
-            output.json(resource)
+        output.json(*page["resources"])
         status |= tree.missing(page)
     return status

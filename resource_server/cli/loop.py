@@ -8,32 +8,42 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Set
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
-_INTERRUPTED = 130
 _THREADS_END_S = 0.25
 
 
 def run(work: Coroutine[Any, Any, int]) -> int:
-    """Run a coroutine to its exit status.
-
-    The interpreter would wait for ever for a thread that hangs in a read, on a dead network drive
-    say. So where one does not end by itself, the process ends here.
-    """
+    """Run a coroutine to its exit status."""
     others = set(threading.enumerate())
-    with asyncio.Runner() as runner:
-        status = _INTERRUPTED
-        try:
-            status = runner.run(work)
-        finally:
-            if _has_stuck_thread(others):
-                _leave(status)
-    return status
+    runner = asyncio.Runner()
+    try:
+        return runner.run(work)
+    finally:
+        # Closing waits for worker threads, and for one that hangs for ever.
+        if not _is_stuck(others):
+            runner.close()
 
 
-def _has_stuck_thread(others: set[threading.Thread]) -> bool:
+def leave(status: int, others: Set[threading.Thread]) -> NoReturn:
+    """End the process; `others` are the threads of whoever called.
+
+    The interpreter would wait for ever for a thread that hangs, in a read on a dead network drive
+    say, so then it is not asked to.
+    """
+    if _is_stuck(others):
+        logging.shutdown()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
+def _is_stuck(others: Set[threading.Thread]) -> bool:
+    """Whether a thread that is not among `others` does not end by itself."""
     deadline = time.monotonic() + _THREADS_END_S
     for thread in set(threading.enumerate()) - others:
         if not thread.daemon:
@@ -41,11 +51,3 @@ def _has_stuck_thread(others: set[threading.Thread]) -> bool:
             if thread.is_alive():
                 return True
     return False
-
-
-def _leave(status: int) -> None:
-    logging.shutdown()
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(status)

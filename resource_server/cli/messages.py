@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import suppress
 
 from resource_server.manifest.wording import printable
 
@@ -16,8 +17,10 @@ def shown(text: str) -> str:
 
 
 def note(text: str, *, prefix: bool = True) -> None:
-    """Print one line on standard error."""
-    print(f"resource-server: {shown(text)}" if prefix else shown(text), file=sys.stderr)  # noqa: T201
+    """Print one line on standard error, after what has been printed so far."""
+    with suppress(OSError):
+        sys.stdout.flush()
+    sys.stderr.write(f"resource-server: {shown(text)}\n" if prefix else f"{shown(text)}\n")
 
 
 def failed(*lines: str, prefix: bool = True, status: int = 1) -> int:

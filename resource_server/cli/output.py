@@ -39,9 +39,9 @@ def fields(facts: Iterable[tuple[str, str]]) -> None:
         line(f"{faint(shown(name).ljust(width))}  {shown(value)}")
 
 
-def json(value: object) -> None:
-    """Print a value as one line of JSON, in UTF-8 whatever the locale."""
-    raw(_encode(value) + b"\n")
+def json(*values: object) -> None:
+    """Print each value as one line of JSON, in UTF-8 whatever the locale."""
+    raw(b"".join([_encode(value) + b"\n" for value in values]))
 
 
 def indented_json(value: object) -> None:

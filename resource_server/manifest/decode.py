@@ -34,6 +34,8 @@ _LATER_OPTIONS = ("access", "watch")
 
 _MOUNT_OPTIONS = tuple(options_of(MountOptions))
 
+_SINGLE = (str, int, float, bool)
+
 _BOUNDS = {
     "greater_than_equal": "{ge} or more",
     "greater_than": "more than {gt}",
@@ -294,9 +296,6 @@ def _fits(arm: Any, raw: object) -> bool:
 def _opaque(annotation: Any) -> bool:
     """Whether only pydantic knows what a type is made of."""
     return not (shapes.choices(annotation) or shapes.is_path(annotation) or annotation in _SINGLE)
-
-
-_SINGLE = (str, int, float, bool)
 
 
 def _follow(raw: object, path: DataPath, location: Iterable[str | int]) -> tuple[DataPath, object]:

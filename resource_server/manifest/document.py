@@ -19,7 +19,7 @@ import yaml
 
 from resource_server.manifest.data import DataPath, Scalar, is_mapping
 from resource_server.manifest.positions import Place, Positions, Problems
-from resource_server.manifest.wording import found, printable
+from resource_server.manifest.wording import found, one_line, printable
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 64
@@ -86,6 +86,8 @@ def parse(text: str, problems: Problems) -> tuple[dict[str, object], Positions]:
         root = _Composer(text, problems).document()
     except yaml.MarkedYAMLError as error:
         _fail_syntax(error, text, problems)
+    except yaml.YAMLError as error:
+        problems.fail((0, 0), (), f"not valid YAML: {printable(one_line(error))}")
     if root is None or root.value is None:
         problems.fail((1, 1), (), f"nothing is written here; begin with: {EXAMPLE}")
     flat = _Flattened(problems)
@@ -206,6 +208,8 @@ class _Composer:
             value = self._alias(event, path).value
         elif isinstance(event, yaml.ScalarEvent):
             value = event.value
+            if event.anchor is not None:
+                self._anchors[event.anchor] = _Node(_at(event), value)
         else:
             value = self._node(event, path).value
         if not isinstance(value, str) or not value:
@@ -288,6 +292,7 @@ def _fail_syntax(error: yaml.MarkedYAMLError, text: str, problems: Problems) -> 
     elif "flow" in context:
         kind, close = ("list", "]") if "sequence" in context else ("mapping", "}")
         message = f"expected ',' or '{close}' in the {kind} opened on line {opened}"
+        message += "; put text with '${' in quotes" if "${" in line else ""
     elif "block" in context:
         what = "'- '" if "collection" in context else "a key and ':'"
         message = f"expected {what}, as on line {opened}; check the indentation"

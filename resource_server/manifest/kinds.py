@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib
 import re
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from resource_server.manifest.wording import printable, suggestion
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "resource_server.providers"
 """The entry point group in which packages offer providers."""
@@ -45,5 +48,8 @@ def built_in_names() -> list[str]:
 
 def installed() -> dict[str, EntryPoint]:
     """Return the entry points of installed providers by name; a built-in name cannot be taken."""
+    # Imported here: it is slow to import, and a folder needs no other provider.
+    from importlib.metadata import entry_points
+
     found = {entry.name: entry for entry in entry_points(group=GROUP)}
     return {name: found[name] for name in sorted(found) if name not in _BUILT_IN}

@@ -18,7 +18,7 @@ from resource_server.manifest.decode import Decoder, FindClass
 from resource_server.manifest.model import Manifest, MountOptions, MountSpec, Server
 from resource_server.manifest.options import options_of
 from resource_server.manifest.positions import Positions, Problems, dotted
-from resource_server.manifest.wording import found, one_line, printable, unknown
+from resource_server.manifest.wording import one_line, printable, unknown
 
 VERSION = 1
 MOUNT_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
@@ -64,6 +64,7 @@ class _Reading:
         self._problems = problems
         self._find_class = find_class
         self._decoder = Decoder(self._directory, positions, problems)
+        self._names: dict[str, DataPath] = {}
         self._bases: dict[str, DataPath] = {}
 
     def manifest(self) -> Manifest:
@@ -103,7 +104,8 @@ class _Reading:
         if raw is None:
             return []
         if not is_mapping(raw):
-            self._decoder.refuse((section,), f"expected a mapping of names, found {found(raw)}")
+            held = self._decoder.found(raw, (section,))
+            self._decoder.refuse((section,), f"expected a mapping of names, found {held}")
             return []
         return [((section, name), value) for name, value in raw.items()]
 
@@ -117,6 +119,9 @@ class _Reading:
                 at_key=True,
             )
             return None
+        other = self._names.setdefault(name, path)
+        if other != path:
+            self._decoder.refuse(path, f"{self._place(other)} has this name too", at_key=True)
         raw = {} if raw is None else raw
         if not is_mapping(raw):
             self._decoder.refuse(
@@ -162,16 +167,12 @@ class _Reading:
     def _base(self, uri: object, section: str, name: str, path: DataPath) -> str | None:
         """Return the canonical base URI: `file:///name/` of roots, else `resource://name/`."""
         at = (*path, "uri")
+        given = uri is not None
         if uri is None:
-            uri, at_key, at = (
-                f"{'file:///' if section == 'roots' else 'resource://'}{name}/",
-                True,
-                path,
-            )
+            at = path
+            uri = f"file:///{name}/" if section == "roots" else f"resource://{name}/"
         elif not isinstance(uri, str) or at in self._positions.unset:
             return None  # reported already
-        else:
-            at_key = False
         try:
             base = uris.normalise_base(uri)
         except ValueError as error:
@@ -180,11 +181,12 @@ class _Reading:
             )
         other = self._bases.setdefault(base, path)
         if other != path:
-            line, _ = self._positions.key(other)
             self._decoder.refuse(
                 at,
-                f"has the same base URI as {dotted(other)} on line {line}; "
-                "give one of them another 'uri'",
-                at_key=at_key,
+                f"{self._place(other)} has this base URI too; give one of them another 'uri'",
+                at_key=not given,
             )
         return base
+
+    def _place(self, mount: DataPath) -> str:
+        return f"{dotted(mount)} on line {self._positions.key(mount)[0]}"

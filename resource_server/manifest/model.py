@@ -73,6 +73,11 @@ class MountOptions:
     listed: bool = True
     """False: readable by URI, but not in the global listing."""
 
+    def __post_init__(self) -> None:
+        priority = self.annotations.priority if self.annotations else None
+        if priority is not None and not 0 <= priority <= 1:
+            raise ValueError("annotations: priority is not between 0 and 1")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountSpec:
@@ -87,7 +92,7 @@ class MountSpec:
     description: str | None = None
     annotations: Annotations | None = None
     listed: bool = True
-    options: Mapping[str, object] = field(default_factory=dict[str, object])
+    options: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
     """The provider's own, as the YAML has them, environment variables filled in."""
     path: DataPath = ()
     """Where the mount stands in the manifest: `("roots", "project")`."""

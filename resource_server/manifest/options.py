@@ -48,7 +48,9 @@ def options_of(cls: type) -> dict[str, Option]:
 
 
 def _fields(cls: type) -> Iterator[Option]:
-    hints = get_type_hints(cls, include_extras=True)
+    # Not the whole class as namespace: the contract's `list` method hides the type in `list[str]`.
+    nested = {name: value for name, value in vars(cls).items() if isinstance(value, type)}
+    hints = get_type_hints(cls, localns=nested, include_extras=True)
     if issubclass(cls, msgspec.Struct):
         for field in msgspec.structs.fields(cls):
             default = MISSING if field.required else field.default

@@ -6,6 +6,7 @@ and the descriptions below their fields.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import types
 from typing import Any
@@ -33,7 +34,9 @@ def schema() -> Schema:
     definitions: Schema = {"root": _mount("filesystem", root=True)}
     names = [*kinds.built_in_names(), *kinds.installed()]
     for name in names:
-        definitions[f"provider-{name}"] = _mount(name)
+        # A package that cannot be imported has no options to tell; `check` says what is wrong.
+        with contextlib.suppress(Exception):
+            definitions[f"provider-{name}"] = _mount(name)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Manifest of resource-server",
@@ -43,7 +46,9 @@ def schema() -> Schema:
             "version": {"const": VERSION, "description": "Version of this format."},
             "server": {**_object(Server), "description": _summary(Server)},
             "roots": _named("Folder trees, by name.", {"$ref": "#/$defs/root"}),
-            "providers": _named("Resources of any other provider, by name.", _any_provider(names)),
+            "providers": _named(
+                "Resources of any other provider, by name.", _any_provider(names, definitions)
+            ),
         },
         "$defs": definitions,
     }
@@ -58,7 +63,7 @@ def _named(description: str, each: Schema) -> Schema:
     }
 
 
-def _any_provider(names: list[str]) -> Schema:
+def _any_provider(names: list[str], definitions: Schema) -> Schema:
     return {
         "type": "object",
         "required": ["use"],
@@ -75,6 +80,7 @@ def _any_provider(names: list[str]) -> Schema:
                 "then": {"$ref": f"#/$defs/provider-{name}"},
             }
             for name in names
+            if f"provider-{name}" in definitions
         ],
     }
 

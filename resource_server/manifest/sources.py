@@ -87,10 +87,10 @@ def _folder(path: pathlib.Path, find_class: FindClass | None) -> Manifest:
         return _file(file, find_class)
     # Listing needs no more than this; a folder that cannot be opened is said so now.
     os.scandir(path).close()
-    return of_folder(path)
+    return _without_manifest(path)
 
 
-def of_folder(path: pathlib.Path) -> Manifest:
+def _without_manifest(path: pathlib.Path) -> Manifest:
     """Return the manifest of a folder without one: a single root named after it."""
     from resource_server.providers.filesystem import Filesystem
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 
@@ -42,6 +41,8 @@ def found(value: object) -> str:
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return `; did you mean '…'?` for the nearest known word, or nothing."""
+    import difflib  # here: only mistakes need it
+
     # Upper case and hyphens are how other tools spell the same words: maxSize, page-size.
     folded = {name.lower().replace("_", ""): name for name in known}
     near = difflib.get_close_matches(

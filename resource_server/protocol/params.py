@@ -24,7 +24,7 @@ class Message(Struct, frozen=True):
     """A JSON-RPC request, notification or response, its parts still undecoded."""
 
     jsonrpc: Literal["2.0"]
-    id: RequestId | None | UnsetType = UNSET
+    id: RequestId | UnsetType | None = UNSET
     """null only in an error response; a request with it is refused."""
     method: str | UnsetType = UNSET
     params: Raw = Raw(b"{}")

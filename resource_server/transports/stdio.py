@@ -50,19 +50,20 @@ async def serve(server: Server, reader: int, writer: int) -> None:
     """Serve one client on two descriptors until end of input, a broken pipe or SIGTERM or SIGINT.
 
     At end of input, requests in flight may still finish for two seconds; at a signal they are
-    cancelled. Answers already made are written either way, as far as the client takes them.
+    cancelled. Answers already made are written either way, as long as the client takes them.
     """
     connection = Connection(server)
     lines = Lines(MAX_MESSAGE_BYTES)
     waiting: deque[bytes | None] = deque()
+    at_end = False
     ended = asyncio.Event()
     stopped = asyncio.Event()
 
     def received(data: bytes) -> None:
+        nonlocal at_end
+        at_end = not data
         waiting.extend(lines.feed(data) if data else lines.end())
         work()
-        if not data:
-            ended.set()
 
     def work() -> None:
         # One chunk of input may ask for far more than the client is willing to read.
@@ -73,7 +74,12 @@ async def serve(server: Server, reader: int, writer: int) -> None:
             else:
                 connection.receive(line, output.send, output.send)
         output.flush()
-        source.pause() if waiting else source.resume()
+        if waiting:
+            source.pause()
+        elif at_end:
+            ended.set()
+        else:
+            source.resume()
 
     output = _Output(writer, room=work, closed=stopped.set)
     source = _input(reader, received)
@@ -83,7 +89,8 @@ async def serve(server: Server, reader: int, writer: int) -> None:
     if not stopped.is_set():
         await _first(connection.drain(_DRAIN_S), stopped.wait())
     await connection.close()
-    await output.drain(_FLUSH_S)
+    while await output.drain(_FLUSH_S) and not stopped.is_set():
+        pass
 
 
 class Lines:
@@ -170,17 +177,18 @@ class _ThreadInput:
         self._fd = fd
         self._received = received
         self._loop = asyncio.get_running_loop()
-        self._may_read = threading.Event()
-        self._may_read.set()
-        self._paused = False
+        self._wanted = threading.Event()
+        self._asked = False
+        self._closed = False
         # A daemon: a read that never returns must not keep the process alive.
         threading.Thread(target=self._run, name="stdin", daemon=True).start()
+        self.resume()
 
     def _run(self) -> None:
         data = b"-"
         while data:
-            self._may_read.wait()
-            self._may_read.clear()
+            self._wanted.wait()
+            self._wanted.clear()
             try:
                 data = os.read(self._fd, _READ_BYTES)
             except OSError:
@@ -191,19 +199,20 @@ class _ThreadInput:
                 self._loop.call_soon_threadsafe(self._take, data)
 
     def _take(self, data: bytes) -> None:
-        self._received(data)
-        if not self._paused:
-            self._may_read.set()
+        self._asked = False
+        if not self._closed:
+            self._received(data)
 
     def pause(self) -> None:
-        self._paused = True
+        pass  # each chunk is asked for
 
     def resume(self) -> None:
-        self._paused = False
-        self._may_read.set()
+        if not self._asked:
+            self._asked = True
+            self._wanted.set()
 
     def close(self) -> None:
-        self._paused = True
+        self._closed = True
 
 
 def _input(fd: int, received: Callable[[bytes], None]) -> _Input | _ThreadInput:
@@ -279,11 +288,16 @@ class _Output:
         self._backlog = self._backlog[written:]
         self._length -= written
 
-    async def drain(self, seconds: float) -> None:
-        """Wait until everything sent is written, at most so long."""
+    async def drain(self, seconds: float) -> bool:
+        """Wait until everything sent is written, at most so long.
+
+        Returns whether there is more to write, and the client goes on reading.
+        """
         self.flush()
+        before = self._length
         with suppress(TimeoutError):
             await asyncio.wait_for(self._idle.wait(), seconds)
+        return 0 < self._length < before
 
 
 def _on_signals(stop: Callable[[], None]) -> None:

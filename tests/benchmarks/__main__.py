@@ -1,4 +1,7 @@
-"""Run the benchmarks that are named, or all: `python -m tests.benchmarks [--quick] [name …]`."""
+"""Run the benchmarks that are named, or all: `python -m tests.benchmarks [--quick] [name …]`.
+
+They need Linux (`/proc`, GNU `find`). Absolute values mean nothing elsewhere; ratios of one run do.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ BENCHMARKS = {"stdio": stdio.run, "listing": listing.run, "startup": startup.run
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="name", choices=[*BENCHMARKS, []])
+    parser.add_argument(
+        "names", nargs="*", metavar="name", choices=[*BENCHMARKS, []], help=", ".join(BENCHMARKS)
+    )
     parser.add_argument("--quick", action="store_true", help="fewer rounds, a smaller tree")
     arguments = parser.parse_args()
     print(f"Python {platform.python_version()} on {platform.system()} {platform.release()}")

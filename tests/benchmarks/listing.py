@@ -39,9 +39,8 @@ def run(*, quick: bool) -> None:
 
 
 def _catalog(folder: Path) -> Catalog:
-    manifest = runtime.find(str(folder), allow_plugins=False, strict=False)
-    server, _ = runtime.build(manifest, allow_plugins=False)
-    return server.catalog
+    manifest = runtime.find(str(folder), allow_plugins=False)
+    return runtime.build(manifest, allow_plugins=False).catalog
 
 
 def _make_tree(root: Path, count: int) -> int:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +17,7 @@ BARE = "python -c pass"
 
 
 def run(*, quick: bool) -> None:
-    """Print milliseconds until the server has answered `initialize`."""
+    """Print milliseconds until the server has answered `initialize`, and its memory then."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "project"
         folder.mkdir()
@@ -30,17 +29,22 @@ def run(*, quick: bool) -> None:
             servers.FILESYSTEM: servers.node(servers.FILESYSTEM, str(folder)),
             servers.EVERYTHING: servers.node(servers.EVERYTHING, "stdio"),
         }
-        measures: dict[str, Callable[[], float]] = {
-            name: partial(_start, line) for name, line in commands.items() if line
-        }
-        measures[BARE] = _bare
-        medians = interleaved(measures, 5 if quick else 15)
-    show("process start to initialize", "ms", medians, [Goal(servers.FILESYSTEM, "<=", 0.5)])
+        measures = {name: partial(_start, line) for name, line in commands.items() if line}
+        rounds = 5 if quick else 15
+        medians = interleaved({**measures, BARE: _bare}, rounds)
+        show("process start to initialize", "ms", medians, [Goal(servers.FILESYSTEM, "<=", 0.5)])
+        residents = {name: partial(_resident, line) for name, line in commands.items() if line}
+        show("resident memory then", "MB", interleaved(residents, 1), [])
 
 
 def _start(command: list[str]) -> float:
     with Client(command) as client:
         return client.startup_s * 1_000
+
+
+def _resident(command: list[str]) -> float:
+    with Client(command) as client:
+        return client.resident_mb()[0]
 
 
 def _bare() -> float:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +31,5 @@ def test_anything_else_is_refused_with_how_to_write_one(written: object) -> None
 
 @given(st.text("0123456789.msh d", max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    try:
+    with suppress(ValueError):
         assert 0 <= Duration.parse(text) < float("inf")
-    except ValueError:
-        pass

@@ -59,7 +59,8 @@ def test_every_variable_that_is_not_set_is_named_at_its_value() -> None:
     assert [str(found) for found in problems.sorted()] == [
         "m.yaml:1:4: a: environment variable ONE is not set; set it or write ${ONE:-default}",
         "m.yaml:1:4: a: environment variable TWO is not set; set it or write ${TWO:-default}",
-        "m.yaml:3:5: b[0]: environment variable THREE is not set; set it or write ${THREE:-default}",
+        "m.yaml:3:5: b[0]: environment variable THREE is not set; "
+        "set it or write ${THREE:-default}",
     ]
 
 
@@ -91,6 +92,16 @@ def test_numbers_and_choices_may_come_from_the_environment(
     assert manifest.mounts[0].listed is False
 
 
+def test_a_value_with_an_unset_variable_has_no_other_problem(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "m.yaml").write_text(
+        "server: {page_size: '${NO_SUCH_VARIABLE}'}\nroots: {a: {path: .}}\n"
+    )
+    with pytest.raises(ManifestError) as caught:
+        load(tmp_path / "m.yaml")
+    (found,) = caught.value.diagnostics
+    assert found.message.startswith("environment variable NO_SUCH_VARIABLE is not set")
+
+
 def test_values_of_variables_never_appear_in_diagnostics(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +119,12 @@ def test_values_of_variables_never_appear_in_diagnostics(
         "providers:\n"
         "  e: {use: '${TOKEN}'}\n"
     )
+    (tmp_path / "other.yaml").write_text(
+        "server: '${TOKEN}'\nroots: '${TOKEN}'\nversion: '${TOKEN}'"
+    )
+    with pytest.raises(ManifestError) as other:
+        load(tmp_path / "other.yaml")
+    assert "cr'et" not in str(other.value)
     with pytest.raises(ManifestError) as caught:
         load(tmp_path / "m.yaml")
     shown = "\n".join(found.message for found in caught.value.diagnostics)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_server.errors import ManifestError
+from resource_server.errors import Diagnostic, ManifestError
 from resource_server.manifest import Cache, CollectionRead, Manifest, MountSpec, Server
 from resource_server.manifest.load import load
 from resource_server.provider import Annotations
@@ -43,6 +44,14 @@ def manifest(folder: pathlib.Path, text: str) -> Manifest:
     return load(file)
 
 
+def diagnostics(file: pathlib.Path) -> tuple[Diagnostic, ...]:
+    try:
+        load(file)
+    except ManifestError as error:
+        return error.diagnostics
+    return ()
+
+
 def problems(folder: pathlib.Path, text: str) -> list[str]:
     with pytest.raises(ManifestError) as caught:
         manifest(folder, text)
@@ -62,8 +71,8 @@ def test_ten_mistakes_are_reported_at_once_in_file_order(tmp_path: pathlib.Path)
         "found 'within_root'; did you mean 'within-root'?",
         "mcp-resources.yaml:11:30: roots.project.annotations.audience[0]: expected one of user, "
         "assistant, found 'usr'; did you mean 'user'?",
-        "mcp-resources.yaml:14:10: roots.docs.uri: has the same base URI as roots.project on "
-        "line 7; give one of them another 'uri'",
+        "mcp-resources.yaml:14:10: roots.docs.uri: roots.project on line 7 has this base URI too; "
+        "give one of them another 'uri'",
         "mcp-resources.yaml:15:13: roots.docs.listed: expected true or false, found 'maybe'",
         'mcp-resources.yaml:16:3: roots["my docs"]: a name begins with a letter or digit and '
         "goes on with those, '.', '_' or '-', 64 at most",
@@ -231,6 +240,10 @@ def test_only_version_1_is_read(tmp_path: pathlib.Path, version: str) -> None:
             "1:35: roots.a.annotations: expected a mapping, found 'user'",
         ),
         (
+            "roots: {a: {path: ., annotations: {priority: 7}}}",
+            "1:35: roots.a.annotations: priority is not between 0 and 1",
+        ),
+        (
             "providers: {a: {use: filesytem}}",
             "1:22: providers.a.use: unknown provider 'filesytem'; did you mean 'filesystem'?",
         ),
@@ -273,17 +286,30 @@ def test_each_problem_says_where_what_was_found_and_what_to_do(
 def test_problems_that_providers_find_stand_at_the_option_they_name(
     tmp_path: pathlib.Path,
 ) -> None:
-    text = "roots:\n  a:\n    path: .\n    encoding: klingon\n    secrets: {allow: ['']}\n"
-    found = problems(tmp_path, text)
-    assert [line.partition(": ")[0] for line in found] == ["mcp-resources.yaml:5:22"] or [
-        line.split(" ")[0] for line in found
-    ] == ["mcp-resources.yaml:5:22:"]
+    text = (
+        "roots:\n"
+        "  a: {path: ., secrets: {allow: ['']}}\n"
+        "  b: {path: ., types: {'*.x': nothing}}\n"
+        "  c: {path: ., directories: {../d: {}}}\n"
+    )
+    places = [line.split(": ")[:2] for line in problems(tmp_path, text)]
+    assert places == [
+        ["mcp-resources.yaml:2:33", "roots.a.secrets.allow"],
+        ["mcp-resources.yaml:3:23", "roots.b.types"],
+        ["mcp-resources.yaml:4:29", "roots.c.directories"],
+    ]
 
 
 def test_two_mounts_with_one_default_base_are_refused(tmp_path: pathlib.Path) -> None:
     assert problems(tmp_path, "providers:\n  Notes: {use: x.py}\n  notes: {use: x.py}\n") == [
-        "mcp-resources.yaml:3:3: providers.notes: has the same base URI as providers.Notes on "
-        "line 2; give one of them another 'uri'"
+        "mcp-resources.yaml:3:3: providers.notes: providers.Notes on line 2 has this base URI "
+        "too; give one of them another 'uri'"
+    ]
+
+
+def test_a_name_is_given_to_one_mount_only(tmp_path: pathlib.Path) -> None:
+    assert problems(tmp_path, "roots:\n  a: {path: .}\nproviders:\n  a: {use: x.py}\n") == [
+        "mcp-resources.yaml:4:3: providers.a: roots.a on line 2 has this name too"
     ]
 
 
@@ -353,14 +379,9 @@ def test_loading_runs_no_code_of_plugins(tmp_path: pathlib.Path) -> None:
 def test_any_data_is_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, data: object
 ) -> None:
-    import json
-
     file = tmp_path_factory.getbasetemp() / "any.yaml"
     file.write_text(json.dumps(data))
-    try:
-        load(file)
-    except ManifestError as error:
-        assert all(found.line for found in error.diagnostics)
+    assert all(found.line for found in diagnostics(file))
 
 
 def test_importing_the_package_loads_neither_yaml_nor_pydantic() -> None:

@@ -72,6 +72,18 @@ def test_the_schema_accepts_every_manifest_of_the_repository(validator: Any) -> 
             assert accepts(validator, file.read_text(encoding="utf-8")), file
 
 
+def test_an_installed_provider_that_cannot_be_imported_is_left_open(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "demo-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[resource_server.providers]\nbad = no_such_module:X\n")
+    monkeypatch.syspath_prepend(tmp_path)  # pyright: ignore[reportUnknownMemberType]
+    validator = Draft202012Validator(schema())
+    assert accepts(validator, "providers: {a: {use: bad, anything: 1}}")
+
+
 def test_options_carry_descriptions_defaults_and_choices() -> None:
     found = schema()
     server = found["properties"]["server"]["properties"]

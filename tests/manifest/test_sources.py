@@ -130,7 +130,8 @@ def test_what_is_no_source_says_so_in_one_line(tmp_path: pathlib.Path) -> None:
     assert refusal(at + "none") == f"{at}none: no such file or folder"
     assert refusal(at + "README.md/x").startswith(f"{at}README.md/x: cannot be read: not a dir")
     assert refusal(at + "README.md") == (
-        f"{at}README.md: not a manifest, whose name ends in .yaml; serve the folder it is in instead"
+        f"{at}README.md: not a manifest, whose name ends in .yaml; "
+        "serve the folder it is in instead"
     )
     assert refusal(at + "fifo") == f"{at}fifo: neither a file nor a folder"
     assert refusal(at + "folder") == (

@@ -167,6 +167,11 @@ async def test_an_unusable_range_is_an_invalid_parameter(tmp_path: Path, value: 
         await body(archive, "README.md", bytes=value)
 
 
+async def test_a_limit_of_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="max_size"):
+        Archive(tmp_path / "a", max_size=ByteSize(0))
+
+
 HOSTILE = [
     "/etc/passwd",
     "../up.txt",
@@ -328,7 +333,8 @@ async def refused(archive: Archive) -> str:
 async def test_a_compressed_tar_that_unpacks_without_end_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "a"
     file.write_bytes(gzip.compress(tar_bytes({"zero": bytes(5_000_000), "b": b""})))
-    assert "max_unpacked" in await refused(Archive(file, max_unpacked=ByteSize(1_000_000)))
+    limit = ByteSize(1_000_000)
+    assert "larger than max_unpacked" in await refused(Archive(file, max_unpacked=limit))
     async with Archive(file) as archive:
         assert await paths(archive) == ["b", "zero"]
 

@@ -13,8 +13,8 @@ from resource_server.protocol.engine import Connection
 from resource_server.protocol.server import Server
 from resource_server.provider import Provider
 
-HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-MODERN = ("2026-07-28",)
+HANDSHAKE: tuple[str, ...] = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+MODERN: tuple[str, ...] = ("2026-07-28",)
 EVERY = HANDSHAKE + MODERN
 CLIENT = {"name": "tests", "version": "0"}
 ENVELOPE: dict[str, Any] = {

@@ -11,6 +11,7 @@ A line ends with LF and keeps it, so that lines read one range after the other m
 from __future__ import annotations
 
 import codecs
+import functools
 import os
 import re
 import sys
@@ -194,7 +195,7 @@ def read_cached(fd: int, size: int) -> bytes | None:
 
 
 def read_all(fd: int, cap: int) -> bytes:
-    """Return the file from beginning to end, or to `cap` bytes; what its size claims is not asked."""
+    """Return the file from beginning to end, or to `cap` bytes; its size is not asked."""
     return _pread(fd, cap, 0)
 
 
@@ -237,9 +238,9 @@ def _content(data: bytes, promised: str | None, encoding: str) -> Content:
     if promised is None or not media_types.is_binary(promised):
         text = _Form.of(data, encoding).decode(data)
     mime = _media_type(data, promised, is_text=text is not None)
-    if text is None or media_types.is_binary(mime):
-        return Content(data, None if mime == promised else mime)
-    return Content(text, None if mime == promised else mime)
+    if mime == promised:
+        return Content(data if text is None else text)
+    return Content(data if text is None or media_types.is_binary(mime) else text, mime)
 
 
 def _media_type(head: bytes, promised: str | None, *, is_text: bool) -> str:
@@ -255,7 +256,7 @@ def _media_type(head: bytes, promised: str | None, *, is_text: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How a document spells characters: codec, bytes per code unit, whether it begins with a mark."""
+    """How a document spells characters: codec, bytes per code unit, byte order mark or not."""
 
     codec: str
     width: Literal[1, 2, 4]
@@ -263,10 +264,11 @@ class _Form:
 
     @staticmethod
     def of(head: bytes, encoding: str) -> _Form:
-        for mark, codec in media_types.BOMS:
-            if head.startswith(mark):
-                return _Form(codec, _width(codec), has_mark=True)
-        return _Form(encoding, _width(encoding), has_mark=False)
+        if head[:1] in _FIRST_OF_MARKS:
+            for mark, codec in media_types.BOMS:
+                if head.startswith(mark):
+                    return _form(codec, has_mark=True)
+        return _form(encoding, has_mark=False)
 
     def decode(self, data: bytes, *, at_start: bool = True) -> str | None:
         """Return the text, or None where the bytes are none."""
@@ -317,8 +319,15 @@ class _Form:
         return len(decoder.getstate()[0])
 
 
-def _width(codec: str) -> Literal[1, 2, 4]:
-    return 2 if codec.startswith("utf-16") else 4 if codec.startswith("utf-32") else 1
+_FIRST_OF_MARKS = frozenset(mark[:1] for mark, _ in media_types.BOMS)
+
+
+@functools.lru_cache(maxsize=32)
+def _form(codec: str, *, has_mark: bool) -> _Form:
+    return _Form(codec, _WIDTHS.get(codec[:6], 1), has_mark)
+
+
+_WIDTHS: Mapping[str, Literal[2, 4]] = {"utf-16": 2, "utf-32": 4}
 
 
 def _utf8_character_at(data: bytes, at: int) -> int:
@@ -382,9 +391,10 @@ class _Part:
         at_end = file_end is not None and end >= file_end
         if at_end and start == 0:
             return self._content(data, None)
-        total = self.size if self.size >= end else None
-        if file_end is not None and window:
-            total = file_end
+        if file_end is None:
+            total = self.size if self.size >= end else None
+        else:
+            total = file_end if window else self.size
         asked = at_end or (range.last is not None and stop > range.last)
         return self._content(
             data,

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 import time
+from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -35,11 +38,12 @@ _TICK_NS = 20_000_000
 """Changes within one tick of the kernel's clock may leave the same time behind; 10 ms at most."""
 _COARSE_TICK_NS = 2_000_000_000
 """Of file systems that count seconds, or pairs of them."""
-_SORTED_AT_ONCE = 16_384
+_STEP = 8192
+"""Names that are handled without a break."""
 _WEIGHT = 4
 """Of a directory without names, in names."""
 _NONE: frozenset[str] = frozenset()
-_NO_STAMPS: Mapping[str, Stamp] = MappingProxyType({})
+_NO_STAMPS: Mapping[str, Stamp | None] = MappingProxyType({})
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -70,38 +74,36 @@ def is_fresh(status: os.stat_result) -> bool:
 
 
 class RecentlyUsed(Generic[K, V]):
-    """A bounded mapping that forgets what was not used for longest, roughly.
+    """A bounded mapping that forgets what was not used for longest. Any thread may use it.
 
-    Two generations: what is used moves to the young one, and when that has half of the weight it
-    becomes the old one, whose rest is forgotten. Safe to use from several threads at once.
+    The last value put is kept whatever its weight.
     """
 
-    __slots__ = ("_half", "_old", "_weight", "_young")
+    __slots__ = ("_held", "_lock", "_max_weight", "_weight")
 
     def __init__(self, max_weight: int) -> None:
-        self._half = max_weight // 2
+        self._max_weight = max_weight
         self._weight = 0
-        self._young: dict[K, tuple[V, int]] = {}
-        self._old: dict[K, tuple[V, int]] = {}
+        self._held: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._lock = threading.Lock()
 
     def get(self, key: K) -> V | None:
         """Return the value, or None."""
-        held = self._young.get(key)
+        held = self._held.get(key)
         if held is None:
-            held = self._old.get(key)
-            if held is None:
-                return None
-            self.put(key, *held)
+            return None
+        with suppress(KeyError):  # forgotten this very moment
+            self._held.move_to_end(key)
         return held[0]
 
     def put(self, key: K, value: V, weight: int = 1) -> None:
         """Keep a value for a while."""
-        replaced = self._young.get(key)
-        if self._weight + weight > self._half and self._young:
-            self._old, self._young, self._weight = self._young, {}, 0
-            replaced = None
-        self._young[key] = (value, weight)
-        self._weight += weight - (replaced[1] if replaced else 0)
+        with self._lock:
+            replaced = self._held.pop(key, None)
+            self._held[key] = (value, weight)
+            self._weight += weight - (replaced[1] if replaced else 0)
+            while self._weight > self._max_weight and len(self._held) > 1:
+                self._weight -= self._held.popitem(last=False)[1][1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,8 +125,8 @@ class Directory:
     outer: Scope | None
     """What was in force in the directory above; None above the root."""
     scope: Scope
-    ignore_stamps: Mapping[str, Stamp]
-    """Of the ignore files that are there, by name."""
+    ignore_stamps: Mapping[str, Stamp | None]
+    """Of its ignore files, by name."""
     listing: Listing | None = None
     """None until it is listed."""
 
@@ -198,15 +200,14 @@ class Directories:
 
     def _enter(self, prefix: str, status: os.stat_result, above: Scope | None) -> Directory:
         scope = self._outermost if above is None else self._rules.enter(above, prefix[:-1])
-        found = self._ignore_files(prefix) if scope.gitignore else {}
-        stamps = {name: stamp(held) for name, held in found.items()}
+        stamps, fresh = self._ignore_stamps(prefix, _candidates(prefix) if scope.gitignore else ())
         before = self._held.get(prefix)
         if before is not None and before.outer is above and before.ignore_stamps == stamps:
             scope = before.scope
         elif stamps:
             scope = replace(scope, ignores=(self._read(prefix, stamps), *scope.ignores))
         directory = Directory(prefix, stamp(status), above, scope, stamps or _NO_STAMPS)
-        if not any(map(is_fresh, (status, *found.values()))):
+        if not fresh and not is_fresh(status):
             self._held.put(prefix, directory, _WEIGHT)
         return directory
 
@@ -215,7 +216,13 @@ class Directories:
         if directory.listing is not None:
             return directory.listing
         names, directories, links = _scan(fd, follow_links=self._follow_links)
-        names = self._rules.exposed(directory.scope, directory.prefix, names, directories)
+        exposed: list[str] = []
+        for start in range(0, len(names), _STEP):
+            some = names[start : start + _STEP]
+            exposed += self._rules.exposed(directory.scope, directory.prefix, some, directories)
+            if start:
+                _breathe()
+        names = _sorted(exposed)
         listing = Listing(
             names,
             frozenset(directories.intersection(names)) if directories else _NONE,
@@ -231,23 +238,29 @@ class Directories:
 
     def _holds(self, known: Directory) -> bool:
         """Say whether the ignore files of an unchanged directory are unchanged, too."""
-        if not known.ignore_stamps and (known.prefix or not known.scope.gitignore):
-            return True
-        # A change in the folder of `ROOT_IGNORE_FILE` does not show in the root's own times.
-        found = self._ignore_files(known.prefix, None if not known.prefix else known.ignore_stamps)
-        return {name: stamp(status) for name, status in found.items()} == known.ignore_stamps
+        stamps = known.ignore_stamps
+        return not stamps or self._ignore_stamps(known.prefix, stamps)[0] == stamps
 
-    def _ignore_files(
-        self, prefix: str, names: Iterable[str] | None = None
-    ) -> dict[str, os.stat_result]:
-        """Return the status of the ignore files that are there, weakest first."""
-        if names is None:
-            names = IGNORE_FILES if prefix else (ROOT_IGNORE_FILE, *IGNORE_FILES)
-        found: dict[str, os.stat_result] = {}
+    def _ignore_stamps(
+        self, prefix: str, names: Iterable[str]
+    ) -> tuple[dict[str, Stamp | None], bool]:
+        """Return what the ignore files are now, weakest first, and whether one is fresh.
+
+        Those that are missing are left out; but where `.git` is there, its own file may come
+        without any change in the root's times, and is None.
+        """
+        found: dict[str, Stamp | None] = {}
+        fresh = False
         for name in names:
-            with suppress(OSError):
-                found[name] = os.stat(f"{self._base}{prefix}{name}", follow_symlinks=False)
-        return found
+            try:
+                status = os.stat(f"{self._base}{prefix}{name}", follow_symlinks=False)
+            except OSError:
+                if name == ROOT_IGNORE_FILE and os.path.isdir(self._base + ".git"):
+                    found[name] = None
+            else:
+                found[name] = stamp(status)
+                fresh = fresh or is_fresh(status)
+        return found, fresh
 
     def _read(self, prefix: str, names: Iterable[str]) -> Ignores:
         return Ignores(
@@ -259,34 +272,55 @@ class Directories:
         )
 
 
+def _candidates(prefix: str) -> tuple[str, ...]:
+    return IGNORE_FILES if prefix else (ROOT_IGNORE_FILE, *IGNORE_FILES)
+
+
 def _scan(fd: int, *, follow_links: bool) -> tuple[list[str], set[str], set[str]]:
-    """Return the sorted names of what may be exposed, the directories and the links among them."""
+    """Return the names of what may be exposed, in no order, and the directories and links."""
     names: list[str] = []
     directories: set[str] = set()
     links: set[str] = set()
     try:
         with os.scandir(fd) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    directories.add(entry.name)
-                elif follow_links and entry.is_symlink():
-                    links.add(entry.name)
-                elif not entry.is_file(follow_symlinks=False):
-                    continue
+            for number, entry in enumerate(entries, 1):
+                if number % _STEP == 0:
+                    _breathe()
+                if not entry.is_file(follow_symlinks=False):
+                    if entry.is_dir(follow_symlinks=False):
+                        directories.add(entry.name)
+                    elif follow_links and entry.is_symlink():
+                        links.add(entry.name)
+                    else:
+                        continue
                 names.append(entry.name)
     except OSError as error:
         raise refusal(error) from None
-    return _sorted(names), directories, links
+    return names, directories, links
 
 
 def _sorted(names: list[str]) -> list[str]:
-    """Return the names in order, sorted in steps: each holds up the event loop while it lasts."""
-    if len(names) <= _SORTED_AT_ONCE:
-        names.sort()
-        return names
-    starts = range(0, len(names), _SORTED_AT_ONCE)
-    runs = [sorted(names[start : start + _SORTED_AT_ONCE]) for start in starts]
-    while len(runs) > 1:
-        # Python's sort sees that it gets two sorted runs, and merges them.
-        runs.append(sorted(runs.pop(0) + runs.pop(0)))
-    return runs[0]
+    """Return the names in code point order; many of them in steps, as `list.sort` is one."""
+    if len(names) <= _STEP:
+        return sorted(names)
+    bounds = sorted(names[::64])[_STEP // 64 :: _STEP // 64]
+    runs: list[list[str]] = []
+    for start in range(0, len(names), _STEP):
+        runs.append(sorted(names[start : start + _STEP]))
+        _breathe()
+    cuts = [[0, *(bisect_right(run, bound) for bound in bounds), len(run)] for run in runs]
+    found: list[str] = []
+    for part in range(len(bounds) + 1):
+        # Python's sort sees that it gets sorted runs, and merges them.
+        found += sorted(
+            name
+            for run, cut in zip(runs, cuts, strict=True)
+            for name in run[cut[part] : cut[part + 1]]
+        )
+        _breathe()
+    return found
+
+
+def _breathe() -> None:
+    """Let the event loop have the interpreter: left to itself Python changes hands every 5 ms."""
+    time.sleep(0.000_05)

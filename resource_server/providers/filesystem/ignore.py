@@ -50,7 +50,8 @@ class Ignores:
                 lines.append(line)
                 self._sources.append((name, number, line))
         self._patterns = Patterns(lines)
-        self.version = blake2b(repr(sources).encode(), digest_size=8).digest()
+        digest = blake2b(repr(sources).encode(), digest_size=8).digest()
+        self.version = int.from_bytes(digest)
         """Equal means the same rules."""
         for index in self._patterns.unusable:
             name, number, line = self._sources[index]

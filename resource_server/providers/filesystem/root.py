@@ -89,7 +89,6 @@ class Root:
         self.follow_symlinks = follow_symlinks
         self._way = _way(resolver, follow_symlinks=follow_symlinks)
         self._folder: _Folder | None = None
-        self._regular: bytes | None = None
 
     def check(self) -> None:
         """Make sure that the root can be served now.
@@ -135,9 +134,12 @@ class Root:
         except OSError as error:
             raise refusal(error) from None
 
-    def open_file(self, path: Path, *, cached: bool = False) -> tuple[int, os.stat_result]:
+    def open_file(
+        self, path: Path, *, status: os.stat_result | None = None, cached: bool = False
+    ) -> tuple[int, os.stat_result]:
         """Open a regular file to read; return its descriptor, which the caller closes, and status.
 
+        `status` is what a look at the path has just said; whoever has one saves a second look.
         With `cached` the path is resolved without waiting for a disk or network, where the kernel
         can promise that (Linux 5.12, `openat2`).
 
@@ -149,19 +151,17 @@ class Root:
         name = _name(path)
         try:
             folder = self._current()
-            # To open some devices is to use them: it starts a watchdog, resets what hangs on a
-            # serial line. So look first, unless this very name was looked at last.
-            if name != self._regular:
-                self._remember(name, self._way.stat(folder, name, cached=cached))
-                if name != self._regular:
-                    raise ResourceNotFound
+            # Look first: to open some devices is to use them. It starts a watchdog, resets what
+            # hangs on a serial line.
+            if status is None:
+                status = self._way.stat(folder, name, cached=cached)
+            if not modes.S_ISREG(status.st_mode):
+                raise ResourceNotFound
             fd = self._way.open(folder, name, os.O_RDONLY, cached=cached)
             status = _status(fd)
-        except BlockingIOError as error:
-            if cached:
-                raise
-            raise refusal(error) from None
         except OSError as error:
+            if cached and isinstance(error, BlockingIOError):
+                raise
             raise refusal(error) from None
         if not modes.S_ISREG(status.st_mode):
             os.close(fd)
@@ -199,23 +199,14 @@ class Root:
         """
         name = _name(path)
         try:
-            status = self._way.stat(self._current(), name)
+            return self._way.stat(self._current(), name)
         except OSError as error:
             raise refusal(error) from None
-        self._remember(name, status)
-        return status
-
-    def _remember(self, name: bytes, status: os.stat_result) -> None:
-        if modes.S_ISREG(status.st_mode):
-            self._regular = name
-        elif name == self._regular:
-            self._regular = None
 
     def _current(self) -> _Folder:
         status = os.stat(self.path)
         folder = self._folder
         if folder is None or folder.identity != (status.st_dev, status.st_ino):
-            self._regular = None
             folder = self._folder = _Folder(self.path)
         return folder
 
@@ -254,8 +245,8 @@ class _Folder:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.fd = os.open(path, _FOLDER) if _HAS_DIR_FD else -1
-        status = os.fstat(self.fd) if _HAS_DIR_FD else os.stat(path)
+        self.fd = os.open(path, _FOLDER) if _opens_relative() else -1
+        status = os.stat(path if self.fd < 0 else self.fd)
         self.identity = (status.st_dev, status.st_ino)
 
     def __del__(self) -> None:
@@ -263,7 +254,8 @@ class _Folder:
             os.close(self.fd)
 
 
-_HAS_DIR_FD = os.open in os.supports_dir_fd
+def _opens_relative() -> bool:
+    return os.open in os.supports_dir_fd  # everywhere but on Windows
 
 
 class _Way(Protocol):
@@ -275,7 +267,7 @@ class _Way(Protocol):
 
 
 def _way(resolver: Resolver | None, *, follow_symlinks: bool) -> _Way:
-    if not _HAS_DIR_FD:
+    if not _opens_relative():
         return _ByName()
     openat2 = _openat2() if resolver != "walk" else None
     if openat2 is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat as modes
 from bisect import bisect_left, bisect_right
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -58,14 +58,15 @@ class _Frame:
     def __init__(self, path: Path, directory: Directory, fd: int, listing: Listing) -> None:
         self.path = path
         self.directory = directory
-        self.fd: int | None = fd
+        self.fd = fd
+        """Negative once it is closed."""
         self.listing = listing
         self.at = 0
 
     def close(self) -> None:
-        if self.fd is not None:
+        if self.fd >= 0:
             os.close(self.fd)
-            self.fd = None
+            self.fd = -1
 
 
 class Tree:
@@ -135,8 +136,10 @@ class Tree:
         last = trail[-1]
         return Entry(path, last.prefix[:-1], last.stamp, last.scope, last)
 
-    def children(self, path: Path, *, after: str | None = None, patient: bool) -> Generator[Entry]:
-        """Yield what is in a directory, by name in code point order, after the name `after`.
+    def children(
+        self, path: Path, *, after: str | None = None, limit: int, patient: bool
+    ) -> list[Entry]:
+        """Return up to `limit` entries of a directory, by name in code point order, after `after`.
 
         Raises:
             ResourceNotFound: absent, not exposed or not to be opened.
@@ -148,12 +151,16 @@ class Tree:
         if entry.directory is None:
             raise NotACollection
         frame = self._open(path, entry.directory, _Allowance(patient=patient))
+        found: list[Entry] = []
         try:
             frame.at = bisect_right(frame.listing.names, after) if after is not None else 0
-            while (child := self._next(frame, passed)) is not None:
-                yield child
+            while (name := self._documents(frame, found, limit)) is not None:
+                child = self._entry(frame, name, passed)
+                if child is not None:
+                    found.append(child)
         finally:
             frame.close()
+        return found
 
     def names(self, path: Path, *, patient: bool) -> tuple[Entry, Listing]:
         """Return a directory and its listing; raises what `children` raises."""
@@ -164,8 +171,8 @@ class Tree:
         frame.close()
         return entry, frame.listing
 
-    def walk(self, after: Path, *, patient: bool) -> Generator[Entry]:
-        """Yield all that is listed below the root, depth first, strictly after `after`.
+    def walk(self, after: Path, *, limit: int, patient: bool) -> list[Entry]:
+        """Return up to `limit` listed entries of the tree, depth first, strictly after `after`.
 
         What has vanished since counts by its place.
 
@@ -174,26 +181,69 @@ class Tree:
         """
         allowance = _Allowance(patient=patient)
         frames = [self._open((), self._directories.top(), allowance)]
+        found: list[Entry] = []
         try:
-            for name in after:
-                frame = frames[-1]
-                frame.at = bisect_left(frame.listing.names, name)
-                if frame.listing.names[frame.at : frame.at + 1] != [name]:
-                    break
-                frame.at += 1
-                entry = self._entry(frame, name, self._passed(frames))
-                if entry is None or not self._push(frames, entry, allowance):
-                    break
-            while frames:
-                entry = self._next(frames[-1], self._passed(frames))
-                if entry is None:
+            self._resume(frames, after, allowance)
+            while frames and len(found) < limit:
+                name = self._documents(frames[-1], found, limit)
+                if name is not None:
+                    entry = self._entry(frames[-1], name, self._passed(frames))
+                    if entry is not None and entry.scope.listed:
+                        found.append(entry)
+                        self._push(frames, entry, allowance)
+                elif len(found) < limit:
                     frames.pop().close()
-                elif entry.scope.listed:
-                    yield entry
-                    self._push(frames, entry, allowance)
         finally:
             for frame in frames:
                 frame.close()
+        return found
+
+    def _resume(self, frames: list[_Frame], after: Path, allowance: _Allowance) -> None:
+        """Go down to where `after` is, or to where it would be."""
+        for name in after:
+            frame = frames[-1]
+            frame.at = bisect_left(frame.listing.names, name)
+            if frame.listing.names[frame.at : frame.at + 1] != [name]:
+                return
+            frame.at += 1
+            if name not in frame.listing.directories and name not in frame.listing.links:
+                return
+            entry = self._entry(frame, name, self._passed(frames))
+            if entry is None or not self._push(frames, entry, allowance):
+                return
+
+    def _documents(self, frame: _Frame, found: list[Entry], limit: int) -> str | None:
+        """Append documents up to the next name that is none, and return that name.
+
+        None where the directory or the page ends. Written for speed: most entries pass here.
+        """
+        path, prefix, scope = frame.path, frame.directory.prefix, frame.directory.scope
+        names, directories, links = (
+            frame.listing.names,
+            frame.listing.directories,
+            frame.listing.links,
+        )
+        if frame.fd < 0:
+            self._reopen(frame)
+        while frame.at < len(names) and len(found) < limit:
+            name = names[frame.at]
+            frame.at += 1
+            if name in directories or name in links:
+                return name
+            try:
+                status = os.stat(name, dir_fd=frame.fd, follow_symlinks=False)
+            except OSError:
+                continue  # gone since the directory was read
+            if modes.S_ISREG(status.st_mode):
+                found.append(Entry((*path, name), prefix + name, stamp(status), scope))
+        return None
+
+    def _reopen(self, frame: _Frame) -> None:
+        """Open a directory again that had to make room; one that is gone has no more entries."""
+        try:
+            frame.fd, _ = self._root.open_directory(tuple(frame.directory.prefix[:-1].split("/")))
+        except (ResourceNotFound, NotACollection):
+            frame.at = len(frame.listing.names)
 
     def _passed(self, frames: Sequence[_Frame]) -> Sequence[Directory]:
         return [frame.directory for frame in frames] if self._follow_links else ()
@@ -218,7 +268,7 @@ class Tree:
             return False
         above = frames[-1]
         try:
-            if above.fd is not None and entry.key == above.directory.prefix + entry.path[-1]:
+            if entry.key == above.directory.prefix + entry.path[-1]:
                 allowance.take(directory)
                 fd = os.open(entry.path[-1], _FOLDER, dir_fd=above.fd)
                 frames.append(self._frame(entry.path, directory, fd))
@@ -235,35 +285,19 @@ class Tree:
             frames[-1 - _OPEN_AT_ONCE].close()
         return True
 
-    def _next(self, frame: _Frame, passed: Sequence[Directory]) -> Entry | None:
-        """Return the next entry of a directory; None at its end."""
-        names = frame.listing.names
-        while frame.at < len(names):
-            name = names[frame.at]
-            frame.at += 1
-            entry = self._entry(frame, name, passed)
-            if entry is not None:
-                return entry
-        return None
-
     def _entry(self, frame: _Frame, name: str, passed: Sequence[Directory]) -> Entry | None:
-        """Return an entry of a listing as it is now; None if it is not there any more."""
+        """Return a directory or link of a listing as it is now; None if there is none any more."""
         path = (*frame.path, name)
         outer = frame.directory
         try:
             if name in frame.listing.links:
                 return self.find(path)
-            if frame.fd is None:
-                frame.fd, _ = self._root.open_directory(tuple(outer.prefix[:-1].split("/")))
             status = os.stat(name, dir_fd=frame.fd, follow_symlinks=False)
-        except (OSError, ResourceNotFound, NotACollection):
+        except (OSError, ResourceNotFound):
             return None
-        is_directory = modes.S_ISDIR(status.st_mode)
-        if is_directory is not (name in frame.listing.directories):
-            return None  # replaced since the directory was read, by what its rules may hide
-        if not is_directory:
-            regular = modes.S_ISREG(status.st_mode)
-            return Entry(path, outer.prefix + name, stamp(status), outer.scope) if regular else None
+        # A file that stands there now was not judged as one.
+        if not modes.S_ISDIR(status.st_mode):
+            return None
         directory = self._directories.enter(outer, name, status)
         if directory is None or (passed and _is_among(directory, passed)):
             return None

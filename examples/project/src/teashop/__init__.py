@@ -1,0 +1,1 @@
+"""The tea shop's orders."""

@@ -1,0 +1,88 @@
+"""The commands, and the one way out of each: its exit status, and one line for an error.
+
+A command is the module of its name, imported when it is used. Exit status: 0 done, 1 refused or
+failed, 2 a usage or manifest error, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+
+from resource_server import __version__
+from resource_server.cli import loop, messages, output
+from resource_server.errors import ManifestError
+from resource_server.manifest.wording import unknown
+from resource_server.mount import log_failure
+
+PROGRAM = "resource-server"
+_COMMANDS = ("serve", "check", "list", "read", "metadata", "init", "schema", "version")
+
+
+class _Commands(click.Group):
+    """The commands, each imported when it is asked for: `serve` starts without the others."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
+        if cmd_name not in _COMMANDS:
+            ctx.fail(unknown("command", cmd_name, _COMMANDS))
+        module = importlib.import_module(f"resource_server.cli.{cmd_name}")
+        return module.command
+
+
+@click.command(
+    cls=_Commands,
+    subcommand_metavar="COMMAND [SOURCE] [URI]",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="SOURCE is a folder or a manifest; without one it is the current folder.",
+)
+@click.version_option(__version__, "--version", "-V", prog_name=PROGRAM)
+def program() -> None:
+    """Serve folders as MCP resources."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run one command and leave the process with its exit status."""
+    others = set(threading.enumerate())
+    output.prepare()
+    try:
+        status = program.main(arguments, prog_name=PROGRAM, standalone_mode=False) or 0
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has enough. The interpreter would try to write the rest.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
+    except (click.Abort, KeyboardInterrupt):
+        status = 130
+    except Exception as error:
+        status = _failed(error)
+    loop.leave(status, others)
+
+
+def _failed(error: Exception) -> int:
+    """Say in one line, or in one for each problem, why a command failed; return its status."""
+    match error:
+        case ManifestError():
+            return messages.failed(*map(str, error.diagnostics), prefix=False, status=2)
+        case click.exceptions.NoArgsIsHelpError():
+            error.show()
+            return error.exit_code
+        case click.UsageError(ctx=click.Context(command_path=path)):
+            text = error.format_message().rstrip(".")
+            text = f"{text[:1].lower()}{text[1:]}; see {path} --help"
+            return messages.failed(text, status=error.exit_code)
+        case click.ClickException():
+            return messages.failed(error.format_message(), status=error.exit_code)
+        case OSError():
+            return messages.failed(str(error))
+        case _:
+            log_failure(error, "internal error")
+            return 1

@@ -1,0 +1,131 @@
+"""What one mount offers and hides, for the operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from resource_server import plugins, uris
+from resource_server.catalog import Catalog, Limits
+from resource_server.cli import messages, output
+from resource_server.eager import settle
+from resource_server.mount import Mount, log_failure
+from resource_server.provider import MaybeAwaitable, Path
+
+_MOST_COUNTED = 10_000
+_MOST_RULES = 20
+_EXAMPLES = 3
+
+
+@runtime_checkable
+class SupportsHides(Protocol):
+    """Tells the operator what a provider has and does not show. Never sent to clients."""
+
+    def hides(self, *, limit: int) -> MaybeAwaitable[Sequence[tuple[Path, str]]]:
+        """Return up to `limit` hidden paths, each with the rule that hides it.
+
+        What lies below a hidden collection is not named again.
+        """
+        ...
+
+
+class Hidden(msgspec.Struct, frozen=True):
+    """How much a rule hides, and some of it."""
+
+    rule: str
+    count: int
+    examples: Sequence[str]
+
+
+class Report(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """What one mount offers; with a `problem` the rest may be missing.
+
+    Counts end at 10,000; `more` and `hidden_more` say that there is more than was counted.
+    """
+
+    name: str
+    uri: str
+    provider: str
+    problem: str | None = None
+    abilities: Sequence[str] = ()
+    templates: Sequence[str] = ()
+    listed: bool = True
+    resources: int = 0
+    more: bool = False
+    hidden: Sequence[Hidden] = ()
+    """The rule that hides most first; what lies below a hidden collection is not counted."""
+    hidden_more: bool = False
+
+
+async def of(mount: Mount, provider: str) -> Report:
+    """Return the report of a mount that was started, or tried to be."""
+    report = Report(name=mount.name, uri=mount.base, provider=provider, listed=mount.listed)
+    report.problem = mount.problem
+    if mount.problem is None:
+        report.abilities = plugins.abilities(mount.provider)
+        report.templates = [mount.base + each.uri_template for each in mount.provider.templates]
+        await _count(mount, report)
+        await _sum_up_hidden(mount, report)
+    return report
+
+
+async def _count(mount: Mount, report: Report) -> None:
+    alone = Catalog([mount], Limits(page_size=1000))
+    after: str | None = None
+    while report.resources < _MOST_COUNTED:
+        page = await alone.list(after=after)
+        report.resources += len(page.entries)
+        if page.unavailable:
+            report.problem = "its resources cannot be listed; -v says why"
+        after = page.next_cursor
+        if after is None:
+            return
+    report.more = True
+
+
+async def _sum_up_hidden(mount: Mount, report: Report) -> None:
+    if not isinstance(mount.provider, SupportsHides):
+        return
+    try:
+        found = await settle(mount.provider.hides(limit=_MOST_COUNTED))
+    except Exception as error:
+        log_failure(error, f"asking mount {mount.name} what it hides")
+        report.problem = "what it hides cannot be told; -v says why"
+        return
+    by_rule: dict[str, list[Path]] = {}
+    for path, rule in found:
+        by_rule.setdefault(rule, []).append(path)
+    rules = sorted(by_rule.items(), key=lambda each: -len(each[1]))
+    report.hidden = [Hidden(rule, len(paths), _examples(paths)) for rule, paths in rules]
+    report.hidden_more = len(found) >= _MOST_COUNTED
+
+
+def _examples(paths: Sequence[Path]) -> list[str]:
+    return [uris.display("/".join(path)) for path in paths[:_EXAMPLES]]
+
+
+def show(report: Report) -> None:
+    """Print a report for people."""
+    output.line(f"{output.emphasised(report.name)}  {messages.shown(report.uri)}")
+    output.fields((f"  {name}", value) for name, value in _facts(report))
+
+
+def _facts(report: Report) -> Iterator[tuple[str, str]]:
+    yield "provider", report.provider
+    yield "problem", report.problem or ""
+    yield "offers", ", ".join(report.abilities)
+    if not report.listed:
+        yield "listed", "no, only readable by URI"
+    elif report.problem is None:
+        yield "resources", f"{report.resources:,}{'+' if report.more else ''}"
+    for template in report.templates:
+        yield "template", template
+    for each in report.hidden[:_MOST_RULES]:
+        more = ", …" if each.count > len(each.examples) else ""
+        yield "hidden", f"{each.count:,} by {each.rule}: {', '.join(each.examples)}{more}"
+    if (rest := len(report.hidden) - _MOST_RULES) > 0:
+        yield "hidden", f"and what {rest:,} other rules hide"
+    if report.hidden_more:
+        yield "hidden", f"and more: only the first {_MOST_COUNTED:,} were counted"

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+
+NUMBERS = """
+from resource_server.provider import Resource, ResourceNotFound
+
+class Numbers:
+    def __init__(self, count: int = 3) -> None:
+        self.count = count
+
+    templates = ()
+
+    def list(self, parent, *, after, limit):
+        first = int(after[0]) + 1 if after else 0
+        last = min(first + limit, self.count)
+        return [Resource(path=(f"{n:06}",), name=str(n)) for n in range(first, last)]
+
+    def metadata(self, path):
+        if path == ():
+            return Resource(path=(), name="numbers", type="collection")
+        if path[0].isdigit() and int(path[0]) < self.count:
+            return Resource(path=path, name=path[0])
+        raise ResourceNotFound
+
+    def read(self, path, query):
+        return []
+
+    def hides(self, *, limit):
+        paths = [(f"-{n}",) for n in range(1, 6)][:limit]
+        return [*[(path, "negative") for path in paths], (("a", "\\x1b"), "no number")]
+"""
+
+
+@pytest.fixture
+def numbers(tmp_path: Path) -> Path:
+    (tmp_path / "numbers.py").write_text(NUMBERS, "utf-8")
+    (tmp_path / "mcp-resources.yaml").write_text(
+        "providers:\n  n: {use: numbers.py}\n  many: {use: numbers.py, count: 20000}\n", "utf-8"
+    )
+    return tmp_path
+
+
+def facts(out: str) -> dict[str, str]:
+    """Return the indented lines of a report by their first word."""
+    lines = [line for line in out.splitlines() if line.startswith("  ")]
+    return {line.split()[0]: line.split(maxsplit=1)[1] for line in reversed(lines)}
+
+
+def test_a_folder_is_reported_with_what_it_offers(run: Run, folder: Path) -> None:
+    done = run("check", folder)
+    assert done.status == 0
+    assert done.out.startswith("project  file:///project/\n")
+    report = facts(done.out)
+    assert report["provider"] == "filesystem"
+    assert report["offers"] == "list, read, metadata, complete, walk, explain"
+    assert report["resources"] == "7"
+    assert report["template"] == "file:///project/{+path}"
+
+
+def test_json_holds_the_same(run: Run, folder: Path) -> None:
+    done = run("check", folder, "--json")
+    (report,) = json.loads(done.out)["mounts"]
+    assert (done.status, done.err) == (0, "")
+    assert (report["name"], report["uri"], report["resources"]) == (
+        "project",
+        "file:///project/",
+        7,
+    )
+
+
+def test_counting_ends_at_a_bound(run: Run, numbers: Path) -> None:
+    done = run("check", numbers, "--json")
+    few, many = json.loads(done.out)["mounts"]
+    assert (few["resources"], few.get("more")) == (4, None)
+    assert (many["resources"], many["more"]) == (10_000, True)
+    assert "10,000+" in run("check", numbers).out
+
+
+def test_what_a_provider_hides_is_summed_up_by_rule(run: Run, numbers: Path) -> None:
+    lines = run("check", numbers).out.splitlines()
+    assert [line.split(maxsplit=1)[1] for line in lines if line.startswith("  hidden")][:2] == [
+        "5 by negative: -1, -2, -3, …",
+        r"1 by no number: a/\x1b",
+    ]
+
+
+def test_a_provider_that_cannot_tell_what_it_hides_is_status_1(run: Run, numbers: Path) -> None:
+    plugin = numbers / "numbers.py"
+    plugin.write_text(NUMBERS.replace("paths = [", "raise KeyError\n        paths = ["), "utf-8")
+    done = run("check", numbers)
+    assert done.status == 1
+    assert facts(done.out)["problem"] == "what it hides cannot be told; -v says why"
+
+
+def test_a_mount_that_is_not_listed_is_said_to_be_so(run: Run, folder: Path) -> None:
+    (folder / "mcp-resources.yaml").write_text("roots:\n  a: {path: ., listed: false}\n", "utf-8")
+    done = run("check", folder)
+    assert done.status == 0
+    assert facts(done.out)["listed"] == "no, only readable by URI"
+
+
+def test_a_mount_that_cannot_serve_is_status_1(run: Run, folder: Path) -> None:
+    (folder / "mcp-resources.yaml").write_text(
+        "roots:\n  here: {path: docs}\n  gone: {path: nowhere}\n", "utf-8"
+    )
+    done = run("check", folder)
+    assert done.status == 1
+    assert "gone  file:///gone/\n  provider  filesystem\n  problem " in done.out
+    assert "here  file:///here/\n  provider   filesystem\n  offers" in done.out
+
+
+def test_a_mount_that_cannot_be_listed_is_status_1(run: Run, numbers: Path) -> None:
+    plugin = numbers / "numbers.py"
+    plugin.write_text(NUMBERS.replace("first = ", "raise KeyError\n        first = "), "utf-8")
+    done = run("check", numbers)
+    assert done.status == 1
+    assert facts(done.out)["problem"] == "its resources cannot be listed; -v says why"
+
+
+def test_problems_of_plugins_are_told_with_those_of_the_manifest(run: Run, numbers: Path) -> None:
+    manifest = numbers / "mcp-resources.yaml"
+    manifest.write_text(
+        "serve: {}\nproviders:\n  a: {use: numbers.py, cuont: 2}\n  b: {use: nothing.py}\n", "utf-8"
+    )
+    done = run("check", numbers)
+    assert (done.status, done.out) == (2, "")
+    places = [line.split(": ")[0].removeprefix(f"{manifest}:") for line in done.err.splitlines()]
+    assert places == ["1:1", "3:24", "4:12"]
+
+
+@pytest.mark.parametrize(
+    ("uri", "reason"),
+    [
+        ("file:///project/README.md", "exposed"),
+        ("file:///project/.env", "secret: "),
+        ("file:///project/none", "no such file"),
+    ],
+)
+def test_one_resource_is_explained(run: Run, folder: Path, uri: str, reason: str) -> None:
+    done = run("check", folder, "--explain", uri)
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith(f"{uri}: {reason}")
+    assert done.out.count("\n") == 1
+
+
+def test_a_uri_of_no_mount_is_status_1(run: Run, folder: Path) -> None:
+    done = run("check", folder, "--explain", "docs://x/y", "--json")
+    assert done.status == 1
+    assert json.loads(done.out) == {
+        "uri": "docs://x/y",
+        "explanation": "no mount has this URI; there are file:///project/",
+    }
+
+
+@pytest.mark.parametrize(("name", "words"), [("000002", "shown by n"), ("9", "not shown by n")])
+def test_a_provider_that_does_not_explain_is_asked_whether_it_shows(
+    run: Run, numbers: Path, name: str, words: str
+) -> None:
+    done = run("check", numbers, "--explain", f"resource://n/{name}")
+    assert done.out.startswith(f"resource://n/{name}: {words}")

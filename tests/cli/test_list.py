@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from resource_server.cli import output, tree
+from tests.cli.conftest import Run
+
+
+def names(out: str) -> list[str]:
+    """Return the lines of a tree without their column of sizes."""
+    return [line[12:] for line in out.splitlines()]
+
+
+def test_the_tree_is_indented_and_collections_end_in_a_slash(run: Run, folder: Path) -> None:
+    done = run("list", folder)
+    assert (done.status, done.err) == (0, "")
+    assert names(done.out) == [
+        "file:///project/",
+        "  README.md",
+        "  blob.bin",
+        "  docs/",
+        "    deep/",
+        "      note.txt",
+        "    guide.txt",
+    ]
+
+
+def test_sizes_stand_in_a_column_with_all_their_digits(run: Run, folder: Path) -> None:
+    sizes = {line[12:].strip(): line[:10].strip() for line in run("list", folder).out.splitlines()}
+    assert sizes["blob.bin"] == "2048"
+    assert sizes["docs/"] == ""
+
+
+def test_two_mounts_begin_anew_at_the_margin(run: Run, folder: Path) -> None:
+    (folder / "mcp-resources.yaml").write_text(
+        "roots:\n  a: {path: docs, title: The docs}\n  b: {path: docs/deep}\n", "utf-8"
+    )
+    assert names(run("list", folder).out) == [
+        "file:///a/  The docs",
+        "  deep/",
+        "    note.txt",
+        "  guide.txt",
+        "file:///b/",
+        "  note.txt",
+    ]
+
+
+def test_a_uri_lists_its_direct_children_with_their_uris(run: Run, folder: Path) -> None:
+    done = run("list", folder, "file:///project/docs")
+    assert names(done.out) == ["file:///project/docs/deep/", "file:///project/docs/guide.txt"]
+
+
+def test_a_document_has_no_children(run: Run, folder: Path) -> None:
+    done = run("list", folder, "file:///project/README.md")
+    assert (done.status, done.out) == (1, "")
+    assert done.err == "resource-server: not a collection: file:///project/README.md\n"
+
+
+def test_json_is_one_resource_a_line_as_a_client_sees_it(run: Run, folder: Path) -> None:
+    done = run("list", folder, "--json")
+    resources = [json.loads(line) for line in done.out.splitlines()]
+    assert (done.status, done.err, len(resources)) == (0, "", 7)
+    assert resources[1]["uri"] == "file:///project/README.md"
+    assert resources[1]["resourceType"] == "document"
+    assert resources[1]["_meta"]["resource-server/resourceType"] == "document"
+
+
+@pytest.fixture
+def crowded(tmp_path: Path) -> Path:
+    for number in range(tree.MOST_SHOWN + 20):
+        (tmp_path / f"{number:04}").touch()
+    return tmp_path
+
+
+def test_a_long_listing_stops_and_says_how_much_is_left(run: Run, crowded: Path) -> None:
+    done = run("list", crowded)
+    assert len(done.out.splitlines()) == tree.MOST_SHOWN
+    assert done.err == "resource-server: 21 more; --all prints them\n"
+
+
+@pytest.mark.parametrize("option", ["--all", "--json"])
+def test_a_long_listing_is_whole_where_that_is_asked_for(
+    run: Run, crowded: Path, option: str
+) -> None:
+    done = run("list", crowded, option)
+    assert (len(done.out.splitlines()), done.err) == (tree.MOST_SHOWN + 21, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("a\nb", r"a\nb"),
+        ("a\x1b[31mb", r"a\x1b[31mb"),
+        ("a\u202eb", r"a\u202eb"),
+        ("grüße ☃", "grüße ☃"),
+        (b"a\xffb", "a\ufffdb"),
+    ],
+    ids=["newline", "escape sequence", "bidi", "harmless", "not UTF-8"],
+)
+def test_names_cannot_steer_a_terminal(
+    run: Run, tmp_path: Path, name: str | bytes, shown: str
+) -> None:
+    (
+        tmp_path / (name if isinstance(name, str) else name.decode("utf-8", "surrogateescape"))
+    ).touch()
+    assert names(run("list", tmp_path).out)[1:] == [f"  {shown}"]
+
+
+def test_a_mount_that_cannot_serve_is_told_and_the_others_are_listed(
+    run: Run, folder: Path
+) -> None:
+    (folder / "mcp-resources.yaml").write_text(
+        "roots:\n  here: {path: docs/deep}\n  gone: {path: nowhere}\n", "utf-8"
+    )
+    done = run("list", folder)
+    assert done.status == 1
+    assert names(done.out) == ["file:///here/", "  note.txt"]
+    assert done.err.startswith("resource-server: warning: mount gone is unavailable: ")
+    assert done.err.count("\n") == 1
+
+
+def test_a_plugin_that_is_refused_does_not_stop_the_others(run: Run, folder: Path) -> None:
+    (folder / "mine.py").write_text("raise SystemExit('this ran')\n", "utf-8")
+    (folder / "mcp-resources.yaml").write_text(
+        "roots:\n  here: {path: docs/deep}\nproviders:\n  mine: {use: mine.py}\n", "utf-8"
+    )
+    done = run("list", folder, "--no-plugins")
+    assert (done.status, names(done.out)) == (1, ["file:///here/", "  note.txt"])
+    assert "not allowed" in done.err
+    assert "this ran" in run("list", folder).err
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0"),
+        (999, "999"),
+        (1000, "1.0K"),
+        (1023, "1.0K"),
+        (10_137, "9.9K"),
+        (10_200, "10K"),
+        (1024**2 - 1, "1.0M"),
+        (5 * 1024**3, "5.0G"),
+    ],
+)
+def test_sizes_for_people_are_short(count: int, text: str) -> None:
+    assert output.abbreviated(count) == text

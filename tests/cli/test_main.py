@@ -1,0 +1,171 @@
+"""What every command has in common: arguments, exit status, one line for an error."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from resource_server import __version__
+from tests.cli.conftest import Run, with_plugin
+
+ROOT = Path(__file__).parents[2]
+
+COMMANDS = ["serve", "check", "list", "read", "metadata", "init", "schema", "version"]
+
+
+def is_one_line(text: str) -> bool:
+    return text.endswith("\n") and text.count("\n") == 1 and "Traceback" not in text
+
+
+@pytest.mark.parametrize("arguments", [["version"], ["--version"], ["-V"]])
+def test_the_version_is_printed(run: Run, arguments: list[str]) -> None:
+    assert run(*arguments).out == f"resource-server, version {__version__}\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(run: Run, command: str) -> None:
+    done = run(command, "--help")
+    assert done.status == 0
+    assert done.out.startswith(f"Usage: resource-server {command}")
+
+
+def test_help_names_every_command_in_one_short_line(run: Run) -> None:
+    done = run("--help")
+    assert done.status == 0
+    for command in COMMANDS:
+        (line,) = (each for each in done.out.splitlines() if each.startswith(f"  {command} "))
+        assert not line.endswith("...")
+
+
+def test_without_a_command_help_is_printed_as_an_error(run: Run) -> None:
+    done = run()
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith("Usage: resource-server")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["chekc"], "unknown command; did you mean 'check'?"),
+        (["list", "--jsn"], "no such option"),
+        (["list", "a://b/", "c://d/"], "one URI expected, found 2"),
+        (["read"], "URI is missing"),
+        (["metadata", "."], "URI is missing"),
+        (["serve", "a", "b"], "unexpected extra argument"),
+    ],
+)
+def test_a_usage_error_is_one_line_and_status_2(run: Run, arguments: list[str], words: str) -> None:
+    done = run(*arguments)
+    assert (done.status, done.out) == (2, "")
+    assert is_one_line(done.err)
+    assert done.err.startswith("resource-server: ")
+    assert words in done.err
+    assert "--help" in done.err
+
+
+@pytest.mark.parametrize("command", ["list", "check"])
+def test_a_source_that_is_not_there_is_one_line_and_status_2(run: Run, command: str) -> None:
+    done = run(command, "no/such/folder")
+    assert (done.status, done.out) == (2, "")
+    assert done.err == "no/such/folder: no such file or folder\n"
+
+
+def test_every_problem_of_a_manifest_is_a_line(run: Run, tmp_path: Path) -> None:
+    manifest = tmp_path / "mcp-resources.yaml"
+    manifest.write_text("version: 2\nroots:\n  a: {path: ., exlude: [b]}\n", "utf-8")
+    done = run("list", manifest)
+    assert (done.status, done.out) == (2, "")
+    first, second = done.err.splitlines()
+    assert first.startswith(f"{manifest}:1:10: version: ")
+    assert second.startswith(f"{manifest}:3:16: roots.a.exlude: ")
+    assert "did you mean 'exclude'?" in second
+
+
+def test_the_source_is_the_current_folder_where_it_is_left_out(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    assert run("read", "file:///project/README.md").out == "# Read me\n"
+
+
+def test_a_manifest_that_is_named_is_the_source(run: Run, folder: Path) -> None:
+    manifest = folder.parent / "other.yaml"
+    manifest.write_text(f"roots:\n  mine: {{path: {folder}}}\n", "utf-8")
+    assert run("read", manifest, "file:///mine/README.md").out == "# Read me\n"
+
+
+def test_an_error_that_nobody_foresaw_is_one_line(run: Run, tmp_path: Path) -> None:
+    plugin = tmp_path / "broken.py"
+    plugin.write_text(
+        "class Broken:\n"
+        "    templates = ()\n"
+        "    def list(self, parent, *, after, limit): return []\n"
+        "    def metadata(self, path): return 1 / 0\n"
+        "    def read(self, path, query): return []\n",
+        "utf-8",
+    )
+    (tmp_path / "mcp-resources.yaml").write_text("providers:\n  b: {use: broken.py}\n", "utf-8")
+    done = run("metadata", tmp_path, "resource://b/x")
+    assert (done.status, done.out) == (1, "")
+    assert "Traceback" not in done.err
+    assert done.err.splitlines()[-1] == "resource-server: internal error"
+
+
+def test_more_is_logged_where_that_is_asked_for(run: Run, tmp_path: Path) -> None:
+    manifest = tmp_path / "mcp-resources.yaml"
+    manifest.write_text("roots:\n  gone: {path: no}\n", "utf-8")
+    assert "resource-server: info: " not in run("list", manifest).err
+    assert "resource-server: info: listing mount gone" in run("list", "-v", manifest).err
+
+
+def test_a_reader_that_has_gone_ends_the_command_silently(tmp_path: Path) -> None:
+    for number in range(300):
+        (tmp_path / f"{number:0200}.txt").touch()
+    command = [sys.executable, "-m", "resource_server", "list", "--json", str(tmp_path)]
+    with subprocess.Popen(command, stdout=-1, stderr=-1, cwd=ROOT) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(20) == 1
+
+
+def test_an_interrupt_ends_the_command_although_a_thread_hangs(folder: Path) -> None:
+    source = with_plugin(folder)
+    command = [sys.executable, "-m", "resource_server", "read", str(source), "resource://mine/x"]
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8", cwd=ROOT
+    ) as process:
+        assert process.stderr is not None
+        while process.stderr.readline() not in ("hanging\n", ""):
+            pass
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read().strip() == ""
+        assert process.wait(20) == 130
+
+
+def test_a_uri_that_is_not_utf_8_means_its_bytes(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a\udcff.txt").write_text("found", "utf-8")
+    (base,) = (run("list", tmp_path).out.split()[0],)
+    assert run("read", tmp_path, f"{base}a\udcff.txt").out == "found"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_an_encoding_that_lacks_characters_does_not_stop_the_output(
+    tmp_path: Path, encoding: str
+) -> None:
+    (tmp_path / "snow ☃.txt").write_text("☃\n", "utf-8")
+    listed = subprocess.run(
+        [sys.executable, "-m", "resource_server", "list", str(tmp_path)],
+        env={"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"},
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    assert rb"snow \u2603.txt" in listed.stdout
+    assert listed.stderr == b""

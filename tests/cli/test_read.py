@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+
+README = "file:///project/README.md"
+BLOB = "file:///project/blob.bin"
+
+
+def on_a_terminal(*arguments: str | Path) -> tuple[int, str, str]:
+    """Run a command with a terminal as standard output; return status, that output and errors."""
+    terminal, end = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "resource_server", *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        stdout=end,
+        stderr=subprocess.PIPE,
+        env={"TERM": "xterm", "PYTHONPATH": str(Path(__file__).parents[2])},
+    ) as process:
+        os.close(end)
+        seen = b""
+        while select.select([terminal], [], [], 20)[0]:
+            try:
+                data = os.read(terminal, 65536)
+            except OSError:  # Linux: nobody has the other end any more
+                break
+            if not data:
+                break
+            seen += data
+        os.close(terminal)
+        assert process.stderr is not None
+        errors = process.stderr.read().decode()
+        return process.wait(20), seen.decode().replace("\r\n", "\n"), errors
+
+
+def test_text_is_printed_as_it_is(run: Run, folder: Path) -> None:
+    (folder / "odd.txt").write_bytes("no end\r\n\x1b[31m\u202e ☃".encode())
+    done = run("read", folder, "file:///project/odd.txt")
+    assert (done.status, done.err) == (0, "")
+    assert done.raw == "no end\r\n\x1b[31m\u202e ☃".encode()
+
+
+def test_bytes_are_printed_as_they_are(run: Run, folder: Path) -> None:
+    done = run("read", folder, BLOB)
+    assert (done.status, done.err) == (0, "")
+    assert done.raw == bytes(range(256)) * 8
+
+
+def test_text_on_a_terminal_cannot_steer_it(folder: Path) -> None:
+    (folder / "odd.txt").write_bytes("a\tb\r\n\x1b[31mred \u202e grüße\n".encode())
+    status, seen, errors = on_a_terminal("read", folder, "file:///project/odd.txt")
+    assert (status, errors) == (0, "")
+    assert seen == "a\tb\n\\x1b[31mred \\u202e grüße\n"
+
+
+def test_bytes_are_refused_by_a_terminal_with_a_hint(folder: Path) -> None:
+    status, seen, errors = on_a_terminal("read", folder, BLOB)
+    assert (status, seen) == (1, "")
+    assert errors.count("\n") == 1
+    assert "> FILE" in errors
+
+
+def test_a_listing_on_a_terminal_has_short_sizes_and_colours(folder: Path) -> None:
+    status, seen, _ = on_a_terminal("list", folder)
+    assert status == 0
+    assert "2.0K\x1b[0m    blob.bin\n" in seen
+    assert "\x1b[1mdocs/\x1b[0m" in seen
+
+
+def test_a_collection_is_listed_with_a_note(run: Run, folder: Path) -> None:
+    done = run("read", folder, "file:///project/docs")
+    assert done.status == 0
+    assert done.err == "resource-server: a collection; its children: file:///project/docs\n"
+    assert [line.split()[-1] for line in done.out.splitlines()] == [
+        "file:///project/docs/deep/",
+        "file:///project/docs/guide.txt",
+    ]
+
+
+def test_a_range_says_on_standard_error_where_it_goes_on(run: Run, folder: Path) -> None:
+    guide = "file:///project/docs/guide.txt"
+    done = run("read", folder, f"{guide}?lines=1-2")
+    assert (done.status, done.out) == (0, "one\ntwo\n")
+    assert done.err.startswith("resource-server: a part, cut by the range")
+    assert f"; goes on at {guide}?lines=3-" in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_the_end_of_a_document_needs_no_note(run: Run, folder: Path) -> None:
+    done = run("read", folder, "file:///project/docs/guide.txt?tail=1")
+    assert (done.out, done.err) == ("three\n", "")
+
+
+def test_a_document_over_the_limit_is_refused_with_its_first_range(run: Run, folder: Path) -> None:
+    (folder / "mcp-resources.yaml").write_text("roots:\n  project: {path: ., max_size: 1KiB}\n")
+    done = run("read", folder, BLOB)
+    assert (done.status, done.out) == (1, "")
+    assert done.err.count("\n") == 1
+    assert f"{BLOB} (its beginning: {BLOB}?bytes=0-" in done.err
+
+
+@pytest.mark.parametrize("command", ["read", "metadata"])
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "file:///project/.env",
+        "file:///project/none.txt",
+        "file:///project/../x",
+        "other://x/",
+        "file:///project/a%0Ab%1B",
+    ],
+)
+def test_hidden_absent_and_malformed_look_the_same(
+    run: Run, folder: Path, command: str, uri: str
+) -> None:
+    done = run(command, folder, uri)
+    assert (done.status, done.out) == (1, "")
+    assert done.err == f"resource-server: resource not found: {uri}\n"
+
+
+def test_a_uri_in_an_error_cannot_steer_a_terminal(run: Run, folder: Path) -> None:
+    done = run("read", folder, "file:///project/\x1b[31m\n")
+    assert done.err == "resource-server: resource not found: file:///project/\\x1b[31m\\n\n"
+
+
+def test_a_query_that_is_unknown_is_one_line(run: Run, folder: Path) -> None:
+    done = run("read", folder, f"{README}?lnes=1")
+    assert (done.status, done.out) == (1, "")
+    assert done.err.count("\n") == 1
+    assert done.err.endswith(f": {README}?lnes=1\n")
+
+
+def test_json_is_the_result_as_a_client_sees_it(run: Run, folder: Path) -> None:
+    (content,) = json.loads(run("read", folder, README, "--json").out)["contents"]
+    assert (content["uri"], content["text"]) == (README, "# Read me\n")

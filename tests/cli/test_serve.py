@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.cli.conftest import with_plugin
+
+ROOT = Path(__file__).parents[2]
+
+INITIALIZE = {
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+LIST = {"id": 2, "method": "resources/list"}
+
+# Loaded by no folder without a manifest, up to its answer to `initialize`.
+LATER = {
+    "anyio",
+    "magic",
+    "pathspec",
+    "pybase64",
+    "pydantic",
+    "re2",
+    "resource_server.plugins",
+    "yaml",
+}
+
+
+def lines(*messages: Mapping[str, Any]) -> str:
+    return "".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages)
+
+
+def command(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "resource_server", "serve", *map(str, arguments)]
+
+
+def serve(
+    *arguments: str | Path, messages: tuple[Mapping[str, Any], ...] = (INITIALIZE, LIST)
+) -> tuple[int, list[dict[str, Any]], str]:
+    """Serve one client that sends `messages`; return the status, the answers and the errors."""
+    done = subprocess.run(
+        command(*arguments),
+        input=lines(*messages),
+        capture_output=True,
+        encoding="utf-8",
+        cwd=ROOT,
+        timeout=30,
+        check=False,
+    )
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+
+def test_a_folder_is_served_until_end_of_input(folder: Path) -> None:
+    status, answers, errors = serve(folder)
+    assert (status, errors) == (0, "")
+    assert answers[0]["result"]["serverInfo"]["name"] == "resource-server"
+    assert len(answers[1]["result"]["resources"]) == 7
+
+
+def test_what_a_folder_has_no_use_for_is_not_loaded(folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", *command(folder)[1:]],
+        input=lines(INITIALIZE),
+        capture_output=True,
+        encoding="utf-8",
+        cwd=ROOT,
+        check=True,
+    )
+    loaded = set(re.findall(r"^import time:.*\| +([\w.]+)$", done.stderr, re.MULTILINE))
+    assert {"msgspec", "resource_server.cli.runtime"} <= loaded
+    assert not LATER & loaded
+
+
+def test_a_manifest_that_cannot_be_used_is_status_2(tmp_path: Path) -> None:
+    manifest = tmp_path / "x.yaml"
+    manifest.write_text("rotos: {}\n", "utf-8")
+    status, answers, errors = serve(manifest)
+    assert (status, answers) == (2, [])
+    assert errors.startswith(f"{manifest}:1:1: rotos: ")
+    assert "Traceback" not in errors
+
+
+def test_a_mount_that_cannot_start_is_reported_and_the_others_serve(folder: Path) -> None:
+    (folder / "mcp-resources.yaml").write_text(
+        "server: {name: acme, title: Acme}\nroots:\n  r: {path: docs}\n  gone: {path: no}\n",
+        "utf-8",
+    )
+    status, answers, errors = serve(folder)
+    assert status == 0
+    assert answers[0]["result"]["serverInfo"]["name"] == "acme"
+    assert answers[1]["result"]["resources"][0]["uri"] == "file:///r"
+    assert errors.startswith("resource-server: warning: mount gone is unavailable: ")
+    assert errors.count("\n") == 1
+
+
+def test_strict_refuses_to_serve_without_a_mount(folder: Path) -> None:
+    (folder / "mcp-resources.yaml").write_text(
+        "roots:\n  r: {path: docs}\n  gone: {path: no}\n", "utf-8"
+    )
+    status, answers, errors = serve("--strict", folder)
+    assert (status, answers) == (1, [])
+    assert "mount gone is unavailable" in errors
+    assert errors.endswith("resource-server: refused to serve without: gone\n")
+
+
+def test_a_plugin_that_cannot_be_loaded_is_reported_and_the_others_serve(folder: Path) -> None:
+    (with_plugin(folder) / "mine.py").write_text("import nothing_of_that_name\n", "utf-8")
+    status, answers, errors = serve(folder)
+    assert status == 0
+    assert answers[1]["result"]["resources"][0]["uri"] == "file:///r"
+    assert "mount mine is unavailable: " in errors
+    assert "nothing_of_that_name" in errors
+    assert errors.count("\n") == 1
+
+
+def test_strict_refuses_a_plugin_that_cannot_be_loaded(folder: Path) -> None:
+    (with_plugin(folder) / "mine.py").write_text("import nothing_of_that_name\n", "utf-8")
+    status, answers, errors = serve("--strict", folder)
+    assert (status, answers) == (2, [])
+    assert "providers.mine.use: " in errors
+
+
+def test_nothing_that_a_plugin_prints_reaches_the_client(folder: Path) -> None:
+    status, answers, errors = serve(with_plugin(folder))
+    assert (status, [answer["id"] for answer in answers]) == (0, [1, 2])
+    assert errors.count("imported\n") == 2
+    assert "entered\n" in errors
+
+
+def test_a_mount_that_takes_its_time_does_not_delay_initialize(folder: Path) -> None:
+    with_plugin(folder, enter="await __import__('anyio').sleep_forever()")
+    status, answers, _ = serve(folder, messages=(INITIALIZE,))
+    assert (status, answers[0]["id"]) == (0, 1)
+
+
+def test_a_thread_that_hangs_does_not_keep_the_process(folder: Path) -> None:
+    read = {"id": 2, "method": "resources/read", "params": {"uri": "resource://mine/x"}}
+    with subprocess.Popen(
+        command(with_plugin(folder)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        cwd=ROOT,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(lines(INITIALIZE, read))
+        process.stdin.flush()
+        while process.stderr.readline() not in ("hanging\n", ""):
+            pass
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+
+
+def test_a_person_at_a_terminal_is_told_who_is_expected(folder: Path) -> None:
+    terminal, end = pty.openpty()
+    with subprocess.Popen(
+        command(folder), stdin=end, stdout=end, stderr=subprocess.PIPE, cwd=ROOT, encoding="utf-8"
+    ) as process:
+        os.close(end)
+        assert process.stderr is not None
+        told = process.stderr.readline()
+        os.write(terminal, b"\x04")
+        assert process.wait(20) == 0
+        assert process.stderr.read() == ""
+    os.close(terminal)
+    assert told.startswith("resource-server: serving file:///project/ ")
+    config = json.loads(told[told.index("{") : told.index("}") + 1])
+    assert config == {"command": "resource-server", "args": ["serve", str(folder)]}

@@ -1,0 +1,193 @@
+"""The error table: what a provider raises, and what a client is told of it in each revision."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, cast
+
+import pytest
+
+from resource_server.errors import (
+    DeadlineExceeded,
+    InvalidParameter,
+    ResourceBusy,
+    ResourceNotFound,
+    ResourceTooLarge,
+)
+from resource_server.provider import Content, Path, Resource
+from tests.protocol.wire import EVERY, HANDSHAKE, MODERN, Wire, server_of
+from tests.providers_for_tests import Broken, Leaf, SlowTree, Tree
+
+pytestmark = pytest.mark.anyio
+
+URI = "test://one/bad"
+NOT_FOUND = dict.fromkeys(HANDSHAKE, -32002) | dict.fromkeys(MODERN, -32602)
+TREES = pytest.mark.parametrize("tree", [Tree, SlowTree])
+
+
+async def error_of(tree: type[Tree], revision: str, raised: Exception) -> dict[str, Any]:
+    nodes: dict[str, Any] = {"bad": Leaf(raises=raised), "good": "fine"}
+    wire = Wire(await server_of(tree(nodes)), revision)
+    error = await wire.error("resources/read", {"uri": URI})
+    good = await wire.result("resources/read", {"uri": "test://one/good"})
+    assert good["contents"][0]["text"] == "fine"
+    return error
+
+
+@TREES
+@pytest.mark.parametrize("revision", EVERY)
+async def test_what_is_absent_is_not_found_and_named(tree: type[Tree], revision: str) -> None:
+    error = await error_of(tree, revision, ResourceNotFound())
+    assert error["code"] == NOT_FOUND[revision]
+    assert error["message"] == "Resource not found"
+    assert error["data"] == {"uri": URI}
+
+
+@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "test://one/absent",
+        "test://one/a/b/c",
+        "test://one//a",
+        "test://one/%2e%2e/a",
+        "test://one/../a",
+        "test://one/a%2fb",
+        "test://one/a%00",
+        "test://one/a#fragment",
+        "test://one/%zz",
+        "test://one:80/a",
+        "test://nobody/a",
+        "other://one/a",
+        "file:///etc/passwd",
+        "one",
+        "",
+        "/",
+        "test://one/" + "a" * 20_000,
+        "test://one/a b",
+        "test://one/\u0000",
+    ],
+)
+async def test_no_uri_that_names_nothing_can_be_told_from_another(revision: str, uri: str) -> None:
+    wire = Wire(await server_of(Tree({"a": "text"})), revision)
+    expected = {
+        "code": NOT_FOUND[revision],
+        "message": "Resource not found",
+        "data": {"uri": uri},
+    }
+    for method in ("resources/read", "resources/metadata", "resources/list"):
+        assert await wire.error(method, {"uri": uri}) == expected
+
+
+@TREES
+@pytest.mark.parametrize("revision", EVERY)
+async def test_the_children_of_a_document_are_bad_params(tree: type[Tree], revision: str) -> None:
+    wire = Wire(await server_of(tree({"a": "text"})), revision)
+    error = await wire.error("resources/list", {"uri": "test://one/a"})
+    assert error["code"] == -32602
+    assert error["message"] == "Not a collection"
+
+
+@TREES
+@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize(
+    ("raised", "code", "data"),
+    [
+        (InvalidParameter("lines: not a range"), -32602, {}),
+        (DeadlineExceeded(), -32011, {"retryable": True}),
+        (ResourceBusy(), -32012, {"retryable": True}),
+        (
+            ResourceTooLarge(size=10, limit=5, next={"bytes": "0-4"}),
+            -32010,
+            {"size": 10, "limit": 5, "next": f"{URI}?bytes=0-4"},
+        ),
+    ],
+)
+async def test_what_a_provider_raises_has_its_code_and_data(
+    tree: type[Tree], revision: str, raised: Exception, code: int, data: dict[str, Any]
+) -> None:
+    error = await error_of(tree, revision, raised)
+    assert error["code"] == code
+    assert error["data"] == {"uri": URI, **data}
+
+
+async def test_a_message_begins_with_a_capital_and_is_valid_unicode() -> None:
+    error = await error_of(Tree, "2025-11-25", InvalidParameter("wrong name 'a\udcff'"))
+    assert error["message"] == "Wrong name 'a\ufffd'"
+
+
+@TREES
+@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize(
+    "raised",
+    [
+        ValueError("secret /etc/path"),
+        KeyError("secret"),
+        OSError(2, "secret", "/etc/secret"),
+        RecursionError("secret"),
+        MemoryError("secret"),
+        ExceptionGroup("secret", [ValueError("secret")]),
+        UnicodeEncodeError("utf-8", "secret", 0, 1, "secret"),
+    ],
+)
+async def test_a_defect_is_an_internal_error_that_says_nothing(
+    tree: type[Tree], revision: str, raised: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        error = await error_of(tree, revision, raised)
+    assert error == {"code": -32603, "message": "Internal error"}
+    (record,) = caplog.records
+    assert record.levelno == logging.ERROR
+    assert type(raised).__name__ in record.getMessage()
+    assert "secret" not in record.getMessage()
+
+
+class Confused(Tree):
+    """Its own work was cancelled, by nobody who asked for it."""
+
+    async def metadata(self, path: Any) -> Any:
+        task = asyncio.ensure_future(asyncio.sleep(60))
+        task.cancel()
+        return await task
+
+
+class ConfusedAtOnce(Tree):
+    def metadata(self, path: Any) -> Any:
+        raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize("tree", [Confused, ConfusedAtOnce])
+async def test_a_provider_whose_own_work_was_cancelled_is_an_internal_error(
+    tree: type[Tree],
+) -> None:
+    wire = Wire(await server_of(tree({})), "2025-11-25")
+    error = await wire.error("resources/read", {"uri": URI})
+    assert error["code"] == -32603
+
+
+@pytest.mark.parametrize("contents", [[Content("\udcff")], [Content(cast("str", 5))], None, 5])
+async def test_contents_that_cannot_be_sent_are_an_internal_error(contents: object) -> None:
+    def describe(path: Path) -> Resource:
+        return Resource(path=path, name="bad")
+
+    provider = Broken(metadata=describe, read=lambda *_: contents)
+    wire = Wire(await server_of(provider), "2025-11-25")
+    assert (await wire.error("resources/read", {"uri": URI}))["code"] == -32603
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_completion_of_an_unknown_prompt_template_or_variable_is_bad_params(
+    revision: str,
+) -> None:
+    wire = Wire(await server_of(Tree({})), revision)
+    argument = {"name": "path", "value": ""}
+    template = {"type": "ref/resource", "uri": "test://one/{+path}"}
+    cases: list[dict[str, Any]] = [
+        {"ref": {"type": "ref/prompt", "name": "x"}, "argument": argument},
+        {"ref": {**template, "uri": "test://one/{path}"}, "argument": argument},
+        {"ref": template, "argument": {**argument, "name": "x"}},
+    ]
+    for params in cases:
+        assert (await wire.error("completion/complete", params))["code"] == -32602
+    assert await wire.result("completion/complete", {"ref": template, "argument": argument})

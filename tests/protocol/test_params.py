@@ -1,0 +1,207 @@
+"""Parameters: whatever the official SDK refuses is refused here, in the same revision."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from typing import Any, TypeAlias, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mcp_types.methods import CLIENT_REQUESTS, validate_client_request
+from pydantic import ValidationError
+
+from resource_server.protocol import revisions
+from resource_server.protocol.server import Server
+from tests.protocol.wire import ENVELOPE, EVERY, HANDSHAKE, MODERN, Wire, request, server_of
+from tests.providers_for_tests import Tree
+
+Steps: TypeAlias = tuple[str | int, ...]
+
+_CAPABILITIES: dict[str, Any] = {
+    "roots": {"listChanged": True},
+    "sampling": {"context": {}, "tools": {}},
+    "elicitation": {"form": {}, "url": {}},
+    "experimental": {"x": {"y": 1}},
+    "extensions": {"x/y": {}},
+    "tasks": {
+        "list": {},
+        "cancel": {},
+        "requests": {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}},
+    },
+}
+_CLIENT: dict[str, Any] = {
+    "name": "tests",
+    "version": "0",
+    "title": "Tests",
+    "description": "d",
+    "websiteUrl": "https://example.org",
+    "icons": [{"src": "data:", "mimeType": "image/png", "sizes": ["1x1"], "theme": "light"}],
+}
+_META: dict[str, Any] = {"progressToken": "t", "x": 1}
+_MODERN_META: dict[str, Any] = {
+    **ENVELOPE,
+    **_META,
+    "io.modelcontextprotocol/clientCapabilities": _CAPABILITIES,
+    "io.modelcontextprotocol/clientInfo": _CLIENT,
+    "io.modelcontextprotocol/logLevel": "info",
+}
+_VALID: dict[str, dict[str, Any]] = {
+    "initialize": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": _CAPABILITIES,
+        "clientInfo": _CLIENT,
+    },
+    "ping": {},
+    "server/discover": {},
+    "logging/setLevel": {"level": "info"},
+    "resources/list": {"cursor": ""},
+    "resources/read": {"uri": "test://one/a"},
+    "resources/templates/list": {"cursor": ""},
+    "completion/complete": {
+        "ref": {"type": "ref/resource", "uri": "test://one/{+path}"},
+        "argument": {"name": "path", "value": "a"},
+        "context": {"arguments": {"x": "y"}},
+    },
+}
+_PROMPT: dict[str, Any] = {
+    **_VALID["completion/complete"],
+    "ref": {"type": "ref/prompt", "name": "x", "title": "X"},
+}
+_CASES = [
+    (method, revision)
+    for revision in EVERY
+    for method in _VALID
+    if (method, revision) in CLIENT_REQUESTS
+]
+_JUNK = st.sampled_from(
+    [None, True, False, 0, 1, -1, 1.5, 2**70, "", "x", "1", [], [1], ["x"], {}, {"x": 1}]
+) | st.recursive(
+    st.none() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner, max_size=2),
+    max_leaves=3,
+)
+
+
+@pytest.fixture(scope="module")
+def server() -> Server:
+    return asyncio.run(server_of(Tree({"a": "text"})))
+
+
+def valid(method: str, revision: str) -> dict[str, Any]:
+    meta = _MODERN_META if revision in MODERN else _META
+    return {**copy.deepcopy(_VALID[method]), "_meta": copy.deepcopy(meta)}
+
+
+def reply_to(server: Server, method: str, revision: str, params: object) -> Any:
+    """Return the reply on a new connection of the revision."""
+    wire = Wire(server, None if method == "initialize" else revision)
+    if revision in MODERN:
+        wire.connection.revision = revisions.MODERN[revision]
+    return wire.ask(request(method, params))
+
+
+def sdk_accepts(method: str, revision: str, params: dict[str, Any]) -> bool:
+    try:
+        validate_client_request(method, revision, params)
+    except ValidationError:
+        return False
+    return True
+
+
+def places(value: object, at: Steps = ()) -> list[Steps]:
+    """Return where something stands inside a JSON value, as the steps down to it."""
+    found = [at] if at else []
+    if isinstance(value, dict):
+        for key, inner in cast("dict[str, Any]", value).items():
+            found += places(inner, (*at, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(cast("list[Any]", value)):
+            found += places(inner, (*at, index))
+    return found
+
+
+@st.composite
+def damaged(draw: st.DrawFn, params: dict[str, Any]) -> dict[str, Any]:
+    """Replace or remove what stands somewhere, once or twice."""
+    params = copy.deepcopy(params)
+    for _ in range(draw(st.integers(1, 2))):
+        *steps, last = draw(st.sampled_from(places(params) or [("_meta",)]))
+        parent: Any = params
+        for step in steps:
+            parent = parent[step]
+        if draw(st.integers(0, 3)) or not parent:
+            parent[last] = copy.deepcopy(draw(_JUNK))
+        else:
+            del parent[last]
+    return params
+
+
+@pytest.mark.parametrize(("method", "revision"), _CASES)
+def test_parameters_with_every_member_are_accepted(
+    server: Server, method: str, revision: str
+) -> None:
+    params = valid(method, revision)
+    assert sdk_accepts(method, revision, params)
+    assert "result" in reply_to(server, method, revision, params)
+
+
+@pytest.mark.parametrize("revision", EVERY)
+def test_every_method_that_both_know_is_among_those_damaged(revision: str) -> None:
+    known = {method for method, version in CLIENT_REQUESTS if version == revision}
+    ours = revisions.MODERN if revision in MODERN else revisions.HANDSHAKE
+    assert known & ours[revision].methods == {m for m, version in _CASES if version == revision}
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("method", sorted(_VALID))
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_parameters_that_the_sdk_refuses_are_refused(
+    server: Server, method: str, revision: str, data: st.DataObject
+) -> None:
+    if (method, revision) not in CLIENT_REQUESTS:
+        return
+    whole = valid(method, revision)
+    if method == "completion/complete" and data.draw(st.booleans()):
+        whole = {**whole, **copy.deepcopy(_PROMPT)}
+    params = data.draw(damaged(whole))
+    reply = reply_to(server, method, revision, params)
+    code = reply.get("error", {}).get("code")
+    assert code in (None, -32602, -32002, -32022), reply
+    if not sdk_accepts(method, revision, params):
+        assert code == -32602, json.dumps(params)
+
+
+@pytest.mark.parametrize(("method", "revision"), _CASES)
+def test_each_member_in_turn_is_refused_where_the_sdk_refuses_it(
+    server: Server, method: str, revision: str
+) -> None:
+    whole = valid(method, revision)
+    for place in places(whole):
+        for junk in (None, True, 5, 1.5, "x", [], {}, [5], {"x": 5}):
+            params = copy.deepcopy(whole)
+            parent: Any = params
+            for step in place[:-1]:
+                parent = parent[step]
+            parent[place[-1]] = junk
+            if not sdk_accepts(method, revision, params):
+                reply = reply_to(server, method, revision, params)
+                assert reply["error"]["code"] == -32602, (place, junk)
+
+
+@pytest.mark.parametrize("revision", HANDSHAKE)
+@pytest.mark.parametrize("junk", [None, True, 5, [], {}])
+def test_the_uri_of_metadata_is_a_string(server: Server, revision: str, junk: object) -> None:
+    reply = reply_to(server, "resources/metadata", revision, {"uri": junk})
+    assert reply["error"]["code"] == -32602
+    assert "$.uri" in reply["error"]["message"]
+
+
+@pytest.mark.parametrize("method", ["resources/read", "resources/metadata", "logging/setLevel"])
+def test_a_member_that_is_missing_is_named(server: Server, method: str) -> None:
+    error = reply_to(server, method, "2025-11-25", {})["error"]
+    assert error["code"] == -32602
+    assert ("`level`" if method == "logging/setLevel" else "`uri`") in error["message"]

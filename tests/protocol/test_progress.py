@@ -1,0 +1,72 @@
+"""Progress: only where a token asks for it, only forwards, and not too often."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from resource_server.catalog import Limits
+from resource_server.protocol import engine
+from tests.protocol.wire import EVERY, Wire, server_of
+from tests.providers_for_tests import SlowTree, Tree
+
+pytestmark = pytest.mark.anyio
+
+NODES = {f"{n:02}": "text" for n in range(20)}
+READ = {"uri": "test://one"}
+
+
+@pytest.fixture
+def unthrottled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_PROGRESS_INTERVAL_S", 0.0)
+
+
+def with_token(token: object, params: dict[str, Any] = READ) -> dict[str, Any]:
+    return {**params, "_meta": {"progressToken": token}}
+
+
+@pytest.mark.usefixtures("unthrottled")
+@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize("tree", [Tree, SlowTree])
+@pytest.mark.parametrize("token", ["t", 0, 7])
+async def test_progress_counts_the_children_read_before_the_answer(
+    revision: str, tree: type[Tree], token: object
+) -> None:
+    wire = Wire(await server_of(tree(NODES)), revision)
+    await wire.result("resources/read", with_token(token))
+    assert wire.messages[:-1] == wire.notifications
+    assert [note["method"] for note in wire.notifications] == ["notifications/progress"] * 20
+    assert [note["params"] for note in wire.notifications] == [
+        {"progressToken": token, "progress": done, "total": 20} for done in range(1, 21)
+    ]
+
+
+@pytest.mark.usefixtures("unthrottled")
+@pytest.mark.parametrize("revision", EVERY)
+async def test_there_is_no_progress_without_a_token(revision: str) -> None:
+    wire = Wire(await server_of(SlowTree(NODES)), revision)
+    await wire.result("resources/read", READ)
+    assert wire.notifications == []
+
+
+@pytest.mark.usefixtures("unthrottled")
+async def test_a_listing_counts_its_entries_and_never_goes_back() -> None:
+    trees = [SlowTree({"a": "x"}), SlowTree({}), SlowTree({"b": "y"})]
+    wire = Wire(await server_of(*trees), "2025-11-25")
+    await wire.result("resources/list", with_token("t", {}))
+    assert [note["params"]["progress"] for note in wire.notifications] == [2, 3, 5]
+
+
+async def test_progress_is_not_told_more_often_than_it_is_of_use() -> None:
+    nodes = {f"{n:04}": "" for n in range(1000)}
+    limits = Limits(collection_children=1000)
+    wire = Wire(await server_of(Tree(nodes), limits=limits), "2025-11-25")
+    await wire.result("resources/read", with_token("t"))
+    assert len(wire.notifications) < 100
+
+
+@pytest.mark.parametrize("token", [1.5, True, [], {}])
+async def test_a_token_that_is_no_token_is_bad_params(token: object) -> None:
+    wire = Wire(await server_of(Tree(NODES)), "2025-11-25")
+    assert (await wire.error("resources/read", with_token(token)))["code"] == -32602

@@ -1,0 +1,682 @@
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from resource_server.errors import (
+    MountUnavailable,
+    NotACollection,
+    ResourceBusy,
+    ResourceNotFound,
+)
+from resource_server.providers.filesystem.root import Resolver, Root, is_unsafe_on_windows, refusal
+
+OpenRoot = Callable[..., Root]
+
+
+@pytest.fixture(params=["openat2", "walk"])
+def resolver(request: pytest.FixtureRequest) -> Resolver:
+    try:
+        Root(".", resolver=request.param)
+    except NotImplementedError as error:
+        pytest.skip(str(error))
+    return request.param
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A root `shop` with a file and a folder in it, beside what nobody may read."""
+    (tmp_path / "shop" / "docs").mkdir(parents=True)
+    (tmp_path / "shop" / "docs" / "a.txt").write_text("inside")
+    (tmp_path / "shop_private").mkdir()
+    (tmp_path / "shop_private" / "key").write_text("secret")
+    (tmp_path / "key").write_text("secret")
+    return tmp_path / "shop"
+
+
+@pytest.fixture
+def root(folder: Path, resolver: Resolver) -> Iterator[Root]:
+    root = Root(folder, resolver=resolver)
+    yield root
+    root.close()
+
+
+@pytest.fixture
+def following(folder: Path, resolver: Resolver) -> Iterator[Root]:
+    root = Root(folder, resolver=resolver, follow_symlinks=True)
+    yield root
+    root.close()
+
+
+def content(root: Root, *path: str) -> str:
+    fd, _ = root.open_file(path)
+    try:
+        return os.read(fd, 100).decode()
+    finally:
+        os.close(fd)
+
+
+def names(root: Root, *path: str) -> list[str]:
+    fd, _ = root.open_directory(path)
+    try:
+        with os.scandir(fd) as entries:
+            return sorted(entry.name for entry in entries)
+    finally:
+        os.close(fd)
+
+
+def descriptors() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+def is_absent(root: Root, *path: str) -> bool:
+    """Whether every way of opening says not found."""
+    for ask in (root.open_file, root.open_directory, root.open, root.stat):
+        try:
+            answer = ask(path)
+        except ResourceNotFound:
+            continue
+        if isinstance(answer, int):
+            os.close(answer)
+        return False
+    return True
+
+
+# --- what is there
+
+
+def test_a_file_is_opened_with_its_status(root: Root) -> None:
+    fd, status = root.open_file(("docs", "a.txt"))
+    assert os.read(fd, 100) == b"inside"
+    assert status.st_size == 6
+    assert not os.get_inheritable(fd)
+    os.close(fd)
+
+
+def test_a_folder_is_opened_for_listing(root: Root) -> None:
+    assert names(root, "docs") == ["a.txt"]
+
+
+def test_the_root_itself_is_opened_for_listing(root: Root) -> None:
+    assert names(root) == ["docs"]
+    assert stat.S_ISDIR(root.stat(()).st_mode)
+
+
+def test_a_file_with_a_known_status_is_opened(root: Root) -> None:
+    fd, _ = root.open_file(("docs", "a.txt"), status=root.stat(("docs", "a.txt")))
+    os.close(fd)
+
+
+def test_a_cached_file_is_opened_without_waiting(root: Root) -> None:
+    root.stat(("docs", "a.txt"))
+    fd, _ = root.open_file(("docs", "a.txt"), cached=True)
+    os.close(fd)
+
+
+def test_a_missing_file_is_never_opened_as_cached(root: Root) -> None:
+    with pytest.raises((ResourceNotFound, BlockingIOError)):
+        root.open_file(("docs", "b.txt"), cached=True)
+
+
+def test_a_missing_file_is_not_found(root: Root) -> None:
+    assert is_absent(root, "docs", "b.txt")
+    assert is_absent(root, "nowhere", "b.txt")
+
+
+def test_a_folder_is_no_file_but_stat_tells_it(root: Root) -> None:
+    with pytest.raises(ResourceNotFound):
+        root.open_file(("docs",))
+    assert stat.S_ISDIR(root.stat(("docs",)).st_mode)
+
+
+def test_a_file_is_not_a_collection(root: Root) -> None:
+    with pytest.raises(NotACollection):
+        root.open_directory(("docs", "a.txt"))
+
+
+def test_a_file_in_the_middle_of_a_path_is_not_found(root: Root) -> None:
+    assert is_absent(root, "docs", "a.txt", "b")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a b.txt",
+        'it\'s "quoted".txt',
+        "line\nbreak",
+        "100%41.txt",
+        "#?&;$(x)",
+        "\u202eexe.txt",
+        "\U0001f600",
+        "..a",
+        "...",
+        "~",
+        "a\\b",
+        "C:",
+        os.fsdecode(b"caf\xe9"),
+        "n" * 255,
+    ],
+)
+def test_any_name_that_the_file_system_takes_is_opened(root: Root, folder: Path, name: str) -> None:
+    (folder / name).write_text("here")
+    assert content(root, name) == "here"
+
+
+@pytest.mark.parametrize("name", ["n" * 256, "\ud800", "n" * 5000], ids=["256", "lone", "5000"])
+def test_a_name_that_no_file_has_is_not_found(root: Root, name: str) -> None:
+    assert is_absent(root, name)
+    assert is_absent(root, name, "a.txt")
+
+
+def test_a_file_deeper_than_the_longest_path_is_opened(
+    root: Root, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = ("d" * 200,) * 30
+    monkeypatch.chdir(folder)  # no absolute path reaches that deep
+    for name in path:
+        Path(name).mkdir()
+        os.chdir(name)
+    Path("deep.txt").write_text("deep")
+    assert content(root, *path, "deep.txt") == "deep"
+    assert names(root, *path) == ["deep.txt"]
+    assert is_absent(root, *path, "shallow.txt")
+
+
+# --- traversal
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("..", "key"),
+        ("docs", "..", "docs", "a.txt"),
+        ("docs", "..", "..", "key"),
+        ("../key",),
+        ("docs/a.txt",),
+        ("docs", "../docs/a.txt"),
+        ("docs", "."),
+        (".",),
+        ("..",),
+        ("",),
+        ("docs", "", "a.txt"),
+        ("docs", "a.txt", ""),
+        ("/etc/passwd",),
+        ("", "etc", "passwd"),
+        ("..", "shop_private", "key"),
+        ("_private", "key"),
+        ("~root",),
+        ("%2e%2e", "key"),
+        ("%2e%2e%2fkey",),
+        ("..%2fkey",),
+        ("..\\key",),
+        ("docs\\a.txt",),
+        ("\uff0e\uff0e", "key"),
+        ("\udcc0\udcae\udcc0\udcae", "key"),
+        ("C:", "key"),
+        ("\\\\server\\share",),
+        ("docs", "a.txt\0"),
+        ("docs", "a.txt\0.png"),
+        ("docs\0", "a.txt"),
+        ("\0",),
+    ],
+)
+def test_a_path_that_leads_outside_or_is_no_path_is_not_found(
+    root: Root, following: Root, path: tuple[str, ...]
+) -> None:
+    assert is_absent(root, *path)
+    assert is_absent(following, *path)
+    assert content(root, "docs", "a.txt") == "inside"
+
+
+def test_nothing_is_opened_for_writing_by_accident(root: Root) -> None:
+    fd = root.open(("docs", "a.txt"))
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.write(fd, b"x")
+    os.close(fd)
+
+
+# --- symbolic links
+
+LINKS = {
+    "file": "docs/a.txt",
+    "folder": "docs",
+    "up-and-back": "docs/../docs/./a.txt",
+    "chain": "file",
+    "docs/up": "../docs/a.txt",
+    "here": ".",
+    "slash": "docs/",
+}
+OUTSIDE = {
+    "parent": "../key",
+    "parent-folder": "..",
+    "absolute": "/etc/hostname",
+    "root": "/",
+    "dangling": "nowhere",
+    "loop": "loop",
+    "ping": "pong",
+    "pong": "ping",
+    "chain-out": "parent",
+    "docs/up-twice": "../../key",
+    "sibling": "../shop_private/key",
+    "out-and-in": "../shop/docs/a.txt",
+    "slash-on-file": "docs/a.txt/",
+}
+
+
+def link(folder: Path, links: dict[str, str]) -> None:
+    for name, target in links.items():
+        (folder / name).symlink_to(target)
+
+
+@pytest.mark.parametrize("name", [*LINKS, *OUTSIDE])
+def test_a_link_is_not_opened_where_links_are_denied(root: Root, folder: Path, name: str) -> None:
+    link(folder, LINKS | OUTSIDE)
+    path = tuple(name.split("/"))
+    for ask in (root.open_file, root.open_directory, root.open):
+        with pytest.raises(ResourceNotFound):
+            ask(path)
+    assert stat.S_ISLNK(root.stat(path).st_mode)
+    assert is_absent(root, *path, "a.txt")
+    assert content(root, "docs", "a.txt") == "inside"
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_a_link_that_leads_outside_or_nowhere_is_never_followed(
+    following: Root, folder: Path, name: str
+) -> None:
+    link(folder, LINKS | OUTSIDE)
+    path = tuple(name.split("/"))
+    assert is_absent(following, *path)
+    assert is_absent(following, *path, "key")
+
+
+def test_links_within_the_root_are_followed_where_that_is_asked(
+    following: Root, folder: Path
+) -> None:
+    link(folder, LINKS | OUTSIDE)
+    for path in (
+        ("file",),
+        ("chain",),
+        ("up-and-back",),
+        ("docs", "up"),
+        ("folder", "a.txt"),
+        ("folder", "up"),
+        ("here", "here", "folder", "a.txt"),
+        ("slash", "a.txt"),
+    ):
+        assert content(following, *path) == "inside"
+        assert following.stat(path).st_size == 6
+    assert names(following, "folder") == names(following, "slash") == names(following, "docs")
+    assert names(following, "here") == names(following)
+
+
+def test_a_link_to_a_folder_of_the_same_prefix_is_not_followed(
+    following: Root, folder: Path
+) -> None:
+    (folder / "twin").symlink_to(f"../{folder.name}_private")
+    assert is_absent(following, "twin", "key")
+
+
+def test_forty_links_are_followed_and_one_more_is_not(following: Root, folder: Path) -> None:
+    (folder / "0").symlink_to("docs/a.txt")
+    for number in range(1, 41):
+        (folder / str(number)).symlink_to(str(number - 1))
+    assert content(following, "39") == "inside"
+    assert is_absent(following, "40")
+
+
+@pytest.mark.skipif(not Path("/proc/self/root").exists(), reason="no /proc")
+@pytest.mark.parametrize("follow", [False, True])
+def test_magic_links_of_proc_are_never_followed(resolver: Resolver, follow: bool) -> None:
+    root = Root("/proc/self", resolver=resolver, follow_symlinks=follow)
+    for path in (("root",), ("root", "etc", "passwd"), ("cwd",), ("exe",), ("fd", "0")):
+        with pytest.raises(ResourceNotFound):
+            root.open(path)
+    assert content(root, "comm")
+
+
+def test_a_root_that_is_itself_a_link_is_served(folder: Path, resolver: Resolver) -> None:
+    (folder.parent / "alias").symlink_to(folder)
+    assert content(Root(folder.parent / "alias", resolver=resolver), "docs", "a.txt") == "inside"
+
+
+SWAP = """
+import os
+while True:
+    for name in ("real", "out"):
+        os.rename(name, "door")
+        os.rename("door", name)
+"""
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_swapping_a_folder_for_a_link_while_it_is_opened_never_leads_outside(
+    folder: Path, resolver: Resolver, follow: bool
+) -> None:
+    root = Root(folder, resolver=resolver, follow_symlinks=follow)
+    (folder / "real").mkdir()
+    (folder / "real" / "key").write_text("inside")
+    (folder / "out").symlink_to("../shop_private")
+    swapping = subprocess.Popen([sys.executable, "-c", SWAP], cwd=folder, stdin=subprocess.PIPE)
+    seen: dict[str, int] = {}
+    try:
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end or (not seen.get("inside") and time.monotonic() < end + 20):
+            try:
+                answer = content(root, "door", "key")
+            except ResourceNotFound:
+                answer = "absent"
+            seen[answer] = seen.get(answer, 0) + 1
+    finally:
+        swapping.kill()
+        swapping.communicate()
+    assert seen["inside"]
+    assert set(seen) <= {"inside", "absent"}
+
+
+# --- neither files nor folders
+
+
+def test_a_fifo_is_not_found_at_once(root: Root, folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    for ask in (root.open_file, root.open_directory):
+        with pytest.raises(ResourceNotFound):
+            ask(("pipe",))
+    with pytest.raises(ResourceNotFound):
+        root.open_file(("pipe",), status=root.stat(("docs", "a.txt")))
+
+
+def test_a_socket_is_not_found(root: Root, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)  # the path of a socket must be short
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("socket")
+        for ask in (root.open_file, root.open_directory, root.open):
+            with pytest.raises(ResourceNotFound):
+                ask(("socket",))
+
+
+def test_a_device_is_not_found(resolver: Resolver) -> None:
+    root = Root("/dev", resolver=resolver)
+    for ask in (root.open_file, root.open_directory):
+        with pytest.raises(ResourceNotFound):
+            ask(("null",))
+    assert stat.S_ISCHR(root.stat(("null",)).st_mode)
+
+
+def test_a_device_is_looked_at_before_it_would_be_opened() -> None:
+    code = (
+        "import sys; from resource_server.providers.filesystem.root import Root\n"
+        "opened = []; root = Root('/dev', resolver='walk')\n"
+        "sys.addaudithook(lambda event, about: event == 'open' and opened.append(about[0]))\n"
+        "try: root.open_file(('null',))\n"
+        "except Exception as error: print(type(error).__name__, opened)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout == "ResourceNotFound ['/dev']\n"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_file_without_permission_is_not_found(root: Root, folder: Path) -> None:
+    (folder / "docs" / "a.txt").chmod(0)
+    with pytest.raises(ResourceNotFound):
+        root.open_file(("docs", "a.txt"))
+    (folder / "docs" / "a.txt").chmod(0o600)
+    assert content(root, "docs", "a.txt") == "inside"
+
+
+# --- errors
+
+
+def test_no_descriptor_left_is_busy(root: Root) -> None:
+    resource = pytest.importorskip("resource")
+    root.stat(("docs", "a.txt"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.open(os.devnull, os.O_RDONLY)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    try:
+        with pytest.raises(ResourceBusy):
+            root.open_file(("docs", "a.txt"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert content(root, "docs", "a.txt") == "inside"
+
+
+@pytest.mark.parametrize("code", sorted(errno.errorcode))
+def test_every_error_of_the_system_is_absent_or_busy_and_says_no_path(code: int) -> None:
+    answer = refusal(OSError(code, "text", "/srv/secret/place"))
+    assert isinstance(answer, ResourceNotFound | ResourceBusy)
+    assert "secret" not in str(answer)
+
+
+def test_a_failing_disk_is_told_to_the_operator(caplog: pytest.LogCaptureFixture) -> None:
+    refusal(OSError(errno.EIO, "text", "/srv/secret/place"))
+    assert "input/output error" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_refused_opens_leave_no_descriptor_behind(
+    root: Root, following: Root, folder: Path
+) -> None:
+    link(folder, LINKS | OUTSIDE)
+    os.mkfifo(folder / "pipe")
+    paths = [("docs",), ("docs", "no"), ("docs", "up-twice"), ("here", "folder", "no"), ("pipe",)]
+    for each in (root, following):
+        each.stat(())
+    gc.collect()
+    before = descriptors()
+    for each in (root, following):
+        with pytest.raises(ResourceNotFound):
+            each.open_file(("pipe",), status=each.stat(("docs", "a.txt")))
+        for path in paths:
+            for ask in (each.open_file, each.open_directory):
+                try:
+                    fd, _ = ask(path)
+                except (ResourceNotFound, NotACollection):
+                    continue
+                os.close(fd)
+    assert descriptors() == before
+
+
+# --- a root that comes and goes
+
+
+def test_a_root_that_vanished_is_not_found_and_comes_back_by_itself(
+    root: Root, folder: Path
+) -> None:
+    assert content(root, "docs", "a.txt") == "inside"
+    shutil.rmtree(folder)
+    assert is_absent(root)
+    assert is_absent(root, "docs", "a.txt")
+    (folder / "docs").mkdir(parents=True)
+    (folder / "docs" / "a.txt").write_text("again")
+    assert content(root, "docs", "a.txt") == "again"
+
+
+def test_a_replaced_root_is_served_from_the_new_folder(root: Root, folder: Path) -> None:
+    assert content(root, "docs", "a.txt") == "inside"
+    (folder.parent / "next" / "docs").mkdir(parents=True)
+    (folder.parent / "next" / "docs" / "a.txt").write_text("new")
+    folder.rename(folder.parent / "old")
+    (folder.parent / "next").rename(folder)
+    assert content(root, "docs", "a.txt") == "new"
+
+
+def test_a_root_that_became_a_file_is_not_found(root: Root, folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.write_text("a file")
+    assert is_absent(root)
+
+
+def test_a_closed_root_holds_no_descriptor_and_opens_again(root: Root) -> None:
+    before = descriptors()
+    root.stat(())
+    assert descriptors() == before + 1
+    root.close()
+    assert descriptors() == before
+    assert content(root, "docs", "a.txt") == "inside"
+
+
+def test_threads_that_read_while_the_root_is_replaced_see_one_of_the_two(
+    folder: Path, resolver: Resolver
+) -> None:
+    root = Root(folder, resolver=resolver)
+    (folder / "key").write_text("inside")
+    (folder.parent / "b").mkdir()
+    (folder.parent / "b" / "key").write_text("inside")
+    stop = threading.Event()
+    seen: set[str] = set()
+    failures: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            while not stop.is_set():
+                try:
+                    seen.add(content(root, "key"))
+                except ResourceNotFound:
+                    seen.add("absent")
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(300):
+        folder.rename(folder.parent / "a")
+        (folder.parent / "b").rename(folder)
+        root.close()
+        folder.rename(folder.parent / "b")
+        (folder.parent / "a").rename(folder)
+        # Takes the numbers of descriptors that were closed too early.
+        os.close(os.open(folder.parent, os.O_RDONLY))
+    stop.set()
+    for thread in threads:
+        thread.join(10)
+    assert not failures
+    assert seen <= {"inside", "absent"}
+
+
+# --- check
+
+
+def test_a_root_that_can_be_served_passes_the_check(root: Root) -> None:
+    root.check()
+
+
+def test_the_check_names_a_missing_folder(folder: Path) -> None:
+    with pytest.raises(MountUnavailable, match="nowhere' does not exist"):
+        Root(folder / "nowhere").check()
+
+
+def test_the_check_says_that_a_file_is_no_folder(folder: Path) -> None:
+    with pytest.raises(MountUnavailable, match=r"a\.txt' is not a folder"):
+        Root(folder / "docs" / "a.txt").check()
+
+
+def test_the_check_refuses_a_path_that_no_system_call_takes() -> None:
+    with pytest.raises(MountUnavailable, match="cannot be reached"):
+        Root("a\0b").check()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_the_check_tells_a_missing_permission(root: Root, folder: Path) -> None:
+    folder.chmod(0)
+    try:
+        with pytest.raises(MountUnavailable, match="cannot be listed"):
+            root.check()
+    finally:
+        folder.chmod(0o700)
+
+
+# --- Windows
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a.txt:stream",
+        "a.txt::$DATA",
+        "C:",
+        "a.txt.",
+        "a.txt ",
+        "a. .",
+        "CON",
+        "nul",
+        "NUL.txt",
+        "aux .c",
+        "Com1",
+        "LPT9.tar.gz",
+        "com¹",
+        "CONIN$",
+        "PROGRA~1",
+        "GIT~1",
+        "a\\b",
+        "a/b",
+        "a*",
+        "a?",
+        "<a>",
+        'a"b',
+        "a|b",
+        "a\nb",
+        "a\x1fb",
+        "..",
+    ],
+)
+def test_a_name_that_windows_reads_otherwise_is_unsafe(name: str) -> None:
+    assert is_unsafe_on_windows(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a.txt",
+        ".gitignore",
+        "console",
+        "com",
+        "com10",
+        "nulls.txt",
+        "a~b",
+        "~",
+        "a b",
+        "café",
+        "日本",
+    ],
+)
+def test_an_ordinary_name_is_safe_on_windows(name: str) -> None:
+    assert not is_unsafe_on_windows(name)
+
+
+@pytest.fixture
+def by_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Root:
+    """A root as on a system that opens nothing relative to a descriptor."""
+    monkeypatch.setattr(os, "supports_dir_fd", set[object]())
+    return Root(folder)
+
+
+def test_without_relative_opens_files_are_opened_and_links_are_not(
+    by_name: Root, folder: Path
+) -> None:
+    link(folder, LINKS | OUTSIDE)
+    assert content(by_name, "docs", "a.txt") == "inside"
+    for name in ("file", "folder", "parent", "absolute", "loop"):
+        assert is_absent(by_name, name)
+    assert is_absent(by_name, "folder", "a.txt")
+    assert is_absent(by_name, "parent-folder", "key")
+
+
+def test_without_relative_opens_unsafe_names_are_not_found(by_name: Root, folder: Path) -> None:
+    (folder / "a.txt:stream").write_text("hidden")
+    assert is_absent(by_name, "a.txt:stream")
+    assert by_name.stat(("docs", "a.txt")).st_size == 6

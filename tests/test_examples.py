@@ -1,0 +1,209 @@
+"""Each example is started as its README says and driven by the official SDK's client."""
+
+from __future__ import annotations
+
+import base64
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+import zipfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from mcp import Client, MCPError
+from mcp.client.stdio import StdioServerParameters
+from mcp_types import BlobResourceContents, TextResourceContents
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
+README = (EXAMPLES / "README.md").read_text("utf-8")
+
+pytestmark = pytest.mark.anyio
+
+# Of the handshake, and of the per-request envelope that an automatic client finds out about.
+modes = pytest.mark.parametrize(
+    ("mode", "revision"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")]
+)
+
+
+@asynccontextmanager
+async def served(folder: Path, mode: str, revision: str) -> AsyncGenerator[Client]:
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "resource_server", "serve", str(folder)],
+        env={"PYTHONPATH": str(ROOT)},
+    )
+    async with Client(server, mode=mode, read_timeout_seconds=30) as client:
+        assert client.protocol_version == revision
+        yield client
+
+
+async def listed(client: Client) -> dict[str, str | None]:
+    """Return the media type of everything that is listed, by URI, in order."""
+    found: dict[str, str | None] = {}
+    cursor = None
+    while True:
+        page = await client.list_resources(cursor=cursor)
+        found |= {resource.uri: resource.mime_type for resource in page.resources}
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+
+
+async def text(client: Client, uri: str) -> str:
+    [content] = (await client.read_resource(uri)).contents
+    assert isinstance(content, TextResourceContents)
+    return content.text
+
+
+async def is_absent(client: Client, uri: str) -> bool:
+    """Say whether reading this URI is answered like that of any that does not exist."""
+    try:
+        await client.read_resource(uri)
+    except MCPError as error:
+        expected = -32002 if client.protocol_version < "2026" else -32602
+        return (error.error.code, error.error.data) == (expected, {"uri": uri})
+    return False
+
+
+@modes
+async def test_the_project_is_listed_in_order_with_its_types(mode: str, revision: str) -> None:
+    async with served(EXAMPLES / "project", mode, revision) as client:
+        found = await listed(client)
+    assert {uri.removeprefix("file:///project/"): kind for uri, kind in found.items()} == {
+        "file:///project": "inode/directory",
+        "README.md": "text/markdown",
+        "assets": "inode/directory",
+        "assets/logo.png": "image/png",
+        "contracts": "inode/directory",
+        "contracts/supplier.md": "text/markdown",
+        "db": "inode/directory",
+        "db/schema.sql": "application/sql",
+        "docs": "inode/directory",
+        "docs/getting-started.md": "text/markdown",
+        "docs/images": "inode/directory",
+        "docs/images/order.svg": "image/svg+xml",
+        "docs/prices.md": "text/markdown",
+        "mcp-resources.yaml": "application/yaml",
+        "src": "inode/directory",
+        "src/teashop": "inode/directory",
+        "src/teashop/__init__.py": "text/x-python",
+        "src/teashop/orders.py": "text/x-python",
+        "templates": "inode/directory",
+        "templates/receipt.tpl": "text/html",
+        "web": "inode/directory",
+        "web/cart.js": "text/javascript",
+    }
+    assert list(found) == sorted(found, key=lambda uri: uri.split("/"))
+
+
+@modes
+async def test_the_project_is_read_as_text_and_bytes_even_where_it_is_not_listed(
+    mode: str, revision: str
+) -> None:
+    project = EXAMPLES / "project"
+    async with served(project, mode, revision) as client:
+        readme = (project / "README.md").read_text("utf-8")
+        assert await text(client, "file:///project/README.md") == readme
+        assert (await text(client, "file:///project/data/prices.csv")).startswith("tea,")
+        [logo] = (await client.read_resource("file:///project/assets/logo.png")).contents
+        assert isinstance(logo, BlobResourceContents)
+        assert base64.b64decode(logo.blob) == (project / "assets/logo.png").read_bytes()
+
+
+ABSENT = (
+    ".env",
+    ".env.example",
+    "deploy.pem",
+    "%64eploy.pem",
+    ".gitignore",
+    "build",
+    "build/cart.js",
+    "web/vendor.min.js",
+    "scratch",
+    "scratch/ideas.md",
+    "contracts/supplier.md",
+    "../archive/make.py",
+    "docs/%2e%2e/.env",
+    "docs%2f..%2f.env",
+    "no-such-file",
+)
+
+
+@modes
+async def test_what_is_secret_ignored_or_hidden_is_not_found_by_guessing_its_uri(
+    mode: str, revision: str
+) -> None:
+    async with served(EXAMPLES / "project", mode, revision) as client:
+        found = [path for path in ABSENT if not await is_absent(client, f"file:///project/{path}")]
+        assert found == []
+        assert not await is_absent(client, "file:///project/web/cart.js")
+
+
+@modes
+async def test_the_archive_is_listed_and_read(mode: str, revision: str) -> None:
+    async with served(EXAMPLES / "archive", mode, revision) as client:
+        found = await listed(client)
+        assert list(found)[:4] == [
+            "archive://release",
+            "archive://release/README.md",
+            "archive://release/assets",
+            "archive://release/assets/logo.png",
+        ]
+        assert found["archive://release/src/teashop/orders.py"] == "text/x-python"
+        with zipfile.ZipFile(EXAMPLES / "archive/release.zip") as release:
+            readme = release.read("README.md").decode()
+        assert await text(client, "archive://release/README.md") == readme
+        assert await is_absent(client, "archive://release/../project/.env")
+        assert await is_absent(client, "archive://release/make.py")
+
+
+@modes
+async def test_this_repository_serves_itself(mode: str, revision: str) -> None:
+    async with served(ROOT, mode, revision) as client:
+        found = await listed(client)
+        readme = next(uri for uri in found if uri.endswith("/README.md"))
+        assert await text(client, readme) == (ROOT / "README.md").read_text("utf-8")
+    assert not [uri for uri in found if "__pycache__" in uri or "/.git/" in uri or ".pem" in uri]
+
+
+def test_the_release_holds_what_its_script_packs(tmp_path: Path) -> None:
+    runpy.run_path(str(EXAMPLES / "archive/make.py"))["main"](tmp_path / "release.zip")
+
+    def members(archive: Path) -> dict[str, bytes]:
+        with zipfile.ZipFile(archive) as packed:
+            return {name: packed.read(name) for name in packed.namelist()}
+
+    assert members(tmp_path / "release.zip") == members(EXAMPLES / "archive/release.zip")
+
+
+def transcripts() -> list[tuple[str, str]]:
+    """Return each command that the README shows after a `$`, with the output below it."""
+    blocks = "".join(re.findall(r"^```console\n(.*?)^```$", README, re.MULTILINE | re.DOTALL))
+    parts = re.split(r"^\$ ", blocks, flags=re.MULTILINE)[1:]
+    return [(command, output) for command, _, output in (part.partition("\n") for part in parts)]
+
+
+@pytest.mark.parametrize(("command", "output"), transcripts())
+def test_a_command_of_the_readme_prints_what_it_shows(command: str, output: str) -> None:
+    program, *arguments = shlex.split(command)
+    assert program == "resource-server"
+    done = subprocess.run(
+        [sys.executable, "-m", "resource_server", *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        timeout=30,
+        check=False,
+    )
+    assert done.stdout.rstrip() == output.rstrip()
+
+
+def test_every_example_is_in_the_readme() -> None:
+    for manifest in EXAMPLES.glob("*/mcp-resources.yaml"):
+        assert f"({manifest.parent.name}/)" in README

@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Self
+
+import pytest
+
+from resource_server import mount as mount_module
+from resource_server.errors import MountUnavailable, ResourceBusy, ResourceNotFound
+from resource_server.mount import Mount, log_failure
+from resource_server.provider import Annotations, Provider, Resource
+from tests.providers_for_tests import SlowTree, Tree, WalkingTree
+
+pytestmark = pytest.mark.anyio
+
+
+class Lived(Tree):
+    """Has a lifetime, and raises what it is told on entering and leaving."""
+
+    def __init__(self, *, entering: list[Exception] | None = None) -> None:
+        super().__init__({})
+        self.entering = entering or []
+        self.leaving: Exception | None = None
+        self.entered = 0
+        self.left = 0
+
+    async def __aenter__(self) -> Self:
+        await asyncio.sleep(0)
+        if self.entering:
+            raise self.entering.pop(0)
+        self.entered += 1
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.left += 1
+        if self.leaving is not None:
+            raise self.leaving
+
+
+class Clock:
+    """Stands in for the monotonic clock of `mount`."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(mount_module, "time", clock)
+    return clock
+
+
+def mounted(provider: Provider, **options: Any) -> Mount:
+    return Mount("docs", "test://docs/", provider, **options)
+
+
+# -- lifetime
+
+
+async def test_a_provider_is_entered_once_however_many_wait_for_it() -> None:
+    provider = Lived()
+    mount = mounted(provider)
+    assert mount.problem is not None
+    await asyncio.gather(*(mount.start() for _ in range(5)))
+    assert (provider.entered, mount.problem) == (1, None)
+
+
+async def test_a_provider_that_was_entered_is_left_once() -> None:
+    provider = Lived()
+    mount = mounted(provider)
+    await mount.close()
+    await mount.start()
+    await mount.close()
+    await mount.close()
+    assert (provider.entered, provider.left) == (1, 1)
+
+
+async def test_a_provider_without_a_lifetime_needs_none() -> None:
+    mount = mounted(Tree({}))
+    await mount.start()
+    assert mount.problem is None
+    await mount.close()
+
+
+async def test_a_provider_that_fails_on_leaving_harms_nobody(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    provider = Lived()
+    provider.leaving = OSError("gone")
+    mount = mounted(provider)
+    await mount.start()
+    await mount.close()
+    assert "docs" in caplog.text
+
+
+# -- failing to start
+
+
+async def test_a_mount_that_cannot_start_says_why_to_the_operator_only(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    mount = mounted(Lived(entering=[MountUnavailable("folder /srv/docs\nis missing")]))
+    with pytest.raises(ResourceBusy) as refused:
+        await mount.start()
+    assert mount.problem == "folder /srv/docs is missing"
+    assert "/srv" not in str(refused.value)
+    assert [record.getMessage() for record in caplog.records] == [
+        "mount docs is unavailable: folder /srv/docs is missing"
+    ]
+
+
+async def test_a_defect_on_starting_is_named_by_its_kind() -> None:
+    mount = mounted(Lived(entering=[KeyError("x")]))
+    with pytest.raises(ResourceBusy):
+        await mount.start()
+    assert mount.problem == "KeyError: 'x'"
+
+
+async def test_a_mount_is_not_tried_again_before_a_growing_delay(clock: Clock) -> None:
+    provider = Lived(entering=[MountUnavailable("x") for _ in range(9)])
+    mount = mounted(provider)
+    delays: list[float] = []
+    while provider.entering:
+        left = len(provider.entering)
+        with pytest.raises(ResourceBusy):
+            await mount.start()
+        assert len(provider.entering) == left - 1
+        delay = 0.0
+        while len(provider.entering) == left - 1 and provider.entering:
+            before = len(provider.entering)
+            clock.now += 0.5
+            delay += 0.5
+            with pytest.raises(ResourceBusy):
+                await mount.start()
+            if len(provider.entering) < before:
+                delays.append(delay)
+                left = len(provider.entering) + 1
+                delay = 0.0
+    assert delays == [1, 2, 4, 8, 16, 32, 60, 60]
+
+
+async def test_a_mount_that_comes_back_serves_and_forgets_its_delay(clock: Clock) -> None:
+    provider = Lived(entering=[MountUnavailable("x"), MountUnavailable("x")])
+    mount = mounted(provider)
+    for _ in range(2):
+        with pytest.raises(ResourceBusy):
+            await mount.start()
+        clock.now += 2
+    await mount.start()
+    assert (mount.problem, provider.entered) == (None, 1)
+
+
+# -- what a provider can do
+
+
+async def test_abilities_are_found_when_the_mount_is_made() -> None:
+    plain, walking = mounted(SlowTree({})), mounted(WalkingTree({}))
+    assert plain.walks is None
+    assert walking.walks is walking.provider
+    assert plain.completes is plain.provider
+    assert plain.explains is None
+
+
+# -- entries
+
+
+async def test_the_mount_itself_has_the_words_of_the_manifest() -> None:
+    given = Resource(path=(), name="x", type="collection", title="t", description="d")
+    worded = mounted(Tree({}), title="Title", description="Words").entry(given).resource
+    assert (worded.name, worded.title, worded.description) == ("docs", "Title", "Words")
+    plain = mounted(Tree({})).entry(given).resource
+    assert (plain.name, plain.title, plain.description) == ("docs", "t", "d")
+
+
+async def test_annotations_of_the_mount_hold_where_a_resource_has_none() -> None:
+    mine, own = Annotations(priority=0.5), Annotations(audience=("user",))
+    mount = mounted(Tree({}), annotations=mine)
+    bare = mount.entry(Resource(path=("a",), name="a"))
+    annotated = mount.entry(Resource(path=("b",), name="b", annotations=own))
+    assert (bare.resource.annotations, annotated.resource.annotations) == (mine, own)
+
+
+async def test_an_entry_is_the_same_as_long_as_its_resource_is() -> None:
+    mount = mounted(Tree({}), annotations=Annotations(priority=1))
+    first = Resource(path=("a b",), name="a")
+    entry = mount.entry(first)
+    assert entry.uri == "test://docs/a%20b"
+    assert mount.entry(first) is entry
+    assert mount.entry(Resource(path=("a b",), name="a")) is not entry
+
+
+async def test_entries_are_kept_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mount_module, "_MAX_ENTRIES", 2)
+    mount = mounted(Tree({}))
+    resources = [Resource(path=(str(n),), name="x") for n in range(5)]
+    entries = [mount.entry(resource) for resource in resources]
+    assert mount.entry(resources[4]) is entries[4]
+    assert mount.entry(resources[0]) is not entries[0]
+
+
+# -- what is logged
+
+
+def test_an_expected_failure_is_no_error_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        log_failure(ResourceNotFound(), "reading failed")
+    assert [(r.levelno, r.getMessage()) for r in caplog.records] == [
+        (logging.INFO, "reading failed: ResourceNotFound: resource not found")
+    ]
+
+
+def test_a_defect_is_logged_with_its_place_and_without_its_text(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken() -> None:
+        raise ValueError("secret")
+
+    with caplog.at_level(logging.INFO):
+        try:
+            broken()
+        except ValueError as error:
+            log_failure(error, "reading failed")
+    (record,) = caplog.records
+    assert record.levelno == logging.ERROR
+    assert "ValueError in " in record.getMessage()
+    assert "broken" in record.getMessage()
+    assert "secret" not in record.getMessage()

@@ -1,0 +1,123 @@
+"""Everything that the guide for authors of providers shows is run or read here."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resource_server import plugins
+from resource_server.errors import ManifestError
+from resource_server.manifest.kinds import GROUP
+from resource_server.testing import check_provider
+
+ROOT = Path(__file__).parent.parent
+GUIDE = (ROOT / "plugins/README.md").read_text("utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+
+
+def blocks(language: str) -> list[str]:
+    return [text for found, text in BLOCKS if found == language]
+
+
+PROVIDER, OPTIONS, TESTS = blocks("python")
+TERMS, PROJECT = blocks("toml")
+MANIFEST, VALUES = blocks("yaml")
+[TRANSCRIPT] = blocks("console")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Give a folder that holds what the guide tells to save."""
+    (tmp_path / "glossary.py").write_text(PROVIDER, "utf-8")
+    (tmp_path / "terms.toml").write_text(TERMS, "utf-8")
+    (tmp_path / "mcp-resources.yaml").write_text(MANIFEST, "utf-8")
+    return tmp_path
+
+
+def run(folder: Path, *command: str) -> str:
+    """Return what the terminal would show."""
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        timeout=30,
+        check=False,
+    )
+    return done.stdout
+
+
+def transcripts() -> list[tuple[str, str]]:
+    """Return each command shown after a `$` with the output shown below it."""
+    parts = re.split(r"^\$ ", TRANSCRIPT, flags=re.MULTILINE)[1:]
+    return [(command, output) for command, _, output in (part.partition("\n") for part in parts)]
+
+
+def test_every_block_of_the_guide_is_used() -> None:
+    assert {language for language, _ in BLOCKS} == {"python", "toml", "yaml", "console"}
+
+
+@pytest.mark.anyio
+async def test_the_provider_is_loaded_from_its_manifest_and_keeps_the_contract(
+    folder: Path,
+) -> None:
+    manifest = plugins.find(str(folder))
+    [spec] = manifest.mounts
+    await check_provider(plugins.load(spec, manifest))
+
+
+@pytest.mark.parametrize(("command", "output"), transcripts())
+def test_a_shown_command_prints_what_is_shown(folder: Path, command: str, output: str) -> None:
+    program, *arguments = shlex.split(command)
+    assert program == "resource-server"
+    assert run(folder, "-m", "resource_server", *arguments).rstrip() == output.rstrip()
+
+
+def configured(folder: Path, values: str) -> Any:
+    """Return the shown provider, made with the shown options as well."""
+    class_of_both = "@dataclass\nclass Configured(Options, Glossary):\n    pass\n"
+    (folder / "glossary.py").write_text(f"{PROVIDER}\n{OPTIONS}\n{class_of_both}", "utf-8")
+    text = MANIFEST.replace("glossary.py", "glossary.py:Configured")
+    (folder / "mcp-resources.yaml").write_text(text + textwrap.indent(values, " " * 4), "utf-8")
+    manifest = plugins.find(str(folder))
+    return plugins.load(manifest.mounts[0], manifest)
+
+
+def test_the_shown_options_are_read_as_the_guide_says(folder: Path) -> None:
+    provider = configured(folder, VALUES)
+    assert provider.folder == folder / "data"
+    assert (provider.login.user, provider.login.password) == ("reader", "none")
+    assert (provider.order, provider.tags, provider.max_size) == ("newest", ("public",), 65536)
+
+
+def test_an_error_of_post_init_is_shown_at_its_option(folder: Path) -> None:
+    with pytest.raises(ManifestError) as caught:
+        configured(folder, f"{VALUES}timeout_s: -1\n")
+    [problem] = caught.value.diagnostics
+    assert problem.where == "providers.glossary.timeout_s"
+    assert problem.message == "write a number above 0"
+
+
+def test_the_tests_of_the_guide_pass(folder: Path) -> None:
+    (folder / "test_glossary.py").write_text(TESTS, "utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\npythonpath = .\n", "utf-8")
+    out = run(folder, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+    assert "2 passed" in out, out
+
+
+def test_the_package_offers_the_provider_in_the_group_that_is_searched() -> None:
+    project = tomllib.loads(PROJECT)["project"]
+    assert list(project["entry-points"]) == [GROUP]
+    [reference] = project["entry-points"][GROUP].values()
+    assert reference.endswith(":Glossary")

@@ -1,0 +1,422 @@
+"""Standard input and output of a real process, and the splitting of bytes into lines."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resource_server.transports.stdio import MAX_MESSAGE_BYTES, Lines
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="pipes, signals and /proc of POSIX")
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 20.0
+SERVER = """
+import asyncio, os, subprocess, sys
+from resource_server.catalog import Catalog
+from resource_server.mount import Mount
+from resource_server.protocol.server import Server
+from resource_server.transports import stdio
+from tests.providers_for_tests import Gate, Leaf, SlowTree, Tree
+
+class Noisy(Tree):
+    def read(self, path, query):
+        if path == ("loud",):
+            print("printed by print")
+            os.write(1, b"written to descriptor 1\\n")
+            subprocess.run(["echo", "echoed by a child"], check=True)
+            print("read:", repr(sys.stdin.read()), flush=True)
+        return super().read(path, query)
+
+class Late(SlowTree):
+    async def read(self, path, query):
+        await asyncio.sleep({limit} / 4 if path == ("late",) else 1000)
+        return await super().read(path, query)
+
+TREES = [
+    Noisy({{"loud": "quiet", "small": "x", "large": "y" * 30_000}}),
+    Late({{"late": "at last", "never": ""}}),
+]
+
+async def main(reader, writer):
+    names = ("one", "two")
+    mounts = [Mount(n, f"test://{{n}}/", tree) for n, tree in zip(names, TREES)]
+    async with Catalog(mounts) as catalog:
+        await catalog.start()
+        await stdio.serve(Server(catalog), reader, writer)
+
+stdio._DRAIN_S = stdio._FLUSH_S = {limit}
+descriptors = stdio.claim()
+asyncio.run(main(*descriptors))
+"""
+
+LOUD, SMALL, LARGE = "test://one/loud", "test://one/small", "test://one/large"
+LATE, NEVER = "test://two/late", "test://two/never"
+
+
+def message(method: str, id: object = None, **params: Any) -> bytes:
+    body: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
+    return json.dumps(body if id is None else {**body, "id": id}).encode() + b"\n"
+
+
+INITIALIZE = message(
+    "initialize",
+    "init",
+    protocolVersion="2025-11-25",
+    capabilities={},
+    clientInfo={"name": "tests", "version": "0"},
+)
+
+
+class Process:
+    """A server in a process of its own: raw bytes in, raw lines out, everything within a bound."""
+
+    def __init__(self, *, limit: float = 2.0, stdin: Any = subprocess.PIPE) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", SERVER.format(limit=limit)],
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        self._buffer = b""
+        self._deadline = time.monotonic() + PATIENCE_S
+        if stdin == subprocess.PIPE:
+            self.send(INITIALIZE)
+            assert self.reply()["id"] == "init"
+
+    @property
+    def stdout(self) -> int:
+        assert self.process.stdout is not None
+        return self.process.stdout.fileno()
+
+    def send(self, data: bytes) -> None:
+        """Write all of it, reading what comes meanwhile: so neither side can wait for the other."""
+        assert self.process.stdin is not None
+        fd = self.process.stdin.fileno()
+        rest = memoryview(data)
+        while rest:
+            readable, writable, _ = self._select([self.stdout], [fd])
+            if readable:
+                self._buffer += os.read(self.stdout, 1 << 20)
+            if writable:
+                rest = rest[os.write(fd, rest[: select.PIPE_BUF]) :]
+
+    def stuff(self, data: bytes) -> None:
+        """Write `data` over and over until the server takes no more; read nothing."""
+        assert self.process.stdin is not None
+        fd = self.process.stdin.fileno()
+        os.set_blocking(fd, False)
+        while select.select([], [fd], [], 0.2)[1]:
+            with contextlib.suppress(BlockingIOError):
+                os.write(fd, data)
+
+    def end(self) -> None:
+        """Close the server's standard input."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    def replies(self) -> Iterator[Any]:
+        """Give each reply as it arrives, until the server closes its output."""
+        while True:
+            *lines, self._buffer = self._buffer.split(b"\n")
+            yield from map(json.loads, lines)
+            self._select([self.stdout], [])
+            data = os.read(self.stdout, 1 << 20)
+            if not data:
+                assert self._buffer == b""
+                return
+            self._buffer += data
+
+    def reply(self) -> Any:
+        """Return the next reply."""
+        while b"\n" not in self._buffer:
+            self._select([self.stdout], [])
+            data = os.read(self.stdout, 1 << 20)
+            assert data, self.errors()
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return json.loads(line)
+
+    def errors(self) -> str:
+        """Return all of standard error, once the process has ended."""
+        assert self.process.stderr is not None
+        return self.process.stderr.read().decode()
+
+    def code(self) -> int:
+        """Wait for the end of the process; return its exit code."""
+        return self.process.wait(self._deadline - time.monotonic())
+
+    def memory(self, row: str) -> int:
+        """Return a row of /proc/<pid>/status, in bytes."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        (line,) = (line for line in status.splitlines() if line.startswith(f"{row}:"))
+        return int(line.split()[1]) * 1024
+
+    def kill(self) -> None:
+        """End the process, whatever it does."""
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+    def _select(self, read: list[int], write: list[int]) -> tuple[Any, Any, Any]:
+        ready = select.select(read, write, [], max(0, self._deadline - time.monotonic()))
+        assert any(ready), "the server is silent"
+        return ready
+
+
+Start: TypeAlias = Callable[..., Process]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    started: list[Process] = []
+
+    def run(**options: Any) -> Process:
+        started.append(Process(**options))
+        return started[-1]
+
+    yield run
+    for process in started:
+        process.kill()
+
+
+# -- the descriptors
+
+
+def test_only_messages_reach_standard_output_and_nothing_else_is_read(start: Start) -> None:
+    server = start()
+    server.send(message("resources/read", 1, uri=LOUD) + message("ping", 2))
+    assert server.reply()["result"]["contents"][0]["text"] == "quiet"
+    assert server.reply() == {"jsonrpc": "2.0", "id": 2, "result": {}}
+    server.end()
+    assert list(server.replies()) == []
+    assert server.code() == 0
+    assert sorted(server.errors().splitlines()) == [
+        "echoed by a child",
+        "printed by print",
+        "read: ''",
+        "written to descriptor 1",
+    ]
+
+
+# -- the end
+
+
+def test_end_of_input_ends_the_process(start: Start) -> None:
+    server = start()
+    server.end()
+    assert list(server.replies()) == []
+    assert (server.code(), server.errors()) == (0, "")
+
+
+def test_what_is_in_flight_at_end_of_input_is_still_answered(start: Start) -> None:
+    server = start(limit=0.4)
+    server.send(message("resources/read", 1, uri=LATE))
+    server.end()
+    (reply,) = server.replies()
+    assert reply["result"]["contents"][0]["text"] == "at last"
+    assert (server.code(), server.errors()) == (0, "")
+
+
+def test_what_takes_too_long_at_end_of_input_is_given_up(start: Start) -> None:
+    server = start(limit=0.1)
+    server.send(message("resources/read", 1, uri=NEVER) + message("ping", 2))
+    server.end()
+    assert [reply["id"] for reply in server.replies()] == [2]
+    assert (server.code(), server.errors()) == (0, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_process_whatever_is_in_flight(
+    start: Start, number: signal.Signals
+) -> None:
+    server = start(limit=1000)
+    server.send(message("resources/read", 1, uri=NEVER) + message("ping", 2))
+    assert server.reply()["id"] == 2
+    server.process.send_signal(number)
+    assert list(server.replies()) == []
+    assert (server.code(), server.errors()) == (0, "")
+
+
+def test_a_signal_during_the_last_answers_ends_the_process(start: Start) -> None:
+    server = start(limit=1000)
+    server.send(message("resources/read", 1, uri=NEVER) + message("ping", 2))
+    assert server.reply()["id"] == 2
+    server.end()
+    server.process.send_signal(signal.SIGTERM)
+    assert list(server.replies()) == []
+    assert (server.code(), server.errors()) == (0, "")
+
+
+def test_a_client_that_hangs_up_ends_the_process(start: Start) -> None:
+    server = start(limit=1000)
+    server.send(message("resources/read", 1, uri=NEVER))
+    assert server.process.stdout is not None
+    server.process.stdout.close()
+    assert server.process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
+        server.process.stdin.write(message("ping", 2))
+    assert (server.code(), server.errors()) == (0, "")
+
+
+# -- what comes in
+
+
+def test_garbage_is_refused_and_the_next_request_is_served(start: Start) -> None:
+    server = start()
+    server.send(b"\x00\xff garbage\n\n \t\r\n{}\n" + message("ping", 1).replace(b"\n", b"\r\n"))
+    assert [server.reply().get("error", {}).get("code") for _ in range(3)] == [-32700, -32600, None]
+
+
+def test_a_line_of_100_megabytes_is_refused_once_and_not_kept(start: Start) -> None:
+    server = start()
+    before = server.memory("VmHWM")
+    for _ in range(100):
+        server.send(b"a" * 1_000_000)
+    server.send(b"\n" + message("ping", 1))
+    assert server.reply()["error"]["code"] == -32600
+    assert server.reply()["result"] == {}
+    assert server.memory("VmHWM") - before < 4 * MAX_MESSAGE_BYTES
+
+
+def test_the_longest_message_is_served(start: Start) -> None:
+    server = start()
+    whole = message("ping", 1, padding="")
+    padding = b"a" * (MAX_MESSAGE_BYTES - len(whole) + 1)
+    server.send(whole.replace(b'"padding": ""', b'"padding": "%b"' % padding))
+    assert server.reply()["result"] == {}
+    server.send(whole.replace(b'"padding": ""', b'"padding": "%ba"' % padding))
+    assert server.reply()["error"]["code"] == -32600
+
+
+def test_ten_thousand_pipelined_requests_are_all_answered_in_order(start: Start) -> None:
+    server = start()
+    server.send(b"".join(message("ping", n) for n in range(10_000)))
+    server.end()
+    assert [reply["id"] for reply in server.replies()] == list(range(10_000))
+    assert server.code() == 0
+
+
+def test_a_client_that_never_reads_is_not_read_from_until_it_does(start: Start) -> None:
+    server = start()
+    before = server.memory("VmRSS")
+    server.stuff(message("resources/read", 1, uri=LARGE))
+    assert server.memory("VmHWM") - before < 32 << 20
+    count = 0
+    for count in range(1, 100):  # noqa: B007
+        assert server.reply()["id"] == 1
+    assert count == 99
+    server.end()
+    answered = 99 + sum("result" in reply for reply in server.replies())
+    assert answered * 30_000 > 1 << 20
+    assert (server.code(), server.errors()) == (0, "")
+
+
+@pytest.mark.parametrize("ending", [b"", b"\n", b"\r\n", b"\n\n"])
+def test_a_regular_file_is_served_to_its_end(start: Start, tmp_path: Path, ending: bytes) -> None:
+    requests = INITIALIZE + message("resources/read", 1, uri=LATE) + message("ping", 2)
+    (tmp_path / "requests").write_bytes(requests.rstrip(b"\n") + ending)
+    with (tmp_path / "requests").open("rb") as file:
+        server = start(stdin=file, limit=0.4)
+    assert sorted(str(reply["id"]) for reply in server.replies()) == ["1", "2", "init"]
+    assert (server.code(), server.errors()) == (0, "")
+
+
+def test_nothing_at_all_on_standard_input_ends_the_process(start: Start) -> None:
+    server = start(stdin=subprocess.DEVNULL)
+    assert list(server.replies()) == []
+    assert (server.code(), server.errors()) == (0, "")
+
+
+def test_a_large_file_of_requests_is_read_no_faster_than_it_is_answered(
+    start: Start, tmp_path: Path
+) -> None:
+    count = 3000
+    padded = b"".join(message("resources/read", n, uri=LARGE, x="x" * 9000) for n in range(count))
+    (tmp_path / "requests").write_bytes(INITIALIZE + padded)
+    with (tmp_path / "requests").open("rb") as file:
+        server = start(stdin=file)
+    assert server.reply()["id"] == "init"
+    before = server.memory("VmHWM")
+    for number in range(count):
+        assert server.reply()["id"] == number
+    assert server.memory("VmHWM") - before < 16 << 20
+    assert list(server.replies()) == []
+    assert server.code() == 0
+
+
+def test_a_client_that_reads_slowly_gets_every_answer_after_its_end_of_input(
+    start: Start,
+) -> None:
+    server = start(limit=0.2)
+    asked = b"".join(message("resources/read", n, uri=LARGE) for n in range(30))
+    assert server.process.stdin is not None
+    server.process.stdin.write(asked.rstrip(b"\n"))
+    server.end()
+    pause = threading.Event()
+    ids: list[int] = []
+    for number in range(30):
+        pause.wait(0.02)
+        ids.append(server.reply()["id"])
+        assert ids[-1] == number
+    assert list(server.replies()) == []
+    assert server.code() == 0
+
+
+# -- lines
+
+PIECES = st.lists(st.sampled_from([b"", b"a", b"b" * 5, b" ", b"\r", b"c" * 20]), max_size=4)
+
+
+@given(
+    lines=st.lists(PIECES.map(b"".join), max_size=8),
+    last=PIECES.map(b"".join),
+    data=st.data(),
+)
+def test_lines_are_the_same_however_the_stream_was_cut(
+    lines: list[bytes], last: bytes, data: st.DataObject
+) -> None:
+    stream = b"".join(line + b"\n" for line in lines) + last
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)))))
+    splitter, found = Lines(20), list[bytes | None]()
+    for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        found += splitter.feed(stream[begin:end])
+    found += splitter.end()
+    expected = [None if len(line) > 20 else line.strip() for line in [*lines, last]]
+    assert found == [line for line in expected if line != b""]
+
+
+@given(data=st.binary(), cut=st.integers(0, 50))
+def test_no_bytes_are_lost_or_made_up(data: bytes, cut: int) -> None:
+    splitter = Lines(1000)
+    found = splitter.feed(data[:cut]) + splitter.feed(data[cut:]) + splitter.end()
+    assert found == [line.strip() for line in data.split(b"\n") if line.strip()]
+
+
+def test_a_line_that_is_too_long_is_reported_once_and_before_it_ends() -> None:
+    splitter = Lines(3)
+    assert splitter.feed(b"abc") == []
+    assert splitter.feed(b"d") == [None]
+    assert splitter.feed(b"efgh" * 100) == []
+    assert splitter.feed(b"\nabc\n") == [b"abc"]
+    assert splitter.end() == []
