@@ -21,6 +21,7 @@ from resource_server.errors import (
     NotACollection,
     ResourceBusy,
     ResourceNotFound,
+    ResourceServerError,
 )
 from resource_server.mount import Entry, Mount, log_failure
 from resource_server.provider import Content, Path, Provider, Resource, Template
@@ -160,7 +161,7 @@ class Catalog:
         scope = uris.join(mount.base, path)
         last = path + _resume(after, scope, mount.name)[-1:] if after else None
         size = self.limits.page_size
-        children = await settle(mount.provider.list(path, after=last, limit=size + 1))
+        children = await _children(mount.provider, path, after=last, limit=size + 1)
         more = len(children) > size
         entries = [mount.entry(child) for child in children[:size]]
         return Page(entries, _cursor(scope, mount, entries[-1]) if more else None)
@@ -205,41 +206,47 @@ class Catalog:
     async def read(self, uri: str, progress: Progress | None = None) -> Reading:
         """Return a document's contents, or those of a collection's children, within the limits."""
         mount, path, query = await self.locate(uri)
-        entry = mount.entry(await settle(mount.provider.metadata(path)))
-        if entry.resource.type == "document":
-            return Reading(await self._read_document(mount, entry, uri, query))
+        resource, contents = await _fetch(mount, path, query)
+        if resource.type == "document":
+            entry = mount.entry(resource)
+            return Reading(await self._bodies(mount, entry, uri, query, contents))
         if query:
             raise InvalidParameter("a collection takes no query parameters")
         return await self._read_collection(mount, path, progress)
 
-    async def _read_document(
-        self, mount: Mount, entry: Entry, uri: str, query: Mapping[str, str]
+    async def _bodies(
+        self,
+        mount: Mount,
+        entry: Entry,
+        uri: str,
+        query: Mapping[str, str],
+        contents: Sequence[Content],
     ) -> list[Body]:
-        path = entry.resource.path
-        contents = list(await settle(mount.provider.read(path, query)))
         if not self.limits.alternatives or query:
-            del contents[1:]
+            contents = contents[:1]
         else:
+            path = entry.resource.path
             for format in entry.resource.formats:
-                contents += await settle(mount.provider.read(path, {"format": format.name}))
+                more = await settle(mount.provider.read(path, {"format": format.name}))
+                contents = [*contents, *more]
         return [Body(uri, entry, content, _next_uri(entry, query, content)) for content in contents]
 
     async def _read_collection(
         self, mount: Mount, path: Path, progress: Progress | None
     ) -> Reading:
         most = self.limits.collection_children
-        children = await settle(mount.provider.list(path, after=None, limit=most + 1))
+        children = await _children(mount.provider, path, after=None, limit=most + 1)
         complete = len(children) <= most
         budget = self.limits.collection_bytes
         bodies: list[Body] = []
         for done, child in enumerate(children[:most], start=1):
-            entry = mount.entry(child)
             if child.type == "collection":
+                entry = mount.entry(child)
                 bodies.append(Body(entry.uri, entry, None))
             elif (child.size or 0) > budget:
                 complete = False
-            elif (body := await self._read_child(mount, entry)) is not None:
-                size = content_size(body.content)
+            elif (read := await _read_child(mount, child.path)) is not None:
+                body, size = read
                 if size > budget:
                     complete = False
                 else:
@@ -248,14 +255,6 @@ class Catalog:
             if progress is not None:
                 progress(done, min(len(children), most))
         return Reading(bodies, complete)
-
-    async def _read_child(self, mount: Mount, entry: Entry) -> Body | None:
-        try:
-            contents = await settle(mount.provider.read(entry.resource.path, {}))
-        except Exception as error:
-            log_failure(error, f"a child in mount {mount.name} could not be read")
-            return None
-        return Body(entry.uri, entry, contents[0], _next_uri(entry, {}, contents[0]))
 
     # -- templates and completion
 
@@ -316,6 +315,53 @@ class Catalog:
         return Completion(values, len(ranked))
 
 
+async def _fetch(
+    mount: Mount, path: Path, query: Mapping[str, str]
+) -> tuple[Resource, Sequence[Content]]:
+    """Return a resource's metadata and, for a document, its contents."""
+    if mount.fetches is not None:
+        return await settle(mount.fetches.fetch(path, query))
+    # The metadata first: content that is newer than its version says too little, never too much.
+    resource = await settle(mount.provider.metadata(path))
+    if resource.type == "collection":
+        return resource, ()
+    return resource, await settle(mount.provider.read(path, query))
+
+
+async def _read_child(mount: Mount, path: Path) -> tuple[Body, int] | None:
+    """Return a child of a collection that is read, and its size; None where it cannot be."""
+    try:
+        resource, contents = await _fetch(mount, path, {})
+        content, entry = contents[0], mount.entry(resource)
+        body = Body(entry.uri, entry, content, _next_uri(entry, {}, content))
+        return body, content_size(content)
+    except Exception as error:
+        log_failure(error, f"a child in mount {mount.name} could not be read")
+        return None
+
+
+async def _children(
+    provider: Provider, parent: Path, *, after: Path | None, limit: int
+) -> Sequence[Resource]:
+    """Return the direct children of a collection, if the provider keeps to the contract.
+
+    Raises:
+        ResourceServerError: it does not. A child outside its parent could lead in circles, and a
+            listing that begins again would never end.
+    """
+    children = await settle(provider.list(parent, after=after, limit=limit))
+    for child in children:
+        if child.path[:-1] != parent or not child.path:
+            raise ResourceServerError("list() returned a resource that is no child of its parent")
+    _check_order("list", children, after)
+    return children
+
+
+def _check_order(name: str, found: Sequence[Resource], after: Path | None) -> None:
+    if any(resource.path == after for resource in found):
+        raise ResourceServerError(f"{name}() returned `after` again, not what follows it")
+
+
 async def _descend(mount: Mount, *, after: Path | None, limit: int) -> Sequence[Resource]:
     """Return what comes after `after` in one mount, depth first; None begins with the mount."""
     found: list[Resource] = []
@@ -325,6 +371,7 @@ async def _descend(mount: Mount, *, after: Path | None, limit: int) -> Sequence[
     if limit > len(found):
         if mount.walks is not None:
             below = await settle(mount.walks.walk(after=after or None, limit=limit - len(found)))
+            _check_order("walk", below, after)
         else:
             below = await _walk(mount.provider, after or (), limit - len(found))
     return [*found, *below]
@@ -356,7 +403,7 @@ async def _walk(provider: Provider, after: Path, limit: int) -> list[Resource]:
         else:
             wanted = limit - len(found)
             try:
-                children = await settle(provider.list(level.parent, after=level.last, limit=wanted))
+                children = await _children(provider, level.parent, after=level.last, limit=wanted)
             except (ResourceNotFound, NotACollection):
                 children = ()  # gone since the last page, or a document: nothing lies below it
             level.pending.extend(children)
@@ -367,10 +414,14 @@ async def _walk(provider: Provider, after: Path, limit: int) -> list[Resource]:
 
 
 def _templates(mount: Mount) -> list[TemplateEntry]:
-    return [
-        TemplateEntry(mount.base + template.uri_template, template, mount)
-        for template in mount.provider.templates
-    ]
+    try:
+        return [
+            TemplateEntry(mount.base + template.uri_template, template, mount)
+            for template in mount.provider.templates
+        ]
+    except Exception as error:
+        log_failure(error, f"the templates of mount {mount.name} failed")
+        return []
 
 
 def _rank(typed: str, candidate: str) -> tuple[int, int, str]:

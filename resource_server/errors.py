@@ -86,8 +86,8 @@ class ResourceTooLarge(ResourceError):
     """
 
     def __init__(self, *, size: int, limit: int, next: Mapping[str, str]) -> None:
-        self.size = size
-        self.limit = limit
+        self.size = int(size)
+        self.limit = int(limit)
         self.next = next
         super().__init__(
             f"resource has {size} bytes, over the limit of {limit}; read a range of it"

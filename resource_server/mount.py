@@ -12,7 +12,12 @@ import msgspec
 
 from resource_server import uris
 from resource_server.eager import settle
-from resource_server.errors import MountUnavailable, ResourceBusy, ResourceError
+from resource_server.errors import (
+    MountUnavailable,
+    ResourceBusy,
+    ResourceError,
+    ResourceServerError,
+)
 from resource_server.provider import (
     Annotations,
     Path,
@@ -20,6 +25,7 @@ from resource_server.provider import (
     Resource,
     SupportsComplete,
     SupportsExplain,
+    SupportsFetch,
     SupportsWalk,
 )
 
@@ -67,6 +73,7 @@ class Mount:
         self.annotations = annotations
         self.listed = listed
         self.walks = provider if isinstance(provider, SupportsWalk) else None
+        self.fetches = provider if isinstance(provider, SupportsFetch) else None
         self.completes = provider if isinstance(provider, SupportsComplete) else None
         self.explains = provider if isinstance(provider, SupportsExplain) else None
         self.problem: str | None = "not started"
@@ -129,8 +136,9 @@ class Mount:
         return entry
 
     def _worded(self, resource: Resource) -> Resource:
-        if self.annotations is not None and resource.annotations is None:
-            resource = msgspec.structs.replace(resource, annotations=self.annotations)
+        if self.annotations is not None:
+            merged = _merged(resource.annotations, self.annotations)
+            resource = msgspec.structs.replace(resource, annotations=merged)
         if resource.path:
             return resource
         return msgspec.structs.replace(
@@ -147,22 +155,37 @@ def _lifetime(provider: object) -> AbstractAsyncContextManager[object] | None:
     return cast("AbstractAsyncContextManager[object]", provider)
 
 
-def describe(error: BaseException) -> str:
-    """Return an error as one line for the operator."""
-    text = " ".join(str(error).split())
-    return (
-        text if text and isinstance(error, MountUnavailable) else f"{type(error).__name__}: {text}"
+def _merged(own: Annotations | None, inherited: Annotations) -> Annotations:
+    if own is None:
+        return inherited
+    return Annotations(
+        audience=inherited.audience if own.audience is None else own.audience,
+        priority=inherited.priority if own.priority is None else own.priority,
     )
+
+
+def describe(error: BaseException) -> str:
+    """Return an error as one line for the operator.
+
+    Only of our own exceptions the text is known to hold no password, SQL or body.
+    """
+    text = " ".join(str(error).split())
+    return text if text and isinstance(error, ResourceServerError) else type(error).__name__
 
 
 def log_failure(error: BaseException, what: str) -> None:
     """Log a failure as one line: an expected one as such, a defect with where it happened."""
     if isinstance(error, ResourceError):
         logger.info("%s: %s", what, describe(error))
-        return
+    elif isinstance(error, MountUnavailable):
+        logger.warning("%s: %s", what, describe(error))
+    else:
+        logger.error("%s: %s in %s", what, describe(error), _place(error))
+        logger.debug("%s", what, exc_info=error)
+
+
+def _place(error: BaseException) -> str:
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
-    place = f"{frame.tb_frame.f_code.co_qualname}:{frame.tb_lineno}" if frame else "unknown"
-    logger.error("%s: %s in %s", what, type(error).__name__, place)
-    logger.debug("%s", what, exc_info=error)
+    return f"{frame.tb_frame.f_code.co_qualname}:{frame.tb_lineno}" if frame else "unknown"

@@ -21,13 +21,26 @@ from typing import TYPE_CHECKING, cast
 from resource_server.manifest import Manifest, MountSpec, kinds, sources
 from resource_server.manifest.positions import Problems
 from resource_server.manifest.wording import one_line, printable, suggestion
-from resource_server.provider import Provider, SupportsComplete, SupportsExplain, SupportsWalk
+from resource_server.provider import (
+    Provider,
+    SupportsComplete,
+    SupportsExplain,
+    SupportsFetch,
+    SupportsHides,
+    SupportsWalk,
+)
 
 if TYPE_CHECKING:
     from resource_server.manifest.decode import FindClass
 
 _REQUIRED = ("templates", "list", "metadata", "read")
-_OPTIONAL = {"complete": SupportsComplete, "walk": SupportsWalk, "explain": SupportsExplain}
+_OPTIONAL = {
+    "complete": SupportsComplete,
+    "walk": SupportsWalk,
+    "fetch": SupportsFetch,
+    "explain": SupportsExplain,
+    "hides": SupportsHides,
+}
 
 
 def find(source: str | None = None, *, allow_plugins: bool = True) -> Manifest:

@@ -5,7 +5,7 @@ are its options in the manifest; nothing has to be inherited or registered:
 
     @dataclass
     class Greetings:
-        names: list[str]                         # `names: [ada, alan]` in the manifest
+        names: tuple[str, ...]                   # `names: [ada, alan]` in the manifest
 
         templates = (Template("{name}", name="greeting"),)
 
@@ -21,6 +21,10 @@ are its options in the manifest; nothing has to be inherited or registered:
             raise ResourceNotFound
 
         async def read(self, path, query):
+            for unknown in query:
+                raise InvalidParameter(f"unknown query parameter {unknown!r}")
+            if path[0] not in self.names:
+                raise ResourceNotFound
             return [Content(f"Hello, {path[0]}!")]
 
     _: type[Provider] = Greetings                # the type checker proves the contract here
@@ -32,11 +36,12 @@ Rules that hold for every method:
 * Paths and queries come from clients and are hostile: a path that names nothing, or nothing that
   may be shown, raises `ResourceNotFound`. The segments `""`, `"."`, `".."`, and any with `/` or
   NUL, never arrive. Bytes that are not UTF-8 arrive as lone surrogates, as in `os.fsdecode`.
-* A method may be `async def`, or return its result at once. One that is not async must not block for
-  more than about a millisecond: anything else belongs in a thread (`anyio.to_thread.run_sync`).
+* A method may be `async def`, or return its result at once. One that is not async must not block
+  for more than about a millisecond: what may, belongs in a thread (`anyio.to_thread.run_sync`).
 * Methods run concurrently. A call is cancelled when the client cancels its request.
 * A provider with a lifetime is an async context manager; it is entered before its first call. To
   raise `MountUnavailable` on entering says that it cannot serve now; it is entered again later.
+  Raised by a method, it says so for this one request.
 * Exceptions of `resource_server.errors` reach the client as what they say. Any other is logged,
   and the client is told "Internal error".
 
@@ -49,7 +54,16 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    runtime_checkable,
+)
 
 import msgspec
 
@@ -84,6 +98,8 @@ __all__ = [
     "ResourceTooLarge",
     "SupportsComplete",
     "SupportsExplain",
+    "SupportsFetch",
+    "SupportsHides",
     "SupportsWalk",
     "Template",
     "Truncation",
@@ -105,7 +121,7 @@ class Annotations(msgspec.Struct, frozen=True):
     """Hints for the client (MCP `Annotations`): for whom, and how important from 0 to 1."""
 
     audience: tuple[Role, ...] | None = None
-    priority: float | None = None
+    priority: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
 
 
 class Format(msgspec.Struct, frozen=True):
@@ -140,7 +156,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
     formats: tuple[Format, ...] = ()
     """Other representations, on request; usually filled in by `metadata` only."""
     annotations: Annotations | None = None
-    """Instead of the mount's own, where given."""
+    """Each hint instead of the mount's own, where given."""
     listed: bool = True
     """False keeps it and all below out of the global listing; it is still its parent's child."""
     details: Mapping[str, Any] | None = None
@@ -256,6 +272,23 @@ class SupportsWalk(Protocol):
 
 
 @runtime_checkable
+class SupportsFetch(Protocol):
+    """Describes and reads in one step, so that metadata and content are of the same moment."""
+
+    def fetch(
+        self, path: Path, query: Mapping[str, str]
+    ) -> MaybeAwaitable[tuple[Resource, Sequence[Content]]]:
+        """Return what `metadata` returns and, for a document, what `read` returns.
+
+        The contents of a collection are empty, and `query` is not looked at.
+
+        Raises:
+            ResourceNotFound, InvalidParameter, ResourceTooLarge: as `read`.
+        """
+        ...
+
+
+@runtime_checkable
 class SupportsExplain(Protocol):
     """Tells the operator (`check --explain`) why a resource is shown or not; never a client."""
 
@@ -264,7 +297,19 @@ class SupportsExplain(Protocol):
         ...
 
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|k|m|g|t)(i?)b?", re.IGNORECASE | re.ASCII)
+@runtime_checkable
+class SupportsHides(Protocol):
+    """Tells the operator what a provider has and does not show. Never sent to clients."""
+
+    def hides(self, *, limit: int) -> MaybeAwaitable[Sequence[tuple[Path, str]]]:
+        """Return up to `limit` hidden paths, each with the rule that hides it.
+
+        What lies below a hidden collection is not named again.
+        """
+        ...
+
+
+_SIZE = re.compile(r"(\d{1,18})(?:\.(\d{1,9}))? *([kmgt]?)(i?)b?", re.IGNORECASE | re.ASCII)
 
 
 class ByteSize(int):
@@ -280,12 +325,11 @@ class ByteSize(int):
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             return cls(value)
         match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
-        if match is None:
+        if match is None or (match[4] and not match[3]):
             raise ValueError("not a size; write a number of bytes, or one with a unit: 64KiB, 10MB")
-        number, prefix, binary = match.groups()
-        return cls(
-            float(number) * (1024 if binary else 1000) ** " kmgt".index(prefix.lower() or " ")
-        )
+        whole, fraction, prefix, binary = match.groups(default="")
+        unit = (1024 if binary else 1000) ** " kmgt".index(prefix.lower() or " ")
+        return cls(int(whole + fraction) * unit // 10 ** len(fraction))
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
@@ -297,7 +341,7 @@ class ByteSize(int):
             json_schema_input_schema=core_schema.union_schema(
                 [
                     core_schema.int_schema(ge=0),
-                    core_schema.str_schema(pattern=r"^\d+(\.\d+)? *[kKmMgGtT]?i?[bB]?$"),
+                    core_schema.str_schema(pattern=r"^\d+(\.\d+)? *([kKmMgGtT][iI]?)?[bB]?$"),
                 ]
             ),
         )

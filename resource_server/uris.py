@@ -58,11 +58,11 @@ def parse(uri: str) -> Reference:
 
 
 def _segments(path: str) -> tuple[str, ...]:
-    segments = path.removeprefix("/").removesuffix("/")
-    if not segments:
-        if path not in ("", "/"):
-            raise ResourceNotFound
+    if path in ("", "/"):
         return ()
+    if not path.startswith("/"):
+        raise ResourceNotFound
+    segments = path[1:].removesuffix("/")
     decoded = segments.split("/")
     if "%" in segments:
         decoded = [unquote_segment(segment) for segment in decoded]
@@ -74,7 +74,7 @@ def _segments(path: str) -> tuple[str, ...]:
 
 def _query(query: str) -> dict[str, str]:
     parameters: dict[str, str] = {}
-    for pair in query.split("&"):
+    for pair in filter(None, query.split("&")):
         name, _, value = pair.partition("=")
         name = _text(unquote_to_bytes(name))
         if name in parameters:
@@ -136,7 +136,8 @@ def normalise_base(uri: str) -> str:
         raise ValueError("a base URI needs '//' after its scheme: docs://handbook/")
     if not reference.authority and not reference.path and reference.scheme != "file":
         raise ValueError("a base URI needs a name after its scheme: docs://handbook/")
-    base = f"{reference.scheme}://{quote(reference.authority, safe=':@[]')}/"
+    authority = quote(reference.authority.encode("utf-8", "surrogateescape"), safe=":@[]")
+    base = f"{reference.scheme}://{authority}/"
     return base + "".join(f"{quote_segment(segment)}/" for segment in reference.path)
 
 

@@ -149,6 +149,22 @@ class WalkingTree(Tree):
         return [_describe(path, self._node(path)) for path in every[:limit]]
 
 
+class FetchingTree(Tree):
+    """The same, described and read in one step and in no other way."""
+
+    def fetch(
+        self, path: Path, query: Mapping[str, str]
+    ) -> MaybeAwaitable[tuple[Resource, Sequence[Content]]]:
+        node = self._node(path)
+        described = _describe(path, node)
+        return described, () if described.type == "collection" else _read(node, query)
+
+    def read(self, path: Path, query: Mapping[str, str]) -> MaybeAwaitable[Sequence[Content]]:
+        if "format" in query:
+            return super().read(path, query)
+        raise AssertionError("what is fetched is not read as well")
+
+
 class Broken:
     """A provider that breaks the contract: each of its methods is what the test gives."""
 
@@ -157,12 +173,12 @@ class Broken:
         *,
         templates: object = (),
         list: Callable[..., Any] = lambda *_, **__: [],
-        metadata: Callable[..., Any] | None = None,
+        metadata: Callable[[Path], Any] | None = None,
         read: Callable[..., Any] = lambda *_: [],
     ) -> None:
         self._templates = templates
         self.list: Any = list
-        self.metadata: Any = metadata or _some_collection
+        self.metadata: Any = metadata or _described
         self.read: Any = read
 
     @property
@@ -172,8 +188,8 @@ class Broken:
         return self._templates
 
 
-def _some_collection(path: Path) -> Resource:
-    return Resource(path=path, name="broken", type="collection")
+def _described(path: Path) -> Resource:
+    return Resource(path=path, name="broken", type="document" if path else "collection")
 
 
 async def _settled(value: MaybeAwaitable[Any]) -> Any:

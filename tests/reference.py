@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from resource_server.cli import main
+from resource_server.cli.commands import program
 from resource_server.manifest.schema import schema
 
 README = Path(__file__).parent.parent / "README.md"
@@ -86,11 +86,12 @@ def _resolve(root: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _commands() -> str:
-    context = click.Context(main, info_name="resource-server")
+    context = click.Context(program, info_name="resource-server")
     lines = ["| command | what it does |", "| --- | --- |"]
-    for name in main.list_commands(context):
-        command = main.get_command(context, name)
-        assert command is not None
+    for name in program.list_commands(context):
+        command = program.get_command(context, name)
+        if command is None:
+            raise LookupError(name)
         usage = " ".join(command.collect_usage_pieces(click.Context(command, info_name=name)))
         lines.append(f"| `{name} {usage}` | {command.get_short_help_str(limit=200)} |")
     return "\n".join([*lines, ""])

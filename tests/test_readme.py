@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from resource_server.manifest import load
+from resource_server.manifest.load import load
 from tests import reference
 
 ROOT = Path(__file__).parent.parent
@@ -54,7 +54,7 @@ def run(command: str, folder: Path = ROOT) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(("command", "output"), transcripts())
+@pytest.mark.parametrize(("command", "output"), list(transcripts()))
 def test_a_shown_command_prints_what_is_shown(command: str, output: str) -> None:
     assert run(command).rstrip() == output.rstrip()
 
@@ -75,7 +75,7 @@ def configurations() -> Iterator[dict[str, Any]]:
             yield from document.get(key, {}).values()
 
 
-@pytest.mark.parametrize("entry", configurations())
+@pytest.mark.parametrize("entry", list(configurations()))
 def test_a_shown_client_configuration_starts_a_server(
     entry: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -113,9 +113,9 @@ def test_every_client_of_the_readme_has_a_configuration() -> None:
 
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:
-    command = "pip install -e '.[test]'"
-    assert command in "\n".join(blocks("sh"))
-    assert command in (ROOT / ".ci/run").read_text()
+    install = re.compile(r"pip install (-q )?-e '\.\[test\]'")
+    assert install.search("\n".join(blocks("sh")))
+    assert install.search((ROOT / ".ci/run").read_text())
 
 
 @pytest.mark.parametrize("section", reference.SECTIONS)

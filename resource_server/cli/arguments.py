@@ -21,15 +21,15 @@ def source_and_uris(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
     source: str | None = None
     if arguments and (sources.is_source(arguments[0]) or "://" not in arguments[0]):
         source, *arguments = arguments
-    return source, [_UNDECODED.sub(_percent_encoded, uri) for uri in arguments]
+    return source, [as_uri(word) for word in arguments]
+
+
+def as_uri(word: str) -> str:
+    """Return a URI as it was typed, bytes that are not UTF-8 spelt as URIs spell them."""
+    return _UNDECODED.sub(lambda byte: f"%{ord(byte[0]) - 0xDC00:02X}", word)
 
 
 _UNDECODED = re.compile("[\udc80-\udcff]")
-
-
-def _percent_encoded(byte: re.Match[str]) -> str:
-    """Return a byte that Python could not decode as URIs spell it."""
-    return f"%{ord(byte[0]) - 0xDC00:02X}"
 
 
 def at_most_one(uris: Sequence[str]) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from resource_server import media_types
+from resource_server import media_types, uris
 from resource_server.catalog import Catalog
 from resource_server.cli import arguments, loop, messages, output, report, runtime
 from resource_server.eager import settle
@@ -61,7 +61,7 @@ async def _explain(catalog: Catalog, asked: Sequence[str], *, as_json: bool) -> 
     status = 0
     bases = ", ".join(mount.base for mount in catalog.mounts)
     async with catalog:
-        for uri in asked:
+        for uri in map(arguments.as_uri, asked):
             try:
                 text = await _explanation(catalog, uri)
             except ResourceNotFound:
@@ -69,7 +69,7 @@ async def _explain(catalog: Catalog, asked: Sequence[str], *, as_json: bool) -> 
             except ResourceBusy:
                 text, status = "its mount cannot serve now", 1
             if as_json:
-                output.json({"uri": uri, "explanation": text})
+                output.json({"uri": uri, "explanation": uris.display(text)})
             else:
                 output.line(messages.shown(f"{uri}: {text}"))
     return status

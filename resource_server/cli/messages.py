@@ -8,12 +8,10 @@ from contextlib import suppress
 
 from resource_server.manifest.wording import printable
 
-_LONGEST = 20_000
-
 
 def shown(text: str) -> str:
     """Return text for one line of a terminal: control and bidirectional characters escaped."""
-    return text if text.isascii() and text.isprintable() else printable(text, longest=_LONGEST)
+    return text if text.isprintable() else printable(text, longest=len(text))
 
 
 def note(text: str, *, prefix: bool = True) -> None:

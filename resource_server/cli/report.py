@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -12,23 +11,11 @@ from resource_server.catalog import Catalog, Limits
 from resource_server.cli import messages, output
 from resource_server.eager import settle
 from resource_server.mount import Mount, log_failure
-from resource_server.provider import MaybeAwaitable, Path
+from resource_server.provider import Path, SupportsHides
 
 _MOST_COUNTED = 10_000
 _MOST_RULES = 20
 _EXAMPLES = 3
-
-
-@runtime_checkable
-class SupportsHides(Protocol):
-    """Tells the operator what a provider has and does not show. Never sent to clients."""
-
-    def hides(self, *, limit: int) -> MaybeAwaitable[Sequence[tuple[Path, str]]]:
-        """Return up to `limit` hidden paths, each with the rule that hides it.
-
-        What lies below a hidden collection is not named again.
-        """
-        ...
 
 
 class Hidden(msgspec.Struct, frozen=True):
@@ -62,8 +49,9 @@ class Report(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
 async def of(mount: Mount, provider: str) -> Report:
     """Return the report of a mount that was started, or tried to be."""
     report = Report(name=mount.name, uri=mount.base, provider=provider, listed=mount.listed)
-    report.problem = mount.problem
-    if mount.problem is None:
+    if mount.problem is not None:
+        report.problem = uris.display(mount.problem)
+    else:
         report.abilities = plugins.abilities(mount.provider)
         report.templates = [mount.base + each.uri_template for each in mount.provider.templates]
         await _count(mount, report)
@@ -96,7 +84,7 @@ async def _sum_up_hidden(mount: Mount, report: Report) -> None:
         return
     by_rule: dict[str, list[Path]] = {}
     for path, rule in found:
-        by_rule.setdefault(rule, []).append(path)
+        by_rule.setdefault(uris.display(rule), []).append(path)
     rules = sorted(by_rule.items(), key=lambda each: -len(each[1]))
     report.hidden = [Hidden(rule, len(paths), _examples(paths)) for rule, paths in rules]
     report.hidden_more = len(found) >= _MOST_COUNTED

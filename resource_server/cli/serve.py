@@ -9,6 +9,7 @@ import pathlib
 import click
 import msgspec
 
+from resource_server import uris
 from resource_server.cli import arguments, loop, messages, runtime
 from resource_server.manifest import Manifest
 from resource_server.protocol.server import Server
@@ -50,5 +51,6 @@ def _waiting(manifest: Manifest, source: str | None) -> str:
     """Say to a person at a terminal what is served, and who is expected there instead."""
     served = ", ".join(spec.base for spec in manifest.mounts)
     place = source if source and "://" in source else str(pathlib.Path(source or ".").absolute())
-    line = msgspec.json.encode({"command": "resource-server", "args": ["serve", place]}).decode()
+    config = {"command": "resource-server", "args": ["serve", uris.display(place)]}
+    line = msgspec.json.encode(config).decode()
     return f"serving {served} to an MCP client, which starts it by {line}; Ctrl-D ends"

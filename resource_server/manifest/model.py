@@ -73,11 +73,6 @@ class MountOptions:
     listed: bool = True
     """False: readable by URI, but not in the global listing."""
 
-    def __post_init__(self) -> None:
-        priority = self.annotations.priority if self.annotations else None
-        if priority is not None and not 0 <= priority <= 1:
-            raise ValueError("annotations: priority is not between 0 and 1")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountSpec:

@@ -89,8 +89,8 @@ def _wire(uri: str, resource: Resource) -> _Resource:
     return _Resource(
         uri=uri,
         name=uris.display(resource.name),
-        title=resource.title,
-        description=resource.description,
+        title=_displayed(resource.title),
+        description=_displayed(resource.description),
         mime_type=resource.mime_type or (COLLECTION_MIME_TYPE if collection else None),
         size=resource.size,
         annotations=_annotations(resource.annotations, resource.last_modified),
@@ -98,6 +98,10 @@ def _wire(uri: str, resource: Resource) -> _Resource:
         capabilities=_COLLECTION if collection else _DOCUMENT,
         meta=meta,
     )
+
+
+def _displayed(text: str | None) -> str | None:
+    return text if text is None else uris.display(text)
 
 
 def _format(uri: str, name: str, mime_type: str) -> dict[str, str]:

@@ -18,6 +18,7 @@ from msgspec import UNSET
 
 from resource_server import eager
 from resource_server.catalog import Progress
+from resource_server.errors import MountUnavailable
 from resource_server.mount import log_failure
 from resource_server.protocol import faults, params, revisions
 from resource_server.protocol.faults import Fault
@@ -236,6 +237,8 @@ class Connection:
         uri = getattr(request.params, "uri", None)
         fault = faults.from_error(error, uri, self.revision or revisions.LATEST_HANDSHAKE)
         if fault is not None:
+            if isinstance(error, MountUnavailable):
+                log_failure(error, f"unavailable in {request.method}")
             return fault
         log_failure(error, f"internal error in {request.method}")
         self._log(request, "error", f"internal error in {request.method}")

@@ -10,6 +10,7 @@ from resource_server import uris
 from resource_server.errors import (
     DeadlineExceeded,
     InvalidParameter,
+    MountUnavailable,
     NotACollection,
     ResourceBusy,
     ResourceNotFound,
@@ -66,6 +67,9 @@ def from_error(error: BaseException, uri: str | None, revision: Revision) -> Fau
             )
         case ResourceBusy():
             return Fault(revisions.BUSY, _sentence(error), {**about, "retryable": True})
+        case MountUnavailable():
+            # Its message is the operator's.
+            return Fault(revisions.BUSY, "Temporarily unavailable", {**about, "retryable": True})
         case _:
             return None
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeAlias
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from resource_server.catalog import Progress
-from resource_server.errors import InvalidParameter
+from resource_server.errors import InvalidParameter, ResourceServerError
+from resource_server.mount import log_failure
 from resource_server.protocol import encode, params, revisions
 from resource_server.protocol.server import Server
+
+T = TypeVar("T")
 
 _encode = msgspec.json.Encoder().encode
 
@@ -72,9 +75,7 @@ async def _nothing(_call: Call, _params: params.Params) -> Result:
 
 async def _list(call: Call, asked: params.ListResources) -> Result:
     page = await call.server.catalog.list(asked.uri, asked.cursor, call.progress)
-    members = (
-        b'"resources":[' + b",".join([encode.resource(entry) for entry in page.entries]) + b"]"
-    )
+    members = b'"resources":[' + b",".join(_each(encode.resource, page.entries)) + b"]"
     meta = {encode.META_UNAVAILABLE: page.unavailable} if page.unavailable else None
     # Always 0: a widely used client caches listings under a key that ignores `uri`.
     return Result(members + _next_cursor(page.next_cursor), meta, ttl_ms=0)
@@ -82,9 +83,20 @@ async def _list(call: Call, asked: params.ListResources) -> Result:
 
 async def _list_templates(call: Call, asked: params.ListTemplates) -> Result:
     page = await call.server.catalog.templates(asked.cursor)
-    shapes = b",".join([encode.template(entry) for entry in page.templates])
+    shapes = b",".join(_each(encode.template, page.templates))
     members = b'"resourceTemplates":[' + shapes + b"]" + _next_cursor(page.next_cursor)
     return Result(members, ttl_ms=call.server.ttl_ms)
+
+
+def _each(encoder: Callable[[T], bytes], items: Sequence[T]) -> list[bytes]:
+    """Return items as JSON without those that cannot be: a plugin's mistake is its own only."""
+    encoded: list[bytes] = []
+    for item in items:
+        try:
+            encoded.append(encoder(item))
+        except Exception as error:
+            log_failure(error, "an item that cannot be sent was left out")
+    return encoded
 
 
 def _next_cursor(cursor: str | None) -> bytes:
@@ -93,7 +105,10 @@ def _next_cursor(cursor: str | None) -> bytes:
 
 async def _read(call: Call, asked: params.ReadResource) -> Result:
     reading = await call.server.catalog.read(asked.uri, call.progress)
-    members = b'"contents":[' + b",".join([encode.body(body) for body in reading.bodies]) + b"]"
+    contents = _each(encode.body, reading.bodies)
+    if reading.bodies and not contents:
+        raise ResourceServerError("nothing of this read can be sent")
+    members = b'"contents":[' + b",".join(contents) + b"]"
     meta = None
     if not reading.complete:
         meta = {encode.META_TRUNCATED: {"returned": len(reading.bodies), "more": True}}

@@ -17,6 +17,9 @@ SDK = "mcp SDK"
 EVERYTHING = "server-everything"
 FILESYSTEM = "server-filesystem"
 
+EVERYTHING_TEXT = "demo://resource/dynamic/text/1"
+"""One line that server-everything makes in memory: it reads no file for it."""
+
 
 def ours(source: Path) -> list[str]:
     """Return the command that serves a folder or manifest with this server."""

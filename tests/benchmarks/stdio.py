@@ -12,8 +12,6 @@ from tests.benchmarks.client import Client, Json
 from tests.benchmarks.table import Goal, interleaved, show
 
 WINDOW = 16
-
-
 GOALS_1 = [
     Goal(servers.FLOOR, ">=", 0.9),
     Goal(servers.EVERYTHING, ">=", 2),
@@ -56,8 +54,7 @@ def _reads(folder: Path, size: int, label: str, seconds: float, rounds: int) -> 
         command = servers.node(servers.EVERYTHING, "stdio")
         if small and command:
             client = stack.enter_context(Client(command))
-            first = client.request("resources/list")["resources"][0]["uri"]
-            calls[servers.EVERYTHING] = (client, {"uri": first})
+            calls[servers.EVERYTHING] = (client, {"uri": servers.EVERYTHING_TEXT})
         goals = {1: GOALS_1, WINDOW: GOALS_16} if small else {}
         for window, title in ((1, "one at a time"), (WINDOW, f"{WINDOW} in flight")):
             measures = {

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import IO, NamedTuple, TypeAlias
 
 import pytest
 
 from resource_server.cli import main
+
+ROOT = Path(__file__).parents[2]
 
 
 class Outcome(NamedTuple):
@@ -50,6 +55,34 @@ def with_plugin(folder: Path, enter: str = "return self") -> Path:
     manifest = folder / "mcp-resources.yaml"
     manifest.write_text("roots:\n  r: {path: docs}\nproviders:\n  mine: {use: mine.py}\n", "utf-8")
     return folder
+
+
+@contextmanager
+def started(
+    *arguments: str | Path, stdin: int = subprocess.DEVNULL, stdout: int = subprocess.PIPE
+) -> Generator[tuple[subprocess.Popen[str], IO[str]]]:
+    """Run a command line in a process of its own; give it and its standard error.
+
+    What still runs at the end is ended.
+    """
+    with subprocess.Popen(
+        [sys.executable, "-m", "resource_server", *map(str, arguments)],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        env={"TERM": "xterm", "PYTHONPATH": str(ROOT)},
+    ) as process:
+        assert process.stderr is not None
+        try:
+            yield process, process.stderr
+        finally:
+            process.kill()
+
+
+def wait_for(line: str, errors: IO[str]) -> None:
+    """Wait until a process has written this line to standard error."""
+    assert any(each == f"{line}\n" for each in errors), f"ended without writing {line!r}"
 
 
 @pytest.fixture

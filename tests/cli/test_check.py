@@ -8,7 +8,7 @@ import pytest
 from tests.cli.conftest import Run
 
 NUMBERS = """
-from resource_server.provider import Resource, ResourceNotFound
+from resource_server.provider import NotACollection, Resource, ResourceNotFound
 
 class Numbers:
     def __init__(self, count: int = 3) -> None:
@@ -17,6 +17,8 @@ class Numbers:
     templates = ()
 
     def list(self, parent, *, after, limit):
+        if parent:
+            raise NotACollection
         first = int(after[0]) + 1 if after else 0
         last = min(first + limit, self.count)
         return [Resource(path=(f"{n:06}",), name=str(n)) for n in range(first, last)]
@@ -117,7 +119,10 @@ def test_a_mount_that_cannot_serve_is_status_1(run: Run, folder: Path) -> None:
 
 def test_a_mount_that_cannot_be_listed_is_status_1(run: Run, numbers: Path) -> None:
     plugin = numbers / "numbers.py"
-    plugin.write_text(NUMBERS.replace("first = ", "raise KeyError\n        first = "), "utf-8")
+    plugin.write_text(
+        NUMBERS.replace("raise NotACollection", "raise").replace("if parent", "if not parent"),
+        "utf-8",
+    )
     done = run("check", numbers)
     assert done.status == 1
     assert facts(done.out)["problem"] == "its resources cannot be listed; -v says why"
@@ -147,6 +152,13 @@ def test_one_resource_is_explained(run: Run, folder: Path, uri: str, reason: str
     assert (done.status, done.err) == (0, "")
     assert done.out.startswith(f"{uri}: {reason}")
     assert done.out.count("\n") == 1
+
+
+def test_a_name_that_is_not_utf_8_is_explained(run: Run, folder: Path) -> None:
+    (folder / ".a\udcff").touch()
+    done = run("check", folder, "--explain", "file:///project/.a\udcff", "--json")
+    assert (done.status, done.err) == (0, "")
+    assert json.loads(done.out)["uri"] == "file:///project/.a%FF"
 
 
 def test_a_uri_of_no_mount_is_status_1(run: Run, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,9 +11,7 @@ from pathlib import Path
 import pytest
 
 from resource_server import __version__
-from tests.cli.conftest import Run, with_plugin
-
-ROOT = Path(__file__).parents[2]
+from tests.cli.conftest import ROOT, Run, started, wait_for, with_plugin
 
 COMMANDS = ["serve", "check", "list", "read", "metadata", "init", "schema", "version"]
 
@@ -125,28 +124,29 @@ def test_more_is_logged_where_that_is_asked_for(run: Run, tmp_path: Path) -> Non
 def test_a_reader_that_has_gone_ends_the_command_silently(tmp_path: Path) -> None:
     for number in range(300):
         (tmp_path / f"{number:0200}.txt").touch()
-    command = [sys.executable, "-m", "resource_server", "list", "--json", str(tmp_path)]
-    with subprocess.Popen(command, stdout=-1, stderr=-1, cwd=ROOT) as process:
+    with started("list", "--json", tmp_path) as (process, errors):
         assert process.stdout is not None
-        assert process.stderr is not None
         process.stdout.readline()
         process.stdout.close()
-        assert process.stderr.read() == b""
         assert process.wait(20) == 1
+        assert errors.read() == ""
+
+
+def test_a_reader_that_has_never_been_there_ends_the_command_silently(folder: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with started("list", folder, stdout=writer) as (process, errors):
+        os.close(writer)
+        assert process.wait(20) == 1
+        assert errors.read() == ""
 
 
 def test_an_interrupt_ends_the_command_although_a_thread_hangs(folder: Path) -> None:
-    source = with_plugin(folder)
-    command = [sys.executable, "-m", "resource_server", "read", str(source), "resource://mine/x"]
-    with subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8", cwd=ROOT
-    ) as process:
-        assert process.stderr is not None
-        while process.stderr.readline() not in ("hanging\n", ""):
-            pass
+    with started("read", with_plugin(folder), "resource://mine/x") as (process, errors):
+        wait_for("hanging", errors)
         process.send_signal(signal.SIGINT)
-        assert process.stderr.read().strip() == ""
         assert process.wait(20) == 130
+        assert errors.read().strip() == ""
 
 
 def test_a_uri_that_is_not_utf_8_means_its_bytes(run: Run, tmp_path: Path) -> None:

@@ -4,13 +4,11 @@ import json
 import os
 import pty
 import select
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, started
 
 README = "file:///project/README.md"
 BLOB = "file:///project/blob.bin"
@@ -19,13 +17,7 @@ BLOB = "file:///project/blob.bin"
 def on_a_terminal(*arguments: str | Path) -> tuple[int, str, str]:
     """Run a command with a terminal as standard output; return status, that output and errors."""
     terminal, end = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-m", "resource_server", *map(str, arguments)],
-        stdin=subprocess.DEVNULL,
-        stdout=end,
-        stderr=subprocess.PIPE,
-        env={"TERM": "xterm", "PYTHONPATH": str(Path(__file__).parents[2])},
-    ) as process:
+    with started(*arguments, stdout=end) as (process, errors):
         os.close(end)
         seen = b""
         while select.select([terminal], [], [], 20)[0]:
@@ -37,9 +29,8 @@ def on_a_terminal(*arguments: str | Path) -> tuple[int, str, str]:
                 break
             seen += data
         os.close(terminal)
-        assert process.stderr is not None
-        errors = process.stderr.read().decode()
-        return process.wait(20), seen.decode().replace("\r\n", "\n"), errors
+        status = process.wait(20)
+        return status, seen.decode().replace("\r\n", "\n"), errors.read()
 
 
 def test_text_is_printed_as_it_is(run: Run, folder: Path) -> None:

@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.cli.conftest import with_plugin
-
-ROOT = Path(__file__).parents[2]
+from tests.cli.conftest import ROOT, started, wait_for, with_plugin
 
 INITIALIZE = {
     "id": 1,
@@ -148,35 +146,24 @@ def test_a_mount_that_takes_its_time_does_not_delay_initialize(folder: Path) -> 
 
 def test_a_thread_that_hangs_does_not_keep_the_process(folder: Path) -> None:
     read = {"id": 2, "method": "resources/read", "params": {"uri": "resource://mine/x"}}
-    with subprocess.Popen(
-        command(with_plugin(folder)),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        cwd=ROOT,
-    ) as process:
+    source = with_plugin(folder)
+    with started("serve", source, stdin=subprocess.PIPE) as (process, errors):
         assert process.stdin is not None
-        assert process.stderr is not None
         process.stdin.write(lines(INITIALIZE, read))
         process.stdin.flush()
-        while process.stderr.readline() not in ("hanging\n", ""):
-            pass
+        wait_for("hanging", errors)
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
 
 
 def test_a_person_at_a_terminal_is_told_who_is_expected(folder: Path) -> None:
     terminal, end = pty.openpty()
-    with subprocess.Popen(
-        command(folder), stdin=end, stdout=end, stderr=subprocess.PIPE, cwd=ROOT, encoding="utf-8"
-    ) as process:
+    with started("serve", folder, stdin=end, stdout=end) as (process, errors):
         os.close(end)
-        assert process.stderr is not None
-        told = process.stderr.readline()
+        told = errors.readline()
         os.write(terminal, b"\x04")
         assert process.wait(20) == 0
-        assert process.stderr.read() == ""
+        assert errors.read() == ""
     os.close(terminal)
     assert told.startswith("resource-server: serving file:///project/ ")
     config = json.loads(told[told.index("{") : told.index("}") + 1])

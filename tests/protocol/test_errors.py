@@ -6,22 +6,25 @@ import asyncio
 import logging
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from resource_server.errors import (
     DeadlineExceeded,
     InvalidParameter,
+    MountUnavailable,
     ResourceBusy,
     ResourceNotFound,
     ResourceTooLarge,
 )
-from resource_server.provider import Content, Path, Resource
+from resource_server.provider import Content, Resource
 from tests.protocol.wire import EVERY, HANDSHAKE, MODERN, Wire, server_of
 from tests.providers_for_tests import Broken, Leaf, SlowTree, Tree
 
 pytestmark = pytest.mark.anyio
 
 URI = "test://one/bad"
+ROOT = Resource(path=(), name="root", type="collection")
 NOT_FOUND = dict.fromkeys(HANDSHAKE, -32002) | dict.fromkeys(MODERN, -32602)
 TREES = pytest.mark.parametrize("tree", [Tree, SlowTree])
 
@@ -96,6 +99,7 @@ async def test_the_children_of_a_document_are_bad_params(tree: type[Tree], revis
     [
         (InvalidParameter("lines: not a range"), -32602, {}),
         (DeadlineExceeded(), -32011, {"retryable": True}),
+        (MountUnavailable("/srv is gone"), -32012, {"retryable": True}),
         (ResourceBusy(), -32012, {"retryable": True}),
         (
             ResourceTooLarge(size=10, limit=5, next={"bytes": "0-4"}),
@@ -110,6 +114,7 @@ async def test_what_a_provider_raises_has_its_code_and_data(
     error = await error_of(tree, revision, raised)
     assert error["code"] == code
     assert error["data"] == {"uri": URI, **data}
+    assert "/srv" not in error["message"]
 
 
 async def test_a_message_begins_with_a_capital_and_is_valid_unicode() -> None:
@@ -168,12 +173,57 @@ async def test_a_provider_whose_own_work_was_cancelled_is_an_internal_error(
 
 @pytest.mark.parametrize("contents", [[Content("\udcff")], [Content(cast("str", 5))], None, 5])
 async def test_contents_that_cannot_be_sent_are_an_internal_error(contents: object) -> None:
-    def describe(path: Path) -> Resource:
-        return Resource(path=path, name="bad")
-
-    provider = Broken(metadata=describe, read=lambda *_: contents)
-    wire = Wire(await server_of(provider), "2025-11-25")
+    wire = Wire(await server_of(Broken(read=lambda *_: contents)), "2025-11-25")
     assert (await wire.error("resources/read", {"uri": URI}))["code"] == -32603
+
+
+WRONG: list[dict[str, Any]] = [
+    {"name": None},
+    {"name": 5},
+    {"title": 5},
+    {"version": "\udcff"},
+    {"details": {"x": object()}},
+    {"last_modified": "yesterday"},
+    {"formats": ("html",)},
+    {"annotations": "none"},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+async def test_a_resource_that_cannot_be_sent_is_left_out_and_its_neighbours_are_not(
+    wrong: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    described = {"a": Resource(path=("a",), name="a"), "b": Resource(path=("b",), name="b")}
+    described["a"] = msgspec.structs.replace(described["a"], **wrong)
+    provider = Broken(
+        list=lambda *_, **__: list(described.values()),
+        metadata=lambda path: described[path[0]] if path else ROOT,
+        read=lambda *_: [Content("text")],
+    )
+    wire = Wire(await server_of(provider, Tree({})), "2025-11-25")
+    for method, key, params in (
+        ("resources/list", "resources", {}),
+        ("resources/list", "resources", {"uri": "test://one"}),
+        ("resources/read", "contents", {"uri": "test://one"}),
+    ):
+        found = [entry["uri"] for entry in (await wire.result(method, params))[key]]
+        assert "test://one/b" in found
+        assert "test://one/a" not in found
+    assert "was left out" in caplog.text
+    for method in ("resources/read", "resources/metadata"):
+        assert (await wire.error(method, {"uri": "test://one/a"}))["code"] == -32603
+
+
+async def test_text_for_display_is_made_valid_unicode() -> None:
+    odd = Resource(path=("a\udcff",), name="n\udcff", title="t\udcff", description="d\udcff")
+    wire = Wire(await server_of(Broken(metadata=lambda _: odd)), "2025-11-25")
+    found = (await wire.result("resources/metadata", {"uri": "test://one/a%FF"}))["resource"]
+    assert found["uri"] == "test://one/a%FF"
+    assert (found["name"], found["title"], found["description"]) == (
+        "n\ufffd",
+        "t\ufffd",
+        "d\ufffd",
+    )
 
 
 @pytest.mark.parametrize("revision", EVERY)

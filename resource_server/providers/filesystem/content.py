@@ -320,14 +320,12 @@ class _Form:
 
 
 _FIRST_OF_MARKS = frozenset(mark[:1] for mark, _ in media_types.BOMS)
+_WIDTHS: Mapping[str, Literal[2, 4]] = {"utf-16": 2, "utf-32": 4}
 
 
 @functools.lru_cache(maxsize=32)
 def _form(codec: str, *, has_mark: bool) -> _Form:
     return _Form(codec, _WIDTHS.get(codec[:6], 1), has_mark)
-
-
-_WIDTHS: Mapping[str, Literal[2, 4]] = {"utf-16": 2, "utf-32": 4}
 
 
 def _utf8_character_at(data: bytes, at: int) -> int:
@@ -363,7 +361,8 @@ class _Part:
         form = _Form.of(head, encoding)
         is_text = media_types.begins_as_text(head, form.codec)
         mime_type = _media_type(head, promised, is_text=is_text)
-        return _Part(fd, size, promised, mime_type, form, max_size)
+        # With a limit of nothing, `next` would lead nowhere for ever.
+        return _Part(fd, size, promised, mime_type, form, max(max_size, 1))
 
     @property
     def is_binary(self) -> bool:

@@ -46,6 +46,8 @@ from resource_server.providers.filesystem.tree import Entry, Tree
 T = TypeVar("T")
 
 _MAX_RESOURCES = 8192
+_MANY_ENTRIES = 1000
+"""A longer page is made in a worker thread."""
 _MANY_NAMES = 4096
 """More than these are looked through for completion in a worker thread."""
 _NEVER_SEGMENTS = frozenset(("", ".", ".."))
@@ -107,7 +109,7 @@ class Filesystem:
         self._name = os.path.basename(os.path.abspath(self.path)) or "/"
         self._types = tuple(self.types.items())
         self._rules = Rules(directory_keys(self.directories), self.secrets.allow)
-        self._root = Root(self.path)
+        self._root = Root(os.path.abspath(self.path))
         self._tree = Tree(
             self._root, self._rules, outermost, follow_links=self.symlinks == "within-root"
         )
@@ -126,21 +128,25 @@ class Filesystem:
         """Return children by name in code point order. See `Provider.list`."""
         name = after[-1] if after else None
         return self._page(
-            lambda patient: self._tree.children(parent, after=name, limit=limit, patient=patient)
+            lambda patient: self._tree.children(parent, after=name, limit=limit, patient=patient),
+            limit,
         )
 
     def walk(self, *, after: Path | None, limit: int) -> MaybeAwaitable[Sequence[Resource]]:
         """Return what follows `after`, depth first. See `SupportsWalk.walk`."""
         return self._page(
-            lambda patient: self._tree.walk(after or (), limit=limit, patient=patient)
+            lambda patient: self._tree.walk(after or (), limit=limit, patient=patient), limit
         )
 
     def _page(
-        self, entries: Callable[[bool], Sequence[Entry]]
+        self, entries: Callable[[bool], Sequence[Entry]], limit: int
     ) -> MaybeAwaitable[Sequence[Resource]]:
-        return _now_or_in_thread(
-            lambda patient: [self._resource(entry) for entry in entries(patient)]
-        )
+        def page(patient: bool) -> Sequence[Resource]:
+            return [self._resource(entry) for entry in entries(patient)]
+
+        if limit > _MANY_ENTRIES:
+            return _in_thread(lambda: page(True))
+        return _now_or_in_thread(page)
 
     def metadata(self, path: Path) -> Resource:
         """Return what is known of a file or directory without opening it."""

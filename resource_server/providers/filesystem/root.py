@@ -103,7 +103,8 @@ class Root:
                 f"folder {self.path!r} does not exist; create it, or correct 'path'"
             ) from None
         except (OSError, ValueError) as error:
-            raise MountUnavailable(f"folder {self.path!r} cannot be reached: {error}") from None
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise MountUnavailable(f"folder {self.path!r} cannot be reached: {reason}") from None
         if not is_folder:
             raise MountUnavailable(f"{self.path!r} is not a folder; 'path' must name a folder")
         try:

@@ -34,9 +34,10 @@ SECRETS = (
     "secring.*",
     # folders of tools that keep keys, tokens or whole histories
     ".git", ".hg", ".svn", ".bzr", ".jj", ".ssh/", ".gnupg/", ".aws/", ".azure/", ".kube/",
-    ".gcloud/", ".config/gcloud/", ".config/gh/", ".password-store/", ".terraform/", ".snowsql/",
+    ".gcloud/", "**/.config/gcloud/", "**/.config/gh/", ".password-store/", ".terraform/",
+    ".snowsql/",
     # files of tools that keep passwords or tokens
-    ".docker/config.json", ".dockercfg", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass",
+    "**/.docker/config.json", ".dockercfg", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass",
     "pgpass.conf", ".my.cnf", ".mylogin.cnf", ".git-credentials", ".htpasswd", ".vault-token",
     ".boto", ".s3cfg", ".terraformrc", "terraform.rc", ".databrickscfg", "kubeconfig",
     "*.kubeconfig", "credentials*", "*.credentials", "application_default_credentials.json",

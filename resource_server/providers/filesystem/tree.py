@@ -305,16 +305,19 @@ class Tree:
 
     def explain(self, path: Path) -> str:
         """Return one sentence naming the rule that hides an entry or one above it."""
-        for depth, name in enumerate(path, 1):
-            outer = self.find(path[: depth - 1]).directory
-            if outer is None:
-                return f"'{_shown(path[: depth - 1])}' is a file: nothing lies below it"
-            reason = self._hidden_by(outer, name, path[:depth])
-            if reason is not None:
-                return reason if depth == len(path) else f"in '{_shown(path[:depth])}': {reason}"
-        return (
-            "exposed" if self.find(path).scope.readable else "listed, never read: readable: false"
-        )
+        try:
+            for depth, name in enumerate(path, 1):
+                outer = self.find(path[: depth - 1]).directory
+                if outer is None:
+                    return f"'{_shown(path[: depth - 1])}' is a file: nothing lies below it"
+                reason = self._hidden_by(outer, name, path[:depth])
+                if reason is not None:
+                    place = "" if depth == len(path) else f"in '{_shown(path[:depth])}': "
+                    return place + reason
+            readable = self.find(path).scope.readable
+        except ResourceNotFound:
+            return "behind a loop of symbolic links, or the root itself is gone"
+        return "exposed" if readable else "listed, never read: readable: false"
 
     def _hidden_by(self, outer: Directory, name: str, path: Path) -> str | None:
         try:

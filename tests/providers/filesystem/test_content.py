@@ -479,7 +479,7 @@ def test_ranges_of_any_bytes_read_one_after_the_other_make_up_the_file(
     assert encoded(parts) == data
 
 
-@given(texts, st.integers(1, 20), st.integers(3, 10))
+@given(texts, st.integers(1, 20), st.integers(0, 10))
 def test_ranges_in_a_legacy_encoding_make_up_the_file(
     scratch: Path, text: str, length: int, limit: int
 ) -> None:
@@ -554,7 +554,7 @@ def test_text_that_does_not_decode_has_lines_of_bytes(file: Path) -> None:
 
 
 @settings(max_examples=200)
-@given(texts, marked, st.integers(1, 9), st.integers(4, 40))
+@given(texts, marked, st.integers(1, 9), st.integers(0, 40))
 @example("a\n\n\nb", "utf-8", 1, 4)
 @example("\u0a0a\n\u0a0a", "utf-16-le", 1, 40)
 @example("", "utf-8-sig", 1, 4)

@@ -352,6 +352,16 @@ def test_a_root_that_is_itself_a_link_is_served(folder: Path, resolver: Resolver
     assert content(Root(folder.parent / "alias", resolver=resolver), "docs", "a.txt") == "inside"
 
 
+@pytest.mark.parametrize("follow", [False, True])
+def test_the_whole_file_system_can_be_a_root(
+    folder: Path, resolver: Resolver, follow: bool
+) -> None:
+    root = Root("/", resolver=resolver, follow_symlinks=follow)
+    path = (folder / "docs" / "a.txt").resolve().parts[1:]
+    assert content(root, *path) == "inside"
+    assert is_absent(root, "..", *path)
+
+
 SWAP = """
 import os
 while True:

@@ -1,0 +1,96 @@
+// One TypeScript client does everything a client does with resources, and prints what it saw.
+// Usage: node client.mjs '{"client": "v1" | "v2", "revisions": [...], "serving": [...], "slow": [...], "cwd": "..."}'
+
+import { z } from "zod";
+
+const asked = JSON.parse(process.argv[2]);
+const INFO = { name: "tests", version: "0" };
+const README = "file:///project/docs/read%20me.md";
+const ANYTHING = z.looseObject({});
+
+async function connect(command, revision) {
+  const parameters = { command: command[0], args: command.slice(1), cwd: asked.cwd, stderr: "inherit" };
+  if (asked.client === "v2") {
+    const { Client } = await import("@modelcontextprotocol/client");
+    const { StdioClientTransport } = await import("@modelcontextprotocol/client/stdio");
+    const modern = revision >= "2026";
+    const options = modern
+      ? { versionNegotiation: { mode: "auto" } }
+      : { supportedProtocolVersions: [revision] };
+    const client = new Client(INFO, options);
+    await client.connect(new StdioClientTransport(parameters));
+    return client;
+  }
+  const { Client } = await import("@modelcontextprotocol/sdk/client/index.js");
+  const { StdioClientTransport } = await import("@modelcontextprotocol/sdk/client/stdio.js");
+  const transport = new StdioClientTransport(parameters);
+  const send = transport.send.bind(transport);
+  transport.send = (message, ...rest) => {
+    // The client always offers its latest revision; the one under test is offered instead.
+    if (message.method === "initialize") message.params.protocolVersion = revision;
+    return send(message, ...rest);
+  };
+  const client = new Client(INFO);
+  await client.connect(transport);
+  return client;
+}
+
+async function refusal(promise) {
+  try {
+    await promise;
+    return null;
+  } catch (error) {
+    return { name: error.constructor.name, code: error.code, data: error.data };
+  }
+}
+
+async function browse(revision) {
+  const client = await connect(asked.serving, revision);
+  const seen = {};
+  seen.listed = [];
+  let cursor;
+  do {
+    const page = await client.request({ method: "resources/list", params: { cursor } }, ANYTHING);
+    seen.listed.push(...page.resources.map((resource) => resource.uri));
+    cursor = page.nextCursor;
+  } while (cursor);
+  const typed = await client.listResources();
+  seen.typed = typed.resources.slice(0, 3).map((resource) => resource._meta["resource-server/resourceType"]);
+  const children = await client.listResources({ uri: "file:///project/docs" });
+  seen.children = children.resources.map((resource) => resource.uri);
+  seen.text = (await client.readResource({ uri: README })).contents[0];
+  seen.blob = (await client.readResource({ uri: "file:///project/logo.png" })).contents[0].blob;
+  seen.absent = await refusal(client.readResource({ uri: "file:///project/absent" }));
+  const metadata = { method: "resources/metadata", params: { uri: README } };
+  seen.metadata = (await client.request(metadata, ANYTHING)).resource;
+  const templates = await client.listResourceTemplates();
+  seen.templates = templates.resourceTemplates.map((template) => template.uriTemplate);
+  const completed = await client.complete({
+    ref: { type: "ref/resource", uri: "file:///project/{+path}" },
+    argument: { name: "path", value: "docs/" },
+  });
+  seen.completed = completed.completion.values;
+  await client.close();
+  return seen;
+}
+
+async function wait(revision) {
+  const client = await connect(asked.slow, revision);
+  const progress = [];
+  const onprogress = ({ progress: done, total }) => progress.push([done, total]);
+  await client.readResource({ uri: "test://slow/many" }, { onprogress });
+  const abort = new AbortController();
+  setTimeout(() => abort.abort("enough"), 50);
+  const refused = await refusal(client.readResource({ uri: "test://slow/never" }, { signal: abort.signal }));
+  const cancelled = (await client.readResource({ uri: "test://slow/cancelled" })).contents[0].text;
+  await client.close();
+  return { progress, refused, cancelled };
+}
+
+const results = {};
+await Promise.all(
+  asked.revisions.map(async (revision) => {
+    results[revision] = { ...(await browse(revision)), ...(await wait(revision)) };
+  }),
+);
+console.log(JSON.stringify(results));

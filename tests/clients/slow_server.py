@@ -1,0 +1,46 @@
+"""A server over stdio that takes its time: for clients that cancel and watch progress."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from resource_server.catalog import Catalog
+from resource_server.mount import Mount
+from resource_server.protocol import engine
+from resource_server.protocol.server import Server
+from resource_server.provider import Content, Path
+from resource_server.transports import stdio
+from tests.providers_for_tests import SlowTree
+
+
+class Slow(SlowTree):
+    """Reading `never` has no end; `cancelled` holds how often it was given up nevertheless."""
+
+    cancelled = 0
+
+    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+        if path == ("never",):
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                self.cancelled += 1
+                raise
+        if path == ("cancelled",):
+            return [Content(str(self.cancelled))]
+        # Long enough for each progress to arrive by itself: what arrives together with the answer
+        # is dropped by the TypeScript clients.
+        await asyncio.sleep(0.02)
+        return await super().read(path, query)
+
+
+async def _main(reader: int, writer: int) -> None:
+    tree = Slow({"never": "", "cancelled": "", "many": {str(n): f"text {n}" for n in range(5)}})
+    async with Catalog([Mount("slow", "test://slow/", tree)]) as catalog:
+        await catalog.start()
+        await stdio.serve(Server(catalog), reader, writer)
+
+
+if __name__ == "__main__":
+    engine._PROGRESS_INTERVAL_S = 0.0  # pyright: ignore[reportPrivateUsage]
+    asyncio.run(_main(*stdio.claim()))

@@ -1,0 +1,165 @@
+"""The official Python client talks to the server in a process of its own, in every revision."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Literal
+
+import anyio
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client import session
+from mcp_types import (
+    BlobResourceContents,
+    ListResourcesResult,
+    PaginatedRequestParams,
+    ReadResourceRequest,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    Request,
+    Resource,
+    ResourceTemplateReference,
+    Result,
+    TextResourceContents,
+)
+from pydantic import ConfigDict
+
+from tests.clients.conftest import BLOB, TEXT
+from tests.protocol.wire import EVERY, MODERN
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[2]
+README = "file:///project/docs/read%20me.md"
+
+
+class ListParams(PaginatedRequestParams):
+    """`resources/list` with the `uri` of SEP-2093."""
+
+    uri: str
+
+
+class ListChildren(Request[ListParams, Literal["resources/list"]]):
+    method: Literal["resources/list"] = "resources/list"
+    params: ListParams
+
+
+class Metadata(Request[ReadResourceRequestParams, Literal["resources/metadata"]]):
+    method: Literal["resources/metadata"] = "resources/metadata"
+    params: ReadResourceRequestParams
+
+
+class Raw(Result):
+    """A result with whatever it holds."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def connect(command: list[str], revision: str) -> Client:
+    parameters = StdioServerParameters(command=command[0], args=command[1:], cwd=ROOT)
+    return Client(parameters, mode="auto" if revision in MODERN else "legacy")
+
+
+@pytest.fixture(scope="module", params=EVERY)
+async def client(request: pytest.FixtureRequest, serving: list[str]) -> AsyncIterator[Client]:
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param not in MODERN:
+            patch.setattr(session, "LATEST_HANDSHAKE_VERSION", request.param)
+        async with connect(serving, request.param) as client:
+            assert client.protocol_version == request.param
+            yield client
+
+
+async def listing(client: Client) -> list[Resource]:
+    found: list[Resource] = []
+    page = await client.list_resources()
+    found += page.resources
+    while page.next_cursor is not None:
+        page = await client.list_resources(cursor=page.next_cursor)
+        found += page.resources
+    return found
+
+
+async def test_every_page_of_the_listing(client: Client, listed: list[str]) -> None:
+    assert [str(resource.uri) for resource in await listing(client)] == listed
+
+
+async def test_the_typed_client_keeps_the_mirror_of_the_type(client: Client) -> None:
+    found = {str(resource.uri): resource for resource in await listing(client)}
+    for uri, kind in ((README, "document"), ("file:///project/docs", "collection")):
+        assert (found[uri].meta or {})["resource-server/resourceType"] == kind
+
+
+async def test_text_and_blob(client: Client) -> None:
+    (text,) = (await client.read_resource(README)).contents
+    assert isinstance(text, TextResourceContents)
+    assert (text.text, text.mime_type) == (TEXT, "text/markdown")
+    assert (text.meta or {})["resource-server/resourceType"] == "document"
+    (blob,) = (await client.read_resource("file:///project/logo.png")).contents
+    assert isinstance(blob, BlobResourceContents)
+    assert base64.b64decode(blob.blob) == BLOB
+
+
+async def test_a_collection_is_read_with_its_children(client: Client) -> None:
+    contents = (await client.read_resource("file:///project/docs")).contents
+    assert [str(content.uri) for content in contents] == [README]
+
+
+async def test_not_found_has_the_code_of_the_revision(client: Client) -> None:
+    with pytest.raises(MCPError) as refused:
+        await client.read_resource("file:///project/absent")
+    assert refused.value.error.code == (-32602 if client.protocol_version in MODERN else -32002)
+    assert refused.value.error.data == {"uri": "file:///project/absent"}
+
+
+async def test_templates_and_the_completion_of_their_variables(client: Client) -> None:
+    shapes = (await client.list_resource_templates()).resource_templates
+    assert "file:///project/{+path}" in [shape.uri_template for shape in shapes]
+    reference = ResourceTemplateReference(uri="file:///project/{+path}")
+    found = await client.complete(reference, {"name": "path", "value": "docs/"})
+    assert found.completion.values == ["docs/read%20me.md"]
+
+
+async def test_the_extension_by_raw_requests(client: Client, listed: list[str]) -> None:
+    asked = Metadata(params=ReadResourceRequestParams(uri=README))
+    described = (await client.session.send_request(asked, Raw)).model_extra
+    assert described is not None
+    assert described["resource"]["resourceType"] == "document"
+    assert described["resource"]["capabilities"] == {"list": False, "subscribe": False}
+    children = ListChildren(params=ListParams(uri="file:///project"))
+    found = await client.session.send_request(children, ListResourcesResult)
+    assert [str(resource.uri) for resource in found.resources] == [
+        uri for uri in listed if uri.count("/") == 4
+    ]
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_progress_reaches_the_client(revision: str, slow: list[str]) -> None:
+    seen: list[tuple[float, float | None]] = []
+
+    async def watch(progress: float, total: float | None, message: str | None) -> None:
+        assert message is None
+        seen.append((progress, total))
+
+    async with connect(slow, revision) as client:
+        asked = ReadResourceRequest(params=ReadResourceRequestParams(uri="test://slow/many"))
+        await client.session.send_request(asked, ReadResourceResult, progress_callback=watch)
+    assert seen == [(done, 5) for done in range(1, 6)]
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_a_client_that_gives_up_cancels_the_work(revision: str, slow: list[str]) -> None:
+    async with connect(slow, revision) as client:
+        with anyio.move_on_after(0.1) as patience:
+            await client.read_resource("test://slow/never")
+        assert patience.cancelled_caught
+        (count,) = (await client.read_resource("test://slow/cancelled")).contents
+        assert isinstance(count, TextResourceContents)
+        assert count.text == "1"

@@ -1,0 +1,102 @@
+"""The TypeScript clients talk to the server in processes of its own.
+
+`npm install` in this folder brings them; without them, or without Node, these tests are skipped.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients.conftest import BLOB, ROOT, TEXT
+
+HERE = Path(__file__).parent
+REVISIONS = {
+    "v1": ("2024-11-05", "2025-11-25"),
+    "v2": ("2025-03-26", "2025-11-25", "2026-07-28"),
+}
+README = "file:///project/docs/read%20me.md"
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed"),
+    pytest.mark.skipif(
+        not (HERE / "node_modules/@modelcontextprotocol").is_dir(),
+        reason="the clients are not installed: npm install --prefix tests/clients",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def everything(serving: list[str], slow: list[str]) -> dict[str, dict[str, Any]]:
+    """What both clients saw, by client and revision: two processes of Node at once."""
+    running: dict[str, subprocess.Popen[bytes]] = {}
+    for client, revisions in REVISIONS.items():
+        asked = {
+            "client": client,
+            "revisions": revisions,
+            "serving": serving,
+            "slow": slow,
+            "cwd": str(ROOT),
+        }
+        command = ["node", str(HERE / "client.mjs"), json.dumps(asked)]
+        running[client] = subprocess.Popen(command, stdout=subprocess.PIPE)
+    return {client: json.loads(run.communicate(timeout=50)[0]) for client, run in running.items()}
+
+
+@pytest.fixture(params=[(client, each) for client in REVISIONS for each in REVISIONS[client]])
+def seen(request: pytest.FixtureRequest, everything: dict[str, dict[str, Any]]) -> Any:
+    """What one client saw in one revision."""
+    client, revision = request.param
+    return {**everything[client][revision], "revision": revision, "client": client}
+
+
+def test_every_page_of_the_listing(seen: Any, listed: list[str]) -> None:
+    assert seen["listed"] == listed
+
+
+def test_the_children_of_a_collection(seen: Any) -> None:
+    assert seen["children"] == [README]
+
+
+def test_the_typed_client_keeps_the_mirror_of_the_type(seen: Any) -> None:
+    assert seen["typed"] == ["collection", "collection", "document"]
+    assert seen["text"]["_meta"]["resource-server/resourceType"] == "document"
+
+
+def test_text_and_blob(seen: Any) -> None:
+    assert (seen["text"]["text"], seen["text"]["mimeType"]) == (TEXT, "text/markdown")
+    assert base64.b64decode(seen["blob"]) == BLOB
+
+
+def test_not_found_is_what_the_client_takes_for_it(seen: Any) -> None:
+    assert seen["absent"]["data"] == {"uri": "file:///project/absent"}
+    if seen["client"] == "v2":
+        assert seen["absent"]["name"] == "ResourceNotFoundError"
+    else:
+        assert seen["absent"]["code"] == -32002
+
+
+def test_the_extension_by_raw_requests(seen: Any) -> None:
+    assert seen["metadata"]["resourceType"] == "document"
+    assert seen["metadata"]["capabilities"] == {"list": False, "subscribe": False}
+
+
+def test_templates_and_the_completion_of_their_variables(seen: Any) -> None:
+    assert "file:///project/{+path}" in seen["templates"]
+    assert seen["completed"] == ["docs/read%20me.md"]
+
+
+def test_progress_reaches_the_client(seen: Any) -> None:
+    assert seen["progress"]
+    assert seen["progress"] == [[done + 1, 5] for done in range(len(seen["progress"]))]
+
+
+def test_a_client_that_gives_up_cancels_the_work(seen: Any) -> None:
+    assert seen["refused"] is not None
+    assert seen["cancelled"] == "1"
