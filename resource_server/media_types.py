@@ -392,6 +392,21 @@ def refine(mime: str, head: bytes) -> str:
     return mime
 
 
+def of_content(head: bytes, promised: str | None, *, decodes: bool) -> str:
+    """Return the type of a document whose name promised `promised`, now that its head is known.
+
+    `decodes` says whether it is text in the encoding that it is read in.
+    """
+    if promised is not None:
+        return refine(promised, head)
+    mime = from_content(head)
+    # A legacy encoding is text that `from_content` does not know; what breaks after its first
+    # bytes is none, though it looked so to it.
+    if decodes:
+        return "text/plain" if mime == "application/octet-stream" else mime
+    return "application/octet-stream" if is_text(mime) else mime
+
+
 def is_text(mime: str) -> bool:
     """Say whether documents of this type are text: `text/*`, JSON, XML, YAML, scripts."""
     mime = mime.partition(";")[0].strip().lower()

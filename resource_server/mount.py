@@ -37,18 +37,15 @@ _LONGEST_RETRY_S = 60.0
 _UNAVAILABLE = "temporarily unavailable"
 
 
-class Entry:
+class Entry(msgspec.Struct, eq=False, gc=False):
     """A resource with its canonical URI. The same object as long as the provider gives the same."""
 
-    __slots__ = ("encoded", "resource", "source", "uri")
-
-    def __init__(self, uri: str, resource: Resource, source: Resource) -> None:
-        self.uri = uri
-        self.resource = resource
-        self.source = source
-        """As the provider gave it, without the manifest's words."""
-        self.encoded: bytes | None = None
-        """What the protocol layer made of it, kept here so that it is made once."""
+    uri: str
+    resource: Resource
+    source: Resource
+    """As the provider gave it, without the manifest's words."""
+    encoded: bytes | None = None
+    """What the protocol layer made of it, kept here so that it is made once."""
 
 
 class Mount:

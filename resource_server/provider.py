@@ -132,7 +132,7 @@ class Format(msgspec.Struct, frozen=True):
     description: str | None = None
 
 
-class Resource(msgspec.Struct, frozen=True, kw_only=True):
+class Resource(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What may be known of a resource without reading it (MCP `Resource`, its URI aside).
 
     A provider that returns the same instance as long as nothing changed saves the server the work
@@ -174,7 +174,7 @@ class Truncation(msgspec.Struct, frozen=True):
     """The query that reads on from here; None where this is the end."""
 
 
-class Content(msgspec.Struct, frozen=True):
+class Content(msgspec.Struct, frozen=True, gc=False):
     """One body of a document: `str` is sent as text, `bytes` as base64."""
 
     data: str | bytes

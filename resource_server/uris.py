@@ -20,6 +20,7 @@ MAX_URI_LENGTH = 16 * 1024
 """Characters. Linux paths end at 4,096 bytes, at most three times as long percent-encoded."""
 
 _UNRESERVED = re.compile(r"[A-Za-z0-9._~-]+")
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9._~/-]+")
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?")
 _FORBIDDEN = re.compile("[\x00-\x20\x7f\ud800-\udfff]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -105,7 +106,10 @@ def join(base: str, path: Sequence[str], query: Mapping[str, str] | None = None)
     The empty path is the mount's own collection: its base without the final slash.
     """
     if path:
-        uri = base + "/".join([quote_segment(segment) for segment in path])
+        joined = "/".join(path)
+        if not _PLAIN_PATH.fullmatch(joined):
+            joined = "/".join([quote_segment(segment) for segment in path])
+        uri = base + joined
     else:
         # `file:///` stays whole: without its last slash it would not name anything.
         uri = base if base.endswith("///") else base[:-1]

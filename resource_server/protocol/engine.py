@@ -33,6 +33,9 @@ Send: TypeAlias = Callable[[bytes], None]
 
 MAX_BATCH = 100
 MAX_IN_FLIGHT = 1024
+MAX_RUNNING = 16
+"""Of those in flight; the others wait for their turn. What is answered at once needs none."""
+
 _PROGRESS_INTERVAL_S = 0.1
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
@@ -62,10 +65,15 @@ class Request(msgspec.Struct, eq=False):
 class Connection:
     """The state of one client: its revision, its log level, its requests in flight."""
 
-    def __init__(self, server: Server, revision: Revision | None = None) -> None:
+    def __init__(
+        self, server: Server, revision: Revision | None = None, *, room: asyncio.Event | None = None
+    ) -> None:
         self.server = server
         self.revision = revision
         """None until the first request has decided it."""
+        self._room = room
+        """Set while the client takes its answers; until then none that has to wait is begun."""
+        self._running = asyncio.Semaphore(MAX_RUNNING)
         self._log_level: str | None = None
         self._in_flight: dict[params.RequestId, asyncio.Task[None]] = {}
         self._tails: dict[int | None, bytes] = {}
@@ -169,14 +177,17 @@ class Connection:
         # By the client or by `close`: it is never answered, even where its provider took no notice.
         # A provider whose own work was cancelled has failed like any other.
         cancelled = cast("asyncio.Task[None]", asyncio.current_task()).cancelling
-        try:
-            answer = self._result(request.id, await outcome)
-        except (Exception, asyncio.CancelledError) as error:
-            if cancelled():
-                return
-            answer = _error(request.id, self._fault(error, request))
-        if not cancelled():
-            request.reply(answer)
+        async with self._running:
+            if self._room is not None:
+                await self._room.wait()
+            try:
+                answer = self._result(request.id, await outcome)
+            except (Exception, asyncio.CancelledError) as error:
+                if cancelled():
+                    return
+                answer = _error(request.id, self._fault(error, request))
+            if not cancelled():
+                request.reply(answer)
 
     def _admit(self, request: Request) -> tuple[Method, Revision, params.Params]:
         """Return the method, the revision it is served in and the decoded parameters."""
@@ -257,8 +268,10 @@ class Connection:
     # -- end
 
     async def drain(self, seconds: float) -> None:
-        """Wait for the requests in flight, at most so long."""
-        if self._in_flight:
+        """Wait for the requests in flight, as long as one of them ends within so many seconds."""
+        before = MAX_IN_FLIGHT + 1
+        while 0 < len(self._in_flight) < before:
+            before = len(self._in_flight)
             await asyncio.wait(list(self._in_flight.values()), timeout=seconds)
 
     async def close(self) -> None:

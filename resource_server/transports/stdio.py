@@ -50,10 +50,10 @@ def claim() -> tuple[int, int]:
 async def serve(server: Server, reader: int, writer: int) -> None:
     """Serve one client on two descriptors until end of input, a broken pipe or SIGTERM or SIGINT.
 
-    At end of input, requests in flight may still finish for two seconds; at a signal they are
-    cancelled. Answers already made are written either way, as long as the client takes them.
+    At end of input, requests in flight may still finish, as long as one does within two seconds;
+    at a signal they are cancelled. Answers already made are written either way, as long as the
+    client takes them.
     """
-    connection = Connection(server)
     lines = Lines(MAX_MESSAGE_BYTES)
     waiting: deque[bytes | None] = deque()
     at_end = False
@@ -83,7 +83,8 @@ async def serve(server: Server, reader: int, writer: int) -> None:
         else:
             source.resume()
 
-    output = _Output(writer, room=work, closed=stopped.set)
+    output = _Output(writer, emptied=work, closed=stopped.set)
+    connection = Connection(server, room=output.room)
     source = _input(reader, received)
     _on_signals(stopped.set)
     await _first(ended.wait(), stopped.wait())
@@ -230,9 +231,12 @@ def _input(fd: int, received: Callable[[bytes], None]) -> _Input | _ThreadInput:
 class _Output:
     """Writes lines to a descriptor without ever blocking the loop."""
 
-    def __init__(self, fd: int, *, room: Callable[[], None], closed: Callable[[], None]) -> None:
+    def __init__(self, fd: int, *, emptied: Callable[[], None], closed: Callable[[], None]) -> None:
+        self.room = asyncio.Event()
+        """Set while the client has no more to read than it should be given at once."""
+        self.room.set()
         self._fd = fd
-        self._room = room
+        self._emptied = emptied
         self._closed = closed
         self._loop = asyncio.get_running_loop()
         self._lines: list[bytes] = []
@@ -259,6 +263,8 @@ class _Output:
         """Take one message; it is written soon, together with others of the same moment."""
         self._lines.append(line)
         self._length += len(line) + 1
+        if self._length > _HIGH_WATER_BYTES:
+            self.room.clear()
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self.flush)
@@ -284,7 +290,7 @@ class _Output:
         self.flush()
         if not self._backlog:
             self._idle.set()
-            self._room()
+            self._emptied()
 
     def _write(self) -> None:
         try:
@@ -296,6 +302,8 @@ class _Output:
             self._closed()  # the client is gone: there is nobody to tell
         self._backlog = self._backlog[written:]
         self._length -= written
+        if self._length <= _HIGH_WATER_BYTES:
+            self.room.set()
 
     async def drain(self, seconds: float) -> bool:
         """Wait until everything sent is written, at most so long.

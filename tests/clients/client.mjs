@@ -46,8 +46,8 @@ async function refusal(promise) {
 
 async function browse(revision) {
   const client = await connect(asked.serving, revision);
-  const seen = {};
-  seen.listed = [];
+  // Only the second client tells which revision it has come to.
+  const seen = { revision: client.getNegotiatedProtocolVersion?.() ?? revision, listed: [] };
   let cursor;
   do {
     const page = await client.request({ method: "resources/list", params: { cursor } }, ANYTHING);

@@ -53,7 +53,9 @@ def everything(serving: list[str], slow: list[str]) -> dict[str, dict[str, Any]]
 def seen(request: pytest.FixtureRequest, everything: dict[str, dict[str, Any]]) -> Any:
     """What one client saw in one revision."""
     client, revision = request.param
-    return {**everything[client][revision], "revision": revision, "client": client}
+    seen = everything[client][revision]
+    assert seen["revision"] == revision
+    return {**seen, "client": client}
 
 
 def test_every_page_of_the_listing(seen: Any, listed: list[str]) -> None:

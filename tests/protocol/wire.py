@@ -40,8 +40,10 @@ async def server_of(*providers: Provider, limits: Limits | None = None) -> Serve
 class Wire:
     """One connection. `messages` is all that came, `replies` what has an `id` (or is a batch)."""
 
-    def __init__(self, server: Server, revision: str | None = None) -> None:
-        self.connection = Connection(server)
+    def __init__(
+        self, server: Server, revision: str | None = None, *, room: asyncio.Event | None = None
+    ) -> None:
+        self.connection = Connection(server, room=room)
         self.messages: list[Any] = []
         self._arrived = asyncio.Event()
         self._next_id = 1000

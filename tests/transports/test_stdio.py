@@ -44,12 +44,13 @@ class Noisy(Tree):
 
 class Late(SlowTree):
     async def read(self, path, query):
-        await asyncio.sleep({limit} / 4 if path == ("late",) else 1000)
+        if path != ("huge",):
+            await asyncio.sleep({limit} / 4 if path == ("late",) else 1000)
         return await super().read(path, query)
 
 TREES = [
     Noisy({{"loud": "quiet", "small": "x", "large": "y" * 30_000}}),
-    Late({{"late": "at last", "never": ""}}),
+    Late({{"late": "at last", "never": "", "huge": "z" * 1_000_000}}),
 ]
 
 async def main(reader, writer):
@@ -65,7 +66,7 @@ asyncio.run(main(*descriptors))
 """
 
 LOUD, SMALL, LARGE = "test://one/loud", "test://one/small", "test://one/large"
-LATE, NEVER = "test://two/late", "test://two/never"
+LATE, NEVER, HUGE = "test://two/late", "test://two/never", "test://two/huge"
 
 
 def message(method: str, id: object = None, **params: Any) -> bytes:
@@ -168,6 +169,14 @@ class Process:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         (line,) = (line for line in status.splitlines() if line.startswith(f"{row}:"))
         return int(line.split()[1]) * 1024
+
+    def settled(self, row: str) -> int:
+        """Return a row once it has stopped growing."""
+        found, last = self.memory(row), -1
+        while found != last:
+            threading.Event().wait(0.2)
+            found, last = self.memory(row), found
+        return found
 
     def kill(self) -> None:
         """End the process, whatever it does."""
@@ -329,6 +338,18 @@ def test_a_client_that_never_reads_is_not_read_from_until_it_does(start: Start) 
     server.end()
     answered = 99 + sum("result" in reply for reply in server.replies())
     assert answered * 30_000 > 1 << 20
+    assert (server.code(), server.errors()) == (0, "")
+
+
+def test_answers_that_have_to_wait_do_not_pile_up_for_a_client_that_never_reads(
+    start: Start,
+) -> None:
+    server = start(limit=0.2)
+    before = server.memory("VmRSS")
+    server.send(b"".join(message("resources/read", n, uri=HUGE) for n in range(200)))
+    assert server.settled("VmHWM") - before < 100 << 20
+    server.end()
+    assert sorted(reply["id"] for reply in server.replies()) == list(range(200))
     assert (server.code(), server.errors()) == (0, "")
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from resource_server.provider import Annotations, ByteSize, Role
-from resource_server.providers.filesystem.content import text_encoding
+from resource_server.providers.filesystem.encoding import text_encoding
 from resource_server.providers.filesystem.patterns import Patterns
 
 Watch = Literal["auto", "inotify", "watchfiles", "poll", "off"]

@@ -23,6 +23,7 @@ from resource_server.provider import (
 )
 from resource_server.providers.filesystem import content
 from resource_server.providers.filesystem.directory import Stamp
+from resource_server.providers.filesystem.encoding import text_encoding
 from resource_server.providers.filesystem.ignore import Ignores
 from resource_server.providers.filesystem.options import (
     DirectoryOptions,
@@ -33,6 +34,7 @@ from resource_server.providers.filesystem.options import (
     check_types,
     directory_keys,
 )
+from resource_server.providers.filesystem.ranges import Range, parse_range
 from resource_server.providers.filesystem.root import Root
 from resource_server.providers.filesystem.rules import (
     EVERYTHING,
@@ -104,7 +106,7 @@ class Filesystem:
             gitignore=self.gitignore,
             hidden=self.hidden,
             max_size=self.max_size,
-            encoding=content.text_encoding(self.encoding),
+            encoding=text_encoding(self.encoding),
         )
         self._name = os.path.basename(os.path.abspath(self.path)) or "/"
         self._types = tuple(self.types.items())
@@ -154,7 +156,7 @@ class Filesystem:
 
     def read(self, path: Path, query: Mapping[str, str]) -> MaybeAwaitable[Sequence[Content]]:
         """Return a file, or a range of it, as one content: text if it decodes, else bytes."""
-        part = content.parse_range(query)
+        part = parse_range(query)
         entry = self._tree.find(path)
         if entry.directory is not None or not entry.scope.readable:
             raise ResourceNotFound
@@ -178,7 +180,7 @@ class Filesystem:
         finally:
             os.close(fd)
 
-    def _read(self, key: Path, entry: Entry, part: content.Range | None) -> Content:
+    def _read(self, key: Path, entry: Entry, part: Range | None) -> Content:
         fd, status = self._root.open_file(key)
         scope = entry.scope
         try:
@@ -211,7 +213,9 @@ class Filesystem:
             return ()
         if not patient and len(listing.names) > _MANY_NAMES:
             raise BlockingIOError
-        special = listing.links if not self.directories else listing.links | listing.directories
+        # Where nothing but the listing decides there is no need to look at each.
+        plain = not self.directories and self.symlinks == "deny"
+        special = frozenset[str]() if plain else listing.links | listing.directories
         start = "".join(f"{segment}/" for segment in path)
         typed = typed.casefold()
         found: list[str] = []

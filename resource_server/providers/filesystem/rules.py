@@ -20,7 +20,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from resource_server.provider import Annotations
-from resource_server.providers.filesystem.content import text_encoding
+from resource_server.providers.filesystem.encoding import text_encoding
 from resource_server.providers.filesystem.ignore import Ignores
 from resource_server.providers.filesystem.options import DirectoryOptions
 from resource_server.providers.filesystem.patterns import Pattern, Patterns, raw

@@ -17,8 +17,9 @@ from resource_server.errors import (
     ResourceTooLarge,
 )
 from resource_server.provider import Content, Truncation
-from resource_server.providers.filesystem import content
-from resource_server.providers.filesystem.content import Range, parse_range, text_encoding
+from resource_server.providers.filesystem import blocks, content, ranges
+from resource_server.providers.filesystem.encoding import text_encoding
+from resource_server.providers.filesystem.ranges import Range, parse_range
 
 TEXT = "text/plain"
 
@@ -331,8 +332,8 @@ def test_a_file_that_grew_since_its_status_is_read_as_it_is(file: Path) -> None:
 def test_no_more_than_the_cap_is_read(file: Path) -> None:
     file.write_bytes(b"abcdef")
     with opened(file) as fd:
-        assert content.read_all(fd, 4) == b"abcd"
-        assert content.read_all(fd, 6) == content.read_all(fd, 600) == b"abcdef"
+        assert blocks.read_all(fd, 4) == b"abcd"
+        assert blocks.read_all(fd, 6) == blocks.read_all(fd, 600) == b"abcdef"
 
 
 # --- on the event loop
@@ -342,11 +343,11 @@ def test_no_more_than_the_cap_is_read(file: Path) -> None:
 def test_a_file_in_the_page_cache_is_read_without_waiting(file: Path) -> None:
     file.write_bytes(b"abc")
     with opened(file) as fd:
-        content.read_all(fd, 3)
+        blocks.read_all(fd, 3)
         # Some file systems cannot promise it; then a thread reads.
-        assert content.read_cached(fd, 3) in (b"abc", None)
-        assert content.read_cached(fd, 2) is None
-        assert content.read_cached(fd, 4) is None
+        assert blocks.read_cached(fd, 3) in (b"abc", None)
+        assert blocks.read_cached(fd, 2) is None
+        assert blocks.read_cached(fd, 4) is None
 
 
 def test_what_may_take_long_leaves_the_event_loop(file: Path) -> None:
@@ -657,6 +658,6 @@ def test_a_line_without_end_is_cut_at_the_limit(huge: Path) -> None:
 def test_lines_far_into_a_huge_document_are_refused_with_advice(
     huge: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(content, "SCAN_BYTES", 1 << 20)
+    monkeypatch.setattr(ranges, "SCAN_BYTES", 1 << 20)
     with pytest.raises(InvalidParameter, match="use bytes"):
         read(huge, {"lines": "4-5"})

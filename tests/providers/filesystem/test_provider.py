@@ -420,6 +420,7 @@ async def test_links_within_the_root_lead_to_what_is_exposed(root: Path) -> None
         "src/build",
         "a/../../outside/file",
         "../root/a.txt",
+        "../a.txt",
         "/a.txt",
         "nowhere",
         "link",
@@ -427,7 +428,7 @@ async def test_links_within_the_root_lead_to_what_is_exposed(root: Path) -> None
     ],
 )
 async def test_a_link_to_what_is_not_exposed_is_absent(root: Path, target: str) -> None:
-    plant(root.parent, ["outside/file"])
+    plant(root.parent, ["outside/file", "a.txt"])
     os.mkfifo(root / "pipe")
     (root / "link").symlink_to(target)
     provider = Filesystem(path=root, symlinks="within-root")

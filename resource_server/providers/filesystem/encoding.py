@@ -1,0 +1,124 @@
+"""How a document spells characters: which codecs are text, and where characters begin and end.
+
+Text is what a byte order mark or strict decoding proves to be text; the mark itself is dropped.
+"""
+
+from __future__ import annotations
+
+import codecs
+import functools
+import sys
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from resource_server import media_types
+
+# `utf-7` and the escapes can spell lone surrogates, which no message can carry.
+_NOT_FOR_FILES = ("utf-7", "unicode-escape", "raw-unicode-escape", "idna", "punycode")
+# The byte order of files without a mark is little-endian, whatever machine reads them.
+_WITHOUT_MARK = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
+
+
+def text_encoding(name: str) -> str:
+    """Return the canonical name of an encoding that documents can be read in.
+
+    Raises:
+        ValueError: unknown, or not an encoding of text files (`base64`, `idna`, `utf-7`).
+    """
+    try:
+        codec = codecs.lookup(name).name.replace("_", "-")
+        "\n".encode(codec)
+    except (LookupError, ValueError):
+        codec = ""
+    if not codec or codec in _NOT_FOR_FILES:
+        raise ValueError(f"{name!r} is no text encoding; write one such as utf-8 or cp1252")
+    return _WITHOUT_MARK.get(codec, codec)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a document spells characters: codec, bytes per code unit, byte order mark or not."""
+
+    codec: str
+    width: Literal[1, 2, 4]
+    has_mark: bool
+
+    @staticmethod
+    def of(head: bytes, encoding: str) -> Form:
+        """Return the form of a document: its mark's, or that of `encoding`."""
+        if head[:1] in _FIRST_OF_MARKS:
+            for mark, codec in media_types.BOMS:
+                if head.startswith(mark):
+                    return _form(codec, has_mark=True)
+        return _form(encoding, has_mark=False)
+
+    def decode(self, data: bytes, *, at_start: bool = True) -> str | None:
+        """Return the text, or None where the bytes are none."""
+        try:
+            text = data.decode(self.codec)
+        except UnicodeError:
+            return None
+        if "\0" in text:
+            return None
+        return text.removeprefix("\ufeff") if at_start and self.has_mark else text
+
+    @property
+    def newline(self) -> int:
+        """The code unit that ends a line, as `units` gives it."""
+        return int.from_bytes("\n".encode(self.codec), sys.byteorder)
+
+    def units(self, data: bytes) -> bytes | array[int]:
+        """Return the code units; a half one at the end is left out."""
+        if self.width == 1:
+            return data
+        return array("H" if self.width == 2 else "I", data[: len(data) - len(data) % self.width])
+
+    def character_at(self, data: bytes, at: int, base: int) -> int:
+        """Return where the character begins that the byte `at` is part of.
+
+        `data` stands at offset `base` of the document and begins some bytes before `at`. In legacy
+        encodings of several bytes no byte tells: there it is `at` itself.
+        """
+        if self.codec == "utf-8":
+            return _utf8_character_at(data, at)
+        at -= (base + at) % self.width
+        if self.codec.startswith("utf-16") and at >= 2:
+            high = slice(None, None, -1) if self.codec == "utf-16-le" else slice(None)
+            before, here = data[at - 2 : at][high], data[at : at + 2][high]
+            if before[:1] and 0xD8 <= before[0] < 0xDC and here[:1] and 0xDC <= here[0] < 0xE0:
+                return at - 2
+        return at
+
+    def unfinished(self, data: bytes) -> int:
+        """Return the number of bytes at the end that begin a character of a legacy encoding."""
+        if self.codec.startswith("utf-"):
+            return 0
+        decoder = codecs.getincrementaldecoder(self.codec)()
+        try:
+            decoder.decode(data)
+        except UnicodeError:
+            return 0
+        return len(decoder.getstate()[0])
+
+
+_FIRST_OF_MARKS = frozenset(mark[:1] for mark, _ in media_types.BOMS)
+_WIDTHS: Mapping[str, Literal[2, 4]] = {"utf-16": 2, "utf-32": 4}
+
+
+@functools.lru_cache(maxsize=32)
+def _form(codec: str, *, has_mark: bool) -> Form:
+    return Form(codec, _WIDTHS.get(codec[:6], 1), has_mark)
+
+
+def _utf8_character_at(data: bytes, at: int) -> int:
+    if at >= len(data) or data[at] & 0xC0 != 0x80:
+        return at
+    for begin in (at - 1, at - 2, at - 3):
+        if begin >= 0 and data[begin] & 0xC0 == 0xC0:
+            length = 2 + (data[begin] >= 0xE0) + (data[begin] >= 0xF0)
+            return begin if begin + length > at else at
+        if begin < 0 or data[begin] < 0x80:
+            break
+    return at

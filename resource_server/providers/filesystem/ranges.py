@@ -1,0 +1,279 @@
+"""Ranges of a document: `lines=10-40`, `bytes=0-65535`, `tail=100`.
+
+A range is decoded by itself: the rest of the document is not looked at. A line ends with LF and
+keeps it, so that lines read one range after the other make up the document.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from resource_server import media_types
+from resource_server.errors import InvalidParameter
+from resource_server.provider import Content, Truncation
+from resource_server.providers.filesystem.blocks import BLOCK_BYTES, pread, read_all
+from resource_server.providers.filesystem.encoding import Form
+
+SCAN_BYTES = 256 * 1024 * 1024
+"""As far into a document as lines are counted: a fraction of a second, cached."""
+
+
+class Range(msgspec.Struct, frozen=True):
+    """The part of a document that is asked for.
+
+    `lines` count from 1, `bytes` from 0; `first` and `last` are both included, and `last` None is
+    the end. `tail` is the last `first` lines.
+    """
+
+    unit: Literal["lines", "bytes", "tail"]
+    first: int
+    last: int | None = None
+
+    def following(self, first: int) -> Mapping[str, str]:
+        """Return the query of the range that begins at `first` and is as long as this one."""
+        last = "" if self.last is None else first + self.last - self.first
+        return {self.unit: f"{first}-{last}"}
+
+
+# Fifteen digits: a petabyte, and no arithmetic of ours overflows a file offset.
+_INTERVAL = re.compile(r"([0-9]{1,15})-([0-9]{1,15})?")
+_COUNT = re.compile(r"[0-9]{1,15}")
+_EXAMPLES = {
+    "lines": "lines=10-40 or lines=10-, counted from 1",
+    "bytes": "bytes=0-65535 or bytes=100-, counted from 0",
+    "tail": "tail=100",
+}
+
+
+def parse_range(query: Mapping[str, str]) -> Range | None:
+    """Read `lines=10-40`, `bytes=0-65535` or `tail=100`; None where the query is empty.
+
+    Raises:
+        InvalidParameter: another parameter, more than one, or not a range; says how to write it.
+    """
+    if not query:
+        return None
+    for name in query:
+        if name not in _EXAMPLES:
+            raise InvalidParameter(
+                f"unknown query parameter {name[:40]!r}; a document takes lines, bytes or tail"
+            )
+    if len(query) > 1:
+        raise InvalidParameter(f"{' and '.join(query)} exclude each other; ask for one of them")
+    [(unit, value)] = query.items()
+    if unit == "tail":
+        if _COUNT.fullmatch(value) and int(value):
+            return Range("tail", int(value))
+    elif match := _INTERVAL.fullmatch(value):
+        first, last = int(match[1]), int(match[2]) if match[2] else None
+        if (last is None or first <= last) and (first or unit == "bytes"):
+            return Range("lines" if unit == "lines" else "bytes", first, last)
+    raise InvalidParameter(f"{unit} cannot be {value[:40]!r}; write {_EXAMPLES[unit]}")
+
+
+# Longer than any character, and a multiple of every code unit.
+_MARGIN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An open document of which ranges are read."""
+
+    fd: int
+    size: int
+    promised: str | None
+    mime_type: str
+    form: Form
+    max_size: int
+
+    @staticmethod
+    def of(fd: int, size: int, promised: str | None, encoding: str, max_size: int) -> Part:
+        """Return an open document, its head read."""
+        head = pread(fd, media_types.HEAD_BYTES, 0)
+        form = Form.of(head, encoding)
+        is_text = media_types.begins_as_text(head, form.codec)
+        mime_type = media_types.of_content(head, promised, decodes=is_text)
+        # With a limit of nothing, `next` would lead nowhere for ever.
+        return Part(fd, size, promised, mime_type, form, max(max_size, 1))
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether its media type is known to be binary."""
+        return media_types.is_binary(self.mime_type)
+
+    def _content(self, data: str | bytes, truncated: Truncation | None) -> Content:
+        return Content(data, None if self.mime_type == self.promised else self.mime_type, truncated)
+
+    def _decoded(self, data: bytes, offset: int) -> str | bytes:
+        if self.is_binary:
+            return data
+        text = self.form.decode(data, at_start=offset == 0)
+        return data if text is None else text
+
+    def bytes(self, range: Range) -> Content:
+        """Return a range of bytes, or the whole characters in it."""
+        start, stop = range.first, range.first + self.max_size
+        if range.last is not None:
+            stop = min(stop, range.last + 1)
+        base = max(0, start - _MARGIN)
+        window = pread(self.fd, stop + _MARGIN - base, base)
+        file_end = base + len(window) if len(window) < stop + _MARGIN - base else None
+        if file_end is not None:
+            stop = max(start, min(stop, file_end))
+        data, end = self._characters(window, base, start, stop, file_end)
+        at_end = file_end is not None and end >= file_end
+        if at_end and start == 0:
+            return self._content(data, None)
+        if file_end is None:
+            total = self.size if self.size >= end else None
+        else:
+            total = file_end if window else self.size
+        asked = at_end or (range.last is not None and stop > range.last)
+        return self._content(
+            data,
+            Truncation(
+                reason="requested" if asked else "limit",
+                unit="bytes",
+                total=total,
+                next=None if at_end else range.following(end),
+            ),
+        )
+
+    def _characters(
+        self, window: bytes, base: int, start: int, stop: int, file_end: int | None
+    ) -> tuple[str | bytes, int]:
+        """Return the whole characters from `start` to `stop`, or the bytes; and where they end."""
+        first, last = start - base, stop - base
+        if self.is_binary:
+            return window[first:last], stop
+        begin, end = first, last
+        while begin < last and self.form.character_at(window, begin, base) < first:
+            begin += 1
+        if stop != file_end:
+            end = self.form.character_at(window, last, base)
+            end -= self.form.unfinished(window[begin:end])
+        if end <= begin < last:  # Not one character is whole: go on to the end of the first.
+            end = last
+            while end < len(window) and self.form.character_at(window, end, base) <= begin:
+                end += 1
+        end = max(begin, end)
+        text = self.form.decode(window[begin:end], at_start=base + begin == 0)
+        return (window[first:end] if text is None else text), base + end
+
+    def lines(self, range: Range) -> Content:
+        """Return a range of lines, as many as fit.
+
+        Raises:
+            InvalidParameter: more than `SCAN_BYTES` into the document.
+        """
+        skip = range.first - 1
+        begin, skipped = self._scan(0, skip, SCAN_BYTES)
+        if skipped < skip:
+            if not self._ends_at(begin):
+                raise InvalidParameter(
+                    f"line {range.first} is not among the first {SCAN_BYTES} bytes; use bytes"
+                )
+            total = skipped + self._is_within_line(begin)
+            return self._content("", Truncation("requested", "lines", total))
+        count = None if range.last is None else range.last - skip
+        end, found = self._scan(begin, count, begin + self.max_size)
+        at_end = self._ends_at(end)
+        if found != count and not at_end:
+            return self._cut_lines(range, begin, end, found)
+        data = self._decoded(pread(self.fd, end - begin, begin), begin)
+        if at_end and begin == 0:
+            return self._content(data, None)
+        total = skip + found + self._is_within_line(end) if at_end else None
+        following = None if at_end else range.following(range.first + found)
+        return self._content(data, Truncation("requested", "lines", total, following))
+
+    def _cut_lines(self, range: Range, begin: int, end: int, found: int) -> Content:
+        """Return the `found` lines that fit between `begin` and `end`."""
+        if found:
+            end, _ = self._scan(begin, found, end)
+            data = self._decoded(pread(self.fd, end - begin, begin), begin)
+            following = range.following(range.first + found)
+        else:
+            window = pread(self.fd, end + _MARGIN - begin, begin)
+            data, end = self._characters(window, begin, begin, end, None)
+            following = {"bytes": f"{end}-{end + self.max_size - 1}"}
+        return self._content(data, Truncation("limit", "lines", None, following))
+
+    def tail(self, count: int) -> Content:
+        """Return the last lines, as many as fit."""
+        # Files of /proc have no size: their end is found by reading.
+        end = self.size or len(read_all(self.fd, self.max_size + 1))
+        floor = max(0, end - self.max_size)
+        floor += -floor % self.form.width
+        start = self._line_from_end(count, floor, end)
+        if start is not None:
+            data = self._decoded(pread(self.fd, end - start, start), start)
+            return self._content(data, Truncation("requested", "lines") if start else None)
+        start, found = self._scan(floor, 1, end)
+        if not found or start == end:
+            base = max(0, floor - _MARGIN)
+            window = pread(self.fd, end - base, base)
+            data, _ = self._characters(window, base, floor, end, end)
+        else:
+            data = self._decoded(pread(self.fd, end - start, start), start)
+        return self._content(data, Truncation("limit", "lines"))
+
+    def _line_from_end(self, count: int, floor: int, end: int) -> int | None:
+        """Return where the last `count` lines begin; None where that is before `floor`."""
+        newline, width = self.form.newline, self.form.width
+        # The end of the last line begins no further one.
+        missing = count + (not self._is_within_line(end))
+        position = end - end % width
+        while position > floor:
+            block = max(floor, position - BLOCK_BYTES)
+            units = self.form.units(pread(self.fd, position - block, block))
+            here = units.count(newline)
+            if here >= missing:
+                return block + width * _after(units, newline, here - missing + 1)
+            missing -= here
+            position = block
+        return None if floor else 0
+
+    def _scan(self, offset: int, count: int | None, stop: int) -> tuple[int, int]:
+        """Pass `count` line ends from `offset`, but not the end of the file or the offset `stop`.
+
+        Returns where that is and how many were passed.
+        """
+        newline, width = self.form.newline, self.form.width
+        found = 0
+        while offset < stop and found != count:
+            block = pread(self.fd, min(BLOCK_BYTES, stop - offset), offset)
+            units = self.form.units(block)
+            here = units.count(newline)
+            if count is not None and found + here >= count:
+                return offset + width * _after(units, newline, count - found), count
+            if not block:
+                break
+            found += here
+            offset += len(block)
+        return offset, found
+
+    def _ends_at(self, offset: int) -> bool:
+        return not pread(self.fd, 1, offset)
+
+    def _is_within_line(self, offset: int) -> bool:
+        """Say whether the code unit before `offset` leaves a line without its end."""
+        width = self.form.width
+        if offset == 0 or offset % width:
+            return offset != 0
+        units = self.form.units(pread(self.fd, width, offset - width))
+        return len(units) == 0 or units[0] != self.form.newline
+
+
+def _after(units: bytes | array[int], newline: int, count: int) -> int:
+    """Return the place behind the `count`-th line end."""
+    place = 0
+    for _ in range(count):
+        place = units.index(newline, place) + 1
+    return place
