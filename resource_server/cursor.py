@@ -54,7 +54,7 @@ def decode(text: str, *, scope: str) -> Cursor:
         if len(text) > _MAX_LENGTH:
             raise InvalidParameter(INVALID)
         wire = _decoder.decode(urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4)))
-    except (ValueError, msgspec.MsgspecError):
+    except ValueError:
         raise InvalidParameter(INVALID) from None
     path = tuple(segment.decode("utf-8", "surrogateescape") for segment in wire.path)
     illegal = any(

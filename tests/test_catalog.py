@@ -350,6 +350,16 @@ async def test_templates_are_paged_across_mounts() -> None:
 # -- mounts that fail
 
 
+class Lived(Tree):
+    entered = left = 0
+
+    async def __aenter__(self) -> None:
+        self.entered += 1
+
+    async def __aexit__(self, *_: object) -> None:
+        self.left += 1
+
+
 class Fallen(Tree):
     async def __aenter__(self) -> None:
         raise MountUnavailable("the disk is gone")
@@ -389,8 +399,10 @@ async def test_starting_tells_which_mounts_cannot_serve() -> None:
 
 
 async def test_a_mount_is_started_by_the_first_request_for_it() -> None:
-    catalog = Catalog([Mount("a", "test://a/", Tree({"x": ""}))])
+    provider = Lived({"x": ""})
+    catalog = Catalog([Mount("a", "test://a/", provider)])
     assert (await catalog.metadata("test://a/x")).resource.name == "x"
+    assert provider.entered == 1
 
 
 # -- providers that break the contract
@@ -487,6 +499,14 @@ async def test_a_document_is_read_in_its_preferred_format(tree: type[Tree]) -> N
     assert body.content == Content("plain")
     (body,) = (await catalog.read("test://0/a?format=csv")).bodies
     assert body.content == Content("p", "text/csv")
+
+
+async def test_of_several_contents_the_first_is_the_preferred_one() -> None:
+    provider = Broken(read=lambda *_: [Content("first"), Content("second")])
+    (body,) = (await (await catalog_of(provider)).read("test://0/a")).bodies
+    assert body.content == Content("first")
+    inline = await (await catalog_of(provider, alternatives=True)).read("test://0/a")
+    assert [body.content for body in inline.bodies] == [Content("first"), Content("second")]
 
 
 @TREES
@@ -679,15 +699,6 @@ async def test_completion_needs_a_template_and_a_variable_that_exist() -> None:
 
 
 async def test_leaving_the_catalog_closes_every_mount_that_was_started() -> None:
-    class Lived(Tree):
-        left = 0
-
-        async def __aenter__(self) -> None:
-            pass
-
-        async def __aexit__(self, *_: object) -> None:
-            self.left += 1
-
     started, untouched = Lived({}), Lived({})
     mounts = [Mount("a", "test://a/", started), Mount("b", "test://b/", untouched)]
     async with Catalog(mounts) as catalog:

@@ -80,8 +80,13 @@ async def test_what_fails_later_raises_when_awaited() -> None:
 
 
 async def test_a_run_inside_a_task_leaves_that_task_as_it_was() -> None:
+    async def ready() -> int:
+        return 21
+
     assert run(twice(1)) == 2
-    assert await twice(later(21)) == 42
+    outside = twice(ready())
+    with pytest.raises(StopIteration, match="42"):
+        outside.send(None)
 
 
 async def test_what_is_given_up_before_it_has_begun_is_closed(

@@ -1,6 +1,7 @@
 """The TypeScript clients talk to the server in processes of its own.
 
-`npm install` in this folder brings them; without them, or without Node, these tests are skipped.
+`npm install --no-package-lock --prefix tests/clients` brings them; without them, or without Node,
+these tests are skipped.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed"),
     pytest.mark.skipif(
         not (HERE / "node_modules/@modelcontextprotocol").is_dir(),
-        reason="the clients are not installed: npm install --prefix tests/clients",
+        reason="not installed: npm install --no-package-lock --prefix tests/clients",
     ),
 ]
 

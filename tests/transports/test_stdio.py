@@ -272,6 +272,7 @@ def test_a_signal_during_the_last_answers_ends_the_process(start: Start) -> None
     server.send(message("resources/read", 1, uri=NEVER) + message("ping", 2))
     assert server.reply()["id"] == 2
     server.end()
+    server.settled("VmHWM")
     server.process.send_signal(signal.SIGTERM)
     assert list(server.replies()) == []
     assert (server.code(), server.errors()) == (0, "")

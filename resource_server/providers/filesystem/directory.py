@@ -15,11 +15,11 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from resource_server.errors import ResourceNotFound
 from resource_server.providers.filesystem.ignore import (
@@ -106,8 +106,7 @@ class RecentlyUsed(Generic[K, V]):
                 self._weight -= self._held.popitem(last=False)[1][1]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Listing:
+class Listing(msgspec.Struct, frozen=True, eq=False):
     """The exposed names of a directory in code point order, and which of them are what."""
 
     names: list[str]
@@ -116,8 +115,7 @@ class Listing:
     """Symbolic links; only where they are followed. What they lead to is not judged yet."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Directory:
+class Directory(msgspec.Struct, frozen=True, eq=False):
     """One directory as last seen. `prefix` is its path with a slash at its end, or empty."""
 
     prefix: str

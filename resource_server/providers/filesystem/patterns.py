@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 _SPECIAL = re.compile(r"[*?\[\\]")
 _STAR, _SLASH, _ANY_DEPTH, _ANY_PATH = "*", "/", "**/", "**"
@@ -47,8 +48,7 @@ class UnusablePatternError(ValueError):
     """A glob that nothing can match: an open bracket, an unknown class, a lone backslash."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(msgspec.Struct, frozen=True):
     """One line taken apart: `glob` has neither `!` nor the slash at either end."""
 
     line: str

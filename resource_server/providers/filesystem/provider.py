@@ -157,40 +157,33 @@ class Filesystem:
     def read(self, path: Path, query: Mapping[str, str]) -> MaybeAwaitable[Sequence[Content]]:
         """Return a file, or a range of it, as one content: text if it decodes, else bytes."""
         part = parse_range(query)
-        entry = self._tree.find(path)
-        if entry.directory is not None or not entry.scope.readable:
+        key, scope = self._tree.document(path)
+        if not scope.readable:
             raise ResourceNotFound
-        key = tuple(entry.key.split("/"))
+        file, mime_type = tuple(key.split("/")), self._type(path)
         if part is None:
-            found = self._read_now(key, entry)
+            found = self._read_now(file, mime_type, scope)
             if found is not None:
                 return (found,)
-        return _in_thread(lambda: (self._read(key, entry, part),))
+        return _in_thread(lambda: (self._read(file, mime_type, scope, part),))
 
-    def _read_now(self, key: Path, entry: Entry) -> Content | None:
+    def _read_now(self, file: Path, mime_type: str | None, scope: Scope) -> Content | None:
         try:
-            fd, status = self._root.open_file(key, cached=True)
+            fd, status = self._root.open_file(file, cached=True)
         except BlockingIOError:
             return None
-        scope = entry.scope
         try:
             return content.read_now(
-                fd, status, self._type(entry), encoding=scope.encoding, max_size=scope.max_size
+                fd, status, mime_type, encoding=scope.encoding, max_size=scope.max_size
             )
         finally:
             os.close(fd)
 
-    def _read(self, key: Path, entry: Entry, part: Range | None) -> Content:
-        fd, status = self._root.open_file(key)
-        scope = entry.scope
+    def _read(self, file: Path, mime_type: str | None, scope: Scope, part: Range | None) -> Content:
+        fd, status = self._root.open_file(file)
         try:
             return content.read(
-                fd,
-                status,
-                self._type(entry),
-                part,
-                encoding=scope.encoding,
-                max_size=scope.max_size,
+                fd, status, mime_type, part, encoding=scope.encoding, max_size=scope.max_size
             )
         finally:
             os.close(fd)
@@ -237,8 +230,8 @@ class Filesystem:
         """Return the rule that hides this path, or `exposed`."""
         return self._tree.explain(path)
 
-    def _type(self, entry: Entry) -> str | None:
-        return media_types.from_name(entry.path[-1], self._types)
+    def _type(self, path: Path) -> str | None:
+        return media_types.from_name(path[-1], self._types)
 
     def _resource(self, entry: Entry) -> Resource:
         """Return the same object as before while nothing has changed."""
@@ -258,7 +251,7 @@ class Filesystem:
         return Resource(
             path=entry.path,
             name=uris.display(entry.path[-1]),
-            mime_type=self._type(entry),
+            mime_type=self._type(entry.path),
             size=entry.stamp.size,
             last_modified=_time(entry.stamp.mtime_ns),
             version=version,

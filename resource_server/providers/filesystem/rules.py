@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from resource_server.provider import Annotations
 from resource_server.providers.filesystem.encoding import text_encoding
@@ -116,8 +118,7 @@ def _leads(patterns: Patterns) -> Iterable[str]:
                 break
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Scope:
+class Scope(msgspec.Struct, frozen=True, eq=False):
     """What is in force inside one directory.
 
     It is the very same object in a directory below as long as nothing changes on the way, so

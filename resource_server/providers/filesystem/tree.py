@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import stat as modes
+import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
@@ -25,6 +26,7 @@ from resource_server.providers.filesystem.directory import (
     Stamp,
     stamp,
 )
+from resource_server.providers.filesystem.frame import Allowance, Frame
 from resource_server.providers.filesystem.root import Root, refusal
 from resource_server.providers.filesystem.rules import Rules, Scope
 
@@ -32,10 +34,8 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NON
 _MAX_LINKS = 40
 _OPEN_AT_ONCE = 64
 """Descriptors that one walk holds; in deeper trees the upper directories are opened again."""
-_UNREAD_BYTES = 64 * 1024
-"""Of directories, by their own size, that may be read on the event loop for one page: on ext4
-about 1,500 names. What is known already costs nothing."""
-_BLOCK_BYTES = 4096
+_BELIEVED_S = 0.02
+_MAX_BELIEVED = 256
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -50,25 +50,6 @@ class Entry(msgspec.Struct, frozen=True):
     """None for a document."""
 
 
-class _Frame:
-    """A directory on the way of a walk, and how far its names are used."""
-
-    __slots__ = ("at", "directory", "fd", "listing", "path")
-
-    def __init__(self, path: Path, directory: Directory, fd: int, listing: Listing) -> None:
-        self.path = path
-        self.directory = directory
-        self.fd = fd
-        """Negative once it is closed."""
-        self.listing = listing
-        self.at = 0
-
-    def close(self) -> None:
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
-
-
 class Tree:
     """The exposed part of one root. Any thread may call any method."""
 
@@ -77,6 +58,7 @@ class Tree:
         self._rules = rules
         self._directories = Directories(root, rules, outermost, follow_links=follow_links)
         self._follow_links = follow_links
+        self._believed: dict[Path, tuple[float, Directory]] = {}
 
     def find(self, path: Path) -> Entry:
         """Return the entry at a path.
@@ -86,6 +68,40 @@ class Tree:
             ResourceBusy: too many open files.
         """
         return self._locate(path)[0]
+
+    def document(self, path: Path) -> tuple[str, Scope]:
+        """Return where a document really is, and what is in force there.
+
+        Made for hot reads: that the directory is as it was is believed for `_BELIEVED_S`, and that
+        the document is there is for its reader to see. So a rule that begins to hide a document
+        may come so much later for reads.
+
+        Raises:
+            ResourceNotFound, ResourceBusy: as in `find`.
+        """
+        if self._follow_links or not path:
+            entry = self.find(path)
+            if entry.directory is not None:
+                raise ResourceNotFound
+            return entry.key, entry.scope
+        *above, name = path
+        outer = self._outer(tuple(above))
+        if self._rules.hidden_by(outer.scope, outer.prefix, name, is_directory=False):
+            raise ResourceNotFound
+        return outer.prefix + name, outer.scope
+
+    def _outer(self, path: Path) -> Directory:
+        now = time.monotonic()
+        held = self._believed.get(path)
+        if held is not None and now < held[0]:
+            return held[1]
+        directory = self.find(path).directory
+        if directory is None:
+            raise ResourceNotFound
+        if len(self._believed) >= _MAX_BELIEVED:
+            self._believed.clear()
+        self._believed[path] = (now + _BELIEVED_S, directory)
+        return directory
 
     def _locate(self, path: Path) -> tuple[Entry, list[Directory]]:
         """Return the entry and the directories on the way, itself the last if it is one."""
@@ -150,7 +166,7 @@ class Tree:
         entry, passed = self._locate(path)
         if entry.directory is None:
             raise NotACollection
-        frame = self._open(path, entry.directory, _Allowance(patient=patient))
+        frame = self._open(path, entry.directory, Allowance(patient=patient))
         found: list[Entry] = []
         try:
             frame.at = bisect_right(frame.listing.names, after) if after is not None else 0
@@ -167,7 +183,7 @@ class Tree:
         entry, _ = self._locate(path)
         if entry.directory is None:
             raise NotACollection
-        frame = self._open(path, entry.directory, _Allowance(patient=patient))
+        frame = self._open(path, entry.directory, Allowance(patient=patient))
         frame.close()
         return entry, frame.listing
 
@@ -179,7 +195,7 @@ class Tree:
         Raises:
             ResourceNotFound, ResourceBusy, BlockingIOError: as in `children`.
         """
-        allowance = _Allowance(patient=patient)
+        allowance = Allowance(patient=patient)
         frames = [self._open((), self._directories.top(), allowance)]
         found: list[Entry] = []
         try:
@@ -198,7 +214,7 @@ class Tree:
                 frame.close()
         return found
 
-    def _resume(self, frames: list[_Frame], after: Path, allowance: _Allowance) -> None:
+    def _resume(self, frames: list[Frame], after: Path, allowance: Allowance) -> None:
         """Go down to where `after` is, or to where it would be."""
         for name in after:
             frame = frames[-1]
@@ -212,7 +228,7 @@ class Tree:
             if entry is None or not self._push(frames, entry, allowance):
                 return
 
-    def _documents(self, frame: _Frame, found: list[Entry], limit: int) -> str | None:
+    def _documents(self, frame: Frame, found: list[Entry], limit: int) -> str | None:
         """Append documents up to the next name that is none, and return that name.
 
         None where the directory or the page ends. Written for speed: most entries pass here.
@@ -238,30 +254,30 @@ class Tree:
                 found.append(Entry((*path, name), prefix + name, stamp(status), scope))
         return None
 
-    def _reopen(self, frame: _Frame) -> None:
+    def _reopen(self, frame: Frame) -> None:
         """Open a directory again that had to make room; one that is gone has no more entries."""
         try:
             frame.fd, _ = self._root.open_directory(tuple(frame.directory.prefix[:-1].split("/")))
         except (ResourceNotFound, NotACollection):
             frame.at = len(frame.listing.names)
 
-    def _passed(self, frames: Sequence[_Frame]) -> Sequence[Directory]:
+    def _passed(self, frames: Sequence[Frame]) -> Sequence[Directory]:
         return [frame.directory for frame in frames] if self._follow_links else ()
 
-    def _open(self, path: Path, directory: Directory, allowance: _Allowance) -> _Frame:
+    def _open(self, path: Path, directory: Directory, allowance: Allowance) -> Frame:
         allowance.take(directory)
         key = directory.prefix[:-1]
         fd, _ = self._root.open_directory(tuple(key.split("/")) if key else ())
         return self._frame(path, directory, fd)
 
-    def _frame(self, path: Path, directory: Directory, fd: int) -> _Frame:
+    def _frame(self, path: Path, directory: Directory, fd: int) -> Frame:
         try:
-            return _Frame(path, directory, fd, self._directories.listing(directory, fd))
+            return Frame(path, directory, fd, self._directories.listing(directory, fd))
         except BaseException:
             os.close(fd)
             raise
 
-    def _push(self, frames: list[_Frame], entry: Entry, allowance: _Allowance) -> bool:
+    def _push(self, frames: list[Frame], entry: Entry, allowance: Allowance) -> bool:
         """Go down into an entry; say whether that is a listed directory that can be opened."""
         directory = entry.directory
         if directory is None or not entry.scope.listed:
@@ -285,7 +301,7 @@ class Tree:
             frames[-1 - _OPEN_AT_ONCE].close()
         return True
 
-    def _entry(self, frame: _Frame, name: str, passed: Sequence[Directory]) -> Entry | None:
+    def _entry(self, frame: Frame, name: str, passed: Sequence[Directory]) -> Entry | None:
         """Return a directory or link of a listing as it is now; None if there is none any more."""
         path = (*frame.path, name)
         outer = frame.directory
@@ -342,24 +358,6 @@ class Tree:
         except ResourceNotFound:
             return "symbolic link to what is not exposed, or not below the root"
         return None
-
-
-class _Allowance:
-    """What may be read on the event loop for one page."""
-
-    def __init__(self, *, patient: bool) -> None:
-        self._left = None if patient else _UNREAD_BYTES
-
-    def take(self, directory: Directory) -> None:
-        """Count a directory that is to be read.
-
-        Raises:
-            BlockingIOError: that would be too much; do it all in a worker thread.
-        """
-        if self._left is not None and directory.listing is None:
-            self._left -= max(directory.stamp.size, _BLOCK_BYTES)
-            if self._left < 0:
-                raise BlockingIOError
 
 
 def _is_among(directory: Directory, passed: Sequence[Directory]) -> bool:

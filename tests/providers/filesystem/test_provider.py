@@ -6,8 +6,9 @@ import resource
 import shutil
 import socket
 import threading
+import time
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -256,6 +257,25 @@ async def test_a_small_file_in_the_page_cache_is_read_at_once(root: Path) -> Non
     provider = Filesystem(path=root)
     await body(provider, "a.txt")
     assert not inspect.isawaitable(provider.read(("a.txt",), {}))
+
+
+async def test_a_rule_that_begins_to_hide_is_soon_obeyed_by_reads(root: Path) -> None:
+    provider = Filesystem(path=root)
+    assert await body(provider, "a/x.txt") == "body of a/x.txt\n"
+    (root / ".gitignore").write_text("x.txt\n")
+    with pytest.raises(ResourceNotFound):
+        provider.metadata(address("a/x.txt"))
+    deadline = time.monotonic() + 10
+    with suppress(ResourceNotFound):
+        while await body(provider, "a/x.txt"):
+            assert time.monotonic() < deadline
+
+
+async def test_a_collection_is_not_read(root: Path) -> None:
+    for symlinks in ("deny", "within-root"):
+        for path in ("", "a", "a/b"):
+            with pytest.raises(ResourceNotFound):
+                await body(Filesystem(path=root, symlinks=symlinks), path)
 
 
 async def test_a_large_file_is_read_off_the_loop(root: Path) -> None:
