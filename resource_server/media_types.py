@@ -343,7 +343,8 @@ _OUR_SPELLING = {
 }
 
 
-def from_name(name: str, overrides: Sequence[tuple[str, str]] = ()) -> str | None:
+@functools.lru_cache(maxsize=4096)  # names repeat: README.md, index.js
+def from_name(name: str, overrides: tuple[tuple[str, str], ...] = ()) -> str | None:
     """Return the media type that a file name promises, or None where it promises nothing.
 
     `overrides` are pairs of glob pattern and media type; the first that matches the name wins over

@@ -18,6 +18,7 @@ from resource_server.errors import (
     ResourceError,
     ResourceServerError,
 )
+from resource_server.memo import Memo
 from resource_server.provider import (
     Annotations,
     Path,
@@ -79,7 +80,7 @@ class Mount:
         self._starting = asyncio.Lock()
         self._retry_at = 0.0
         self._retry_after = _FIRST_RETRY_S
-        self._entries: dict[Path, Entry] = {}
+        self._entries = Memo[Path, Entry](_MAX_ENTRIES)
 
     async def start(self) -> None:
         """Enter the provider's lifetime; after a failure, not again before a growing delay.
@@ -125,11 +126,11 @@ class Mount:
         known = self._entries.get(path)
         if known is not None and known.source is resource:
             return known
-        if len(self._entries) >= _MAX_ENTRIES:
-            self._entries.clear()
-        entry = self._entries[path] = Entry(
-            uris.join(self.base, path), self._worded(resource), resource
-        )
+        worded = resource
+        if self.annotations is not None or not path:
+            worded = self._worded(resource)
+        entry = Entry(uris.join(self.base, path), worded, resource)
+        self._entries.put(path, entry)
         return entry
 
     def _worded(self, resource: Resource) -> Resource:

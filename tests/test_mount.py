@@ -191,19 +191,10 @@ async def test_annotations_of_the_mount_hold_where_a_resource_has_none(
 async def test_an_entry_is_the_same_as_long_as_its_resource_is() -> None:
     mount = mounted(Tree({}), annotations=Annotations(priority=1))
     first = Resource(path=("a b",), name="a")
+    assert mount.entry(first).uri == "test://docs/a%20b"
     entry = mount.entry(first)
-    assert entry.uri == "test://docs/a%20b"
     assert mount.entry(first) is entry
     assert mount.entry(Resource(path=("a b",), name="a")) is not entry
-
-
-async def test_entries_are_kept_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mount_module, "_MAX_ENTRIES", 2)
-    mount = mounted(Tree({}))
-    resources = [Resource(path=(str(n),), name="x") for n in range(5)]
-    entries = [mount.entry(resource) for resource in resources]
-    assert mount.entry(resources[4]) is entries[4]
-    assert mount.entry(resources[0]) is not entries[0]
 
 
 # -- what is logged

@@ -29,7 +29,9 @@ async def reading(gate: Gate, revision: str = "2025-11-25") -> tuple[Wire, objec
 
 
 @ERAS
-async def test_a_cancelled_request_is_stopped_and_never_answered(revision: str) -> None:
+async def test_a_cancelled_request_is_stopped_and_never_answered(
+    revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
     gate = Gate()
     wire, id = await reading(gate, revision)
     cancel(wire, id, reason="no longer needed")
@@ -37,6 +39,7 @@ async def test_a_cancelled_request_is_stopped_and_never_answered(revision: str) 
     await wire.finished()
     gate.released.set()
     assert wire.messages == []
+    assert caplog.records == []
     assert await wire.result("resources/read", {"uri": "test://one/a"})
 
 

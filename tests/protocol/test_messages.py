@@ -250,7 +250,7 @@ LINES = (
 
 
 @pytest.mark.parametrize("revision", [None, "2025-03-26", "2025-11-25", "2026-07-28"])
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(lines=st.lists(LINES, min_size=1, max_size=5))
 def test_whatever_arrives_is_answered_by_messages_and_does_no_harm(
     revision: str | None, lines: list[bytes]

@@ -14,7 +14,6 @@ import time
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping
-from contextlib import suppress
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -92,8 +91,10 @@ class RecentlyUsed(Generic[K, V]):
         held = self._held.get(key)
         if held is None:
             return None
-        with suppress(KeyError):  # forgotten this very moment
+        try:  # noqa: SIM105  `suppress` would cost more than the rest
             self._held.move_to_end(key)
+        except KeyError:
+            pass  # forgotten this very moment
         return held[0]
 
     def put(self, key: K, value: V, weight: int = 1) -> None:
@@ -113,6 +114,8 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
     directories: frozenset[str]
     links: frozenset[str]
     """Symbolic links; only where they are followed. What they lead to is not judged yet."""
+    others: frozenset[str]
+    """What is no regular file: directories and links."""
 
 
 class Directory(msgspec.Struct, frozen=True, eq=False):
@@ -143,7 +146,8 @@ class Directories:
     def status(self, path: str) -> os.stat_result:
         """Return the status of what a path below the root names; a symbolic link is itself.
 
-        By name and thus only to compare with what is known: what is read is opened by `Root`.
+        By name, and thus only to compare with what is known: what a client is told of or given is
+        looked at and opened by `Root`.
 
         Raises:
             ResourceNotFound, ResourceBusy: as `Root.stat`.
@@ -221,11 +225,9 @@ class Directories:
             if start:
                 _breathe()
         names = _sorted(exposed)
-        listing = Listing(
-            names,
-            frozenset(directories.intersection(names)) if directories else _NONE,
-            frozenset(links.intersection(names)) if links else _NONE,
-        )
+        inner = frozenset(directories.intersection(names)) if directories else _NONE
+        leading = frozenset(links.intersection(names)) if links else _NONE
+        listing = Listing(names, inner, leading, inner | leading if leading else inner)
         status = os.fstat(fd)
         # Kept only together with rules that are kept, and if nothing has changed meanwhile.
         known = self._held.get(directory.prefix)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Self, TypeVar
 
 from resource_server import media_types, uris
 from resource_server.errors import NotACollection, ResourceError, ResourceNotFound
+from resource_server.memo import Memo
 from resource_server.provider import (
     ByteSize,
     Content,
@@ -22,9 +22,8 @@ from resource_server.provider import (
     Template,
 )
 from resource_server.providers.filesystem import content
-from resource_server.providers.filesystem.directory import Stamp
+from resource_server.providers.filesystem.directory import Stamp, stamp
 from resource_server.providers.filesystem.encoding import text_encoding
-from resource_server.providers.filesystem.ignore import Ignores
 from resource_server.providers.filesystem.options import (
     DirectoryOptions,
     Secrets,
@@ -115,7 +114,7 @@ class Filesystem:
         self._tree = Tree(
             self._root, self._rules, outermost, follow_links=self.symlinks == "within-root"
         )
-        self._resources = OrderedDict[Path, Resource]()
+        self._resources = Memo[Path, tuple[Stamp, Scope, Resource]](_MAX_RESOURCES)
 
     async def __aenter__(self) -> Self:
         self._root.check()
@@ -129,64 +128,80 @@ class Filesystem:
     ) -> MaybeAwaitable[Sequence[Resource]]:
         """Return children by name in code point order. See `Provider.list`."""
         name = after[-1] if after else None
-        return self._page(
-            lambda patient: self._tree.children(parent, after=name, limit=limit, patient=patient),
-            limit,
-        )
+
+        def page(patient: bool) -> Sequence[Resource]:
+            return self._tree.children(parent, self, after=name, limit=limit, patient=patient)
+
+        return _page(page, limit)
 
     def walk(self, *, after: Path | None, limit: int) -> MaybeAwaitable[Sequence[Resource]]:
         """Return what follows `after`, depth first. See `SupportsWalk.walk`."""
-        return self._page(
-            lambda patient: self._tree.walk(after or (), limit=limit, patient=patient), limit
-        )
 
-    def _page(
-        self, entries: Callable[[bool], Sequence[Entry]], limit: int
-    ) -> MaybeAwaitable[Sequence[Resource]]:
         def page(patient: bool) -> Sequence[Resource]:
-            return [self._resource(entry) for entry in entries(patient)]
+            return self._tree.walk(after or (), self, limit=limit, patient=patient)
 
-        if limit > _MANY_ENTRIES:
-            return _in_thread(lambda: page(True))
-        return _now_or_in_thread(page)
+        return _page(page, limit)
 
     def metadata(self, path: Path) -> Resource:
         """Return what is known of a file or directory without opening it."""
-        return self._resource(self._tree.find(path))
+        return self.resource(self._tree.find(path))
 
     def read(self, path: Path, query: Mapping[str, str]) -> MaybeAwaitable[Sequence[Content]]:
         """Return a file, or a range of it, as one content: text if it decodes, else bytes."""
-        part = parse_range(query)
+        fetched = self._fetch(path, query)
+        return fetched[1] if isinstance(fetched, tuple) else _second(fetched)
+
+    def fetch(
+        self, path: Path, query: Mapping[str, str]
+    ) -> MaybeAwaitable[tuple[Resource, Sequence[Content]]]:
+        """Return a file's metadata and content as of one opening of it. See `SupportsFetch`."""
+        try:
+            return self._fetch(path, query)
+        except ResourceNotFound:
+            entry = self._tree.find(path)
+            if entry.directory is None:
+                raise
+            return self.resource(entry), ()
+
+    def _fetch(
+        self, path: Path, query: Mapping[str, str]
+    ) -> MaybeAwaitable[tuple[Resource, Sequence[Content]]]:
         key, scope = self._tree.document(path)
         if not scope.readable:
             raise ResourceNotFound
-        file, mime_type = tuple(key.split("/")), self._type(path)
+        part = parse_range(query)
+        file = tuple(key.split("/"))
+
+        def work(patient: bool) -> tuple[Resource, Sequence[Content]]:
+            fd, status = self._root.open_file(file, cached=not patient)
+            try:
+                found = self._content(fd, status, path, scope, part, patient=patient)
+            finally:
+                os.close(fd)
+            # Its status is older than its content: the version may say too little, never too much.
+            return self.document(path, stamp(status), scope), (found,)
+
+        return _now_or_in_thread(work)
+
+    def _content(
+        self,
+        fd: int,
+        status: os.stat_result,
+        path: Path,
+        scope: Scope,
+        part: Range | None,
+        *,
+        patient: bool,
+    ) -> Content:
+        mime_type, encoding, limit = self._type(path), scope.encoding, scope.max_size
+        if patient:
+            return content.read(fd, status, mime_type, part, encoding=encoding, max_size=limit)
+        found = None
         if part is None:
-            found = self._read_now(file, mime_type, scope)
-            if found is not None:
-                return (found,)
-        return _in_thread(lambda: (self._read(file, mime_type, scope, part),))
-
-    def _read_now(self, file: Path, mime_type: str | None, scope: Scope) -> Content | None:
-        try:
-            fd, status = self._root.open_file(file, cached=True)
-        except BlockingIOError:
-            return None
-        try:
-            return content.read_now(
-                fd, status, mime_type, encoding=scope.encoding, max_size=scope.max_size
-            )
-        finally:
-            os.close(fd)
-
-    def _read(self, file: Path, mime_type: str | None, scope: Scope, part: Range | None) -> Content:
-        fd, status = self._root.open_file(file)
-        try:
-            return content.read(
-                fd, status, mime_type, part, encoding=scope.encoding, max_size=scope.max_size
-            )
-        finally:
-            os.close(fd)
+            found = content.read_now(fd, status, mime_type, encoding=encoding, max_size=limit)
+        if found is None:
+            raise BlockingIOError
+        return found
 
     def complete(
         self, variable: str, value: str, *, given: Mapping[str, str]
@@ -233,35 +248,15 @@ class Filesystem:
     def _type(self, path: Path) -> str | None:
         return media_types.from_name(path[-1], self._types)
 
-    def _resource(self, entry: Entry) -> Resource:
-        """Return the same object as before while nothing has changed."""
-        # What ignore files say decides what the children are.
-        ignores = entry.scope.ignores if entry.directory is not None else ()
-        version = _version(entry.stamp, ignores)
+    def resource(self, entry: Entry) -> Resource:
+        """Return the resource of an entry; the same object while nothing has changed."""
+        if entry.directory is None:
+            return self.document(entry.path, entry.stamp, entry.scope)
         held = self._resources.get(entry.path)
-        if held is not None and held.version == version:
-            return held
-        make = self._document if entry.directory is None else self._collection
-        resource = self._resources[entry.path] = make(entry, version)
-        if len(self._resources) > _MAX_RESOURCES:
-            self._resources.popitem(last=False)
-        return resource
-
-    def _document(self, entry: Entry, version: str) -> Resource:
-        return Resource(
-            path=entry.path,
-            name=uris.display(entry.path[-1]),
-            mime_type=self._type(entry.path),
-            size=entry.stamp.size,
-            last_modified=_time(entry.stamp.mtime_ns),
-            version=version,
-            annotations=entry.scope.annotations,
-            listed=entry.scope.listed,
-        )
-
-    def _collection(self, entry: Entry, version: str) -> Resource:
+        if held is not None and held[0] == entry.stamp and held[1] is entry.scope:
+            return held[2]
         options = self._rules.directories.get(entry.key)
-        return Resource(
+        resource = Resource(
             path=entry.path,
             name=uris.display(entry.path[-1] if entry.path else self._name),
             type="collection",
@@ -269,10 +264,42 @@ class Filesystem:
             description=options.description if options else None,
             mime_type=_DIRECTORY_TYPE,
             last_modified=_time(entry.stamp.mtime_ns),
-            version=version,
+            # What ignore files say decides what the children are.
+            version=_version(entry.stamp, *(rules.version for rules in entry.scope.ignores)),
             annotations=entry.scope.annotations,
             listed=entry.scope.listed,
         )
+        self._resources.put(entry.path, (entry.stamp, entry.scope, resource))
+        return resource
+
+    def document(self, path: Path, stamp: Stamp, scope: Scope) -> Resource:
+        """Return the resource of a file; the same object while nothing has changed."""
+        held = self._resources.get(path)
+        if held is not None and held[0] == stamp and held[1] is scope:
+            return held[2]
+        name = path[-1]
+        resource = Resource(
+            path=path,
+            name=name if name.isascii() else uris.display(name),
+            mime_type=media_types.from_name(name, self._types),
+            size=stamp.size,
+            last_modified=_time(stamp.mtime_ns),
+            version=_version(stamp),
+            annotations=scope.annotations,
+            listed=scope.listed,
+        )
+        self._resources.put(path, (stamp, scope, resource))
+        return resource
+
+
+def _page(
+    work: Callable[[bool], Sequence[Resource]], limit: int
+) -> MaybeAwaitable[Sequence[Resource]]:
+    return _in_thread(lambda: work(True)) if limit > _MANY_ENTRIES else _now_or_in_thread(work)
+
+
+async def _second(fetched: Awaitable[tuple[Resource, T]]) -> T:
+    return (await fetched)[1]
 
 
 def _now_or_in_thread(work: Callable[[bool], T]) -> MaybeAwaitable[T]:
@@ -297,10 +324,9 @@ def _time(ns: int) -> datetime | None:
         return None  # a time that no calendar has
 
 
-def _version(stamp: Stamp, ignores: Sequence[Ignores]) -> str:
-    facts = (stamp.device, stamp.inode, stamp.size, stamp.mtime_ns, stamp.ctime_ns)
+def _version(stamp: Stamp, *more: int) -> str:
     # The hash of integers is the same in every process, and eight times faster than blake2b.
-    number = hash((*facts, *(rules.version for rules in ignores)) if ignores else facts)
+    number = hash((stamp.inode, stamp.mtime_ns, stamp.ctime_ns, stamp.size, stamp.device, *more))
     return f"{number & 0xFFFF_FFFF_FFFF_FFFF:016x}"
 
 

@@ -13,12 +13,13 @@ import stat as modes
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from typing import Protocol
 
 import msgspec
 
 from resource_server import uris
 from resource_server.errors import NotACollection, ResourceBusy, ResourceError, ResourceNotFound
-from resource_server.provider import Path
+from resource_server.provider import Path, Resource
 from resource_server.providers.filesystem.directory import (
     Directories,
     Directory,
@@ -38,7 +39,7 @@ _BELIEVED_S = 0.02
 _MAX_BELIEVED = 256
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """An exposed file or directory. `path` is what it is called, `key` where it really is."""
 
     path: Path
@@ -48,6 +49,18 @@ class Entry(msgspec.Struct, frozen=True):
     """In force for a document, or inside a directory."""
     directory: Directory | None = None
     """None for a document."""
+
+
+class Make(Protocol):
+    """What a page is made of."""
+
+    def document(self, path: Path, stamp: Stamp, scope: Scope) -> Resource:
+        """Return the resource of a file."""
+        ...
+
+    def resource(self, entry: Entry) -> Resource:
+        """Return the resource of any entry."""
+        ...
 
 
 class Tree:
@@ -111,17 +124,19 @@ class Tree:
         for depth, name in enumerate(path, 1):
             if entry.directory is None:
                 raise ResourceNotFound
-            entry = self._step(trail, name, path[:depth])
+            entry = self._step(trail, name, path[:depth], is_last=depth == len(path))
             if entry.directory is not None:
                 if self._follow_links and _is_among(entry.directory, passed):
                     raise ResourceNotFound
                 passed.append(entry.directory)
         return entry, passed
 
-    def _step(self, trail: list[Directory], name: str, path: Path) -> Entry:
+    def _step(self, trail: list[Directory], name: str, path: Path, *, is_last: bool) -> Entry:
         """Go from the last directory of `trail` to an entry in it, through links where followed.
 
-        `trail` are the real directories from the root down, and then those to the entry.
+        `trail` are the real directories from the root down, and then those to the entry. What is
+        on the way is looked at by name, to choose among rules; what a client is told of, the last
+        step, is looked at from the root's descriptor, so that no link swapped in leads outside.
         """
         steps = [name]
         links = 0
@@ -129,7 +144,7 @@ class Tree:
             name = steps.pop()
             outer = trail[-1]
             key = outer.prefix + name
-            status = self._directories.status(key)
+            status = self._status(key, is_last=is_last and not steps)
             if modes.S_ISDIR(status.st_mode):
                 directory = self._directories.enter(outer, name, status)
                 if directory is None:
@@ -152,9 +167,12 @@ class Tree:
         last = trail[-1]
         return Entry(path, last.prefix[:-1], last.stamp, last.scope, last)
 
+    def _status(self, key: str, *, is_last: bool) -> os.stat_result:
+        return self._root.stat(tuple(key.split("/"))) if is_last else self._directories.status(key)
+
     def children(
-        self, path: Path, *, after: str | None = None, limit: int, patient: bool
-    ) -> list[Entry]:
+        self, path: Path, make: Make, *, after: str | None = None, limit: int, patient: bool
+    ) -> list[Resource]:
         """Return up to `limit` entries of a directory, by name in code point order, after `after`.
 
         Raises:
@@ -167,13 +185,13 @@ class Tree:
         if entry.directory is None:
             raise NotACollection
         frame = self._open(path, entry.directory, Allowance(patient=patient))
-        found: list[Entry] = []
+        found: list[Resource] = []
         try:
             frame.at = bisect_right(frame.listing.names, after) if after is not None else 0
-            while (name := self._documents(frame, found, limit)) is not None:
+            while (name := self._documents(frame, make, found, limit)) is not None:
                 child = self._entry(frame, name, passed)
                 if child is not None:
-                    found.append(child)
+                    found.append(make.resource(child))
         finally:
             frame.close()
         return found
@@ -187,7 +205,7 @@ class Tree:
         frame.close()
         return entry, frame.listing
 
-    def walk(self, after: Path, *, limit: int, patient: bool) -> list[Entry]:
+    def walk(self, after: Path, make: Make, *, limit: int, patient: bool) -> list[Resource]:
         """Return up to `limit` listed entries of the tree, depth first, strictly after `after`.
 
         What has vanished since counts by its place.
@@ -197,15 +215,15 @@ class Tree:
         """
         allowance = Allowance(patient=patient)
         frames = [self._open((), self._directories.top(), allowance)]
-        found: list[Entry] = []
+        found: list[Resource] = []
         try:
             self._resume(frames, after, allowance)
             while frames and len(found) < limit:
-                name = self._documents(frames[-1], found, limit)
+                name = self._documents(frames[-1], make, found, limit)
                 if name is not None:
                     entry = self._entry(frames[-1], name, self._passed(frames))
                     if entry is not None and entry.scope.listed:
-                        found.append(entry)
+                        found.append(make.resource(entry))
                         self._push(frames, entry, allowance)
                 elif len(found) < limit:
                     frames.pop().close()
@@ -228,30 +246,31 @@ class Tree:
             if entry is None or not self._push(frames, entry, allowance):
                 return
 
-    def _documents(self, frame: Frame, found: list[Entry], limit: int) -> str | None:
+    def _documents(self, frame: Frame, make: Make, found: list[Resource], limit: int) -> str | None:
         """Append documents up to the next name that is none, and return that name.
 
         None where the directory or the page ends. Written for speed: most entries pass here.
         """
-        path, prefix, scope = frame.path, frame.directory.prefix, frame.directory.scope
-        names, directories, links = (
-            frame.listing.names,
-            frame.listing.directories,
-            frame.listing.links,
-        )
         if frame.fd < 0:
             self._reopen(frame)
-        while frame.at < len(names) and len(found) < limit:
-            name = names[frame.at]
-            frame.at += 1
-            if name in directories or name in links:
+        path, scope, at, fd = frame.path, frame.directory.scope, frame.at, frame.fd
+        names, others = frame.listing.names, frame.listing.others
+        end = min(len(names), at + limit - len(found))
+        while at < end:
+            name = names[at]
+            at += 1
+            if name in others:
+                frame.at = at
                 return name
             try:
-                status = os.stat(name, dir_fd=frame.fd, follow_symlinks=False)
+                status = os.stat(name, dir_fd=fd, follow_symlinks=False)
             except OSError:
-                continue  # gone since the directory was read
-            if modes.S_ISREG(status.st_mode):
-                found.append(Entry((*path, name), prefix + name, stamp(status), scope))
+                status = None  # gone since the directory was read
+            if status is not None and modes.S_ISREG(status.st_mode):
+                found.append(make.document((*path, name), stamp(status), scope))
+            else:
+                end = min(len(names), end + 1)
+        frame.at = at
         return None
 
     def _reopen(self, frame: Frame) -> None:
