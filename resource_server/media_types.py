@@ -12,7 +12,6 @@ import functools
 import os
 import re
 import threading
-from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 

@@ -39,7 +39,7 @@ _UNAVAILABLE = "temporarily unavailable"
 
 
 class Entry(msgspec.Struct, eq=False, gc=False):
-    """A resource with its canonical URI. The same object as long as the provider gives the same."""
+    """A resource with its canonical URI. The same object as long as the resource is unchanged."""
 
     uri: str
     resource: Resource
@@ -124,7 +124,7 @@ class Mount:
         """Return `resource` with its URI and the manifest's words."""
         path = resource.path
         known = self._entries.get(path)
-        if known is not None and known.source is resource:
+        if known is not None and known.source == resource:
             return known
         worded = resource
         if self.annotations is not None or not path:

@@ -119,7 +119,8 @@ def _module(path: pathlib.Path, named: str) -> ModuleType:
         if not path.is_file():
             raise ValueError(f"no such file: '{printable(named)}'")
     except OSError as error:
-        raise ValueError(f"'{printable(named)}' cannot be read: {error.strerror}") from error
+        reason = (error.strerror or "").lower()
+        raise ValueError(f"'{printable(named)}' cannot be read: {reason}") from error
     file = os.path.realpath(path)
     # Private, so that it shadows no package; registered, because dataclasses look their module up.
     name = f"_resource_server_plugin_{hashlib.sha256(os.fsencode(file)).hexdigest()[:16]}"
@@ -153,7 +154,9 @@ def _import_errors(named: str, file: str | None = None) -> Generator[None]:
             f"{named} needs the module '{error.name}', which is not installed; "
             f"{sys.executable} -m pip install the package that has it"
         ) from error
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
         place = f"{named}:{lines[-1]}" if lines else named
         raise ValueError(f"{place}: {type(error).__name__}: {one_line(error)}") from error

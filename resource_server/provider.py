@@ -133,11 +133,7 @@ class Format(msgspec.Struct, frozen=True):
 
 
 class Resource(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What may be known of a resource without reading it (MCP `Resource`, its URI aside).
-
-    A provider that returns the same instance as long as nothing changed saves the server the work
-    of encoding it again.
-    """
+    """What may be known of a resource without reading it (MCP `Resource`, its URI aside)."""
 
     path: Path
     name: str
@@ -149,8 +145,8 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Of the preferred representation; omitted where only reading would tell."""
     size: int | None = None
     """Bytes of the preferred representation, before any base64."""
-    last_modified: datetime | None = None
-    """Aware, any zone; sent in UTC with milliseconds."""
+    last_modified: datetime | float | None = None
+    """An aware datetime of any zone, or seconds since the epoch; sent in UTC with milliseconds."""
     version: str | None = None
     """Opaque; equal means unchanged. For a collection: equal means the same direct children."""
     formats: tuple[Format, ...] = ()

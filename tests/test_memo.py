@@ -28,4 +28,3 @@ def test_the_oldest_goes_first_when_it_is_full() -> None:
         memo.put(key, key)
         memo.put(key, key)
     assert [memo.get(key) for key in (1, 2, 3)] == [None, 2, 3]
-

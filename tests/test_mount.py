@@ -194,7 +194,7 @@ async def test_an_entry_is_the_same_as_long_as_its_resource_is() -> None:
     assert mount.entry(first).uri == "test://docs/a%20b"
     entry = mount.entry(first)
     assert mount.entry(first) is entry
-    assert mount.entry(Resource(path=("a b",), name="a")) is not entry
+    assert mount.entry(Resource(path=("a b",), name="a", version="2")) is not entry
 
 
 # -- what is logged

@@ -16,11 +16,16 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def source_and_uris(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
     """Take a command's arguments apart: the source may be left out, URIs follow it.
 
-    What is neither an existing path nor holds `://` is a source as well: a misspelt one.
+    A first argument that is neither an existing path nor holds `://` is a source as well: a
+    misspelt one.
     """
     source: str | None = None
     if arguments and (sources.is_source(arguments[0]) or "://" not in arguments[0]):
         source, *arguments = arguments
+    for word in arguments:
+        if ":" not in word:
+            reason = f"'{word}' is no URI; `resource-server list` shows them"
+            raise click.UsageError(reason, click.get_current_context())
     return source, [as_uri(word) for word in arguments]
 
 

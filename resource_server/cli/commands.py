@@ -17,7 +17,7 @@ import click
 
 from resource_server import __version__
 from resource_server.cli import loop, messages, output
-from resource_server.errors import ManifestError
+from resource_server.errors import ManifestError, ResourceError
 from resource_server.manifest.wording import unknown
 from resource_server.mount import log_failure
 
@@ -81,7 +81,10 @@ def _failed(error: Exception) -> int:
             return messages.failed(text, status=error.exit_code)
         case click.ClickException():
             return messages.failed(error.format_message(), status=error.exit_code)
-        case OSError():
+        case OSError(strerror=str(reason)):
+            about = f": {error.filename}" if error.filename else ""
+            return messages.failed(f"{reason[:1].lower()}{reason[1:]}{about}")
+        case ResourceError():
             return messages.failed(str(error))
         case _:
             log_failure(error, "internal error")

@@ -19,7 +19,8 @@ def command(folder: str, force: bool, to: str | None) -> int:
     """Write a commented manifest that serves the folder SOURCE, into it."""
     path = pathlib.Path(folder)
     if not path.is_dir():
-        return messages.failed(f"no such folder: {folder}")
+        reason = "not a folder" if path.exists() else "no such folder"
+        return messages.failed(f"{reason}: {folder}")
     text = init.write(path)
     if to == "-":
         output.document(text)

@@ -18,7 +18,8 @@ def note(text: str, *, prefix: bool = True) -> None:
     """Print one line on standard error, after what has been printed so far."""
     with suppress(OSError):
         sys.stdout.flush()
-    sys.stderr.write(f"resource-server: {shown(text)}\n" if prefix else f"{shown(text)}\n")
+    with suppress(OSError):  # nobody can be told: the exit status still says it
+        sys.stderr.write(f"resource-server: {shown(text)}\n" if prefix else f"{shown(text)}\n")
 
 
 def failed(*lines: str, prefix: bool = True, status: int = 1) -> int:

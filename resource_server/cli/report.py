@@ -51,11 +51,15 @@ async def of(mount: Mount, provider: str) -> Report:
     report = Report(name=mount.name, uri=mount.base, provider=provider, listed=mount.listed)
     if mount.problem is not None:
         report.problem = uris.display(mount.problem)
-    else:
-        report.abilities = plugins.abilities(mount.provider)
+        return report
+    report.abilities = plugins.abilities(mount.provider)
+    try:
         report.templates = [mount.base + each.uri_template for each in mount.provider.templates]
         await _count(mount, report)
-        await _sum_up_hidden(mount, report)
+    except Exception as error:  # the code of a plugin
+        log_failure(error, f"asking mount {mount.name} what it offers")
+        report.problem = "what it offers cannot be told; -v says why"
+    await _sum_up_hidden(mount, report)
     return report
 
 
@@ -112,7 +116,7 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
         yield "template", template
     for each in report.hidden[:_MOST_RULES]:
         more = ", …" if each.count > len(each.examples) else ""
-        yield "hidden", f"{each.count:,} by {each.rule}: {', '.join(each.examples)}{more}"
+        yield "hidden", f"{each.count:,}, {each.rule} ({', '.join(each.examples)}{more})"
     if (rest := len(report.hidden) - _MOST_RULES) > 0:
         yield "hidden", f"and what {rest:,} other rules hide"
     if report.hidden_more:

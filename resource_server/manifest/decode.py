@@ -37,10 +37,10 @@ _MOUNT_OPTIONS = tuple(options_of(MountOptions))
 _SINGLE = (str, int, float, bool)
 
 _BOUNDS = {
-    "greater_than_equal": "{ge} or more",
-    "greater_than": "more than {gt}",
-    "less_than_equal": "{le} or less",
-    "less_than": "less than {lt}",
+    "greater_than_equal": "{ge:g} or more",
+    "greater_than": "more than {gt:g}",
+    "less_than_equal": "{le:g} or less",
+    "less_than": "less than {lt:g}",
     "string_too_short": "text of {min_length} or more characters",
     "string_too_long": "text of {max_length} or fewer characters",
     "string_pattern_mismatch": "text that matches {pattern}",
@@ -73,12 +73,13 @@ class Decoder:
         """Return the provider of the mount at `path`, or None where it is not made."""
         try:
             cls = find_class(use, self._directory)
-        except ValueError as error:
-            self.refuse((*path, "use"), self._positions.scrub(error))
-            return None
-        if cls is None:
-            return None
-        return self.build(cls, options, path, siblings=_MOUNT_OPTIONS)
+            if cls is not None:
+                return self.build(cls, options, path, siblings=_MOUNT_OPTIONS)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # the code of a plugin
+            self.refuse((*path, "use"), self._reason(error))
+        return None
 
     def refuse(self, path: DataPath, message: str, *, at_key: bool = False) -> Any:
         """Note a problem with the value, or with the key, at `path`."""
@@ -132,16 +133,21 @@ class Decoder:
     def _construct(self, cls: type, values: Mapping[str, object], path: DataPath) -> Any:
         try:
             return cls(**values)
-        except (Exception, SystemExit) as error:  # the code of a plugin
-            message = self._positions.scrub(error)
-            if not isinstance(error, ValueError):
-                message = f"{type(error).__name__}: {message}"
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # the code of a plugin
+            message = self._reason(error)
             # An error that begins with an option's name is about that option.
             names, colon, rest = message.partition(": ")
             name = names.rpartition(".")[2]
             if colon and name in values:
                 return self.refuse((*path, name), rest)
             return self.refuse(path, message, at_key=True)
+
+    def _reason(self, error: BaseException) -> str:
+        """Return what a plugin raised: a `ValueError` was written for whoever sets its options."""
+        text = self._positions.scrub(error)
+        return text if isinstance(error, ValueError) else f"{type(error).__name__}: {text}"
 
     def _value(self, annotation: Any, raw: object, path: DataPath) -> Any:
         if path in self._positions.unset:

@@ -287,6 +287,8 @@ def _fail_syntax(error: yaml.MarkedYAMLError, text: str, problems: Problems) -> 
         message = f"a value cannot begin with {found(character)}; put it in quotes"
     elif "expected ':'" in problem:
         message = f"expected 'key: value' on line {opened}; is a ':' missing?"
+    elif "escape" in problem:
+        message = "a '\\' within double quotes begins an escape; use single quotes, or double it"
     elif "quoted scalar" in context:
         message = f"the quote opened on line {opened} is not closed"
     elif "flow" in context:

@@ -15,6 +15,9 @@ from resource_server.manifest.positions import Positions, Problems
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-((?:(?!\$\{)[^}])*))?\})?")
 
+_SHORTEST_SECRET = 4
+"""What is shorter is no secret, and stands in every other word."""
+
 
 def substitute(
     data: dict[str, object],
@@ -72,7 +75,7 @@ class _Filling:
         if value:
             # Messages may quote a value as Python does, or only a line of it.
             for text in (value, repr(value)[1:-1], *value.splitlines()):
-                if text:
+                if len(text) >= _SHORTEST_SECRET:
                     self.secrets[text] = f"${{{name}}}"
             return value
         if default is not None:

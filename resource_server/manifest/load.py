@@ -42,8 +42,10 @@ def load(path: pathlib.Path, *, find_class: FindClass | None = None) -> Manifest
 
 
 def _built_in(reference: str, directory: pathlib.Path) -> type | None:
-    kinds.check(reference)
-    return kinds.built_in(reference)
+    found = kinds.built_in(reference)
+    if found is None:  # only then: to look what is installed takes its time
+        kinds.check(reference)
+    return found
 
 
 class _Reading:

@@ -9,7 +9,7 @@ from typing import NoReturn, TypeAlias
 
 from resource_server.errors import Diagnostic, ManifestError
 from resource_server.manifest.data import DataPath
-from resource_server.manifest.wording import one_line, printable
+from resource_server.manifest.wording import one_line, printable, text_of
 
 Place: TypeAlias = tuple[int, int]
 """Line and column, from 1; (0, 0) where no place is known."""
@@ -48,9 +48,11 @@ class Positions:
 
     def scrub(self, error: object) -> str:
         """Return an error of foreign code as one line, without values of the environment."""
-        message = str(error)
-        for secret in sorted(self.secrets, key=len, reverse=True):
-            message = message.replace(secret, self.secrets[secret])
+        message = text_of(error)
+        if self.secrets:
+            longest_first = sorted(self.secrets, key=len, reverse=True)
+            anywhere = re.compile("|".join(map(re.escape, longest_first)))
+            message = anywhere.sub(lambda match: self.secrets[match.group()], message)
         return one_line(message)
 
 

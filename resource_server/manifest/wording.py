@@ -6,20 +6,33 @@ import re
 from collections.abc import Iterable
 
 _LONGEST = 60
+_LONGEST_REASON = 500
 
 
 def printable(text: str, *, longest: int = _LONGEST) -> str:
     """Return text for one line of a terminal: cut, with control and bidi characters escaped."""
-    if len(text) > longest:
-        text = text[: longest - 1] + "…"
     return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii")
+        for c in shortened(text, longest)
     )
 
 
 def one_line(error: object) -> str:
-    """Return an exception's text as one line."""
-    return " ".join(str(error).split())
+    """Return an exception's text as one line of bounded length."""
+    return shortened(" ".join(text_of(error).split()), _LONGEST_REASON)
+
+
+def text_of(error: object) -> str:
+    """Return an exception's text, also where the exception fails to give one."""
+    try:
+        return str(error)
+    except Exception:  # the code of a plugin
+        return f"{type(error).__name__} without a text"
+
+
+def shortened(text: str, longest: int) -> str:
+    """Return text cut to that many characters, the last of which says so."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def found(value: object) -> str:

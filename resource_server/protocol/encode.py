@@ -108,20 +108,27 @@ def _format(uri: str, name: str, mime_type: str) -> dict[str, str]:
     return {"name": name, "mimeType": mime_type, "uri": uris.with_query(uri, {"format": name})}
 
 
-def _annotations(hints: Annotations | None, modified: datetime | None) -> _Annotations | None:
-    if hints is None and modified is None:
+def _annotations(
+    hints: Annotations | None, modified: datetime | float | None
+) -> _Annotations | None:
+    last_modified = None if modified is None else _timestamp(modified)
+    if hints is None and last_modified is None:
         return None
     return _Annotations(
         audience=hints.audience if hints else None,
         priority=hints.priority if hints else None,
-        last_modified=_timestamp(modified) if modified else None,
+        last_modified=last_modified,
     )
 
 
-def _timestamp(moment: datetime) -> str:
-    if moment.tzinfo is not UTC:
-        moment = moment.astimezone(UTC)
-    return moment.isoformat(timespec="milliseconds")[:-6] + "Z"
+def _timestamp(moment: datetime | float) -> str | None:
+    """Return RFC 3339 in UTC, or None for a time that no calendar has."""
+    try:
+        if not isinstance(moment, datetime):
+            moment = datetime.fromtimestamp(moment, UTC)
+        return moment.astimezone(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+    except (OverflowError, ValueError, OSError):
+        return None
 
 
 def body(item: Body) -> bytes:

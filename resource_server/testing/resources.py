@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import cast
 
 import msgspec
@@ -41,8 +42,9 @@ async def check_resource(calls: Calls, resource: Resource) -> None:
     place = show(resource.path)
     if not resource.name:
         calls.broken("a resource has a name", f"{place} has none")
-    if resource.last_modified is not None and resource.last_modified.tzinfo is None:
-        calls.broken("last_modified has a time zone", f"{place} has {resource.last_modified}")
+    modified = resource.last_modified
+    if isinstance(modified, datetime) and modified.tzinfo is None:
+        calls.broken("last_modified has a time zone", f"{place} has {modified}")
     if resource.size is not None and (resource.size < 0 or resource.type == "collection"):
         calls.broken("a size is that of a document", f"{place} has {resource.size}")
     try:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from mcp_types.methods import CACHEABLE_METHODS, SERVER_RESULTS, validate_server_result
 
+from resource_server.catalog import Limits
 from tests.protocol.wire import EVERY, HANDSHAKE, MODERN, Wire, initialize, server_of
 from tests.providers_for_tests import Folder, Leaf, SlowTree, Tree
 
@@ -176,6 +177,15 @@ async def test_what_may_be_cached_says_for_how_long_and_for_whom(method: str) ->
     wire = Wire(await server_of(Tree(NODES)), "2026-07-28")
     result = await wire.result(method, {"uri": "test://one/blob"} if "read" in method else {})
     assert (result["ttlMs"], result["cacheScope"]) == (0, "private")
+
+
+@pytest.mark.parametrize("method", ["resources/list", "resources/templates/list"])
+async def test_the_last_page_has_no_cursor_at_all(method: str) -> None:
+    server = await server_of(Tree({}), Tree({}), limits=Limits(page_size=1))
+    wire = Wire(server, "2025-11-25")
+    first = await wire.result(method)
+    last = await wire.result(method, {"cursor": first["nextCursor"]})
+    assert "nextCursor" not in last
 
 
 async def test_completion_has_no_caching_hints() -> None:

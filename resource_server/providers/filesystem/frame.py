@@ -46,6 +46,6 @@ class Allowance:
             BlockingIOError: that would be too much; do it all in a worker thread.
         """
         if self._left is not None and directory.listing is None:
-            self._left -= max(directory.stamp.size, _BLOCK_BYTES)
+            self._left -= max(directory.stamp.st_size, _BLOCK_BYTES)
             if self._left < 0:
                 raise BlockingIOError

@@ -6,12 +6,10 @@ import os
 import pathlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Self, TypeVar
 
 from resource_server import media_types, uris
 from resource_server.errors import NotACollection, ResourceError, ResourceNotFound
-from resource_server.memo import Memo
 from resource_server.provider import (
     ByteSize,
     Content,
@@ -22,7 +20,6 @@ from resource_server.provider import (
     Template,
 )
 from resource_server.providers.filesystem import content
-from resource_server.providers.filesystem.directory import Stamp, stamp
 from resource_server.providers.filesystem.encoding import text_encoding
 from resource_server.providers.filesystem.options import (
     DirectoryOptions,
@@ -42,11 +39,10 @@ from resource_server.providers.filesystem.rules import (
     Selection,
     selection,
 )
-from resource_server.providers.filesystem.tree import Entry, Tree
+from resource_server.providers.filesystem.tree import Entry, Status, Tree
 
 T = TypeVar("T")
 
-_MAX_RESOURCES = 8192
 _MANY_ENTRIES = 1000
 """A longer page is made in a worker thread."""
 _MANY_NAMES = 4096
@@ -114,7 +110,6 @@ class Filesystem:
         self._tree = Tree(
             self._root, self._rules, outermost, follow_links=self.symlinks == "within-root"
         )
-        self._resources = Memo[Path, tuple[Stamp, Scope, Resource]](_MAX_RESOURCES)
 
     async def __aenter__(self) -> Self:
         self._root.check()
@@ -179,7 +174,7 @@ class Filesystem:
             finally:
                 os.close(fd)
             # Its status is older than its content: the version may say too little, never too much.
-            return self.document(path, stamp(status), scope), (found,)
+            return self.document(path, status, scope), (found,)
 
         return _now_or_in_thread(work)
 
@@ -245,51 +240,45 @@ class Filesystem:
         """Return the rule that hides this path, or `exposed`."""
         return self._tree.explain(path)
 
+    def hides(self, *, limit: int) -> MaybeAwaitable[Sequence[tuple[Path, str]]]:
+        """Return what is below the root and not shown. See `SupportsHides`."""
+        return _in_thread(lambda: self._tree.hidden(limit))
+
     def _type(self, path: Path) -> str | None:
         return media_types.from_name(path[-1], self._types)
 
     def resource(self, entry: Entry) -> Resource:
-        """Return the resource of an entry; the same object while nothing has changed."""
+        """Return the resource of an entry."""
         if entry.directory is None:
             return self.document(entry.path, entry.stamp, entry.scope)
-        held = self._resources.get(entry.path)
-        if held is not None and held[0] == entry.stamp and held[1] is entry.scope:
-            return held[2]
         options = self._rules.directories.get(entry.key)
-        resource = Resource(
+        return Resource(
             path=entry.path,
             name=uris.display(entry.path[-1] if entry.path else self._name),
             type="collection",
             title=options.title if options else None,
             description=options.description if options else None,
             mime_type=_DIRECTORY_TYPE,
-            last_modified=_time(entry.stamp.mtime_ns),
+            last_modified=entry.stamp.st_mtime_ns / 1e9,
             # What ignore files say decides what the children are.
             version=_version(entry.stamp, *(rules.version for rules in entry.scope.ignores)),
             annotations=entry.scope.annotations,
             listed=entry.scope.listed,
         )
-        self._resources.put(entry.path, (entry.stamp, entry.scope, resource))
-        return resource
 
-    def document(self, path: Path, stamp: Stamp, scope: Scope) -> Resource:
-        """Return the resource of a file; the same object while nothing has changed."""
-        held = self._resources.get(path)
-        if held is not None and held[0] == stamp and held[1] is scope:
-            return held[2]
+    def document(self, path: Path, status: Status, scope: Scope) -> Resource:
+        """Return the resource of a file."""
         name = path[-1]
-        resource = Resource(
+        return Resource(
             path=path,
             name=name if name.isascii() else uris.display(name),
             mime_type=media_types.from_name(name, self._types),
-            size=stamp.size,
-            last_modified=_time(stamp.mtime_ns),
-            version=_version(stamp),
+            size=status.st_size,
+            last_modified=status.st_mtime_ns / 1e9,
+            version=_version(status),
             annotations=scope.annotations,
             listed=scope.listed,
         )
-        self._resources.put(path, (stamp, scope, resource))
-        return resource
 
 
 def _page(
@@ -317,17 +306,10 @@ async def _in_thread(work: Callable[[], T]) -> T:
     return await to_thread.run_sync(work, abandon_on_cancel=True)
 
 
-def _time(ns: int) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(ns / 1_000_000_000, UTC)
-    except (OverflowError, ValueError, OSError):
-        return None  # a time that no calendar has
-
-
-def _version(stamp: Stamp, *more: int) -> str:
+def _version(status: Status, *more: int) -> str:
     # The hash of integers is the same in every process, and eight times faster than blake2b.
-    number = hash((stamp.inode, stamp.mtime_ns, stamp.ctime_ns, stamp.size, stamp.device, *more))
-    return f"{number & 0xFFFF_FFFF_FFFF_FFFF:016x}"
+    facts = (status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_dev)
+    return hex(hash(facts + more) & 0xFFFF_FFFF_FFFF_FFFF)[2:]
 
 
 _: type[Provider] = Filesystem

@@ -238,7 +238,7 @@ def _ruled_out(
             rule = ignores.match(path, name, is_directory=is_directory)
             if rule >= 0:
                 if ignores.hides(rule):
-                    return f"hidden by {ignores.describe(rule)}"
+                    return f"ignored by {ignores.describe(rule)}"
                 break
     return None if _is_included(scope, path, name, is_directory=is_directory) else "not included"
 

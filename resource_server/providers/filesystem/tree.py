@@ -13,7 +13,7 @@ import stat as modes
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -51,10 +51,13 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     """None for a document."""
 
 
+Status: TypeAlias = os.stat_result | Stamp
+
+
 class Make(Protocol):
     """What a page is made of."""
 
-    def document(self, path: Path, stamp: Stamp, scope: Scope) -> Resource:
+    def document(self, path: Path, status: Status, scope: Scope) -> Resource:
         """Return the resource of a file."""
         ...
 
@@ -237,7 +240,7 @@ class Tree:
         for name in after:
             frame = frames[-1]
             frame.at = bisect_left(frame.listing.names, name)
-            if frame.listing.names[frame.at : frame.at + 1] != [name]:
+            if frame.listing.names[frame.at : frame.at + 1] != (name,):
                 return
             frame.at += 1
             if name not in frame.listing.directories and name not in frame.listing.links:
@@ -256,6 +259,7 @@ class Tree:
         path, scope, at, fd = frame.path, frame.directory.scope, frame.at, frame.fd
         names, others = frame.listing.names, frame.listing.others
         end = min(len(names), at + limit - len(found))
+        document, regular = make.document, modes.S_ISREG
         while at < end:
             name = names[at]
             at += 1
@@ -266,8 +270,8 @@ class Tree:
                 status = os.stat(name, dir_fd=fd, follow_symlinks=False)
             except OSError:
                 status = None  # gone since the directory was read
-            if status is not None and modes.S_ISREG(status.st_mode):
-                found.append(make.document((*path, name), stamp(status), scope))
+            if status is not None and regular(status.st_mode):
+                found.append(document((*path, name), status, scope))
             else:
                 end = min(len(names), end + 1)
         frame.at = at
@@ -333,10 +337,36 @@ class Tree:
         # A file that stands there now was not judged as one.
         if not modes.S_ISDIR(status.st_mode):
             return None
-        directory = self._directories.enter(outer, name, status)
+        directory = self._directories.enter(outer, name, status, listed=True)
         if directory is None or (passed and _is_among(directory, passed)):
             return None
         return Entry(path, outer.prefix + name, directory.stamp, directory.scope, directory)
+
+    def hidden(self, limit: int) -> list[tuple[Path, str]]:
+        """Return up to `limit` entries that are not exposed, each with its rule. May take long.
+
+        Nothing below a hidden directory is named.
+        """
+        found: list[tuple[Path, str]] = []
+        pending: list[Path] = [()]
+        while pending and len(found) < limit:
+            path = pending.pop()
+            try:
+                entry, listing = self.names(path, patient=True)
+                fd, _ = self._root.open_directory(tuple(entry.key.split("/")) if entry.key else ())
+            except ResourceError:
+                continue
+            try:
+                names = set(os.listdir(fd))
+            finally:
+                os.close(fd)
+            outer = entry.directory
+            for name in sorted(names.difference(listing.names)):
+                reason = self._hidden_by(outer, name, (*path, name)) if outer else None
+                if reason is not None:
+                    found.append(((*path, name), reason))
+            pending += [(*path, name) for name in sorted(listing.directories, reverse=True)]
+        return found[:limit]
 
     def explain(self, path: Path) -> str:
         """Return one sentence naming the rule that hides an entry or one above it."""
@@ -382,7 +412,7 @@ class Tree:
 def _is_among(directory: Directory, passed: Sequence[Directory]) -> bool:
     here = directory.stamp
     return any(
-        here.inode == other.stamp.inode and here.device == other.stamp.device for other in passed
+        here.st_ino == other.stamp.st_ino and here.st_dev == other.stamp.st_dev for other in passed
     )
 
 

@@ -55,7 +55,7 @@ def listing(directories: Directories, directory: Directory, root: Path) -> Listi
 def test_names_are_kept_while_nothing_changes(root: Path, directories: Directories) -> None:
     settle(root)
     first = listing(directories, directories.top(), root)
-    assert first.names == ["a.log", "b.txt", "sub"]
+    assert first.names == ("a.log", "b.txt", "sub")
     assert first.directories == {"sub"}
     assert directories.top().listing is first
 
@@ -65,7 +65,7 @@ def test_a_new_name_is_seen_at_once(root: Path, directories: Directories) -> Non
     listing(directories, directories.top(), root)
     (root / "new").touch()
     assert directories.top().listing is None
-    assert listing(directories, directories.top(), root).names == ["a.log", "b.txt", "new", "sub"]
+    assert listing(directories, directories.top(), root).names == ("a.log", "b.txt", "new", "sub")
 
 
 def test_what_was_read_within_a_tick_of_a_change_is_not_kept(
@@ -86,13 +86,13 @@ def test_a_rule_above_that_changes_is_obeyed_below(root: Path, directories: Dire
     top = directories.top()
     sub = directories.enter(top, "sub", (root / "sub").stat())
     assert sub is not None
-    assert listing(directories, sub, root).names == ["c.log"]
+    assert listing(directories, sub, root).names == ("c.log",)
     # In place: neither directory's own times move.
     (root / ".gitignore").write_text("*.log")
     top = directories.top()
     sub = directories.enter(top, "sub", (root / "sub").stat())
     assert sub is not None
-    assert listing(directories, sub, root).names == []
+    assert listing(directories, sub, root).names == ()
 
 
 def test_the_exclude_file_of_the_repository_is_obeyed_when_it_comes(

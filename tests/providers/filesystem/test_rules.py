@@ -138,7 +138,7 @@ def test_a_directory_hides_and_shows_by_its_own_options() -> None:
         ".github/.x",
         "build/tmp",
     ]
-    assert hidden_by(scope, "tmp/x", rules) == "hidden by .gitignore:2 'tmp'"
+    assert hidden_by(scope, "tmp/x", rules) == "ignored by .gitignore:2 'tmp'"
     assert shown(scope, ["docs/a.md", "docs/old.md", "docs/b.txt"], rules) == ["docs/a.md"]
 
 
