@@ -358,7 +358,7 @@ async def _children(
 
 
 def _check_order(name: str, found: Sequence[Resource], after: Path | None) -> None:
-    if any(resource.path == after for resource in found):
+    if after in [resource.path for resource in found]:
         raise ResourceServerError(f"{name}() returned `after` again, not what follows it")
 
 

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
 from resource_server.manifest import Manifest, MountSpec, kinds, sources
-from resource_server.manifest.positions import Problems
+from resource_server.manifest.problems import Problems
 from resource_server.manifest.wording import one_line, printable, suggestion
 from resource_server.provider import (
     Provider,
@@ -200,8 +200,11 @@ def _checked(cls: type, named: str) -> type:
 
 def _lacks(cls: type) -> list[str]:
     """Return what a class lacks to be a provider."""
-    # A field without a default is no attribute of the class.
-    fields = getattr(cls, "__dataclass_fields__", {})
+    # A field without a default is no attribute of the class, one of a pydantic model never is.
+    fields = {
+        *getattr(cls, "__dataclass_fields__", ()),
+        *getattr(cls, "__pydantic_fields__", ()),
+    }
     if inspect.isabstract(cls) or getattr(cls, "_is_protocol", False):
         return list(_REQUIRED)
     return [name for name in _REQUIRED if not hasattr(cls, name) and name not in fields]

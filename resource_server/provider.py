@@ -121,7 +121,9 @@ class Annotations(msgspec.Struct, frozen=True):
     """Hints for the client (MCP `Annotations`): for whom, and how important from 0 to 1."""
 
     audience: tuple[Role, ...] | None = None
+    """`user`, `assistant` or both."""
     priority: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    """From 0 to 1, the most important."""
 
 
 class Format(msgspec.Struct, frozen=True):
@@ -305,7 +307,7 @@ class SupportsHides(Protocol):
         ...
 
 
-_SIZE = re.compile(r"(\d{1,18})(?:\.(\d{1,9}))? *([kmgt]?)(i?)b?", re.IGNORECASE | re.ASCII)
+_SIZE = re.compile(r"(\d{1,30})(?:\.(\d{1,9}))? *([kmgt]?)(i?)b?", re.IGNORECASE | re.ASCII)
 
 
 class ByteSize(int):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,16 +43,19 @@ def _manifest() -> str:
     ):
         lines += [f"{title}:", "", "| option | default | what it does |", "| --- | --- | --- |"]
         properties = _at(root, path.split(".")).get("properties", {})
-        lines += [_row(root, name, option) for name, option in properties.items()]
+        lines += _rows(root, properties)
         lines.append("")
     return "\n".join(lines)
 
 
-def _row(root: dict[str, Any], name: str, option: dict[str, Any]) -> str:
-    default = option.get("default")
-    shown_default = "" if default is None else f"`{_yaml(default)}`"
-    described = option.get("description") or _resolve(root, option).get("description", "")
-    return f"| `{name}` | {shown_default} | {' '.join(described.split())} |"
+def _rows(root: dict[str, Any], properties: dict[str, Any], above: str = "") -> Iterator[str]:
+    for name, option in properties.items():
+        resolved = _resolve(root, option)
+        default = resolved.get("default")
+        shown_default = "" if default is None else f"`{_yaml(default)}`"
+        described = option.get("description") or resolved.get("description", "")
+        yield f"| `{above}{name}` | {shown_default} | {' '.join(described.split())} |"
+        yield from _rows(root, resolved.get("properties", {}), f"{above}{name}.")
 
 
 def _yaml(value: object) -> str:

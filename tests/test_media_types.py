@@ -74,7 +74,7 @@ def test_a_name_promises_a_type_or_none(name: str, mime: str | None) -> None:
 
 
 def test_the_first_override_that_matches_wins_over_the_table() -> None:
-    overrides = [("*.TPL", "text/html"), ("report*.txt", "text/x-report"), ("*.txt", "text/x-any")]
+    overrides = (("*.TPL", "text/html"), ("report*.txt", "text/x-report"), ("*.txt", "text/x-any"))
     assert from_name("a.tpl", overrides) == "text/html"
     assert from_name("Report-1.TXT", overrides) == "text/x-report"
     assert from_name("a.txt", overrides) == "text/x-any"

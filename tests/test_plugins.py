@@ -154,6 +154,12 @@ def test_templates_may_be_a_field(project: Project) -> None:
         ("x = 1\n\ndef f(:\n", "plugin.py:3: invalid syntax"),
         ("\n1 / 0\n", "plugin.py:2: ZeroDivisionError: division by zero"),
         ("import sys\nprint('bye')\nsys.exit(3)\n", "plugin.py:3: SystemExit: 3"),
+        ("raise BaseException('gone')\n", "plugin.py:1: BaseException: gone"),
+        (
+            "class Meta(type):\n    def __getattr__(cls, name): raise OSError('no')\n\n"
+            "class A(metaclass=Meta): pass\n",
+            "OSError: no",
+        ),
         (
             "from . import other\n",
             "plugin.py:1: ImportError: attempted relative import with no known parent package",
@@ -380,7 +386,7 @@ def test_options_are_read_as_their_types(project: Project) -> None:
             "5:11: providers.p.size: expected a size such as 64KiB or auto, found 'atuo'",
         ),
         ("number: 0", "5:13: providers.p.number: expected 1 or more, found the number 0"),
-        ("ratio: 1", "5:12: providers.p.ratio: expected less than 1.0, found the number 1"),
+        ("ratio: 1", "5:12: providers.p.ratio: expected less than 1, found the number 1"),
         ("word: [a]", "5:11: providers.p.word: expected a whole number or text, found a list"),
         ("few: [a, b, c]", "5:10: providers.p.few: expected 2 or fewer items, found a list"),
         (
@@ -417,6 +423,18 @@ def test_a_plain_class_has_the_options_of_its_constructor(project: Project) -> N
     ]
 
 
+def test_a_provider_may_be_a_model_of_pydantic(project: Project) -> None:
+    body = BODY.replace("templates = ()", "templates: tuple[str, ...] = ()")
+    project.plugin(
+        f"{HEAD}\nfrom pydantic import BaseModel\nclass Model(BaseModel):\n    size: int\n{body}"
+    )
+    assert project.load("size: 5").size == 5
+    assert project.problems("siz: 5") == [
+        "2:3: providers.p: option 'size' is missing",
+        "4:5: providers.p.siz: unknown option; did you mean 'size'?",
+    ]
+
+
 def test_a_class_that_checks_itself_with_pydantic_is_read_by_it(project: Project) -> None:
     project.plugin(
         f"{HEAD}\nfrom pydantic import BaseModel\n"
@@ -437,13 +455,17 @@ def test_a_class_that_checks_itself_with_pydantic_is_read_by_it(project: Project
         ("ValueError('too\\nodd')", "2:3: providers.p: too odd"),
         ("KeyError('x')", "2:3: providers.p: KeyError: 'x'"),
         ("SystemExit(2)", "2:3: providers.p: SystemExit: 2"),
+        ("BaseException('x')", "2:3: providers.p: BaseException: x"),
+        ("Silent()", "2:3: providers.p: Silent: Silent without a text"),
+        ("ValueError('x' * 100_000)", f"2:3: providers.p: {'x' * 499}…"),
     ],
 )
 def test_what_a_provider_refuses_itself_is_a_problem_of_its_mount(
     project: Project, raised: str, message: str
 ) -> None:
     project.plugin(
-        f"{HEAD}\n@dataclass\nclass Odd:\n    size: int\n"
+        f"{HEAD}\nclass Silent(Exception):\n    def __str__(self): return 1 / 0\n"
+        "@dataclass\nclass Odd:\n    size: int\n"
         f"    def __post_init__(self): raise {raised}\n{BODY}"
     )
     assert project.problems("size: 5") == [message]
@@ -475,6 +497,35 @@ def test_values_of_variables_are_not_in_the_errors_of_plugins(
         f"{BODY}"
     )
     assert project.problems("token: ${TOKEN}") == ['2:3: providers.p: bad ${TOKEN} "${TOKEN}"']
+
+
+def test_a_validator_that_fails_is_a_problem_of_its_mount(project: Project) -> None:
+    project.plugin(
+        f"{HEAD}\nfrom typing import Annotated\nfrom pydantic import BeforeValidator\n"
+        "def fail(value): raise OSError('no')\n"
+        f"@dataclass\nclass Odd:\n    size: Annotated[int, BeforeValidator(fail)]\n{BODY}"
+    )
+    assert project.problems("size: 5") == ["3:10: providers.p.use: OSError: no"]
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ({"A": "secret-of-a", "B": "TOKEN", "TOKEN": "abcdefgh"}, "${A} ${B} ${TOKEN}"),
+        ({"A": "of", "B": "a", "TOKEN": "abcdefgh"}, "of a ${TOKEN}"),
+    ],
+)
+def test_each_value_is_replaced_once_unless_it_is_too_short_to_be_secret(
+    project: Project, monkeypatch: pytest.MonkeyPatch, values: dict[str, str], shown: str
+) -> None:
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    project.plugin(
+        f"{HEAD}\n@dataclass\nclass Odd:\n    words: list[str]\n"
+        f"    def __post_init__(self): raise ValueError(' '.join(self.words))\n{BODY}"
+    )
+    found = project.problems("words: ['${A}', '${B}', '${TOKEN}']")
+    assert found == [f"2:3: providers.p: {shown}"]
 
 
 # -- abilities

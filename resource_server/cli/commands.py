@@ -7,7 +7,6 @@ failed, 2 a usage or manifest error, 130 interrupted.
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import threading
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from typing import NoReturn
 import click
 
 from resource_server import __version__
-from resource_server.cli import loop, messages, output
+from resource_server.cli import loop, messages, streams
 from resource_server.errors import ManifestError, ResourceError
 from resource_server.manifest.wording import unknown
 from resource_server.mount import log_failure
@@ -52,13 +51,13 @@ def program() -> None:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command and leave the process with its exit status."""
     others = set(threading.enumerate())
-    output.prepare()
+    streams.prepare()
     try:
         status = program.main(arguments, prog_name=PROGRAM, standalone_mode=False) or 0
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read our output has enough. The interpreter would try to write the rest.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read our output has enough.
+        streams.discard(sys.stdout)
         status = 1
     except (click.Abort, KeyboardInterrupt):
         status = 130
@@ -83,7 +82,9 @@ def _failed(error: Exception) -> int:
             return messages.failed(error.format_message(), status=error.exit_code)
         case OSError(strerror=str(reason)):
             about = f": {error.filename}" if error.filename else ""
-            return messages.failed(f"{reason[:1].lower()}{reason[1:]}{about}")
+            messages.failed(f"{reason[:1].lower()}{reason[1:]}{about}")
+            streams.discard(sys.stdout)
+            return 1
         case ResourceError():
             return messages.failed(str(error))
         case _:

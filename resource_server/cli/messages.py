@@ -6,6 +6,7 @@ import logging
 import sys
 from contextlib import suppress
 
+from resource_server.cli import streams
 from resource_server.manifest.wording import printable
 
 
@@ -18,8 +19,10 @@ def note(text: str, *, prefix: bool = True) -> None:
     """Print one line on standard error, after what has been printed so far."""
     with suppress(OSError):
         sys.stdout.flush()
-    with suppress(OSError):  # nobody can be told: the exit status still says it
+    try:
         sys.stderr.write(f"resource-server: {shown(text)}\n" if prefix else f"{shown(text)}\n")
+    except OSError:  # nobody can be told: the exit status still says it
+        streams.discard(sys.stderr)
 
 
 def failed(*lines: str, prefix: bool = True, status: int = 1) -> int:

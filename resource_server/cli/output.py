@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from io import TextIOWrapper
-from typing import Any, TextIO, cast
 
 import click
 import msgspec
@@ -14,29 +12,6 @@ import msgspec
 from resource_server.cli.messages import shown
 
 _encode = msgspec.json.Encoder().encode
-
-
-def prepare() -> None:
-    """Let no character stop a line: what the locale's encoding lacks is written escaped.
-
-    A standard stream that was closed is opened on nothing: it would be None, and its descriptor
-    that of the next file to be opened. Reading finds the end, writing output fails.
-    """
-    if sys.stdin is None:
-        sys.stdin = _nothing(0, os.O_RDONLY, "r")
-    if sys.stdout is None:
-        sys.stdout = _nothing(1, os.O_RDONLY, "w")
-    if sys.stderr is None:
-        sys.stderr = _nothing(2, os.O_WRONLY, "w")
-    cast("TextIOWrapper[Any]", sys.stdout).reconfigure(errors="backslashreplace")
-
-
-def _nothing(descriptor: int, flags: int, mode: str) -> TextIO:
-    found = os.open(os.devnull, flags)
-    if found != descriptor:
-        os.dup2(found, descriptor)
-        os.close(found)
-    return cast("TextIO", open(descriptor, mode, encoding="utf-8", closefd=False))
 
 
 def is_terminal() -> bool:

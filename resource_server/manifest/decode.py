@@ -19,7 +19,8 @@ from resource_server.manifest import shapes
 from resource_server.manifest.data import DataPath, is_list, is_mapping
 from resource_server.manifest.model import MountOptions
 from resource_server.manifest.options import MISSING, Option, has_options, options_of
-from resource_server.manifest.positions import Positions, Problems
+from resource_server.manifest.positions import Positions
+from resource_server.manifest.problems import Problems
 from resource_server.manifest.wording import found, one_line, suggestion, unknown
 
 FindClass: TypeAlias = Callable[[str, pathlib.Path], type | None]

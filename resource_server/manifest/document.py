@@ -18,7 +18,8 @@ from typing import NoReturn, cast
 import yaml
 
 from resource_server.manifest.data import DataPath, Scalar, is_mapping
-from resource_server.manifest.positions import Place, Positions, Problems
+from resource_server.manifest.positions import Place, Positions
+from resource_server.manifest.problems import Problems
 from resource_server.manifest.wording import found, one_line, printable
 
 MAX_BYTES = 1024 * 1024

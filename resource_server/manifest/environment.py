@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping
 
 from resource_server.manifest.data import DataPath, is_list, is_mapping
-from resource_server.manifest.positions import Positions, Problems
+from resource_server.manifest.positions import Positions
+from resource_server.manifest.problems import Problems
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-((?:(?!\$\{)[^}])*))?\})?")
 

@@ -36,5 +36,5 @@ def write(folder: pathlib.Path) -> str:
     name, title = mount_name(folder)
     title = "".join(c if c.isprintable() else "\ufffd" for c in title)
     # In YAML a JSON string means the same, unless it escapes emoji as surrogates.
-    quoted = json.dumps(title, ensure_ascii=False)
+    quoted = json.dumps(title.replace("${", "$${"), ensure_ascii=False)
     return _TEMPLATE.format(schema=SCHEMA_NAME, name=name, title=quoted)

@@ -17,12 +17,15 @@ from resource_server.manifest.data import DataPath, is_mapping
 from resource_server.manifest.decode import Decoder, FindClass
 from resource_server.manifest.model import Manifest, MountOptions, MountSpec, Server
 from resource_server.manifest.options import options_of
-from resource_server.manifest.positions import Positions, Problems, dotted
+from resource_server.manifest.positions import Positions
+from resource_server.manifest.problems import Problems, dotted
 from resource_server.manifest.wording import one_line, printable, unknown
 
 VERSION = 1
 MOUNT_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _SECTIONS = ("version", "server", "roots", "providers")
+_SCHEMA = "$schema"
+"""Tells editors of JSON files which schema to check them by."""
 _LATER_SECTIONS = ("databases", "http", "tools", "prompts")
 
 
@@ -73,7 +76,7 @@ class _Reading:
         for name in self._data:
             if name in _LATER_SECTIONS:
                 self._decoder.refuse((name,), "not supported by this version", at_key=True)
-            elif name not in _SECTIONS:
+            elif name not in (*_SECTIONS, _SCHEMA):
                 self._decoder.refuse((name,), unknown("section", name, _SECTIONS), at_key=True)
         self._check_version()
         server = self._decoder.build(Server, self._data.get("server"), ("server",))

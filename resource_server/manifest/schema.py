@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import types
-from typing import Any
+from typing import Any, cast
 
 from pydantic import TypeAdapter
 from pydantic.errors import (
@@ -19,9 +19,11 @@ from pydantic.errors import (
 )
 
 from resource_server.manifest import kinds, shapes
+from resource_server.manifest.duration import Duration
 from resource_server.manifest.load import MOUNT_NAME, VERSION
 from resource_server.manifest.model import MountOptions, Server
 from resource_server.manifest.options import MISSING, Option, descriptions, has_options, options_of
+from resource_server.provider import ByteSize
 
 Schema = dict[str, Any]
 
@@ -43,6 +45,7 @@ def schema() -> Schema:
         "type": "object",
         "additionalProperties": False,
         "properties": {
+            "$schema": {"type": "string", "description": "This schema, for editors of JSON."},
             "version": {"const": VERSION, "description": "Version of this format."},
             "server": {**_object(Server), "description": _summary(Server)},
             "roots": _named("Folder trees, by name.", {"$ref": "#/$defs/root"}),
@@ -113,12 +116,26 @@ def _property(option: Option, description: str | None) -> Schema:
     found = _of(option.annotation)
     if description:
         found = {**found, "description": description}
-    if (
-        isinstance(option.default, str | int | float)
-        and type(option.default).__module__ == "builtins"
-    ):
-        found = {**found, "default": option.default}
-    return found
+    default = _written(option.default)
+    return found if default is None else {**found, "default": default}
+
+
+def _written(default: object) -> object:
+    """Return a default as a manifest writes it; None where there is none to show."""
+    match default:
+        case ByteSize():
+            power = max(power for power in range(4) if default % 1024**power == 0)
+            return (
+                f"{default // 1024**power}{('', 'KiB', 'MiB', 'GiB')[power]}" if power else default
+            )
+        case Duration():
+            return f"{default:g}s"
+        case str() | int() | float():
+            return default
+        case tuple() if default:
+            return list(cast("tuple[object, ...]", default))
+        case _:
+            return None
 
 
 def _summary(cls: type) -> str:

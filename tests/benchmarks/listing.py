@@ -16,6 +16,7 @@ from tests.benchmarks.client import Client
 from tests.benchmarks.table import Goal, interleaved, limit, show
 
 FIND = "find -printf"
+FIRST, AGAIN = "first time", "directories known"
 FIRST_PAGE, LAST_PAGE = "first page", "last page"
 FILES_IN_DIRECTORY = 10
 PACKAGE_FOLDERS = ("", "lib", "lib/internal", "src", "types")
@@ -100,14 +101,14 @@ async def _page(catalog: Catalog, cursor: str | None) -> float:
 
 
 def _whole(tree: Path, entries: int, rounds: int) -> None:
-    def catalog() -> float:
-        async def walk() -> float:
-            async with _catalog(tree) as opened:
+    async def walks() -> tuple[float, float]:
+        async with _catalog(tree) as opened:
+            times: list[float] = []
+            for _ in range(2):
                 begin = time.perf_counter()
                 await _walk(opened, entries)
-                return (time.perf_counter() - begin) * 1_000
-
-        return asyncio.run(walk())
+                times.append((time.perf_counter() - begin) * 1_000)
+            return times[0], times[1]
 
     def find() -> float:
         begin = time.perf_counter()
@@ -116,8 +117,20 @@ def _whole(tree: Path, entries: int, rounds: int) -> None:
         )
         return (time.perf_counter() - begin) * 1_000
 
-    medians = interleaved({servers.OURS: catalog, FIND: find}, rounds)
-    show("whole listing, nothing cached before", "ms", medians, [Goal(FIND, "<=", 2)])
+    known: list[float] = []
+
+    def first() -> float:
+        begun, again = asyncio.run(walks())
+        known.append(again)
+        return begun
+
+    def again() -> float:
+        return known.pop()
+
+    medians = interleaved({FIRST: first, AGAIN: again, FIND: find}, rounds)
+    for name in (FIRST, AGAIN):
+        pair = {name: medians[name], FIND: medians[FIND]}
+        show("whole listing", "ms", pair, [Goal(FIND, "<=", 2)])
 
 
 async def _crowded(flat: Path, count: int) -> None:

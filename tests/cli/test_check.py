@@ -60,7 +60,7 @@ def test_a_folder_is_reported_with_what_it_offers(run: Run, folder: Path) -> Non
     assert done.out.startswith("project  file:///project/\n")
     report = facts(done.out)
     assert report["provider"] == "filesystem"
-    assert report["offers"] == "list, read, metadata, complete, walk, explain"
+    assert report["offers"] == "list, read, metadata, complete, walk, fetch, explain, hides"
     assert report["resources"] == "7"
     assert report["template"] == "file:///project/{+path}"
 
@@ -87,8 +87,8 @@ def test_counting_ends_at_a_bound(run: Run, numbers: Path) -> None:
 def test_what_a_provider_hides_is_summed_up_by_rule(run: Run, numbers: Path) -> None:
     lines = run("check", numbers).out.splitlines()
     assert [line.split(maxsplit=1)[1] for line in lines if line.startswith("  hidden")][:2] == [
-        "5 by negative: -1, -2, -3, …",
-        r"1 by no number: a/\x1b",
+        "5, negative (-1, -2, -3, …)",
+        r"1, no number (a/\x1b)",
     ]
 
 
@@ -126,6 +126,24 @@ def test_a_mount_that_cannot_be_listed_is_status_1(run: Run, numbers: Path) -> N
     done = run("check", numbers)
     assert done.status == 1
     assert facts(done.out)["problem"] == "its resources cannot be listed; -v says why"
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        ("templates = ()", "templates = 5"),
+        ("templates = ()", "templates = property(lambda self: 1 / 0)"),
+        ('name="numbers", type="collection")', 'name="numbers") and None'),
+    ],
+)
+def test_a_plugin_that_breaks_the_contract_is_a_problem_of_its_mount(
+    run: Run, numbers: Path, good: str, bad: str
+) -> None:
+    assert good in NUMBERS
+    (numbers / "numbers.py").write_text(NUMBERS.replace(good, bad), "utf-8")
+    done = run("check", numbers)
+    assert done.status == 1
+    assert facts(done.out)["problem"] == "what it offers cannot be told; -v says why"
 
 
 def test_problems_of_plugins_are_told_with_those_of_the_manifest(run: Run, numbers: Path) -> None:

@@ -45,7 +45,12 @@ def test_a_manifest_is_printed_instead(run: Run, folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "status"),
-    [(["missing"], 1), ([".", "--output", "../x.yaml"], 2), ([".", "--output", "docs"], 1)],
+    [
+        (["missing"], 1),
+        (["README.md"], 1),
+        ([".", "--output", "../x.yaml"], 2),
+        ([".", "--output", "docs"], 1),
+    ],
 )
 def test_what_cannot_be_written_is_one_line(
     run: Run,

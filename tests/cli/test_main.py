@@ -52,6 +52,7 @@ def test_without_a_command_help_is_printed_as_an_error(run: Run) -> None:
         (["chekc"], "unknown command; did you mean 'check'?"),
         (["list", "--jsn"], "no such option"),
         (["list", "a://b/", "c://d/"], "one URI expected, found 2"),
+        (["list", ".", "README.md"], "'README.md' is no URI"),
         (["read"], "URI is missing"),
         (["metadata", "."], "URI is missing"),
         (["serve", "a", "b"], "unexpected extra argument"),
@@ -139,6 +140,45 @@ def test_a_reader_that_has_never_been_there_ends_the_command_silently(folder: Pa
         os.close(writer)
         assert process.wait(20) == 1
         assert errors.read() == ""
+
+
+@pytest.mark.parametrize("words", [["list", "."], ["check", "."], ["--help"], ["version"]])
+@pytest.mark.parametrize(
+    ("redirection", "reason"),
+    [(">&-", "bad file descriptor"), (">/dev/full", "no space left on device")],
+)
+def test_output_that_cannot_be_written_is_one_line_and_status_1(
+    folder: Path, words: list[str], redirection: str, reason: str
+) -> None:
+    done = in_a_shell(redirection, *words, folder=folder)
+    assert (done.returncode, done.stderr) == (1, f"resource-server: {reason}\n")
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", "<&- >&- 2>&-"])
+def test_an_error_that_cannot_be_written_is_still_the_exit_status(
+    folder: Path, redirection: str
+) -> None:
+    done = in_a_shell(redirection, "list", "missing", folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_a_server_without_standard_streams_ends_at_once(folder: Path) -> None:
+    assert in_a_shell("<&- >&- 2>&-", "serve", ".", folder=folder).returncode == 0
+
+
+def in_a_shell(redirection: str, *words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command in a folder, its standard streams as a shell redirects them."""
+    line = f'exec "$0" -m resource_server "$@" {redirection}'
+    return subprocess.run(
+        ["/bin/sh", "-c", line, sys.executable, *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        cwd=folder,
+        env={"PYTHONPATH": str(ROOT)},
+        timeout=30,
+        check=False,
+    )
 
 
 def test_an_interrupt_ends_the_command_although_a_thread_hangs(folder: Path) -> None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from resource_server.errors import ManifestError
 from resource_server.manifest import document
-from resource_server.manifest.positions import Positions, Problems
+from resource_server.manifest.positions import Positions
+from resource_server.manifest.problems import Problems
 
 
 def parse(text: str) -> tuple[dict[str, object], Positions]:
@@ -150,6 +151,11 @@ def test_anything_but_a_mapping_is_refused(text: str, what: str) -> None:
             "3:1: not valid YAML: expected 'key: value' on line 2; is a ':' missing?",
         ),
         ("a: @b\n", "1:4: not valid YAML: a value cannot begin with '@'; put it in quotes"),
+        (
+            'a: "C:\\data"\n',
+            "1:7: not valid YAML: a '\\' within double quotes begins an escape; use single "
+            "quotes, or double it",
+        ),
         ("a: 'b\n", "2:1: not valid YAML: the quote opened on line 1 is not closed"),
         (
             "a: [1, 2\nb: 3\n",

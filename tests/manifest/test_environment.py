@@ -10,7 +10,8 @@ from resource_server.errors import ManifestError
 from resource_server.manifest import document
 from resource_server.manifest.environment import substitute
 from resource_server.manifest.load import load
-from resource_server.manifest.positions import Positions, Problems
+from resource_server.manifest.positions import Positions
+from resource_server.manifest.problems import Problems
 
 ENVIRONMENT = {"NAME": "value", "EMPTY": "", "YAML": "x: [1, 2]\n- &a", "DOLLAR": "${NAME}"}
 

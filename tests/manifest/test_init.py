@@ -11,7 +11,18 @@ from resource_server.manifest.load import load
 
 @pytest.mark.parametrize(
     "folder",
-    ["project", "my project", '"quo\'ted"', "😀: {x}", "a\nb\x7f\u2028", "2024", "null", "-"],
+    [
+        "project",
+        "my project",
+        '"quo\'ted"',
+        "😀: {x}",
+        "a\nb\x7f\u2028",
+        "2024",
+        "null",
+        "-",
+        "${HOME}",
+        "a\\b",
+    ],
 )
 def test_what_init_writes_loads_without_a_diagnostic(tmp_path: pathlib.Path, folder: str) -> None:
     path = tmp_path / folder

@@ -241,7 +241,7 @@ def test_only_version_1_is_read(tmp_path: pathlib.Path, version: str) -> None:
         ),
         (
             "roots: {a: {path: ., annotations: {priority: 7}}}",
-            "1:35: roots.a.annotations: priority is not between 0 and 1",
+            "1:46: roots.a.annotations.priority: expected 1 or less, found the number 7",
         ),
         (
             "providers: {a: {use: filesytem}}",

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import pathlib
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -16,6 +16,7 @@ REPOSITORY = pathlib.Path(__file__).parents[2]
 
 GOOD = [
     "version: 1\nroots: {a: {path: .}}",
+    '{"$schema": "mcp-resources.schema.json", "roots": {"a": {"path": "."}}}',
     "roots:\n  a:\n    path: .\n    title: A\n    include: ['**']\n    exclude: [dist/]\n"
     "    gitignore: false\n    hidden: true\n    symlinks: within-root\n    max_size: 10MiB\n"
     "    encoding: latin-1\n    types: {'*.tpl': text/html}\n"
@@ -99,6 +100,32 @@ def test_options_carry_descriptions_defaults_and_choices() -> None:
     root = found["$defs"]["root"]
     assert root["required"] == ["path"]
     assert root["properties"]["gitignore"]["default"] is True
+    assert root["properties"]["max_size"]["default"] == "10MiB"
+    assert root["properties"]["include"]["default"] == ["**"]
+    assert server["cache"]["properties"]["ttl"]["default"] == "0s"
+    assert server["collection_read"]["properties"]["bytes"]["default"] == "256KiB"
+
+
+def test_every_option_has_a_description() -> None:
+    def undescribed(node: Any, place: str) -> list[str]:
+        if not isinstance(node, dict):
+            return []
+        found = cast("dict[str, Any]", node)
+        inner = [("*", found.get("additionalProperties"))]
+        inner += [("*", each) for each in found.get("anyOf", ())]
+        missing: list[str] = []
+        for name, option in found.get("properties", {}).items():
+            missing += [] if option.get("description") else [f"{place}.{name}"]
+            inner.append((name, option))
+        return missing + [m for name, each in inner for m in undescribed(each, f"{place}.{name}")]
+
+    found = schema()
+    assert undescribed(found["$defs"]["root"], "root") == []
+    assert undescribed(found["properties"]["server"], "server") == []
+
+
+def test_providers_are_offered_by_name() -> None:
+    found = schema()
     assert (
         "filesystem"
         in found["properties"]["providers"]["additionalProperties"]["properties"]["use"]["anyOf"][

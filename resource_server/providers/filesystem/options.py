@@ -25,6 +25,7 @@ class Secrets:
     __pydantic_config__: ClassVar[Mapping[str, str]] = _FORBID_UNKNOWN
 
     allow: tuple[str, ...] = ()
+    """Patterns of the deny-list, word for word, or patterns of harmless files."""
 
     def __post_init__(self) -> None:
         check_patterns("secrets.allow", self.allow)
@@ -37,7 +38,9 @@ class DirectoryAnnotations:
     __pydantic_config__: ClassVar[Mapping[str, str]] = _FORBID_UNKNOWN
 
     audience: tuple[Role, ...] | None = None
+    """`user`, `assistant` or both."""
     priority: float | None = None
+    """From 0 to 1, the most important."""
 
     def __post_init__(self) -> None:
         if self.priority is not None and not 0 <= self.priority <= 1:
@@ -64,8 +67,11 @@ class DirectoryOptions:
     __pydantic_config__: ClassVar[Mapping[str, str]] = _FORBID_UNKNOWN
 
     title: str | None = None
+    """Name for people."""
     description: str | None = None
+    """What it holds, for people and models."""
     annotations: DirectoryAnnotations | None = None
+    """For whom what is in it is, and how important."""
     listed: bool = True
     """False keeps it and all below out of the global listing."""
     readable: bool | None = None
@@ -73,11 +79,17 @@ class DirectoryOptions:
     exposed: bool = True
     """False: as if it did not exist."""
     include: tuple[str, ...] | None = None
+    """As for the root, relative to the directory."""
     exclude: tuple[str, ...] | None = None
+    """As for the root, relative to the directory."""
     gitignore: bool | None = None
+    """As for the root. False also shows the directory itself where an ignore file names it."""
     hidden: bool | None = None
+    """As for the root. True also shows the directory itself if its name begins with a dot."""
     max_size: ByteSize | None = None
+    """As for the root."""
     encoding: str | None = None
+    """As for the root."""
 
     def __post_init__(self) -> None:
         check_patterns("include", self.include or ())

@@ -72,22 +72,29 @@ class Filesystem:
     """Serves the exposed files and directories below `path`. Its fields are a root's options."""
 
     path: pathlib.Path
+    """The folder; relative to the manifest."""
     include: tuple[str, ...] = EVERYTHING
+    """Patterns of the files that are shown."""
     exclude: tuple[str, ...] = ()
+    """Patterns of what is hidden, even if it is included."""
     gitignore: bool = True
     """Whether `.gitignore`, `.ignore` and `.mcpignore` files hide what they name."""
     hidden: bool = False
     """Whether names that begin with a dot are shown."""
     symlinks: SymlinkPolicy = "deny"
+    """Whether symbolic links are hidden, or followed as long as they stay inside the root."""
     max_size: ByteSize = ByteSize(10 * 1024 * 1024)
-    """Bytes; larger documents are listed, and read in ranges."""
+    """Larger documents are listed, and read in ranges."""
     encoding: str = "utf-8"
+    """Of text without a byte order mark. What does not decode is sent as bytes, never guessed."""
     types: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Media types by name pattern, before those of the table."""
+    """Media types by name pattern, before those of the built-in table."""
     secrets: Secrets = field(default_factory=Secrets)
+    """What is shown although it looks like a secret."""
     directories: Mapping[str, DirectoryOptions] = field(default_factory=dict[str, DirectoryOptions])
     """What is different in single directories, by path below the root; the deepest wins."""
     watch: Watch = "auto"
+    """How changes are noticed, once clients can subscribe to them; nothing is watched yet."""
 
     templates = _TEMPLATES
 

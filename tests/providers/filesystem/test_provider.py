@@ -212,7 +212,7 @@ def test_a_document_and_a_collection_say_what_is_known(root: Path) -> None:
     os.utime(root / "README.md", ns=(0, 1_700_000_000_123_000_000))
     document = Filesystem(path=root).metadata(("README.md",))
     assert (document.type, document.mime_type, document.size) == ("document", "text/markdown", 18)
-    assert document.last_modified == 1_700_000_000.123
+    assert document.last_modified == pytest.approx(1_700_000_000.123, abs=0.000_5)
     collection = Filesystem(path=root).metadata(())
     assert (collection.name, collection.type) == ("root", "collection")
     assert (collection.mime_type, collection.size) == ("inode/directory", None)
