@@ -23,7 +23,7 @@ from resource_server.errors import (
     ResourceNotFound,
     ResourceServerError,
 )
-from resource_server.mount import Entry, Mount, log_failure
+from resource_server.mount import FAILURES, Entry, Mount, log_failure
 from resource_server.provider import Content, Path, Provider, Resource, Template
 
 Progress: TypeAlias = Callable[[int, int | None], None]
@@ -182,18 +182,21 @@ class Catalog:
         end = mounts[0] if mounts else None
         for mount in mounts:
             room = size - len(entries)
+            found: Sequence[Resource] = ()
             try:
                 if mount.problem is not None:
                     await mount.start()
                 found = await _descend(mount, after=last, limit=room + 1)
-            except Exception as error:
+                more = [mount.entry(resource) for resource in found[:room]]
+            except FAILURES as error:
                 # One mount that fails must not take the listing of the others with it.
                 log_failure(error, f"listing mount {mount.name} failed")
                 unavailable.append(mount.name)
-                found = ()
-            last = None
-            if found and room:
-                entries += [mount.entry(resource) for resource in found[:room]]
+                continue
+            finally:
+                last = None
+            if more:
+                entries += more
                 end = mount
             if progress is not None:
                 progress(len(entries), None)
@@ -335,7 +338,7 @@ async def _read_child(mount: Mount, path: Path) -> tuple[Body, int] | None:
         content, entry = contents[0], mount.entry(resource)
         body = Body(entry.uri, entry, content, _next_uri(entry, {}, content))
         return body, content_size(content)
-    except Exception as error:
+    except FAILURES as error:
         log_failure(error, f"a child in mount {mount.name} could not be read")
         return None
 
@@ -419,7 +422,7 @@ def _templates(mount: Mount) -> list[TemplateEntry]:
             TemplateEntry(mount.base + template.uri_template, template, mount)
             for template in mount.provider.templates
         ]
-    except Exception as error:
+    except FAILURES as error:
         log_failure(error, f"the templates of mount {mount.name} failed")
         return []
 

@@ -37,6 +37,9 @@ _FIRST_RETRY_S = 1.0
 _LONGEST_RETRY_S = 60.0
 _UNAVAILABLE = "temporarily unavailable"
 
+FAILURES = (Exception, SystemExit)
+"""What a provider that fails may raise; none of it ends the server."""
+
 
 class Entry(msgspec.Struct, eq=False, gc=False):
     """A resource with its canonical URI. The same object as long as the resource is unchanged."""
@@ -102,7 +105,7 @@ class Mount:
         try:
             if self._lifetime is not None:
                 await settle(self._lifetime.__aenter__())
-        except Exception as error:
+        except FAILURES as error:
             self.problem = describe(error)
             self._retry_at = time.monotonic() + self._retry_after
             self._retry_after = min(self._retry_after * 2, _LONGEST_RETRY_S)
@@ -116,7 +119,7 @@ class Mount:
         if self.problem is None and self._lifetime is not None:
             try:
                 await self._lifetime.__aexit__(None, None, None)
-            except Exception as error:
+            except FAILURES as error:
                 logger.warning("mount %s did not close cleanly: %s", self.name, describe(error))
         self.problem = "closed"
 

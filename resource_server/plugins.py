@@ -18,7 +18,7 @@ from collections.abc import Generator
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
-from resource_server.manifest import Manifest, MountSpec, kinds, sources
+from resource_server.manifest import Manifest, MountSpec, references, sources
 from resource_server.manifest.problems import Problems
 from resource_server.manifest.wording import one_line, printable, suggestion
 from resource_server.provider import (
@@ -84,13 +84,13 @@ def class_finder(*, allow_plugins: bool) -> FindClass:
     """Return the function that finds the class of a provider reference, importing what it names."""
 
     def find_class(reference: str, directory: pathlib.Path) -> type:
-        built_in = kinds.built_in(reference)
+        built_in = references.built_in(reference)
         if built_in is not None:
             return built_in
-        kinds.check(reference)
+        references.check(reference)
         if not allow_plugins:
             raise ValueError(f"'{printable(reference)}' is a plugin, and those are not allowed")
-        named = kinds.FILE.fullmatch(reference)
+        named = references.FILE.fullmatch(reference)
         if named is None:
             return _installed_class(reference)
         file, class_name = named.groups()
@@ -100,7 +100,7 @@ def class_finder(*, allow_plugins: bool) -> FindClass:
 
 
 def _installed_class(name: str) -> type:
-    entry = kinds.installed()[name]
+    entry = references.installed()[name]
     with _import_errors(f"provider '{name}' ({entry.value})"):
         found = entry.load()
     if isinstance(found, ModuleType):

@@ -16,7 +16,7 @@ import pytest
 
 from resource_server import plugins
 from resource_server.errors import ManifestError
-from resource_server.manifest.kinds import GROUP
+from resource_server.manifest.references import GROUP
 from resource_server.testing import check_provider
 
 ROOT = Path(__file__).parent.parent

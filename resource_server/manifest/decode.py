@@ -9,7 +9,7 @@ from __future__ import annotations
 import pathlib
 import types
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
@@ -32,8 +32,6 @@ None leaves the options unchecked; a `ValueError` says why there is no such prov
 _FAILED: Final = object()
 _LATER_OPTIONS = ("access", "watch")
 """Known words that this version cannot serve yet."""
-
-_MOUNT_OPTIONS = tuple(options_of(MountOptions))
 
 _SINGLE = (str, int, float, bool)
 
@@ -75,7 +73,7 @@ class Decoder:
         try:
             cls = find_class(use, self._directory)
             if cls is not None:
-                return self.build(cls, options, path, siblings=_MOUNT_OPTIONS)
+                return self.build(cls, options, path, siblings=options_of(MountOptions))
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # the code of a plugin
@@ -170,8 +168,7 @@ class Decoder:
         else:
             return self._single(annotation, raw, path)
         if metadata and value is not _FAILED:
-            bare = shapes.rewrap(type(value), metadata)
-            return self._single(bare, value, path)
+            return self._single(Annotated[(type(value), *metadata)], value, path)
         return value
 
     def _union(self, annotation: Any, members: tuple[Any, ...], raw: object, path: DataPath) -> Any:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 
 from resource_server import uris
-from resource_server.manifest import document, environment, kinds
+from resource_server.manifest import document, environment, references
 from resource_server.manifest.data import DataPath, is_mapping
 from resource_server.manifest.decode import Decoder, FindClass
 from resource_server.manifest.model import Manifest, MountOptions, MountSpec, Server
@@ -45,9 +45,9 @@ def load(path: pathlib.Path, *, find_class: FindClass | None = None) -> Manifest
 
 
 def _built_in(reference: str, directory: pathlib.Path) -> type | None:
-    found = kinds.built_in(reference)
+    found = references.built_in(reference)
     if found is None:  # only then: to look what is installed takes its time
-        kinds.check(reference)
+        references.check(reference)
     return found
 
 

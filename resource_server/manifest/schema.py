@@ -18,7 +18,7 @@ from pydantic.errors import (
     PydanticUserError,
 )
 
-from resource_server.manifest import kinds, shapes
+from resource_server.manifest import references, shapes
 from resource_server.manifest.duration import Duration
 from resource_server.manifest.load import MOUNT_NAME, VERSION
 from resource_server.manifest.model import MountOptions, Server
@@ -34,7 +34,7 @@ _VARIABLE: Schema = {"type": "string", "pattern": r"\$\{"}
 def schema() -> Schema:
     """Return the JSON Schema of the manifest. Imports the classes of installed providers."""
     definitions: Schema = {"root": _mount("filesystem", root=True)}
-    names = [*kinds.built_in_names(), *kinds.installed()]
+    names = [*references.built_in_names(), *references.installed()]
     for name in names:
         # A package that cannot be imported has no options to tell; `check` says what is wrong.
         with contextlib.suppress(Exception):
@@ -89,7 +89,7 @@ def _any_provider(names: list[str], definitions: Schema) -> Schema:
 
 
 def _mount(name: str, *, root: bool = False) -> Schema:
-    cls = kinds.built_in(name) or kinds.installed()[name].load()
+    cls = references.built_in(name) or references.installed()[name].load()
     found = _object(cls)
     properties = {**_properties(MountOptions), **found["properties"]}
     if not root:

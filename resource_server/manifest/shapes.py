@@ -139,8 +139,3 @@ def for_pydantic(annotation: Any) -> Any:
         for each in metadata
     ]
     return Annotated[(inner, *converted)]
-
-
-def rewrap(annotation: Any, metadata: tuple[Any, ...]) -> Any:
-    """Return a type with the metadata of another."""
-    return Annotated[(annotation, *metadata)]

@@ -19,7 +19,7 @@ from msgspec import UNSET
 from resource_server import eager
 from resource_server.catalog import Progress
 from resource_server.errors import MountUnavailable
-from resource_server.mount import log_failure
+from resource_server.mount import FAILURES, log_failure
 from resource_server.protocol import faults, params, revisions
 from resource_server.protocol.faults import Fault
 from resource_server.protocol.methods import METHODS, Call, Method, Result
@@ -161,7 +161,7 @@ class Connection:
             method, revision, asked = self._admit(request)
             call = Call(self.server, revision, _progress(asked.meta, request.notify))
             outcome = eager.run(method.handle(call, asked))
-        except (Exception, asyncio.CancelledError) as error:
+        except (*FAILURES, asyncio.CancelledError) as error:
             request.reply(_error(request.id, self._fault(error, request)))
             return None
         if isinstance(outcome, eager.Suspended):
@@ -182,7 +182,7 @@ class Connection:
                 await self._room.wait()
             try:
                 answer = self._result(request.id, await outcome)
-            except (Exception, asyncio.CancelledError) as error:
+            except (*FAILURES, asyncio.CancelledError) as error:
                 if cancelled():
                     return
                 answer = _error(request.id, self._fault(error, request))

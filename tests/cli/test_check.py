@@ -129,21 +129,29 @@ def test_a_mount_that_cannot_be_listed_is_status_1(run: Run, numbers: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("good", "bad"),
+    ("good", "bad", "problem"),
     [
-        ("templates = ()", "templates = 5"),
-        ("templates = ()", "templates = property(lambda self: 1 / 0)"),
-        ('name="numbers", type="collection")', 'name="numbers") and None'),
+        ("templates = ()", "templates = 5", "what it offers cannot be told"),
+        (
+            "templates = ()",
+            "templates = property(lambda self: 1 / 0)",
+            "what it offers cannot be told",
+        ),
+        (
+            'name="numbers", type="collection")',
+            'name="numbers") and None',
+            "its resources cannot be listed",
+        ),
     ],
 )
 def test_a_plugin_that_breaks_the_contract_is_a_problem_of_its_mount(
-    run: Run, numbers: Path, good: str, bad: str
+    run: Run, numbers: Path, good: str, bad: str, problem: str
 ) -> None:
     assert good in NUMBERS
     (numbers / "numbers.py").write_text(NUMBERS.replace(good, bad), "utf-8")
     done = run("check", numbers)
     assert done.status == 1
-    assert facts(done.out)["problem"] == "what it offers cannot be told; -v says why"
+    assert facts(done.out)["problem"] == f"{problem}; -v says why"
 
 
 def test_problems_of_plugins_are_told_with_those_of_the_manifest(run: Run, numbers: Path) -> None:

@@ -19,7 +19,7 @@ GOOD = [
     '{"$schema": "mcp-resources.schema.json", "roots": {"a": {"path": "."}}}',
     "roots:\n  a:\n    path: .\n    title: A\n    include: ['**']\n    exclude: [dist/]\n"
     "    gitignore: false\n    hidden: true\n    symlinks: within-root\n    max_size: 10MiB\n"
-    "    encoding: latin-1\n    types: {'*.tpl': text/html}\n"
+    "    encoding: latin-1\n    types: {'*.tpl': text/html}\n    watch: auto\n"
     "    annotations: {audience: [user], priority: 0.5}\n    secrets: {allow: [.env]}\n"
     "    directories: {docs: {title: D}, data: {listed: false}, scratch: }\n",
     "server: {page_size: '${SIZE:-5}', cache: {ttl: 2s, scope: private}}\nroots: {a: {path: .}}",
@@ -31,6 +31,7 @@ BAD = [
     "roots: {a: {}}",
     "roots: {a: {path: ., exlude: []}}",
     "roots: {a: {path: ., symlinks: maybe}}",
+    "roots: {a: {path: ., watch: always}}",
     "roots: {'a b': {path: .}}",
     "roots: {a: {path: ., directories: {d: {titel: x}}}}",
     "server: {page_size: 0}",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, Literal
+
+import msgspec
 
 from resource_server.provider import Annotations, ByteSize, Role
 from resource_server.providers.filesystem.encoding import text_encoding
@@ -15,14 +17,11 @@ Watch = Literal["auto", "inotify", "watchfiles", "poll", "off"]
 SymlinkPolicy = Literal["deny", "within-root"]
 
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(;.*)?", re.ASCII)
-_FORBID_UNKNOWN = {"extra": "forbid"}
 
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
     """What is shown although it looks like a secret: patterns of the deny-list, or paths."""
-
-    __pydantic_config__: ClassVar[Mapping[str, str]] = _FORBID_UNKNOWN
 
     allow: tuple[str, ...] = ()
     """Patterns of the deny-list, word for word, or patterns of harmless files."""
@@ -35,16 +34,10 @@ class Secrets:
 class DirectoryAnnotations:
     """Hints for the client: for whom, and how important from 0 to 1."""
 
-    __pydantic_config__: ClassVar[Mapping[str, str]] = _FORBID_UNKNOWN
-
     audience: tuple[Role, ...] | None = None
     """`user`, `assistant` or both."""
-    priority: float | None = None
+    priority: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
     """From 0 to 1, the most important."""
-
-    def __post_init__(self) -> None:
-        if self.priority is not None and not 0 <= self.priority <= 1:
-            raise ValueError(f"priority {self.priority} is not between 0 and 1")
 
     def over(self, inherited: Annotations | None) -> Annotations:
         """Return these hints, each that is missing taken from those of the directory above."""
@@ -63,8 +56,6 @@ class DirectoryOptions:
     replace those from above. `hidden` and `gitignore` hold for the directory itself, too: so an
     ignored or dotted directory is shown by naming it.
     """
-
-    __pydantic_config__: ClassVar[Mapping[str, str]] = _FORBID_UNKNOWN
 
     title: str | None = None
     """Name for people."""

@@ -15,6 +15,7 @@ Whoever asks goes from the root down and never into what is hidden, so nothing b
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 
@@ -47,6 +48,8 @@ SECRETS = (
     "secrets.toml", ".secret", ".secrets", "*.tfstate", "*.tfstate.*", "*.tfvars", "*.tfvars.json",
     # what was typed
     ".*_history",
+    # what processes were started with, where the whole machine is served
+    "/proc/*/environ", "/proc/*/cmdline",
 )  # fmt: skip
 """Names that hold secrets, as gitignore patterns in lower case, as the names compared are."""
 
@@ -83,6 +86,14 @@ def _suspicious(secrets: Patterns) -> re.Pattern[str]:
     return re.compile(
         "|".join(f"{re.escape(first)}(?:{'|'.join(parts[first])})" for first in parts)
     )
+
+
+@functools.lru_cache(maxsize=16)  # most roots allow nothing, and to compile it takes a while
+def _deny_list(allowed: tuple[str, ...]) -> tuple[Patterns, re.Pattern[str], Patterns]:
+    """Return what holds secrets, the expression that finds suspects, and what is harmless."""
+    secrets = Patterns([pattern for pattern in SECRETS if pattern not in allowed])
+    harmless = (pattern.casefold() for pattern in allowed if pattern not in SECRETS)
+    return secrets, _suspicious(secrets), Patterns([*HARMLESS, *harmless])
 
 
 class Selection:
@@ -148,12 +159,7 @@ class Rules:
         self, directories: Mapping[str, DirectoryOptions], allowed_secrets: Iterable[str] = ()
     ) -> None:
         self.directories = directories
-        allowed = tuple(allowed_secrets)
-        self._secrets = Patterns([pattern for pattern in SECRETS if pattern not in allowed])
-        self._suspicious = _suspicious(self._secrets)
-        self._harmless = Patterns(
-            [*HARMLESS, *(pattern.casefold() for pattern in allowed if pattern not in SECRETS)]
-        )
+        self._secrets, self._suspicious, self._harmless = _deny_list(tuple(allowed_secrets))
 
     def enter(self, outer: Scope, key: str) -> Scope:
         """Return what is in force inside the directory `key`, its own ignore files aside."""

@@ -13,16 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from resource_server.eager import settle
 from resource_server.errors import (
+    ManifestError,
     MountUnavailable,
     NotACollection,
     ResourceBusy,
     ResourceNotFound,
     ResourceTooLarge,
 )
+from resource_server.manifest.load import load
 from resource_server.provider import (
     Annotations,
     Resource,
@@ -663,8 +665,6 @@ def test_wrong_options_are_refused_with_what_was_found(
 def test_wrong_nested_options_are_refused() -> None:
     with pytest.raises(ValueError, match=r"secrets\.allow"):
         Secrets(allow=("[a",))
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        DirectoryAnnotations(priority=2)
     with pytest.raises(ValueError, match="nope"):
         DirectoryOptions(encoding="nope")
 
@@ -694,19 +694,23 @@ async def test_the_manifest_builds_every_option(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "problem"),
     [
-        {"secrets": {"alow": []}},
-        {"directories": {"a": {"titel": "A"}}},
-        {"directories": {"a": {"annotations": {"prio": 1}}}},
-        {"symlinks": "follow"},
-        {"watch": "sometimes"},
-        {"max_size": "big"},
+        ("secrets: {alow: []}", "roots.r.secrets.alow: unknown option; did you mean 'allow'?"),
+        ("directories: {a: {titel: A}}", "titel: unknown option; did you mean 'title'?"),
+        ("directories: {a: {annotations: {prio: 1}}}", "did you mean 'priority'?"),
+        ("directories: {a: {annotations: {priority: 2}}}", "roots.r.directories.a.annotations"),
+        ("symlinks: follow", "roots.r.symlinks: expected one of deny, within-root"),
+        ("watch: sometimes", "roots.r.watch: expected one of"),
+        ("max_size: big", "roots.r.max_size: not a size"),
     ],
 )
-def test_the_manifest_refuses_unknown_options(root: Path, options: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        TypeAdapter(Filesystem).validate_python({"path": str(root), **options})
+def test_the_manifest_refuses_wrong_options(root: Path, options: str, problem: str) -> None:
+    manifest = root / "mcp-resources.yaml"
+    manifest.write_text(f"roots:\n  r:\n    path: .\n    {options}\n")
+    with pytest.raises(ManifestError) as refused:
+        load(manifest)
+    assert problem in str(refused.value)
 
 
 async def test_what_is_hidden_is_named_with_its_rule_and_only_at_the_top(tmp_path: Path) -> None:
