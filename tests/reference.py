@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,18 +59,11 @@ def _rows(root: dict[str, Any], properties: dict[str, Any], above: str = "") -> 
         yield from _rows(root, resolved.get("properties", {}), f"{above}{name}.")
 
 
-def _yaml(value: object) -> str:
-    match value:
-        case bool():
-            return str(value).lower()
-        case list():
-            return "[" + ", ".join(_yaml(item) for item in value) + "]"
-        case dict():
-            return "{" + ", ".join(f"{key}: {_yaml(item)}" for key, item in value.items()) + "}"
-        case str():
-            return f'"{value}"' if set(value) & set("*{}[]:,#") else value
-        case _:
-            return str(value)
+def _yaml(value: Any) -> str:
+    """Return a default as it would stand in the manifest."""
+    if isinstance(value, str) and not set(value) & set("*{}[]:,#"):
+        return value
+    return json.dumps(value)
 
 
 def _at(root: dict[str, Any], path: list[str]) -> dict[str, Any]:
@@ -94,8 +88,6 @@ def _commands() -> str:
     lines = ["| command | what it does |", "| --- | --- |"]
     for name in program.list_commands(context):
         command = program.get_command(context, name)
-        if command is None:
-            raise LookupError(name)
         usage = " ".join(command.collect_usage_pieces(click.Context(command, info_name=name)))
         lines.append(f"| `{name} {usage}` | {command.get_short_help_str(limit=200)} |")
     return "\n".join([*lines, ""])

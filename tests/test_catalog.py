@@ -439,6 +439,14 @@ async def test_wrong_children_fail_their_mount_and_nothing_else(
     assert "listing mount 0 failed" in caplog.text
 
 
+@pytest.mark.parametrize("wrong", [None, 5, {"path": ()}])
+async def test_a_wrong_description_of_a_mount_is_its_own_problem(wrong: object) -> None:
+    catalog = await catalog_of(Tree({"a": ""}), Broken(metadata=lambda _: wrong))
+    page = await catalog.list()
+    assert uris_of(page) == ["test://0", "test://0/a"]
+    assert page.unavailable == ("1",)
+
+
 async def test_more_children_than_asked_for_are_cut() -> None:
     many = [child(f"{n:03}") for n in range(50)]
     catalog = await catalog_of(

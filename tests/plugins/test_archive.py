@@ -11,6 +11,7 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,7 @@ async def test_utf_8_is_text_and_anything_else_is_bytes(file: Path) -> None:
 async def test_metadata_tells_type_size_and_time(file: Path) -> None:
     found = await Archive(file).metadata(("docs", "index.md"))
     assert (found.mime_type, found.size) == ("text/markdown", 8)
-    assert found.last_modified is not None
+    assert isinstance(found.last_modified, datetime)
     assert found.last_modified.isoformat() == "2024-02-29T12:00:00+00:00"
 
 

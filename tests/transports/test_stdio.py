@@ -185,7 +185,7 @@ class Process:
         """Return a row once it has stopped growing."""
         found, last = self.memory(row), -1
         while found != last:
-            threading.Event().wait(0.2)
+            threading.Event().wait(0.1)
             found, last = self.memory(row), found
         return found
 
@@ -361,7 +361,7 @@ def test_answers_that_have_to_wait_do_not_pile_up_for_a_client_that_never_reads(
     assert (server.code(), server.errors()) == (0, "")
 
 
-@pytest.mark.parametrize("ending", [b"", b"\n", b"\r\n", b"\n\n"])
+@pytest.mark.parametrize("ending", [b"", b"\r\n"])
 def test_a_regular_file_is_served_to_its_end(start: Start, tmp_path: Path, ending: bytes) -> None:
     requests = INITIALIZE + message("resources/read", 1, uri=LATE) + message("ping", 2)
     (tmp_path / "requests").write_bytes(requests.rstrip(b"\n") + ending)
@@ -397,17 +397,15 @@ def test_a_large_file_of_requests_is_read_no_faster_than_it_is_answered(
 def test_a_client_that_reads_slowly_gets_every_answer_after_its_end_of_input(
     start: Start,
 ) -> None:
-    server = start(limit=0.2)
-    asked = b"".join(message("resources/read", n, uri=LARGE) for n in range(30))
+    server = start(limit=0.1)
+    asked = b"".join(message("resources/read", n, uri=LARGE) for n in range(20))
     assert server.process.stdin is not None
     server.process.stdin.write(asked.rstrip(b"\n"))
     server.end()
     pause = threading.Event()
-    ids: list[int] = []
-    for number in range(30):
+    for number in range(20):
         pause.wait(0.02)
-        ids.append(server.reply()["id"])
-        assert ids[-1] == number
+        assert server.reply()["id"] == number
     assert list(server.replies()) == []
     assert server.code() == 0
 
