@@ -413,6 +413,7 @@ def is_text(mime: str) -> bool:
     return mime.startswith("text/") or mime in _MORE_TEXT or mime.endswith(_TEXT_ENDINGS)
 
 
+@functools.lru_cache(maxsize=512)
 def is_binary(mime: str) -> bool:
     """Say whether documents of this type are bytes even where they happen to be valid text.
 

@@ -8,6 +8,7 @@ in decoded segments (`os.fsdecode`), and come back as the same bytes.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote, unquote_to_bytes
@@ -37,6 +38,7 @@ class Reference(msgspec.Struct, frozen=True):
     query: Mapping[str, str]
 
 
+@functools.lru_cache(maxsize=512)  # clients ask for the same again: metadata, read, read on
 def parse(uri: str) -> Reference:
     """Take apart any spelling of a resource's URI. One trailing slash is ignored.
 

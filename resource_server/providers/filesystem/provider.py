@@ -168,14 +168,15 @@ class Filesystem:
     def _fetch(
         self, path: Path, query: Mapping[str, str]
     ) -> MaybeAwaitable[tuple[Resource, Sequence[Content]]]:
-        key, scope = self._tree.document(path)
+        place = self._tree.document(path)
+        scope = place.scope
         if not scope.readable:
             raise ResourceNotFound
-        part = parse_range(query)
-        file = tuple(key.split("/"))
+        part = parse_range(query) if query else None
 
         def work(patient: bool) -> tuple[Resource, Sequence[Content]]:
-            fd, status = self._root.open_file(file, cached=not patient)
+            fd, status = self._root.open_file(place.file, status=place.status, cached=not patient)
+            place.status = status
             try:
                 found = self._content(fd, status, path, scope, part, patient=patient)
             finally:

@@ -140,7 +140,8 @@ class Root:
     ) -> tuple[int, os.stat_result]:
         """Open a regular file to read; return its descriptor, which the caller closes, and status.
 
-        `status` is what a look at the path has just said; whoever has one saves a second look.
+        `status` is what a look at the path has just said; whoever has one saves a second look, at
+        the root as well.
         With `cached` the path is resolved without waiting for a disk or network, where the kernel
         can promise that (Linux 5.12, `openat2`).
 
@@ -151,7 +152,7 @@ class Root:
         """
         name = _name(path)
         try:
-            folder = self._current()
+            folder = (self._folder if status is not None else None) or self._current()
             # Look first: to open some devices is to use them. It starts a watchdog, resets what
             # hangs on a serial line.
             if status is None:

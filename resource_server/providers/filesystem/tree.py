@@ -54,6 +54,14 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 Status: TypeAlias = os.stat_result | Stamp
 
 
+class Place(msgspec.Struct):
+    """Where a document really is, what is in force there, and what it was when last opened."""
+
+    file: Path
+    scope: Scope
+    status: os.stat_result | None = None
+
+
 class Make(Protocol):
     """What a page is made of."""
 
@@ -74,7 +82,7 @@ class Tree:
         self._rules = rules
         self._directories = Directories(root, rules, outermost, follow_links=follow_links)
         self._follow_links = follow_links
-        self._believed: dict[Path, tuple[float, Directory]] = {}
+        self._believed: dict[Path, tuple[float, Directory, dict[str, Place]]] = {}
 
     def find(self, path: Path) -> Entry:
         """Return the entry at a path.
@@ -85,12 +93,12 @@ class Tree:
         """
         return self._locate(path)[0]
 
-    def document(self, path: Path) -> tuple[str, Scope]:
+    def document(self, path: Path) -> Place:
         """Return where a document really is, and what is in force there.
 
-        Made for hot reads: that the directory is as it was is believed for `_BELIEVED_S`, and that
-        the document is there is for its reader to see. So a rule that begins to hide a document
-        may come so much later for reads.
+        Made for hot reads: what was seen of a directory and its documents is believed for
+        `_BELIEVED_S`, and that the document is there is for its reader to see. So a rule that
+        begins to hide a document may come so much later for reads.
 
         Raises:
             ResourceNotFound, ResourceBusy: as in `find`.
@@ -99,25 +107,29 @@ class Tree:
             entry = self.find(path)
             if entry.directory is not None:
                 raise ResourceNotFound
-            return entry.key, entry.scope
-        *above, name = path
-        outer = self._outer(tuple(above))
-        if self._rules.hidden_by(outer.scope, outer.prefix, name, is_directory=False):
-            raise ResourceNotFound
-        return outer.prefix + name, outer.scope
+            return Place(tuple(entry.key.split("/")), entry.scope)
+        name = path[-1]
+        outer, places = self._outer(path[:-1])
+        place = places.get(name)
+        if place is None:
+            if self._rules.hidden_by(outer.scope, outer.prefix, name, is_directory=False):
+                raise ResourceNotFound
+            place = places[name] = Place(path, outer.scope)
+        return place
 
-    def _outer(self, path: Path) -> Directory:
+    def _outer(self, path: Path) -> tuple[Directory, dict[str, Place]]:
         now = time.monotonic()
         held = self._believed.get(path)
         if held is not None and now < held[0]:
-            return held[1]
+            return held[1], held[2]
         directory = self.find(path).directory
         if directory is None:
             raise ResourceNotFound
         if len(self._believed) >= _MAX_BELIEVED:
             self._believed.clear()
-        self._believed[path] = (now + _BELIEVED_S, directory)
-        return directory
+        places: dict[str, Place] = {}
+        self._believed[path] = (now + _BELIEVED_S, directory, places)
+        return directory, places
 
     def _locate(self, path: Path) -> tuple[Entry, list[Directory]]:
         """Return the entry and the directories on the way, itself the last if it is one."""
