@@ -213,6 +213,7 @@ class Root:
         return folder
 
 
+@functools.lru_cache(maxsize=1024)
 def _name(path: Path) -> bytes:
     joined = "/".join(path)
     # `..` would stay beneath the root, but name a file by a path that no rule has seen.
