@@ -33,11 +33,11 @@ def command(source: str | None, strict: bool, no_plugins: bool, verbose: int) ->
     server = runtime.build(manifest, allow_plugins=not no_plugins)
     if os.isatty(reader):
         messages.note(_waiting(manifest, source))
-    _relax_garbage_collection()
+    relax_garbage_collection()
     return loop.run(_serve(server, reader, writer, strict=strict))
 
 
-def _relax_garbage_collection() -> None:
+def relax_garbage_collection() -> None:
     """Look for cycles less often: a request leaves none, and what is loaded stays loaded."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)

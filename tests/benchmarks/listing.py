@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from resource_server.catalog import Catalog
-from resource_server.cli import runtime
+from resource_server.cli import runtime, serve
 from tests.benchmarks import servers
 from tests.benchmarks.client import Client
 from tests.benchmarks.table import Goal, interleaved, limit, show
@@ -26,6 +26,7 @@ HEARTBEAT_S = 0.001
 def run(*, quick: bool) -> None:
     """Print times of pages and whole listings, and the memory that they take."""
     count, rounds = (10_000, 3) if quick else (100_000, 5)
+    serve.relax_garbage_collection()
     with tempfile.TemporaryDirectory() as scratch:
         tree, flat = Path(scratch) / "modules", Path(scratch) / "flat"
         entries = _make_tree(tree, count)
