@@ -7,6 +7,7 @@ follows its length, not the size of what is served.
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -24,12 +25,14 @@ from resource_server.errors import (
     ResourceServerError,
 )
 from resource_server.mount import FAILURES, Entry, Mount, log_failure
-from resource_server.provider import Content, Path, Provider, Resource, Template
+from resource_server.provider import Content, MaybeAwaitable, Path, Provider, Resource, Template
 
 Progress: TypeAlias = Callable[[int, int | None], None]
 """Called with how many items are done, and of how many where that is known."""
 
 MAX_COMPLETIONS = 100
+_MANY_COMPLETIONS = 4096
+"""More than these are ranked in a worker thread."""
 _ALL = ""
 _TEMPLATES = "templates"
 
@@ -306,16 +309,17 @@ class Catalog:
             return Completion((), 0)
         if entry.mount.problem is not None:
             await entry.mount.start()
+        if len(value) > uris.MAX_URI_LENGTH:
+            return Completion((), 0)
         of_path = variables[variable] == "+"
         typed = uris.unquote_path(value) if of_path else value
         try:
             found = await settle(provider.complete(variable, typed, given=given))
         except ResourceNotFound:
             found = ()
-        ranked = sorted(set(found), key=lambda candidate: _rank(typed, candidate))
-        best = ranked[:MAX_COMPLETIONS]
+        best, total = await settle(_ranked(typed, found))
         values = [uris.quote_path(text) if of_path else uris.display(text) for text in best]
-        return Completion(values, len(ranked))
+        return Completion(values, total)
 
 
 async def _fetch(
@@ -425,6 +429,21 @@ def _templates(mount: Mount) -> list[TemplateEntry]:
     except FAILURES as error:
         log_failure(error, f"the templates of mount {mount.name} failed")
         return []
+
+
+def _ranked(typed: str, found: Sequence[str]) -> MaybeAwaitable[tuple[list[str], int]]:
+    if len(found) <= _MANY_COMPLETIONS:
+        return _best(typed, found)
+    from anyio import to_thread
+
+    return to_thread.run_sync(_best, typed, found)
+
+
+def _best(typed: str, found: Sequence[str]) -> tuple[list[str], int]:
+    """Return the best of `found`, best first, and how many different ones there are."""
+    every = set(found)
+    best = heapq.nsmallest(MAX_COMPLETIONS, every, key=lambda candidate: _rank(typed, candidate))
+    return best, len(every)
 
 
 def _rank(typed: str, candidate: str) -> tuple[int, int, str]:

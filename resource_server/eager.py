@@ -49,6 +49,10 @@ class Suspended(Awaitable[T]):
     def __await__(self) -> Generator[Any, Any, T]:
         return self._coroutine.__await__()
 
+    def close(self) -> None:
+        """End the coroutine where it was given up before it was awaited."""
+        self._coroutine.close()
+
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T | Suspended[T]:
     """Step `coroutine`: return its result if that is there at once, else what is left of it.

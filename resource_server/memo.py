@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -11,26 +11,32 @@ V = TypeVar("V")
 
 
 class Memo(Generic[K, V]):
-    """Keeps the values of keys that are put twice, at most `max_values`, oldest out first.
+    """Keeps the values of keys that are asked for twice, at most `max_values`, oldest out first.
 
-    One pass over a large tree puts each key once: that costs little and pushes nothing out.
+    One pass over a large tree asks for each key once: that costs little and pushes nothing out.
     """
 
     def __init__(self, max_values: int) -> None:
         self._max_values = max_values
+        self._asked = set[int]()
         self._kept = OrderedDict[K, V]()
-        self._seen = set[int]()
-        self.get: Callable[[K], V | None] = self._kept.get
-        """Returns the value kept for a key, or None."""
+
+    def is_new(self, key: K) -> bool:
+        """Tell whether nobody asked for this key lately; if so its value is not worth keeping."""
+        mark = hash(key)
+        if mark in self._asked:
+            return False
+        if len(self._asked) >= 4 * self._max_values:
+            self._asked.clear()
+        self._asked.add(mark)
+        return True
+
+    def get(self, key: K) -> V | None:
+        """Return the value kept for a key, or None."""
+        return self._kept.get(key)
 
     def put(self, key: K, value: V) -> None:
-        """Keep `value`, if its key was put before."""
-        mark = hash(key)
-        if mark not in self._seen:
-            if len(self._seen) >= 4 * self._max_values:
-                self._seen.clear()
-            self._seen.add(mark)
-            return
+        """Keep a value."""
         self._kept[key] = value
         if len(self._kept) > self._max_values:
             self._kept.popitem(last=False)

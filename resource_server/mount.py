@@ -126,15 +126,19 @@ class Mount:
     def entry(self, resource: Resource) -> Entry:
         """Return `resource` with its URI and the manifest's words."""
         path = resource.path
+        if self._entries.is_new(path):
+            return self._entry(resource)
         known = self._entries.get(path)
-        if known is not None and known.source == resource:
-            return known
+        if known is None or known.source != resource:
+            known = self._entry(resource)
+            self._entries.put(path, known)
+        return known
+
+    def _entry(self, resource: Resource) -> Entry:
         worded = resource
-        if self.annotations is not None or not path:
+        if self.annotations is not None or not resource.path:
             worded = self._worded(resource)
-        entry = Entry(uris.join(self.base, path), worded, resource)
-        self._entries.put(path, entry)
-        return entry
+        return Entry(uris.join(self.base, resource.path), worded, resource)
 
     def _worded(self, resource: Resource) -> Resource:
         if self.annotations is not None:

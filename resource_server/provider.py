@@ -10,8 +10,10 @@ are its options in the manifest; nothing has to be inherited or registered:
         templates = (Template("{name}", name="greeting"),)
 
         async def list(self, parent, *, after, limit):
+            if (await self.metadata(parent)).type == "document":
+                raise NotACollection
             names = sorted(n for n in self.names if after is None or n > after[-1])
-            return [Resource(path=(n,), name=n) for n in names[:limit]]
+            return [await self.metadata((n,)) for n in names[:limit]]
 
         async def metadata(self, path):
             if path == ():
@@ -21,10 +23,10 @@ are its options in the manifest; nothing has to be inherited or registered:
             raise ResourceNotFound
 
         async def read(self, path, query):
+            if (await self.metadata(path)).type == "collection":
+                raise ResourceNotFound
             for unknown in query:
                 raise InvalidParameter(f"unknown query parameter {unknown!r}")
-            if path[0] not in self.names:
-                raise ResourceNotFound
             return [Content(f"Hello, {path[0]}!")]
 
     _: type[Provider] = Greetings                # the type checker proves the contract here
@@ -278,7 +280,7 @@ class SupportsFetch(Protocol):
     ) -> MaybeAwaitable[tuple[Resource, Sequence[Content]]]:
         """Return what `metadata` returns and, for a document, what `read` returns.
 
-        The contents of a collection are empty, and `query` is not looked at.
+        The contents of a collection are empty.
 
         Raises:
             ResourceNotFound, InvalidParameter, ResourceTooLarge: as `read`.

@@ -38,7 +38,6 @@ class Reference(msgspec.Struct, frozen=True):
     query: Mapping[str, str]
 
 
-@functools.lru_cache(maxsize=512)  # clients ask for the same again: metadata, read, read on
 def parse(uri: str) -> Reference:
     """Take apart any spelling of a resource's URI. One trailing slash is ignored.
 
@@ -49,6 +48,11 @@ def parse(uri: str) -> Reference:
             empty, `.`, `..` or holds `/` or NUL, control characters, or too long.
         InvalidParameter: the query repeats a parameter.
     """
+    # Long ones are not kept: taken apart they may take fifty times their length.
+    return _known(uri) if len(uri) <= _MAX_KNOWN_LENGTH else _parse(uri)
+
+
+def _parse(uri: str) -> Reference:
     match = _URI.fullmatch(uri) if len(uri) <= MAX_URI_LENGTH else None
     if match is None or _FORBIDDEN.search(uri) or _PERCENT.search(uri):
         raise ResourceNotFound
@@ -58,6 +62,11 @@ def parse(uri: str) -> Reference:
     if scheme == "file" and authority == "localhost":
         authority = ""
     return Reference(scheme, authority, _segments(path), _query(query) if query else {})
+
+
+_MAX_KNOWN_LENGTH = 512
+# Clients ask for the same again: metadata, read, read on.
+_known = functools.lru_cache(maxsize=512)(_parse)
 
 
 def _segments(path: str) -> tuple[str, ...]:

@@ -102,6 +102,18 @@ def test_the_layers_hold() -> None:
     assert found.returncode == 0, found.stdout + found.stderr
 
 
+def test_nothing_above_the_manifest_knows_a_built_in_provider() -> None:
+    order = [name for names in layers() for name in names]
+    above = order[: order.index("manifest")]
+    named = [
+        file.relative_to(PACKAGE).as_posix()
+        for file in files()
+        if file.relative_to(PACKAGE).parts[0].removesuffix(".py") in above
+        and re.search(r"resource_server\.providers\b|\bfilesystem\b", file.read_text("utf-8"))
+    ]
+    assert named == []
+
+
 def test_no_file_is_longer_than_the_limit() -> None:
     lengths = {
         file.relative_to(PACKAGE).as_posix(): sum(map(bool, file.read_text("utf-8").splitlines()))

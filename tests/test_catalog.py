@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_server import cursor
+from resource_server import cursor, uris
 from resource_server.catalog import MAX_COMPLETIONS, Catalog, Limits, Page
 from resource_server.errors import (
     InvalidParameter,
@@ -665,6 +666,40 @@ async def test_completions_fill_the_template_to_a_uri_that_is_served() -> None:
 async def test_completions_below_what_does_not_exist_are_none() -> None:
     catalog = await catalog_of(Tree({"a": ""}))
     assert await completed(catalog, "nowhere/x") == []
+
+
+async def test_what_no_address_can_hold_is_not_completed() -> None:
+    class Counting(Tree):
+        asked = 0
+
+        def complete(self, variable: str, value: str, *, given: Mapping[str, str]) -> Sequence[str]:
+            self.asked += 1
+            return ()
+
+    tree = Counting({})
+    catalog = await catalog_of(tree)
+    assert await completed(catalog, "a" * (uris.MAX_URI_LENGTH + 1)) == []
+    assert tree.asked == 0
+    await completed(catalog, "a" * uris.MAX_URI_LENGTH)
+    assert tree.asked == 1
+
+
+async def test_very_many_completions_are_ranked_off_the_loop() -> None:
+    ranked_in: set[str] = set()
+
+    class Noting(str):
+        def startswith(self, *args: Any) -> bool:
+            ranked_in.add(threading.current_thread().name)
+            return super().startswith(*args)
+
+    class Many(Tree):
+        def complete(self, variable: str, value: str, *, given: Mapping[str, str]) -> Sequence[str]:
+            return [Noting(f"{number:05}") for number in range(10_000)]
+
+    completion = await (await catalog_of(Many({}))).complete("test://0/{+path}", "path", "2")
+    assert completion.total == 10_000
+    assert ranked_in
+    assert threading.current_thread().name not in ranked_in
 
 
 async def test_completions_are_counted_and_cut() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from resource_server import plugins
+from resource_server import provider as contract
 from resource_server.errors import ManifestError
 from resource_server.manifest.references import GROUP
 from resource_server.testing import check_provider
@@ -66,6 +67,17 @@ def transcripts() -> list[tuple[str, str]]:
 
 def test_every_block_of_the_guide_is_used() -> None:
     assert {language for language, _ in BLOCKS} == {"python", "toml", "yaml", "console"}
+
+
+def test_every_ability_and_exception_of_the_contract_is_in_the_guide() -> None:
+    exported = [name for name in contract.__all__ if name.startswith("Supports")]
+    exported += [
+        name
+        for name in contract.__all__
+        if isinstance(found := getattr(contract, name), type) and issubclass(found, Exception)
+    ]
+    assert exported
+    assert [name for name in exported if f"`{name}`" not in GUIDE] == []
 
 
 @pytest.mark.anyio

@@ -3,13 +3,18 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import textwrap
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from resource_server import provider
 from resource_server.provider import ByteSize
+from resource_server.testing import check_provider
 
 
 @pytest.mark.parametrize(
@@ -76,3 +81,13 @@ def test_the_json_schema_of_a_size_accepts_what_is_accepted(written: str) -> Non
 def test_the_contract_imports_without_pydantic() -> None:
     script = "import sys, resource_server.provider; sys.exit('pydantic' in sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.anyio
+async def test_the_example_of_the_contract_keeps_the_contract() -> None:
+    assert provider.__doc__
+    found = re.search(r"^    @dataclass\n(?:(?:    .*)?\n)+", provider.__doc__, re.MULTILINE)
+    assert found
+    names: dict[str, Any] = {**vars(provider), "dataclass": dataclass, "__name__": __name__}
+    exec(textwrap.dedent(found[0]), names)  # noqa: S102
+    await check_provider(names["Greetings"](names=("alan", "ada")))

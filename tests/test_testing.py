@@ -24,6 +24,9 @@ from resource_server.provider import (
     Provider,
     Resource,
     SupportsComplete,
+    SupportsExplain,
+    SupportsFetch,
+    SupportsHides,
     SupportsWalk,
     Template,
     Truncation,
@@ -92,6 +95,18 @@ class Shelf:
         tops = [path[0] + "/" * (self.items[path] is None) for path in self.items if not path[1:]]
         return tops if variable == "path" else []
 
+    async def fetch(
+        self, path: Path, query: Mapping[str, str]
+    ) -> tuple[Resource, Sequence[Content]]:
+        entry = await self.metadata(path)
+        return entry, () if entry.type == "collection" else await self.read(path, query)
+
+    def hides(self, *, limit: int) -> Sequence[tuple[Path, str]]:
+        return [(("cellar",), "never shown"), (("a", "attic"), "never shown")][:limit]
+
+    def explain(self, path: Path) -> str:
+        return "shown" if not path or path in self.items else "not there"
+
     def find(self, path: Path) -> str | bytes | None:
         if path not in self.items:
             raise ResourceNotFound
@@ -109,6 +124,9 @@ class Shelf:
 _: type[Provider] = Shelf
 _completes: type[SupportsComplete] = Shelf
 _walks: type[SupportsWalk] = Shelf
+_fetches: type[SupportsFetch] = Shelf
+_hides: type[SupportsHides] = Shelf
+_explains: type[SupportsExplain] = Shelf
 
 
 def changed(page: Sequence[Resource], which: str, **facts: Any) -> list[Resource]:
@@ -391,6 +409,61 @@ class DiesOnLeaving(Shelf):
         self.items = {}
 
 
+class FetchesElse(Shelf):
+    async def fetch(
+        self, path: Path, query: Mapping[str, str]
+    ) -> tuple[Resource, Sequence[Content]]:
+        entry, contents = await super().fetch(path, query)
+        return entry, [*contents, Content("more")]
+
+
+class FetchesUnknownQueries(Shelf):
+    async def fetch(
+        self, path: Path, query: Mapping[str, str]
+    ) -> tuple[Resource, Sequence[Content]]:
+        return await super().fetch(path, {})
+
+
+class FetchesNowhere(Shelf):
+    async def fetch(
+        self, path: Path, query: Mapping[str, str]
+    ) -> tuple[Resource, Sequence[Content]]:
+        if path not in self.items:
+            return Resource(path=path, name="?"), [Content("")]
+        return await super().fetch(path, query)
+
+
+class FetchesAlone(Shelf):
+    async def fetch(self, path: Path, query: Mapping[str, str]) -> Any:
+        return await self.metadata(path)
+
+
+class HidesWhatItShows(Shelf):
+    def hides(self, *, limit: int) -> Sequence[tuple[Path, str]]:
+        return [(("a",), "not hidden at all")]
+
+
+class HidesMore(Shelf):
+    def hides(self, *, limit: int) -> Sequence[tuple[Path, str]]:
+        return [((f"{n}",), "hidden") for n in range(limit + 1)]
+
+
+class HidesPathsOnly(Shelf):
+    def hides(self, *, limit: int) -> Any:
+        return [("cellar",)]
+
+
+class ExplainsNothing(Shelf):
+    def explain(self, path: Path) -> str:
+        return ""
+
+
+class CannotExplainAbsence(Shelf):
+    def explain(self, path: Path) -> str:
+        return f"of the length {len(str(self.items[path]))}" if path else "the shelf"
+
+
+SIGNATURE = "a method returns what its signature in resource_server.provider says"
 BROKEN: list[tuple[type[Shelf], str]] = [
     (IgnoresAfter, "a listing resumes right after `after`, and only its last page is short"),
     (RepeatsAfter, "a listing resumes right after `after`, and only its last page is short"),
@@ -401,8 +474,8 @@ BROKEN: list[tuple[type[Shelf], str]] = [
     (RestartsWithoutItsCursor, "a listing resumes at the place of a child that has vanished"),
     (ShowsGrandchildren, "a child's path is its parent's and one segment more"),
     (NamesWithSlashes, "a segment is not empty, '.' or '..', has no '/' or NUL, and fits in a URI"),
-    (ListsDicts, "list and walk return Resources, metadata a Resource, read Contents"),
-    (YieldsItems, "list and walk return Resources, metadata a Resource, read Contents"),
+    (ListsDicts, SIGNATURE),
+    (YieldsItems, SIGNATURE),
     (ListsDocuments, "to list a document raises NotACollection"),
     (ListsNowhere, "a path that names nothing raises ResourceNotFound"),
     (RootIsADocument, "the path () is the mount's own collection"),
@@ -412,7 +485,7 @@ BROKEN: list[tuple[type[Shelf], str]] = [
     (KnowsEverything, "a path that names nothing raises ResourceNotFound"),
     (LosesItsWay, "the path () is the mount's own collection"),
     (RaisesKeyErrors, "only errors of resource_server.errors leave a provider"),
-    (ReturnsNone, "list and walk return Resources, metadata a Resource, read Contents"),
+    (ReturnsNone, SIGNATURE),
     (HasNoName, "a resource has a name"),
     (HasNaiveTimes, "last_modified has a time zone"),
     (MeasuresCollections, "a size is that of a document"),
@@ -420,7 +493,7 @@ BROKEN: list[tuple[type[Shelf], str]] = [
     (Misjudges, "a size is the number of bytes of the body"),
     (ReadsNothing, "a document has at least one content"),
     (RefusesToRead, "a document has at least one content"),
-    (ReadsText, "list and walk return Resources, metadata a Resource, read Contents"),
+    (ReadsText, SIGNATURE),
     (ReadsNumbers, "data is str or bytes"),
     (ReadsSurrogates, "text has no lone surrogates"),
     (IgnoresTheQuery, "an unknown query parameter raises InvalidParameter"),
@@ -432,7 +505,16 @@ BROKEN: list[tuple[type[Shelf], str]] = [
     (WalksHidden, "walk gives what list gives, depth first, without what is not listed"),
     (WalksByName, "walk gives what list gives, depth first, without what is not listed"),
     (SuggestsWhatIsNot, "what complete suggests exists"),
-    (SuggestsNumbers, "list and walk return Resources, metadata a Resource, read Contents"),
+    (SuggestsNumbers, SIGNATURE),
+    (FetchesElse, "fetch gives what metadata and read give"),
+    (FetchesUnknownQueries, "fetch gives what metadata and read give"),
+    (FetchesNowhere, "a path that names nothing raises ResourceNotFound"),
+    (FetchesAlone, SIGNATURE),
+    (HidesWhatItShows, "what hides names raises ResourceNotFound"),
+    (HidesMore, "hides returns at most `limit` items"),
+    (HidesPathsOnly, SIGNATURE),
+    (ExplainsNothing, SIGNATURE),
+    (CannotExplainAbsence, "only errors of resource_server.errors leave a provider"),
     (OnlyEnters, "a lifetime has __aenter__ and __aexit__"),
     (Mixes, "methods may run concurrently"),
     (DiesOnLeaving, "a provider can be entered again"),

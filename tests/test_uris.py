@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import re
 import string
+import tracemalloc
 
 import pytest
 from hypothesis import example, given
@@ -343,3 +344,14 @@ def test_displayed_text_is_always_valid_unicode(text: str) -> None:
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_valid_text_is_displayed_unchanged(text: str) -> None:
     assert uris.display(text) == text
+
+
+def test_long_uris_are_not_kept_in_memory() -> None:
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range(100):
+            uris.parse(f"file:///{number}" + "/ab" * 5000)
+        assert tracemalloc.get_traced_memory()[0] - before < 5_000_000
+    finally:
+        tracemalloc.stop()

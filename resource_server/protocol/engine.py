@@ -33,6 +33,8 @@ Send: TypeAlias = Callable[[bytes], None]
 
 MAX_BATCH = 100
 MAX_IN_FLIGHT = 1024
+MAX_BYTES_IN_FLIGHT = 16 * 1024 * 1024
+"""Of the messages of those in flight, which are kept until they are answered."""
 MAX_RUNNING = 16
 """Of those in flight; the others wait for their turn. What is answered at once needs none."""
 
@@ -58,6 +60,8 @@ class Request(msgspec.Struct, eq=False):
     reply: Send
     notify: Send
     in_batch: bool
+    size: int
+    """Bytes of the whole message."""
     params: params.Params | None = None
     """None until they have been decoded."""
 
@@ -76,6 +80,7 @@ class Connection:
         self._running = asyncio.Semaphore(MAX_RUNNING)
         self._log_level: str | None = None
         self._in_flight: dict[params.RequestId, asyncio.Task[None]] = {}
+        self._bytes_in_flight = 0
         self._tails: dict[int | None, bytes] = {}
 
     # -- messages
@@ -140,7 +145,9 @@ class Connection:
         if message.id is None:
             reply(_error(None, Fault(revisions.INVALID_REQUEST, "Invalid request: id is null")))
             return None
-        request = Request(message.id, message.method, message.params, reply, notify, in_batch)
+        request = Request(
+            message.id, message.method, message.params, reply, notify, in_batch, len(data)
+        )
         return self._answer(request)
 
     def _notified(self, method: str, raw: msgspec.Raw) -> None:
@@ -167,11 +174,17 @@ class Connection:
         if isinstance(outcome, eager.Suspended):
             task = asyncio.get_running_loop().create_task(self._finish(outcome, request))
             self._in_flight[request.id] = task
+            self._bytes_in_flight += request.size
             # Not at the end of `_finish`: a task cancelled before its first step never gets there.
-            task.add_done_callback(lambda _: self._in_flight.pop(request.id))
+            task.add_done_callback(lambda _: self._forget(request, outcome))
             return task
         request.reply(self._result(request.id, outcome))
         return None
+
+    def _forget(self, request: Request, outcome: eager.Suspended[Result]) -> None:
+        outcome.close()
+        del self._in_flight[request.id]
+        self._bytes_in_flight -= request.size
 
     async def _finish(self, outcome: eager.Suspended[Result], request: Request) -> None:
         # By the client or by `close`: it is never answered, even where its provider took no notice.
@@ -201,6 +214,9 @@ class Connection:
         if len(self._in_flight) >= MAX_IN_FLIGHT:
             data = {"retryable": True}
             raise Fault(revisions.BUSY, f"More than {MAX_IN_FLIGHT} requests at once", data)
+        if self._bytes_in_flight + request.size > MAX_BYTES_IN_FLIGHT:
+            data = {"retryable": True}
+            raise Fault(revisions.BUSY, "Requests that are too long, too many at once", data)
         revision = self.revision or _opening(request)
         if name not in revision.methods:
             raise (

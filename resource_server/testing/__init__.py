@@ -21,7 +21,7 @@ from resource_server.mount import Mount
 from resource_server.protocol.local import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
 from resource_server.provider import Path, Provider, Resource
-from resource_server.testing import listings, resources
+from resource_server.testing import abilities, listings, resources
 from resource_server.testing.calls import Calls, is_below, show
 
 __all__ = ["ErrorReply", "LocalClient", "ProviderViolations", "check_provider", "client"]
@@ -62,6 +62,9 @@ async def check_provider(
                 await resources.check_document(calls, resource, readable=readable)
         await resources.check_absent(calls, tree.resources)
         await resources.check_completion(calls)
+        await abilities.check_fetch(calls, tree.resources)
+        await abilities.check_hides(calls)
+        await abilities.check_explain(calls, tree.resources)
         await _check_concurrency(calls, tree.resources[:8])
     if lasting:
         async with AsyncExitStack() as lifetime:

@@ -14,6 +14,9 @@ from resource_server.provider import (
     Provider,
     Resource,
     SupportsComplete,
+    SupportsExplain,
+    SupportsFetch,
+    SupportsHides,
     SupportsWalk,
 )
 
@@ -87,6 +90,24 @@ class Calls:
         )
         return () if found is None or isinstance(found, ResourceError) else found
 
+    async def fetch(
+        self, fetches: SupportsFetch, path: Path, query: Mapping[str, str]
+    ) -> tuple[Resource, Sequence[Content]] | ResourceError | None:
+        """Return a resource with its contents."""
+        call = f"fetch({show(path)}, {dict(query)})"
+        return await self._call(call, lambda: fetches.fetch(path, query), _is_fetched)
+
+    async def hides(self, hides: SupportsHides, *, limit: int) -> Sequence[tuple[Path, str]]:
+        """Return hidden paths with their rules; none where that fails."""
+        found = await self._call(
+            f"hides(limit={limit})", lambda: hides.hides(limit=limit), _are_hidden
+        )
+        return () if found is None or isinstance(found, ResourceError) else found
+
+    async def explain(self, explains: SupportsExplain, path: Path) -> None:
+        """Ask why a path is shown or not."""
+        await self._call(f"explain({show(path)})", lambda: explains.explain(path), _is_text)
+
     async def _call(
         self, call: str, method: Callable[[], MaybeAwaitable[T]], valid: Callable[[object], bool]
     ) -> T | ResourceError | None:
@@ -101,10 +122,10 @@ class Calls:
             return None
         if valid(found):
             return cast("T", found)
-        rule = (
-            "list and walk return Resources, metadata a Resource, read Contents, complete strings"
+        self.broken(
+            "a method returns what its signature in resource_server.provider says",
+            f"{call} returned {show(found)}",
         )
-        self.broken(rule, f"{call} returned {show(found)}")
         return None
 
     def _at_most(
@@ -125,6 +146,25 @@ def show(value: object) -> str:
     """Return a value as in Python, cut where it is long."""
     text = repr(value)
     return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def _is_text(found: object) -> bool:
+    return isinstance(found, str) and bool(found)
+
+
+def _is_fetched(found: object) -> bool:
+    if not isinstance(found, tuple) or len(pair := cast("tuple[object, ...]", found)) != 2:
+        return False
+    return isinstance(pair[0], Resource) and _are(Content)(pair[1])
+
+
+def _are_hidden(found: object) -> bool:
+    if not _are(tuple)(found):
+        return False
+    return all(
+        len(pair) == 2 and _are(str)(pair[0]) and _is_text(pair[1])
+        for pair in cast("Sequence[tuple[object, ...]]", found)
+    )
 
 
 def _are(kind: type) -> Callable[[object], bool]:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import ROOT, Run
 
 NUMBERS = """
 from resource_server.provider import NotACollection, Resource, ResourceNotFound
@@ -98,6 +101,21 @@ def test_a_provider_that_cannot_tell_what_it_hides_is_status_1(run: Run, numbers
     done = run("check", numbers)
     assert done.status == 1
     assert facts(done.out)["problem"] == "what it hides cannot be told; -v says why"
+
+
+def test_a_missing_libmagic_is_told_and_no_failure(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "magic.py").write_text("raise ImportError\n", "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "resource_server", "check", str(folder)],
+        env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert done.stderr.startswith("resource-server: libmagic is missing, so")
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_mount_that_is_not_listed_is_said_to_be_so(run: Run, folder: Path) -> None:

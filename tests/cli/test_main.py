@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -181,6 +182,18 @@ def in_a_shell(redirection: str, *words: str, folder: Path) -> subprocess.Comple
     )
 
 
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """What is started can be interrupted, even where these tests run in the background of a shell.
+
+    Such a shell has interrupts ignored, and a process inherits that.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_an_interrupt_ends_the_command_although_a_thread_hangs(folder: Path) -> None:
     with started("read", with_plugin(folder), "resource://mine/x") as (process, errors):
         wait_for("hanging", errors)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resource_server.protocol.engine import MAX_IN_FLIGHT
+from resource_server.protocol.engine import MAX_BYTES_IN_FLIGHT, MAX_IN_FLIGHT
 from resource_server.protocol.server import Server
 from tests.protocol.wire import HANDSHAKE, Wire, initialize, request, server_of
 from tests.providers_for_tests import Gate, Tree
@@ -76,6 +76,23 @@ async def test_more_requests_than_can_be_held_are_told_to_come_again(wire: Wire)
     gate.released.set()
     await wire.finished()
     assert sum("result" in reply for reply in wire.replies) == MAX_IN_FLIGHT
+
+
+async def test_long_requests_that_have_to_wait_are_held_up_to_a_limit() -> None:
+    gate = Gate()
+    wire = Wire(await server_of(Tree({"gate": gate})), "2025-11-25")
+    long = {"uri": "test://one/gate", "padding": "p" * (MAX_BYTES_IN_FLIGHT // 4)}
+    for _ in range(3):
+        wire.start("resources/read", long)
+    error = wire.ask(request("resources/read", long))["error"]
+    assert (error["code"], error["data"]) == (-32012, {"retryable": True})
+    assert "result" in wire.ask(request("ping", {}))
+    gate.released.set()
+    await wire.finished()
+    assert sum("contents" in reply.get("result", {}) for reply in wire.replies) == 3
+    wire.start("resources/read", long)
+    await wire.finished()
+    assert "contents" in wire.replies[-1]["result"]
 
 
 # -- shape of a message

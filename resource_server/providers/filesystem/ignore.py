@@ -3,6 +3,9 @@
 What a later of these files says overrides an earlier one, and a nearer directory a farther one.
 Nothing above the root is read, nor the user's `core.excludesFile`; the repository's
 `.git/info/exclude` is, where the root is the top of one.
+
+An ignore file may be a stranger's, and to make expressions of a megabyte takes minutes. Where one
+is longer or more complex than any that people write, all of its directory is hidden.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from hashlib import blake2b
 from resource_server import uris
 from resource_server.errors import ResourceError
 from resource_server.provider import Path
-from resource_server.providers.filesystem.patterns import Patterns, raw
+from resource_server.providers.filesystem.patterns import Patterns, TooComplexError, raw
 from resource_server.providers.filesystem.root import Root
 
 IGNORE_FILES = (".gitignore", ".ignore", ".mcpignore")
@@ -24,7 +27,10 @@ IGNORE_FILES = (".gitignore", ".ignore", ".mcpignore")
 ROOT_IGNORE_FILE = ".git/info/exclude"
 """Of the root only, weaker than the others."""
 
-_MAX_BYTES = 1024 * 1024
+_MAX_BYTES = 256 * 1024
+_MAX_EXPRESSIONS = 64 * 1024
+"""Characters of regular expressions; the longest ignore files in use need a quarter."""
+_MAX_WARNINGS = 10
 _BOM = b"\xef\xbb\xbf"
 
 _log = logging.getLogger(__name__)
@@ -33,7 +39,7 @@ _log = logging.getLogger(__name__)
 class Ignores:
     """The ignore rules that stand in one directory, in force for it and all below."""
 
-    __slots__ = ("_base", "_directory", "_patterns", "_sources", "version")
+    __slots__ = ("_base", "_directory", "_patterns", "_refused", "_sources", "version")
 
     def __init__(self, directory: str, sources: Iterable[tuple[str, bytes]]) -> None:
         """Take the rules of `sources`, name and content, weakest first.
@@ -49,14 +55,24 @@ class Ignores:
             for number, line in enumerate(_lines(data), 1):
                 lines.append(line)
                 self._sources.append((name, number, line))
-        self._patterns = Patterns(lines)
+        self._refused = any(len(data) > _MAX_BYTES for _, data in sources)
+        try:
+            self._patterns = Patterns(
+                ["*"] if self._refused else lines, max_length=_MAX_EXPRESSIONS
+            )
+        except TooComplexError:
+            self._refused = True
+            self._patterns = Patterns(["*"])
         digest = blake2b(repr(sources).encode(), digest_size=8).digest()
         self.version = int.from_bytes(digest)
         """Equal means the same rules."""
-        for index in self._patterns.unusable:
+        if self._refused:
+            where = uris.display(directory + sources[0][0])
+            _log.warning("all beside %r is hidden: the ignore file is too long or complex", where)
+        for index in self._patterns.unusable[:_MAX_WARNINGS]:
             name, number, line = self._sources[index]
             where = uris.display(directory + name)
-            _log.warning("%r line %d is skipped: nothing can match %r", where, number, line)
+            _log.warning("%r line %d is skipped: nothing can match %r", where, number, line[:80])
 
     def match(self, path: str, name: str, *, is_directory: bool) -> int:
         """Return the number of the rule that decides, or -1; `path` is `raw`, from the root."""
@@ -69,6 +85,8 @@ class Ignores:
     def describe(self, rule: int) -> str:
         """Return the rule with where it stands: `.gitignore:3 'build/' in src/`."""
         name, number, line = self._sources[rule]
+        if self._refused:
+            return f"{name} in {uris.display(self._directory)}, too long or complex to be followed"
         text = f"{name}:{number} '{uris.display(line)}'"
         return f"{text} in {uris.display(self._directory)}" if self._directory else text
 
@@ -80,7 +98,7 @@ def _lines(data: bytes) -> list[str]:
 
 
 def read_ignore_file(root: Root, path: Path) -> bytes:
-    """Return the beginning of an ignore file, up to 1 MiB; nothing if it cannot be read.
+    """Return an ignore file; nothing if it cannot be read, and no more than shows it is too long.
 
     As for git, a symbolic link is no ignore file.
     """
@@ -90,10 +108,6 @@ def read_ignore_file(root: Root, path: Path) -> bytes:
         return b""
     try:
         with os.fdopen(fd, "rb") as file:
-            data = file.read(_MAX_BYTES + 1)
+            return file.read(_MAX_BYTES + 1)
     except OSError:
         return b""
-    if len(data) > _MAX_BYTES:
-        where = uris.display("/".join(path))
-        _log.warning("%r is longer than %d bytes; the rest is skipped", where, _MAX_BYTES)
-    return data[:_MAX_BYTES]

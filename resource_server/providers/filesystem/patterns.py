@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 _SPECIAL = re.compile(r"[*?\[\\]")
+_LINE = 4
 _STAR, _SLASH, _ANY_DEPTH, _ANY_PATH = "*", "/", "**/", "**"
 _SKIPS = {_ANY_DEPTH: "(?:.*?/)??", _ANY_PATH: ".*?"}
 
@@ -46,6 +47,10 @@ def raw(path: str) -> str:
 
 class UnusablePatternError(ValueError):
     """A glob that nothing can match: an open bracket, an unknown class, a lone backslash."""
+
+
+class TooComplexError(ValueError):
+    """More regular expressions than may be compiled."""
 
 
 class Pattern(msgspec.Struct, frozen=True):
@@ -109,7 +114,9 @@ class _Globs:
 
     __slots__ = ("_by_name", "_by_path", "_names", "_paths", "_suffixes")
 
-    def __init__(self, patterns: Iterable[tuple[int, Pattern]]) -> None:
+    def __init__(
+        self, patterns: Iterable[tuple[int, Pattern]], expressions: Mapping[int, str]
+    ) -> None:
         # A later line replaces an earlier one: the last match decides.
         self._names: dict[str, int] = {}
         self._suffixes: dict[str, int] = {}
@@ -123,7 +130,7 @@ class _Globs:
             elif glob.startswith("*.") and not pattern.anchored and not _SPECIAL.search(glob, 1):
                 self._suffixes[glob[1:]] = index
             else:
-                (by_path if pattern.anchored else by_name)[index] = _translate(pattern)
+                (by_path if pattern.anchored else by_name)[index] = expressions[index]
         self._by_name = _Expressions(by_name)
         self._by_path = _Expressions(by_path)
 
@@ -150,23 +157,37 @@ class Patterns:
 
     __slots__ = ("_any", "_directories", "lines", "unusable")
 
-    def __init__(self, lines: Iterable[str]) -> None:
+    def __init__(self, lines: Iterable[str], *, max_length: int | None = None) -> None:
+        """Take the lines; `max_length` bounds the regular expressions that they become.
+
+        A line without one counts for `_LINE` characters.
+
+        Raises:
+            TooComplexError: they are longer; nothing has been compiled yet.
+        """
         self.lines: dict[int, Pattern] = {}
         """The patterns by index of their line."""
         self.unusable: list[int] = []
         """Indices of the lines that nothing can match; git skips them, too."""
+        expressions: dict[int, str] = {}
+        length = 0
         for index, line in enumerate(lines):
             pattern = Pattern.parse(line)
             if pattern is None:
                 continue
+            length += _LINE
             try:
-                _translate(pattern)
+                if _SPECIAL.search(pattern.glob):
+                    expression = expressions[index] = _translate(pattern)
+                    length += len(expression)
+                self.lines[index] = pattern
             except UnusablePatternError:
                 self.unusable.append(index)
-            else:
-                self.lines[index] = pattern
-        self._any = _Globs((i, p) for i, p in self.lines.items() if not p.directory_only)
-        self._directories = _Globs((i, p) for i, p in self.lines.items() if p.directory_only)
+            if max_length is not None and length > max_length:
+                raise TooComplexError
+        every = self.lines.items()
+        self._any = _Globs(((i, p) for i, p in every if not p.directory_only), expressions)
+        self._directories = _Globs(((i, p) for i, p in every if p.directory_only), expressions)
 
     def last_match(self, path: str, name: str, *, is_directory: bool) -> int:
         """Return the index of the last line that matches this very path, or -1.

@@ -158,24 +158,30 @@ class Filesystem:
     ) -> MaybeAwaitable[tuple[Resource, Sequence[Content]]]:
         """Return a file's metadata and content as of one opening of it. See `SupportsFetch`."""
         try:
-            return self._fetch(path, query)
+            return self._fetch(path, query, collections=True)
         except ResourceNotFound:
-            entry = self._tree.find(path)
-            if entry.directory is None:
-                raise
-            return self.resource(entry), ()
+            return self._collection(path)
 
     def _fetch(
-        self, path: Path, query: Mapping[str, str]
+        self, path: Path, query: Mapping[str, str], *, collections: bool = False
     ) -> MaybeAwaitable[tuple[Resource, Sequence[Content]]]:
+        # First of all, or its error would tell what is hidden from what is absent.
+        part = parse_range(query) if query else None
         place = self._tree.document(path)
         scope = place.scope
         if not scope.readable:
             raise ResourceNotFound
-        part = parse_range(query) if query else None
 
         def work(patient: bool) -> tuple[Resource, Sequence[Content]]:
-            fd, status = self._root.open_file(place.file, status=place.status, cached=not patient)
+            try:
+                fd, status = self._root.open_file(
+                    place.file, status=place.status, cached=not patient
+                )
+            except ResourceNotFound:
+                # In a thread nobody else looks whether it is a collection.
+                if collections and patient:
+                    return self._collection(path)
+                raise
             place.status = status
             try:
                 found = self._content(fd, status, path, scope, part, patient=patient)
@@ -185,6 +191,12 @@ class Filesystem:
             return self.document(path, status, scope), (found,)
 
         return _now_or_in_thread(work)
+
+    def _collection(self, path: Path) -> tuple[Resource, Sequence[Content]]:
+        entry = self._tree.find(path)
+        if entry.directory is None:
+            raise ResourceNotFound
+        return self.resource(entry), ()
 
     def _content(
         self,

@@ -49,7 +49,7 @@ SECRETS = (
     # what was typed
     ".*_history",
     # what processes were started with, where the whole machine is served
-    "/proc/*/environ", "/proc/*/cmdline",
+    "/proc/**/environ", "/proc/**/cmdline",
 )  # fmt: skip
 """Names that hold secrets, as gitignore patterns in lower case, as the names compared are."""
 
@@ -178,9 +178,11 @@ class Rules:
         `scope` is what is in force in that directory, and `prefix` its path from the root with a
         slash at its end, or empty. A symbolic link is no directory.
         """
-        options = self.directories.get(prefix + name) if is_directory and self.directories else None
+        options = self.directories.get(prefix + name) if self.directories else None
+        # Whatever it is: a link to a directory, or a file that is named by mistake.
         if options is not None and not options.exposed:
             return "exposed: false in directories"
+        options = options if is_directory else None
         return (
             self._secret(prefix, name, is_directory=is_directory)
             or _dotted(scope, name, options)

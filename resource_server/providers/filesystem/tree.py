@@ -179,8 +179,10 @@ class Tree:
                     if len(trail) == 1:
                         raise ResourceNotFound
                     trail.pop()
-        last = trail[-1]
-        return Entry(path, last.prefix[:-1], last.stamp, last.scope, last)
+        last, key = trail[-1], trail[-1].prefix[:-1]
+        # What ends in a slash or `..` was left by a step that was not the last.
+        seen = stamp(self._status(key, is_last=True)) if links and is_last and key else last.stamp
+        return Entry(path, key, seen, last.scope, last)
 
     def _status(self, key: str, *, is_last: bool) -> os.stat_result:
         return self._root.stat(tuple(key.split("/"))) if is_last else self._directories.status(key)

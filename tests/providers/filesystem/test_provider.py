@@ -5,6 +5,8 @@ import os
 import resource
 import shutil
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Generator, Iterable, Sequence
@@ -17,6 +19,7 @@ from pydantic import TypeAdapter
 
 from resource_server.eager import settle
 from resource_server.errors import (
+    InvalidParameter,
     ManifestError,
     MountUnavailable,
     NotACollection,
@@ -474,6 +477,38 @@ async def test_loops_of_links_end(root: Path) -> None:
     for path in ("a/up", "a/self", "a/b/other/back", "a-b/back/b/other", "p/q/link", "s/link/q"):
         assert path not in found
         assert await is_absent(provider, path)
+
+
+@pytest.mark.parametrize("name", ["server.pem", "nowhere", "a.txt"])
+async def test_a_bad_range_is_refused_before_anything_is_said_of_the_document(
+    root: Path, name: str
+) -> None:
+    with pytest.raises(InvalidParameter):
+        await settle(Filesystem(path=root).fetch((name,), {"lines": "0"}))
+
+
+@pytest.mark.parametrize("target", ["p/sub", "p/sub/", "p/sub/../sub/."])
+def test_metadata_behind_a_link_never_comes_from_outside_whatever_is_swapped(
+    root: Path, tmp_path_factory: pytest.TempPathFactory, target: str
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "sub").mkdir()
+    os.utime(outside / "sub", (1000, 1000))
+    plant(root, ["p/sub/"])
+    (root / "link").symlink_to(target)
+    (root / "q").symlink_to(outside)
+    provider = Filesystem(path=root, symlinks="within-root")
+    assert provider.metadata(("link",)).type == "collection"
+    swap = "import os,sys\na,b,c=sys.argv[1:]\nwhile True:\n"
+    swap += " os.rename(a,c);os.rename(b,a);os.rename(a,b);os.rename(c,a)\n"
+    names = [str(root / name) for name in ("p", "q", "r")]
+    with subprocess.Popen([sys.executable, "-c", swap, *names]) as swapping:
+        try:
+            for _ in range(4000):
+                with suppress(ResourceNotFound):
+                    assert provider.metadata(("link",)).last_modified != 1000
+        finally:
+            swapping.kill()
 
 
 HOSTILE_NAMES = (

@@ -121,6 +121,16 @@ def test_the_default_includes_everything_without_a_pattern() -> None:
     assert selection(("**",)) is None
 
 
+def test_what_is_not_exposed_is_hidden_whatever_it_is() -> None:
+    rules = Rules({"scratch": DirectoryOptions(exposed=False), "docs": DirectoryOptions()})
+    assert shown(Scope(), ["scratch", "docs", "a/scratch"], rules) == ["docs", "a/scratch"]
+
+
+def test_the_environment_of_processes_and_of_their_threads_is_hidden() -> None:
+    paths = ["proc/1/environ", "proc/1/task/1/environ", "proc/1/task/1/cmdline", "proc/1/status"]
+    assert shown(Scope(), paths) == ["proc/1/status"]
+
+
 def test_a_directory_hides_and_shows_by_its_own_options() -> None:
     rules = Rules(
         {
