@@ -32,6 +32,8 @@ Send: TypeAlias = Callable[[bytes], None]
 """Takes one encoded message; never blocks and never raises."""
 
 MAX_BATCH = 100
+MAX_BATCH_BYTES = 16 * 1024 * 1024
+"""Of the answers of a batch; once there are more, the rest of it is refused."""
 MAX_IN_FLIGHT = 1024
 MAX_BYTES_IN_FLIGHT = 16 * 1024 * 1024
 """Of the messages of those in flight, which are kept until they are answered."""
@@ -51,6 +53,25 @@ _decode_cancelled = msgspec.json.Decoder(params.Cancelled).decode
 _UNPARSABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
+class Batch:
+    """The answers of one batch, until the last is there."""
+
+    def __init__(self) -> None:
+        self.replies: list[bytes] = []
+        self._length = 0
+
+    def add(self, reply: bytes) -> None:
+        """Take one answer."""
+        self.replies.append(reply)
+        self._length += len(reply)
+
+    def check(self) -> None:
+        """Refuse a request whose answer would make the batch longer than a client should get."""
+        if self._length > MAX_BATCH_BYTES:
+            reason = "The answers of this batch are too long; send this request by itself"
+            raise Fault(revisions.BUSY, reason, {"retryable": True})
+
+
 class Request(msgspec.Struct, eq=False):
     """One request on its way to its answer."""
 
@@ -59,7 +80,7 @@ class Request(msgspec.Struct, eq=False):
     raw: msgspec.Raw
     reply: Send
     notify: Send
-    in_batch: bool
+    batch: Batch | None
     size: int
     """Bytes of the whole message."""
     params: params.Params | None = None
@@ -98,16 +119,14 @@ class Connection:
         except Fault as fault:
             reply(_error(None, fault))
             return
-        replies: list[bytes] = []
-        tasks = [
-            self._receive_one(bytes(item), replies.append, notify, in_batch=True) for item in items
-        ]
+        batch = Batch()
+        tasks = [self._receive_one(bytes(item), batch.add, notify, batch=batch) for item in items]
         waiting = [task for task in tasks if task is not None]
         if waiting:
             whole = asyncio.gather(*waiting, return_exceptions=True)
-            whole.add_done_callback(lambda _: _reply_batch(replies, reply))
+            whole.add_done_callback(lambda _: _reply_batch(batch.replies, reply))
         else:
-            _reply_batch(replies, reply)
+            _reply_batch(batch.replies, reply)
 
     def _batch(self, data: bytes) -> list[msgspec.Raw]:
         try:
@@ -123,7 +142,7 @@ class Connection:
         return items
 
     def _receive_one(
-        self, data: bytes, reply: Send, notify: Send, *, in_batch: bool = False
+        self, data: bytes, reply: Send, notify: Send, *, batch: Batch | None = None
     ) -> asyncio.Task[None] | None:
         """Answer one message; return the task that will, where the answer has to wait."""
         try:
@@ -146,7 +165,7 @@ class Connection:
             reply(_error(None, Fault(revisions.INVALID_REQUEST, "Invalid request: id is null")))
             return None
         request = Request(
-            message.id, message.method, message.params, reply, notify, in_batch, len(data)
+            message.id, message.method, message.params, reply, notify, batch, len(data)
         )
         return self._answer(request)
 
@@ -194,6 +213,8 @@ class Connection:
             if self._room is not None:
                 await self._room.wait()
             try:
+                if request.batch is not None:
+                    request.batch.check()
                 answer = self._result(request.id, await outcome)
             except (*FAILURES, asyncio.CancelledError) as error:
                 if cancelled():
@@ -211,19 +232,14 @@ class Connection:
             raise Fault(revisions.INVALID_REQUEST, "Invalid request: params is not an object")
         if request.id in self._in_flight:
             raise Fault(revisions.INVALID_REQUEST, "Invalid request: this id is in use")
-        if len(self._in_flight) >= MAX_IN_FLIGHT:
-            data = {"retryable": True}
-            raise Fault(revisions.BUSY, f"More than {MAX_IN_FLIGHT} requests at once", data)
-        if self._bytes_in_flight + request.size > MAX_BYTES_IN_FLIGHT:
-            data = {"retryable": True}
-            raise Fault(revisions.BUSY, "Requests that are too long, too many at once", data)
+        self._check_room(request)
         revision = self.revision or _opening(request)
         if name not in revision.methods:
             raise (
                 faults.unsupported(_requested(request)) if name == "initialize" else _unknown(name)
             )
-        if name == "initialize" and (request.in_batch or self.revision is not None):
-            reason = "in a batch" if request.in_batch else "a second time"
+        if name == "initialize" and (request.batch is not None or self.revision is not None):
+            reason = "in a batch" if request.batch is not None else "a second time"
             raise Fault(revisions.INVALID_REQUEST, f"Invalid request: initialize {reason}")
         method = METHODS[name]
         asked = request.params = _decoded(method.decode, request.raw)
@@ -233,6 +249,17 @@ class Connection:
         if isinstance(asked, params.SetLevel):
             self._log_level = asked.level
         return method, revision, asked
+
+    def _check_room(self, request: Request) -> None:
+        """Refuse what cannot be held until it is answered; the same may be asked again."""
+        again = {"retryable": True}
+        if len(self._in_flight) >= MAX_IN_FLIGHT:
+            raise Fault(revisions.BUSY, f"More than {MAX_IN_FLIGHT} requests at once", again)
+        if self._bytes_in_flight + request.size > MAX_BYTES_IN_FLIGHT:
+            reason = f"Requests in flight are longer than {MAX_BYTES_IN_FLIGHT} bytes"
+            raise Fault(revisions.BUSY, reason, again)
+        if request.batch is not None:
+            request.batch.check()
 
     # -- answers
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from resource_server.protocol.engine import MAX_BATCH
+from resource_server.protocol.engine import MAX_BATCH, MAX_BATCH_BYTES, MAX_RUNNING
 from tests.protocol.wire import HANDSHAKE, Wire, initialize, request, server_of
 from tests.providers_for_tests import Gate, Leaf, SlowTree, Tree
 
@@ -146,3 +146,19 @@ async def test_an_id_that_is_in_flight_in_the_same_batch_is_refused() -> None:
     wire.send([read, read])
     replies = await wire.next_reply()
     assert sorted("result" in reply for reply in replies) == [False, True]
+
+
+@pytest.mark.parametrize("tree", [Tree, SlowTree])
+async def test_a_batch_is_answered_up_to_a_limit_and_each_of_the_rest_is_told_so(
+    tree: type[Tree],
+) -> None:
+    wire = Wire(await server_of(tree({"long": "x" * (MAX_BATCH_BYTES // 8)})), "2025-03-26")
+    read = {"uri": "test://one/long"}
+    wire.send([request("resources/read", read, id) for id in range(60)])
+    await wire.finished()
+    (replies,) = wire.messages
+    assert len(replies) == 60
+    refused = [reply["error"] for reply in replies if "error" in reply]
+    assert len(refused) >= 60 - 8 - MAX_RUNNING
+    assert {error["code"] for error in refused} == {-32012}
+    assert len(replies) - len(refused) >= 8
