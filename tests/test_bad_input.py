@@ -172,7 +172,7 @@ def test_a_root_without_permission_is_reported_in_one_line(folder: Path) -> None
     (folder / "mcp-resources.yaml").write_text("roots:\n  good: {path: docs}\n  bad: {path: s}\n")
     (folder / "s").mkdir(mode=0)
     said = (
-        f"resource-server: warning: mount bad is unavailable: folder '{folder}/s' cannot be "
+        "resource-server: warning: mount bad is unavailable: folder 's' cannot be "
         "listed: Permission denied; give this user permission to read and to search it\n"
     )
     with serving(folder, anybody=True, said=said) as server:

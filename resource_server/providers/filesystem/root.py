@@ -96,24 +96,27 @@ class Root:
         Raises:
             MountUnavailable: missing, not a folder, or not readable; for the operator.
         """
+        # Its own name only: the log may be read by others, and the mount is named beside it.
+        name = os.path.basename(self.path) or self.path
         try:
             is_folder = modes.S_ISDIR(os.stat(self.path).st_mode)
         except FileNotFoundError:
             raise MountUnavailable(
-                f"folder {self.path!r} does not exist; create it, or correct 'path'"
+                f"folder {name!r} does not exist; create it, or correct 'path'"
             ) from None
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            raise MountUnavailable(f"folder {self.path!r} cannot be reached: {reason}") from None
+            raise MountUnavailable(f"folder {name!r} cannot be reached: {reason}") from None
         if not is_folder:
-            raise MountUnavailable(f"{self.path!r} is not a folder; 'path' must name a folder")
+            raise MountUnavailable(f"{name!r} is not a folder; 'path' must name a folder")
         try:
             with os.scandir(os.path.join(self.path, ".")):
                 pass
         except OSError as error:
+            hint = "; give this user permission to read and to search it"
             raise MountUnavailable(
-                f"folder {self.path!r} cannot be listed: {error.strerror};"
-                " give this user permission to read and to search it"
+                f"folder {name!r} cannot be listed: {error.strerror}"
+                f"{hint if isinstance(error, PermissionError) else ''}"
             ) from None
 
     def close(self) -> None:

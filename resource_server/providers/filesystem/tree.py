@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import stat as modes
+import sys
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -83,6 +84,7 @@ class Tree:
         self._directories = Directories(root, rules, outermost, follow_links=follow_links)
         self._follow_links = follow_links
         self._believed: dict[Path, tuple[float, Directory, dict[str, Place]]] = {}
+        self._folds = folds_names(root.path)
 
     def find(self, path: Path) -> Entry:
         """Return the entry at a path.
@@ -112,6 +114,7 @@ class Tree:
         outer, places = self._outer(path[:-1])
         place = places.get(name)
         if place is None:
+            self._check_spelling(outer, name)
             if self._rules.hidden_by(outer.scope, outer.prefix, name, is_directory=False):
                 raise ResourceNotFound
             place = places[name] = Place(path, outer.scope)
@@ -159,6 +162,7 @@ class Tree:
             name = steps.pop()
             outer = trail[-1]
             key = outer.prefix + name
+            self._check_spelling(outer, name)
             status = self._status(key, is_last=is_last and not steps)
             if modes.S_ISDIR(status.st_mode):
                 directory = self._directories.enter(outer, name, status)
@@ -183,6 +187,18 @@ class Tree:
         # What ends in a slash or `..` was left by a step that was not the last.
         seen = stamp(self._status(key, is_last=True)) if links and is_last and key else last.stamp
         return Entry(path, key, seen, last.scope, last)
+
+    def _check_spelling(self, outer: Directory, name: str) -> None:
+        """Refuse another spelling of a name, where the file system would take it for the name.
+
+        Rules judge names as they are written: `PRIVATE/` is not what `private/` hides.
+        """
+        if not self._folds:
+            return
+        frame = self._open((), outer, Allowance(patient=True))
+        frame.close()
+        if name not in frame.listing.names:
+            raise ResourceNotFound
 
     def _status(self, key: str, *, is_last: bool) -> os.stat_result:
         return self._root.stat(tuple(key.split("/"))) if is_last else self._directories.status(key)
@@ -421,6 +437,18 @@ class Tree:
         except ResourceNotFound:
             return "symbolic link to what is not exposed, or not below the root"
         return None
+
+
+def folds_names(path: str) -> bool:
+    """Say whether names in a folder may be found by another spelling: case or normal form."""
+    if sys.platform == "darwin":
+        return True
+    name = os.path.basename(path)
+    other = os.path.join(os.path.dirname(path), name.swapcase())
+    try:
+        return name != name.swapcase() and os.path.samefile(path, other)
+    except OSError:
+        return False
 
 
 def _is_among(directory: Directory, passed: Sequence[Directory]) -> bool:

@@ -36,12 +36,14 @@ from resource_server.provider import (
     SupportsWalk,
 )
 from resource_server.provider import Path as Address
-from resource_server.providers.filesystem import Filesystem
+from resource_server.providers.filesystem import Filesystem, tree
+from resource_server.providers.filesystem.directory import Directories
 from resource_server.providers.filesystem.options import (
     DirectoryAnnotations,
     DirectoryOptions,
     Secrets,
 )
+from resource_server.providers.filesystem.root import Root
 
 pytestmark = pytest.mark.anyio
 
@@ -787,3 +789,47 @@ async def test_what_is_hidden_or_absent_is_not_fetched(root: Path, path: tuple[s
     (root / ".env").write_text("TOKEN=fake")
     with pytest.raises(ResourceNotFound):
         await settle(Filesystem(path=root).fetch(path, {}))
+
+
+@pytest.fixture
+def folding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the file system find names in any case, as that of macOS does."""
+    stat, open_file, status = Root.stat, Root.open_file, Directories.status
+
+    def folded(path: Address) -> Address:
+        return tuple(segment.lower() for segment in path)
+
+    def folding_stat(self: Root, path: Address) -> os.stat_result:
+        return stat(self, folded(path))
+
+    def folding_open(self: Root, path: Address, **how: Any) -> tuple[int, os.stat_result]:
+        return open_file(self, folded(path), **how)
+
+    def folding_status(self: Directories, path: str) -> os.stat_result:
+        return status(self, path.lower())
+
+    def folds(_path: str) -> bool:
+        return True
+
+    monkeypatch.setattr(tree, "folds_names", folds)
+    monkeypatch.setattr(Root, "stat", folding_stat)
+    monkeypatch.setattr(Root, "open_file", folding_open)
+    monkeypatch.setattr(Directories, "status", folding_status)
+
+
+@pytest.mark.usefixtures("folding")
+@pytest.mark.parametrize(
+    "path", [("PRIVATE", "x.txt"), ("private", "x.txt"), ("HIDE.TXT",), ("Shown.txt",)]
+)
+async def test_another_spelling_of_a_name_reaches_nothing(tmp_path: Path, path: Address) -> None:
+    (tmp_path / "private").mkdir()
+    for name in ("private/x.txt", "hide.txt", "shown.txt"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / ".gitignore").write_text("private/\nhide.txt\n")
+    provider = Filesystem(path=tmp_path)
+    with pytest.raises(ResourceNotFound):
+        provider.metadata(path)
+    with pytest.raises(ResourceNotFound):
+        await settle(provider.read(path, {}))
+    assert provider.metadata(("shown.txt",)).name == "shown.txt"
+    assert await settle(provider.read(("shown.txt",), {}))
