@@ -19,7 +19,7 @@ from resource_server.provider import (
     Resource,
     Template,
 )
-from resource_server.providers.filesystem import content
+from resource_server.providers.filesystem import content, reasons
 from resource_server.providers.filesystem.encoding import text_encoding
 from resource_server.providers.filesystem.options import (
     DirectoryOptions,
@@ -258,11 +258,11 @@ class Filesystem:
 
     def explain(self, path: Path) -> str:
         """Return the rule that hides this path, or `exposed`."""
-        return self._tree.explain(path)
+        return reasons.explain(self._tree, path)
 
     def hides(self, *, limit: int) -> MaybeAwaitable[Sequence[tuple[Path, str]]]:
         """Return what is below the root and not shown. See `SupportsHides`."""
-        return _in_thread(lambda: self._tree.hidden(limit))
+        return _in_thread(lambda: reasons.hidden(self._tree, limit))
 
     def _type(self, path: Path) -> str | None:
         return media_types.from_name(path[-1], self._types)

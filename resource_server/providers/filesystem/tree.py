@@ -18,7 +18,6 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from resource_server import uris
 from resource_server.errors import NotACollection, ResourceBusy, ResourceError, ResourceNotFound
 from resource_server.provider import Path, Resource
 from resource_server.providers.filesystem.directory import (
@@ -79,10 +78,10 @@ class Tree:
     """The exposed part of one root. Any thread may call any method."""
 
     def __init__(self, root: Root, rules: Rules, outermost: Scope, *, follow_links: bool) -> None:
-        self._root = root
-        self._rules = rules
-        self._directories = Directories(root, rules, outermost, follow_links=follow_links)
-        self._follow_links = follow_links
+        self.root = root
+        self.rules = rules
+        self.directories = Directories(root, rules, outermost, follow_links=follow_links)
+        self.follow_links = follow_links
         self._believed: dict[Path, tuple[float, Directory, dict[str, Place]]] = {}
         self._folds = folds_names(root.path)
 
@@ -105,7 +104,7 @@ class Tree:
         Raises:
             ResourceNotFound, ResourceBusy: as in `find`.
         """
-        if self._follow_links or not path:
+        if self.follow_links or not path:
             entry = self.find(path)
             if entry.directory is not None:
                 raise ResourceNotFound
@@ -115,7 +114,7 @@ class Tree:
         place = places.get(name)
         if place is None:
             self._check_spelling(outer, name)
-            if self._rules.hidden_by(outer.scope, outer.prefix, name, is_directory=False):
+            if self.rules.hidden_by(outer.scope, outer.prefix, name, is_directory=False):
                 raise ResourceNotFound
             place = places[name] = Place(path, outer.scope)
         return place
@@ -136,7 +135,7 @@ class Tree:
 
     def _locate(self, path: Path) -> tuple[Entry, list[Directory]]:
         """Return the entry and the directories on the way, itself the last if it is one."""
-        trail = [self._directories.top()]
+        trail = [self.directories.top()]
         passed = trail[:]
         entry = Entry((), "", trail[0].stamp, trail[0].scope, trail[0])
         for depth, name in enumerate(path, 1):
@@ -144,7 +143,7 @@ class Tree:
                 raise ResourceNotFound
             entry = self._step(trail, name, path[:depth], is_last=depth == len(path))
             if entry.directory is not None:
-                if self._follow_links and _is_among(entry.directory, passed):
+                if self.follow_links and _is_among(entry.directory, passed):
                     raise ResourceNotFound
                 passed.append(entry.directory)
         return entry, passed
@@ -165,17 +164,17 @@ class Tree:
             self._check_spelling(outer, name)
             status = self._status(key, is_last=is_last and not steps)
             if modes.S_ISDIR(status.st_mode):
-                directory = self._directories.enter(outer, name, status)
+                directory = self.directories.enter(outer, name, status)
                 if directory is None:
                     raise ResourceNotFound
                 trail.append(directory)
-            elif self._rules.hidden_by(outer.scope, outer.prefix, name, is_directory=False):
+            elif self.rules.hidden_by(outer.scope, outer.prefix, name, is_directory=False):
                 raise ResourceNotFound
             elif modes.S_ISREG(status.st_mode) and not steps:
                 return Entry(path, key, stamp(status), outer.scope)
-            elif modes.S_ISLNK(status.st_mode) and self._follow_links and links < _MAX_LINKS:
+            elif modes.S_ISLNK(status.st_mode) and self.follow_links and links < _MAX_LINKS:
                 links += 1
-                steps += reversed(self._directories.link(key).split("/"))
+                steps += reversed(self.directories.link(key).split("/"))
             else:
                 raise ResourceNotFound
             while steps and steps[-1] in ("", ".", ".."):
@@ -201,7 +200,7 @@ class Tree:
             raise ResourceNotFound
 
     def _status(self, key: str, *, is_last: bool) -> os.stat_result:
-        return self._root.stat(tuple(key.split("/"))) if is_last else self._directories.status(key)
+        return self.root.stat(tuple(key.split("/"))) if is_last else self.directories.status(key)
 
     def children(
         self, path: Path, make: Make, *, after: str | None = None, limit: int, patient: bool
@@ -247,7 +246,7 @@ class Tree:
             ResourceNotFound, ResourceBusy, BlockingIOError: as in `children`.
         """
         allowance = Allowance(patient=patient)
-        frames = [self._open((), self._directories.top(), allowance)]
+        frames = [self._open((), self.directories.top(), allowance)]
         found: list[Resource] = []
         try:
             self._resume(frames, after, allowance)
@@ -310,22 +309,22 @@ class Tree:
     def _reopen(self, frame: Frame) -> None:
         """Open a directory again that had to make room; one that is gone has no more entries."""
         try:
-            frame.fd, _ = self._root.open_directory(tuple(frame.directory.prefix[:-1].split("/")))
+            frame.fd, _ = self.root.open_directory(tuple(frame.directory.prefix[:-1].split("/")))
         except (ResourceNotFound, NotACollection):
             frame.at = len(frame.listing.names)
 
     def _passed(self, frames: Sequence[Frame]) -> Sequence[Directory]:
-        return [frame.directory for frame in frames] if self._follow_links else ()
+        return [frame.directory for frame in frames] if self.follow_links else ()
 
     def _open(self, path: Path, directory: Directory, allowance: Allowance) -> Frame:
         allowance.take(directory)
         key = directory.prefix[:-1]
-        fd, _ = self._root.open_directory(tuple(key.split("/")) if key else ())
+        fd, _ = self.root.open_directory(tuple(key.split("/")) if key else ())
         return self._frame(path, directory, fd)
 
     def _frame(self, path: Path, directory: Directory, fd: int) -> Frame:
         try:
-            return Frame(path, directory, fd, self._directories.listing(directory, fd))
+            return Frame(path, directory, fd, self.directories.listing(directory, fd))
         except BaseException:
             os.close(fd)
             raise
@@ -367,76 +366,10 @@ class Tree:
         # A file that stands there now was not judged as one.
         if not modes.S_ISDIR(status.st_mode):
             return None
-        directory = self._directories.enter(outer, name, status, listed=True)
+        directory = self.directories.enter(outer, name, status, listed=True)
         if directory is None or (passed and _is_among(directory, passed)):
             return None
         return Entry(path, outer.prefix + name, directory.stamp, directory.scope, directory)
-
-    def hidden(self, limit: int) -> list[tuple[Path, str]]:
-        """Return up to `limit` entries that are not exposed, each with its rule. May take long.
-
-        Nothing below a hidden directory is named.
-        """
-        found: list[tuple[Path, str]] = []
-        pending: list[Path] = [()]
-        while pending and len(found) < limit:
-            path = pending.pop()
-            try:
-                entry, listing = self.names(path, patient=True)
-                fd, _ = self._root.open_directory(tuple(entry.key.split("/")) if entry.key else ())
-            except ResourceError:
-                continue
-            try:
-                names = set(os.listdir(fd))
-            finally:
-                os.close(fd)
-            outer = entry.directory
-            for name in sorted(names.difference(listing.names)):
-                reason = self._hidden_by(outer, name, (*path, name)) if outer else None
-                if reason is not None:
-                    found.append(((*path, name), reason))
-            pending += [(*path, name) for name in sorted(listing.directories, reverse=True)]
-        return found[:limit]
-
-    def explain(self, path: Path) -> str:
-        """Return one sentence naming the rule that hides an entry or one above it."""
-        try:
-            for depth, name in enumerate(path, 1):
-                outer = self.find(path[: depth - 1]).directory
-                if outer is None:
-                    return f"'{_shown(path[: depth - 1])}' is a file: nothing lies below it"
-                reason = self._hidden_by(outer, name, path[:depth])
-                if reason is not None:
-                    place = "" if depth == len(path) else f"in '{_shown(path[:depth])}': "
-                    return place + reason
-            readable = self.find(path).scope.readable
-        except ResourceNotFound:
-            return "behind a loop of symbolic links, or the root itself is gone"
-        return "exposed" if readable else "listed, never read: readable: false"
-
-    def _hidden_by(self, outer: Directory, name: str, path: Path) -> str | None:
-        try:
-            mode = self._directories.status(outer.prefix + name).st_mode
-        except ResourceError:
-            mode = 0
-        reason = self._rules.hidden_by(
-            outer.scope, outer.prefix, name, is_directory=modes.S_ISDIR(mode)
-        )
-        if reason is not None:
-            return reason
-        if mode == 0:
-            return "no such file or directory"
-        if modes.S_ISREG(mode) or modes.S_ISDIR(mode):
-            return None
-        if not modes.S_ISLNK(mode):
-            return "neither a file nor a directory"
-        if not self._follow_links:
-            return "symbolic link"
-        try:
-            self.find(path)
-        except ResourceNotFound:
-            return "symbolic link to what is not exposed, or not below the root"
-        return None
 
 
 def folds_names(path: str) -> bool:
@@ -456,7 +389,3 @@ def _is_among(directory: Directory, passed: Sequence[Directory]) -> bool:
     return any(
         here.st_ino == other.stamp.st_ino and here.st_dev == other.stamp.st_dev for other in passed
     )
-
-
-def _shown(path: Path) -> str:
-    return uris.display("/".join(path))
