@@ -310,6 +310,11 @@ class Connection:
 
     # -- end
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is in flight."""
+        return not self._in_flight
+
     async def drain(self, seconds: float) -> None:
         """Wait for the requests in flight, as long as one of them ends within so many seconds."""
         before = MAX_IN_FLIGHT + 1
