@@ -27,6 +27,7 @@ from resource_server.provider import (
     SupportsComplete,
     SupportsExplain,
     SupportsFetch,
+    SupportsHides,
     SupportsWalk,
 )
 
@@ -77,6 +78,7 @@ class Mount:
         self.fetches = provider if isinstance(provider, SupportsFetch) else None
         self.completes = provider if isinstance(provider, SupportsComplete) else None
         self.explains = provider if isinstance(provider, SupportsExplain) else None
+        self.hides = provider if isinstance(provider, SupportsHides) else None
         self.problem: str | None = "not started"
         """Why the mount cannot serve now; None while it serves."""
         self._lifetime = _lifetime(provider)
@@ -142,8 +144,8 @@ class Mount:
 
     def _worded(self, resource: Resource) -> Resource:
         if self.annotations is not None:
-            merged = _merged(resource.annotations, self.annotations)
-            resource = msgspec.structs.replace(resource, annotations=merged)
+            hints = resource.annotations or Annotations()
+            resource = msgspec.structs.replace(resource, annotations=hints.over(self.annotations))
         if resource.path:
             return resource
         return msgspec.structs.replace(
@@ -158,15 +160,6 @@ def _lifetime(provider: object) -> AbstractAsyncContextManager[object] | None:
     if not isinstance(provider, AbstractAsyncContextManager):
         return None
     return cast("AbstractAsyncContextManager[object]", provider)
-
-
-def _merged(own: Annotations | None, inherited: Annotations) -> Annotations:
-    if own is None:
-        return inherited
-    return Annotations(
-        audience=inherited.audience if own.audience is None else own.audience,
-        priority=inherited.priority if own.priority is None else own.priority,
-    )
 
 
 def describe(error: BaseException) -> str:

@@ -127,6 +127,15 @@ class Annotations(msgspec.Struct, frozen=True):
     priority: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
     """From 0 to 1, the most important."""
 
+    def over(self, inherited: Annotations | None) -> Annotations:
+        """Return these hints, each that is missing taken from `inherited`."""
+        if inherited is None:
+            return self
+        return Annotations(
+            audience=inherited.audience if self.audience is None else self.audience,
+            priority=inherited.priority if self.priority is None else self.priority,
+        )
+
 
 class Format(msgspec.Struct, frozen=True):
     """Another representation of a document, read with the query `format=<name>`."""

@@ -10,8 +10,8 @@ from resource_server import plugins, uris
 from resource_server.catalog import Catalog, Limits
 from resource_server.cli import messages, output
 from resource_server.eager import settle
-from resource_server.mount import Mount, log_failure
-from resource_server.provider import Path, SupportsHides
+from resource_server.mount import FAILURES, Mount, log_failure
+from resource_server.provider import Path
 
 _MOST_COUNTED = 10_000
 _MOST_RULES = 20
@@ -56,7 +56,7 @@ async def of(mount: Mount, provider: str) -> Report:
     try:
         report.templates = [mount.base + each.uri_template for each in mount.provider.templates]
         await _count(mount, report)
-    except Exception as error:  # the code of a plugin
+    except FAILURES as error:  # the code of a plugin
         log_failure(error, f"asking mount {mount.name} what it offers")
         report.problem = "what it offers cannot be told; -v says why"
     await _sum_up_hidden(mount, report)
@@ -78,11 +78,11 @@ async def _count(mount: Mount, report: Report) -> None:
 
 
 async def _sum_up_hidden(mount: Mount, report: Report) -> None:
-    if not isinstance(mount.provider, SupportsHides):
+    if mount.hides is None:
         return
     try:
-        found = await settle(mount.provider.hides(limit=_MOST_COUNTED))
-    except Exception as error:
+        found = await settle(mount.hides.hides(limit=_MOST_COUNTED))
+    except FAILURES as error:
         log_failure(error, f"asking mount {mount.name} what it hides")
         report.problem = "what it hides cannot be told; -v says why"
         return

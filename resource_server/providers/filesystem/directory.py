@@ -21,6 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from resource_server.errors import ResourceNotFound
+from resource_server.provider import Path
 from resource_server.providers.filesystem.ignore import (
     IGNORE_FILES,
     ROOT_IGNORE_FILE,
@@ -130,6 +131,11 @@ class Directory(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Of its ignore files, by name."""
     listing: Listing | None = None
     """None until it is listed."""
+
+    @property
+    def path(self) -> Path:
+        """Where it really is, below the root."""
+        return tuple(self.prefix[:-1].split("/")) if self.prefix else ()
 
 
 class Directories:

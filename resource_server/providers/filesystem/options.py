@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
-import msgspec
-
-from resource_server.provider import Annotations, ByteSize, Role
+from resource_server.provider import Annotations, ByteSize
 from resource_server.providers.filesystem.encoding import text_encoding
 from resource_server.providers.filesystem.patterns import Patterns
 
@@ -31,24 +29,6 @@ class Secrets:
 
 
 @dataclass(frozen=True, slots=True)
-class DirectoryAnnotations:
-    """Hints for the client: for whom, and how important from 0 to 1."""
-
-    audience: tuple[Role, ...] | None = None
-    """`user`, `assistant` or both."""
-    priority: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
-    """From 0 to 1, the most important."""
-
-    def over(self, inherited: Annotations | None) -> Annotations:
-        """Return these hints, each that is missing taken from those of the directory above."""
-        above = inherited or Annotations()
-        return Annotations(
-            audience=above.audience if self.audience is None else self.audience,
-            priority=above.priority if self.priority is None else self.priority,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class DirectoryOptions:
     """What is different in one directory and below; None inherits.
 
@@ -61,7 +41,7 @@ class DirectoryOptions:
     """Name for people."""
     description: str | None = None
     """What it holds, for people and models."""
-    annotations: DirectoryAnnotations | None = None
+    annotations: Annotations | None = None
     """For whom what is in it is, and how important."""
     listed: bool = True
     """False keeps it and all below out of the global listing."""

@@ -231,7 +231,7 @@ class Filesystem:
 
     def _completions(self, path: Path, typed: str, *, patient: bool) -> Sequence[str]:
         try:
-            entry, listing = self._tree.names(path, patient=patient)
+            directory, listing = self._tree.names(path, patient=patient)
         except (ResourceNotFound, NotACollection):
             return ()
         if not patient and len(listing.names) > _MANY_NAMES:
@@ -245,7 +245,7 @@ class Filesystem:
         for name in listing.names:
             if typed not in name.casefold():
                 continue
-            is_directory, readable = name in listing.directories, entry.scope.readable
+            is_directory, readable = name in listing.directories, directory.scope.readable
             if name in special:
                 try:
                     below = self._tree.find((*path, name))

@@ -22,17 +22,16 @@ def hidden(tree: Tree, limit: int) -> list[tuple[Path, str]]:
     while pending and len(found) < limit:
         path = pending.pop()
         try:
-            entry, listing = tree.names(path, patient=True)
-            fd, _ = tree.root.open_directory(tuple(entry.key.split("/")) if entry.key else ())
+            outer, listing = tree.names(path, patient=True)
+            fd, _ = tree.root.open_directory(outer.path)
         except ResourceError:
             continue
         try:
             names = set(os.listdir(fd))
         finally:
             os.close(fd)
-        outer = entry.directory
         for name in sorted(names.difference(listing.names)):
-            reason = _hidden_by(tree, outer, name, (*path, name)) if outer else None
+            reason = _hidden_by(tree, outer, name, (*path, name))
             if reason is not None:
                 found.append(((*path, name), reason))
         pending += [(*path, name) for name in sorted(listing.directories, reverse=True)]

@@ -228,14 +228,14 @@ class Tree:
             frame.close()
         return found
 
-    def names(self, path: Path, *, patient: bool) -> tuple[Entry, Listing]:
+    def names(self, path: Path, *, patient: bool) -> tuple[Directory, Listing]:
         """Return a directory and its listing; raises what `children` raises."""
         entry, _ = self._locate(path)
         if entry.directory is None:
             raise NotACollection
         frame = self._open(path, entry.directory, Allowance(patient=patient))
         frame.close()
-        return entry, frame.listing
+        return entry.directory, frame.listing
 
     def walk(self, after: Path, make: Make, *, limit: int, patient: bool) -> list[Resource]:
         """Return up to `limit` listed entries of the tree, depth first, strictly after `after`.
@@ -309,7 +309,7 @@ class Tree:
     def _reopen(self, frame: Frame) -> None:
         """Open a directory again that had to make room; one that is gone has no more entries."""
         try:
-            frame.fd, _ = self.root.open_directory(tuple(frame.directory.prefix[:-1].split("/")))
+            frame.fd, _ = self.root.open_directory(frame.directory.path)
         except (ResourceNotFound, NotACollection):
             frame.at = len(frame.listing.names)
 
@@ -318,8 +318,7 @@ class Tree:
 
     def _open(self, path: Path, directory: Directory, allowance: Allowance) -> Frame:
         allowance.take(directory)
-        key = directory.prefix[:-1]
-        fd, _ = self.root.open_directory(tuple(key.split("/")) if key else ())
+        fd, _ = self.root.open_directory(directory.path)
         return self._frame(path, directory, fd)
 
     def _frame(self, path: Path, directory: Directory, fd: int) -> Frame:

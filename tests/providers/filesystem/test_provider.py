@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import resource
 import shutil
@@ -9,14 +10,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
 
+from resource_server import plugins
 from resource_server.eager import settle
 from resource_server.errors import (
     InvalidParameter,
@@ -39,13 +40,23 @@ from resource_server.provider import Path as Address
 from resource_server.providers.filesystem import Filesystem, tree
 from resource_server.providers.filesystem.directory import Directories
 from resource_server.providers.filesystem.options import (
-    DirectoryAnnotations,
     DirectoryOptions,
     Secrets,
 )
 from resource_server.providers.filesystem.root import Root
 
 pytestmark = pytest.mark.anyio
+
+
+def from_manifest(root: Path, options: Mapping[str, object]) -> Filesystem:
+    """Return the provider of a root with these options, as a manifest makes it."""
+    file = root.parent / "mcp-resources.yaml"
+    file.write_text(json.dumps({"roots": {"r": {"path": str(root), **options}}}))
+    manifest = plugins.find(str(file))
+    provider = plugins.load(manifest.mounts[0], manifest)
+    assert isinstance(provider, Filesystem)
+    return provider
+
 
 TREE = (
     "README.md",
@@ -293,7 +304,7 @@ async def test_a_large_file_is_read_off_the_loop(root: Path) -> None:
 
 
 async def test_a_file_over_the_limit_is_refused_whole_and_read_in_ranges(root: Path) -> None:
-    provider = TypeAdapter(Filesystem).validate_python({"path": root, "max_size": "10B"})
+    provider = from_manifest(root, {"max_size": "10B"})
     with pytest.raises(ResourceTooLarge):
         await body(provider, "a.txt")
     assert await body(provider, "a.txt", bytes="0-3") == "body"
@@ -345,10 +356,8 @@ def test_directories_have_their_words_and_hand_down_annotations(root: Path) -> N
     provider = Filesystem(
         path=root,
         directories={
-            "src": DirectoryOptions(
-                title="Source", annotations=DirectoryAnnotations(("assistant",), 0.9)
-            ),
-            "src/deep": DirectoryOptions(annotations=DirectoryAnnotations(priority=0.1)),
+            "src": DirectoryOptions(title="Source", annotations=Annotations(("assistant",), 0.9)),
+            "src/deep": DirectoryOptions(annotations=Annotations(priority=0.1)),
         },
     )
     assert provider.metadata(("src",)).title == "Source"
@@ -707,9 +716,9 @@ def test_wrong_nested_options_are_refused() -> None:
 
 
 async def test_the_manifest_builds_every_option(root: Path) -> None:
-    provider = TypeAdapter(Filesystem).validate_python(
+    provider = from_manifest(
+        root,
         {
-            "path": str(root),
             "include": ["**", "!empty/"],
             "exclude": ["a-b/"],
             "gitignore": False,
@@ -721,7 +730,7 @@ async def test_the_manifest_builds_every_option(root: Path) -> None:
             "secrets": {"allow": ["*.pem"]},
             "directories": {"a": {"title": "A", "annotations": {"audience": ["user"]}}},
             "watch": "off",
-        }
+        },
     )
     found = await walk(provider)
     assert {"server.pem", ".hidden/x", "src/build/out.o", "src/.gitignore"} <= set(found)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from resource_server.provider import Annotations
 from resource_server.providers.filesystem.ignore import Ignores
 from resource_server.providers.filesystem.options import (
-    DirectoryAnnotations,
     DirectoryOptions,
     directory_keys,
 )
@@ -156,12 +155,12 @@ def test_the_deepest_directory_wins_and_inherits_the_rest() -> None:
     rules = Rules(
         {
             "a": DirectoryOptions(
-                annotations=DirectoryAnnotations(audience=("user",), priority=0.1),
+                annotations=Annotations(audience=("user",), priority=0.1),
                 readable=False,
                 listed=False,
             ),
             "a/b": DirectoryOptions(
-                annotations=DirectoryAnnotations(priority=0.9), readable=True, encoding="latin-1"
+                annotations=Annotations(priority=0.9), readable=True, encoding="latin-1"
             ),
         }
     )
