@@ -9,7 +9,8 @@
 
 Nothing is extracted. Members that are neither plain files nor directories (links, devices), that
 are encrypted, or whose names lead elsewhere (absolute, `..`, backslashes) are not shown. When the
-archive is replaced on disk, the next request sees the new one.
+archive is replaced on disk, the next request sees the new one. For those who subscribe, the file is
+looked at once a second; they are told which members differ: in a TAR, without checksums, all.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import tarfile
 import zipfile
 import zlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path as FilePath
@@ -40,7 +41,9 @@ from anyio import CapacityLimiter, to_thread
 from resource_server import media_types
 from resource_server.provider import (
     ByteSize,
+    Change,
     Content,
+    Interest,
     InvalidParameter,
     MountUnavailable,
     NotACollection,
@@ -52,6 +55,7 @@ from resource_server.provider import (
     ResourceTooLarge,
     SupportsComplete,
     SupportsWalk,
+    SupportsWatch,
     Template,
     Truncation,
 )
@@ -141,6 +145,25 @@ class Archive:
             "/".join((*parent, name)) + "/" * isinstance(directory.entries[name], _Directory)
             for name in fitting
         ]
+
+    async def changes(self, interest: Interest) -> AsyncIterator[Change]:
+        """Look once a second whether the file is another one, as long as anybody is interested."""
+        seen = self._index and self._index.identity
+        while True:
+            came, _ = await interest.next(1.0 if interest.paths or interest.listing else None)
+            found = await to_thread.run_sync(self._look)
+            for path in came:
+                yield Change(path)
+            if found != seen:
+                seen = found
+                yield Change((), "tree")
+
+    def _look(self) -> tuple[int, ...] | None:
+        """Return what tells one archive from another; None while there is none."""
+        try:
+            return _identity(self.archive.stat())
+        except OSError:
+            return None
 
     def _range(self, query: Mapping[str, str], member: _Member) -> tuple[int, int]:
         """Return the first byte to read and the one after the last."""
@@ -412,8 +435,7 @@ def _path(name: str, *, hidden: bool) -> Path:
         len(path) > _MAX_DEPTH
         or len(name.encode("utf-8", "surrogateescape")) > _MAX_NAME_BYTES
         or not {"", ".", ".."}.isdisjoint(path)
-        or re.match("[A-Za-z]:", name)
-        or re.search(r"[\\\0]", name)
+        or re.search(r"^[A-Za-z]:|[\\\0]", name)
         or (not hidden and any(segment.startswith(".") for segment in path))
     ):
         return ()
@@ -439,3 +461,4 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
 _: type[Provider] = Archive
 _completes: type[SupportsComplete] = Archive
 _walks: type[SupportsWalk] = Archive
+_watches: type[SupportsWatch] = Archive

@@ -7,7 +7,6 @@ follows its length, not the size of what is served.
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -15,7 +14,7 @@ from typing import Self, TypeAlias
 
 import msgspec
 
-from resource_server import cursor, uris
+from resource_server import cursor, ranking, uris
 from resource_server.eager import settle
 from resource_server.errors import (
     InvalidParameter,
@@ -25,14 +24,11 @@ from resource_server.errors import (
     ResourceServerError,
 )
 from resource_server.mount import FAILURES, Entry, Mount, log_failure
-from resource_server.provider import Content, MaybeAwaitable, Path, Provider, Resource, Template
+from resource_server.provider import Content, Path, Provider, Resource, Template
 
 Progress: TypeAlias = Callable[[int, int | None], None]
 """Called with how many items are done, and of how many where that is known."""
 
-MAX_COMPLETIONS = 100
-_MANY_COMPLETIONS = 4096
-"""More than these are ranked in a worker thread."""
 _ALL = ""
 _TEMPLATES = "templates"
 
@@ -61,10 +57,14 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What a read returned; `complete` is False where children of a collection were left out."""
+    """What a read returned; `complete` is False where children of a collection were left out.
+
+    `collection` is the canonical URI of the collection that was read; None for a document.
+    """
 
     bodies: Sequence[Body]
     complete: bool = True
+    collection: str | None = None
 
 
 class TemplateEntry(msgspec.Struct, frozen=True):
@@ -83,7 +83,7 @@ class TemplatePage(msgspec.Struct, frozen=True):
 
 
 class Completion(msgspec.Struct, frozen=True):
-    """Suggested values, best first, at most `MAX_COMPLETIONS` of `total`."""
+    """Suggested values, best first, at most `ranking.MAX_COMPLETIONS` of `total`."""
 
     values: Sequence[str]
     total: int
@@ -131,15 +131,25 @@ class Catalog:
                 await mount.start()
         return {mount.name: mount.problem for mount in self.mounts if mount.problem is not None}
 
-    async def locate(self, uri: str) -> tuple[Mount, Path, Mapping[str, str]]:
-        """Return the mount of a URI, started, with the path below it and the query."""
+    @property
+    def watches(self) -> bool:
+        """Whether any mount notices changes when they happen."""
+        return any(mount.watches is not None for mount in self.mounts)
+
+    def route(self, uri: str) -> tuple[Mount, Path, Mapping[str, str]]:
+        """Return the mount of a URI with the path below it and the query; nothing is asked."""
         reference = uris.parse(uri)
         for base, mount in self._routes.get((reference.scheme, reference.authority), ()):
             if reference.path[: len(base)] == base:
-                if mount.problem is not None:
-                    await mount.start()
                 return mount, reference.path[len(base) :], reference.query
         raise ResourceNotFound
+
+    async def locate(self, uri: str) -> tuple[Mount, Path, Mapping[str, str]]:
+        """Return the mount of a URI, started, with the path below it and the query."""
+        found = self.route(uri)
+        if found[0].problem is not None:
+            await found[0].start()
+        return found
 
     async def metadata(self, uri: str) -> Entry:
         """Return what may be known of a resource without reading it."""
@@ -260,7 +270,7 @@ class Catalog:
                     bodies.append(body)
             if progress is not None:
                 progress(done, min(len(children), most))
-        return Reading(bodies, complete)
+        return Reading(bodies, complete, uris.join(mount.base, path))
 
     # -- templates and completion
 
@@ -317,7 +327,7 @@ class Catalog:
             found = await settle(provider.complete(variable, typed, given=given))
         except ResourceNotFound:
             found = ()
-        best, total = await settle(_ranked(typed, found))
+        best, total = await settle(ranking.ranked(typed, found))
         values = [uris.quote_path(text) if of_path else uris.display(text) for text in best]
         return Completion(values, total)
 
@@ -429,34 +439,6 @@ def _templates(mount: Mount) -> list[TemplateEntry]:
     except FAILURES as error:
         log_failure(error, f"the templates of mount {mount.name} failed")
         return []
-
-
-def _ranked(typed: str, found: Sequence[str]) -> MaybeAwaitable[tuple[list[str], int]]:
-    if len(found) <= _MANY_COMPLETIONS:
-        return _best(typed, found)
-    from anyio import to_thread
-
-    return to_thread.run_sync(_best, typed, found)
-
-
-def _best(typed: str, found: Sequence[str]) -> tuple[list[str], int]:
-    """Return the best of `found`, best first, and how many different ones there are."""
-    every = set(found)
-    best = heapq.nsmallest(MAX_COMPLETIONS, every, key=lambda candidate: _rank(typed, candidate))
-    return best, len(every)
-
-
-def _rank(typed: str, candidate: str) -> tuple[int, int, str]:
-    lower, prefix = candidate.lower(), typed.lower()
-    if candidate.startswith(typed):
-        match = 0
-    elif lower.startswith(prefix):
-        match = 1
-    else:
-        match = (
-            2 if lower.rstrip("/").rpartition("/")[2].startswith(prefix.rpartition("/")[2]) else 3
-        )
-    return match, len(candidate), candidate
 
 
 def _resume(after: str, scope: str, mount: str) -> Path:

@@ -29,6 +29,7 @@ from resource_server.provider import (
     SupportsFetch,
     SupportsHides,
     SupportsWalk,
+    SupportsWatch,
 )
 
 logger = logging.getLogger(__name__)
@@ -49,6 +50,8 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     resource: Resource
     source: Resource
     """As the provider gave it, without the manifest's words."""
+    subscribable: bool = False
+    """Whether its changes are noticed when they happen."""
     encoded: bytes | None = None
     """What the protocol layer made of it, kept here so that it is made once."""
 
@@ -66,6 +69,7 @@ class Mount:
         description: str | None = None,
         annotations: Annotations | None = None,
         listed: bool = True,
+        watch: bool = True,
     ) -> None:
         self.name = name
         self.base = base
@@ -79,6 +83,7 @@ class Mount:
         self.completes = provider if isinstance(provider, SupportsComplete) else None
         self.explains = provider if isinstance(provider, SupportsExplain) else None
         self.hides = provider if isinstance(provider, SupportsHides) else None
+        self.watches = _watching(provider) if watch else None
         self.problem: str | None = "not started"
         """Why the mount cannot serve now; None while it serves."""
         self._lifetime = _lifetime(provider)
@@ -116,6 +121,11 @@ class Mount:
         self.problem = None
         self._retry_after = _FIRST_RETRY_S
 
+    @property
+    def retry_in_s(self) -> float:
+        """How long `start` does not try again after a failure; 0 where it would."""
+        return max(0.0, self._retry_at - time.monotonic())
+
     async def close(self) -> None:
         """Leave the provider's lifetime if it was entered."""
         if self.problem is None and self._lifetime is not None:
@@ -140,7 +150,8 @@ class Mount:
         worded = resource
         if self.annotations is not None or not resource.path:
             worded = self._worded(resource)
-        return Entry(uris.join(self.base, resource.path), worded, resource)
+        uri = uris.join(self.base, resource.path)
+        return Entry(uri, worded, resource, self.watches is not None)
 
     def _worded(self, resource: Resource) -> Resource:
         if self.annotations is not None:
@@ -154,6 +165,13 @@ class Mount:
             title=self.title or resource.title,
             description=self.description or resource.description,
         )
+
+
+def _watching(provider: Provider) -> SupportsWatch | None:
+    """Return what notices the changes of a provider, unless it has an option that turns it off."""
+    if isinstance(provider, SupportsWatch) and getattr(provider, "watch", None) != "off":
+        return provider
+    return None
 
 
 def _lifetime(provider: object) -> AbstractAsyncContextManager[object] | None:

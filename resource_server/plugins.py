@@ -21,26 +21,12 @@ from typing import TYPE_CHECKING, cast
 from resource_server.manifest import Manifest, MountSpec, references, sources
 from resource_server.manifest.problems import Problems
 from resource_server.manifest.wording import one_line, printable, suggestion
-from resource_server.provider import (
-    Provider,
-    SupportsComplete,
-    SupportsExplain,
-    SupportsFetch,
-    SupportsHides,
-    SupportsWalk,
-)
+from resource_server.provider import Provider
 
 if TYPE_CHECKING:
     from resource_server.manifest.decode import FindClass
 
 _REQUIRED = ("templates", "list", "metadata", "read")
-_OPTIONAL = {
-    "complete": SupportsComplete,
-    "walk": SupportsWalk,
-    "fetch": SupportsFetch,
-    "explain": SupportsExplain,
-    "hides": SupportsHides,
-}
 
 
 def find(source: str | None = None, *, allow_plugins: bool = True) -> Manifest:
@@ -72,12 +58,6 @@ def load(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool = True) -> 
     provider = decoder.provider(spec.use, spec.options, spec.path, find_class)
     problems.raise_any()
     return cast("Provider", provider)
-
-
-def abilities(provider: Provider) -> list[str]:
-    """Return what a provider can do, in words for the operator: `list`, `read`, … `walk`."""
-    optional = [name for name, protocol in _OPTIONAL.items() if isinstance(provider, protocol)]
-    return ["list", "read", "metadata", *optional]
 
 
 def class_finder(*, allow_plugins: bool) -> FindClass:

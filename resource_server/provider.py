@@ -54,7 +54,7 @@ made. `resource_server.testing.check_provider` tests all of this against a real 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence, Set
 from datetime import datetime
 from typing import (
     TYPE_CHECKING,
@@ -85,9 +85,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Annotations",
     "ByteSize",
+    "Change",
     "Content",
     "DeadlineExceeded",
     "Format",
+    "Interest",
     "InvalidParameter",
     "MaybeAwaitable",
     "MountUnavailable",
@@ -103,6 +105,7 @@ __all__ = [
     "SupportsFetch",
     "SupportsHides",
     "SupportsWalk",
+    "SupportsWatch",
     "Template",
     "Truncation",
 ]
@@ -204,6 +207,59 @@ class Template(msgspec.Struct, frozen=True):
     """None where its resources may be of either type."""
 
 
+class Change(msgspec.Struct, frozen=True):
+    """Something that a provider saw: a reason to look, not yet something that clients are told.
+
+    The server looks at what the path and its parent are now, and tells whoever subscribes if their
+    `version` differs from the one told last. So to say too much costs a look, to say too little
+    loses an update.
+    """
+
+    path: Path
+    kind: Literal["resource", "children", "tree"] = "resource"
+    """`resource`: it may have changed, come or gone. `children`: resources have come to this
+    collection or gone from it; clients that keep listings are told. `tree`: both may hold for it
+    and anything below it."""
+    certain: bool = False
+    """True: it has changed for certain, even if its `version` (a time too coarse) is the same."""
+
+
+class Interest(Protocol):
+    """What somebody wants to be told of, in one mount; changes while the provider watches.
+
+    Where there is no interest there is nothing to watch, and nothing to poll.
+    """
+
+    @property
+    def paths(self) -> Set[Path]:
+        """The paths that are subscribed to now, whether anything is there or not.
+
+        A view: copy it before an `await` in a loop over it.
+        """
+        ...
+
+    @property
+    def listing(self) -> bool:
+        """Whether anybody is to be told when a resource comes or goes, anywhere in the mount."""
+        ...
+
+    @property
+    def listing_since_ns(self) -> int:
+        """When `listing` began to be so: nanoseconds since the epoch, by the clock of file times.
+
+        What came or went after this moment is to be told, even if it was not watched yet.
+        """
+        ...
+
+    async def next(self, within: float | None = None) -> tuple[Set[Path], Set[Path]]:
+        """Return the paths that came and those that went since the last call, once there are any.
+
+        The first call returns all there are. Also returns, with empty sets, when `listing` changes
+        and after `within` seconds.
+        """
+        ...
+
+
 class Provider(Protocol):
     """Serves the resources of one mount. The fields of its dataclass are its manifest options."""
 
@@ -293,6 +349,35 @@ class SupportsFetch(Protocol):
 
         Raises:
             ResourceNotFound, InvalidParameter, ResourceTooLarge: as `read`.
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsWatch(Protocol):
+    """Notices changes. With an option named `watch` whose value is `off`, it is never asked to."""
+
+    def changes(self, interest: Interest) -> AsyncIterator[Change]:
+        """Yield what may have changed, for as long as it is iterated; usually `async def … yield`.
+
+        For each path that comes to `interest.paths`: watch it first, then yield a `Change` of it,
+        so that what happened before it was watched is not lost. The same for `()` with the kind
+        `tree` after anything that may have lost changes. Several changes of the same moment may be
+        yielded as one; the server limits how often clients are told.
+
+        Whoever cannot be notified polls, and the server compares:
+
+            async def changes(self, interest):
+                while True:
+                    await interest.next(within=1.0)
+                    for path in list(interest.paths):
+                        yield Change(path)
+
+        This tells of what is subscribed to. Where `interest.listing` is set, whoever can also
+        yields `children` of each collection that resources have come to or gone from.
+
+        The iterator is closed when the mount is. If it ends or raises, it is asked for again after
+        a growing delay, and everything subscribed to is compared.
         """
         ...
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from resource_server.errors import InvalidParameter, NotACollection, ResourceNotFound
 from resource_server.provider import (
+    Change,
     Content,
     Format,
+    Interest,
     MaybeAwaitable,
     Path,
     Provider,
     Resource,
     ResourceType,
+    SupportsWatch,
     Template,
     Truncation,
 )
@@ -119,6 +122,57 @@ class Tree:
         return node
 
 
+class WatchedTree(Tree):
+    """The same, and tells of each change that is made with `set`."""
+
+    def __init__(self, nodes: Mapping[str, Node]) -> None:
+        super().__init__(_thawed(nodes))
+        self.interest: Interest | None = None
+        """Of the watch that runs; None while there is none."""
+        self._changes = asyncio.Queue[Change]()
+        self._news = asyncio.Event()
+
+    def set(self, *path: str, to: Node | None) -> None:
+        """Put something in a place, or with None remove what is there."""
+        *parent, name = path
+        children = cast("dict[str, Node]", self._node(tuple(parent)))
+        kind = "resource" if name in children and to is not None else "children"
+        if to is None:
+            children.pop(name, None)
+        else:
+            children[name] = _thawed(to)
+        if self.interest is not None:
+            self._changes.put_nowait(Change(path))
+            if kind == "children":
+                self._changes.put_nowait(Change(tuple(parent), kind))
+
+    async def asked(self, *paths: Path, listing: bool | None = None) -> None:
+        """Wait until it is asked to watch exactly these paths, and the listing or not."""
+        async with asyncio.timeout(5):
+            while self.interest is None or not (
+                self.interest.paths == set(paths) and listing in (None, self.interest.listing)
+            ):
+                self._news.clear()
+                await self._news.wait()
+
+    async def changes(self, interest: Interest) -> AsyncIterator[Change]:
+        async def follow() -> None:
+            while True:
+                self._news.set()
+                came, _ = await interest.next()
+                for path in came:
+                    self._changes.put_nowait(Change(path))
+
+        self.interest = interest
+        following = asyncio.create_task(follow())
+        try:
+            while True:
+                yield await self._changes.get()
+        finally:
+            self.interest = None
+            following.cancel()
+
+
 class SlowTree(Tree):
     """The same, but every answer has to be waited for."""
 
@@ -139,6 +193,10 @@ class SlowTree(Tree):
     ) -> Sequence[str]:
         await asyncio.sleep(0)
         return await _settled(super().complete(variable, value, given=given))
+
+
+class SlowWatchedTree(SlowTree, WatchedTree):
+    """The watched one, but every answer has to be waited for."""
 
 
 class WalkingTree(Tree):
@@ -194,6 +252,13 @@ def _described(path: Path) -> Resource:
 
 async def _settled(value: MaybeAwaitable[Any]) -> Any:
     return await value if hasattr(value, "__await__") else value
+
+
+def _thawed(node: Node) -> Any:
+    """Return a node whose collections can be changed without changing what it was made from."""
+    if isinstance(node, Mapping):
+        return {name: _thawed(child) for name, child in node.items()}
+    return node
 
 
 def _children(node: Node) -> Mapping[str, Node] | None:
@@ -264,3 +329,4 @@ def _read(node: Node, query: Mapping[str, str]) -> Sequence[Content]:
 
 
 _: type[Provider] = Tree
+_watched: type[SupportsWatch] = WatchedTree

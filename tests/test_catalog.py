@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server import cursor, uris
-from resource_server.catalog import MAX_COMPLETIONS, Catalog, Limits, Page
+from resource_server.catalog import Catalog, Limits, Page
 from resource_server.errors import (
     InvalidParameter,
     MountUnavailable,
@@ -22,6 +22,7 @@ from resource_server.errors import (
 )
 from resource_server.mount import Mount
 from resource_server.provider import Content, Path, Provider, Resource, Template
+from resource_server.ranking import MAX_COMPLETIONS
 from tests.providers_for_tests import (
     Broken,
     FetchingTree,

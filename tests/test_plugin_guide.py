@@ -125,7 +125,7 @@ def test_the_tests_of_the_guide_pass(folder: Path) -> None:
     (folder / "test_glossary.py").write_text(TESTS, "utf-8")
     (folder / "pytest.ini").write_text("[pytest]\npythonpath = .\n", "utf-8")
     out = run(folder, "-m", "pytest", "-q", "-p", "no:cacheprovider")
-    assert "2 passed" in out, out
+    assert "3 passed" in out, out
 
 
 def test_the_package_offers_the_provider_in_the_group_that_is_searched() -> None:

@@ -116,6 +116,18 @@ def test_a_mount_without_a_file_is_named_in_its_problems(tmp_path: pathlib.Path)
     assert str(caught.value) == "mount a: path: expected a path, found the number 5"
 
 
+def test_the_word_for_watching_is_for_the_mount_unless_the_provider_has_it(
+    project: Project,
+) -> None:
+    project.plugin(SIMPLE)
+    assert project.load("watch: off").size == 1
+    assert project.problems("watch: poll") == [
+        "4:12: providers.p.watch: expected one of auto, off, found 'poll'"
+    ]
+    (project.folder / "own.py").write_text(SIMPLE.replace("size: int = 1", "watch: str"), "utf-8")
+    assert project.load("watch: poll", use="own.py").watch == "poll"
+
+
 def test_of_several_classes_one_is_named(project: Project) -> None:
     project.plugin(f"{SIMPLE}\nclass Other:\n{BODY}\nclass _Private(Other): pass\nAlias = Other\n")
     assert project.problems() == [
@@ -526,14 +538,3 @@ def test_each_value_is_replaced_once_unless_it_is_too_short_to_be_secret(
     )
     found = project.problems("words: ['${A}', '${B}', '${TOKEN}']")
     assert found == [f"2:3: providers.p: {shown}"]
-
-
-# -- abilities
-
-
-def test_abilities_are_the_required_ones_and_those_found(project: Project) -> None:
-    project.plugin(
-        SIMPLE + "    def complete(self, variable, value, *, given): return []\n"
-        "    def explain(self, path): return ''\n"
-    )
-    assert plugins.abilities(project.load()) == ["list", "read", "metadata", "complete", "explain"]

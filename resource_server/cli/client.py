@@ -29,14 +29,14 @@ def ask(source: str | None, question: Question, *, allow_plugins: bool) -> int:
 
 
 async def _asked(server: Server, question: Question) -> int:
-    async with server.catalog, LocalClient(server) as client:
+    async with server, LocalClient(server) as client:
         try:
             return await question(client)
         except ErrorReply as error:
-            return messages.failed(_sentence(error))
+            return messages.failed(sentence(error))
 
 
-def _sentence(error: ErrorReply) -> str:
+def sentence(error: ErrorReply) -> str:
     """Return what the server says, the URI it is about, and what can be read instead."""
     about: Json = error.data or {}
     text = error.message[:1].lower() + error.message[1:]

@@ -21,7 +21,7 @@ from resource_server.manifest.wording import unknown
 from resource_server.mount import log_failure
 
 PROGRAM = "resource-server"
-_COMMANDS = ("serve", "check", "list", "read", "metadata", "init", "schema", "version")
+_COMMANDS = ("serve", "check", "list", "read", "metadata", "watch", "init", "schema", "version")
 
 
 class _Commands(click.Group):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from resource_server import plugins, uris
+from resource_server import uris
 from resource_server.catalog import Catalog, Limits
 from resource_server.cli import messages, output
 from resource_server.eager import settle
@@ -52,7 +52,7 @@ async def of(mount: Mount, provider: str) -> Report:
     if mount.problem is not None:
         report.problem = uris.display(mount.problem)
         return report
-    report.abilities = plugins.abilities(mount.provider)
+    report.abilities = _abilities(mount)
     try:
         report.templates = [mount.base + each.uri_template for each in mount.provider.templates]
         await _count(mount, report)
@@ -61,6 +61,20 @@ async def of(mount: Mount, provider: str) -> Report:
         report.problem = "what it offers cannot be told; -v says why"
     await _sum_up_hidden(mount, report)
     return report
+
+
+def _abilities(mount: Mount) -> list[str]:
+    """Return what a mount can do, in words for the operator."""
+    optional = {
+        "complete": mount.completes,
+        "walk": mount.walks,
+        "fetch": mount.fetches,
+        "explain": mount.explains,
+        "hides": mount.hides,
+        "watch": mount.watches,
+    }
+    found = [name for name, ability in optional.items() if ability is not None]
+    return ["list", "read", "metadata", *found]
 
 
 async def _count(mount: Mount, report: Report) -> None:

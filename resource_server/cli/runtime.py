@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
 from resource_server.catalog import Catalog, Limits
@@ -27,8 +27,13 @@ def find(source: str | None, *, allow_plugins: bool, strict: bool = False) -> Ma
     return plugins.find(source, allow_plugins=allow_plugins)
 
 
-def build(manifest: Manifest, *, allow_plugins: bool) -> Server:
-    """Return the server of a manifest, nothing started. A plugin that fails fails its mount."""
+def build(
+    manifest: Manifest, *, allow_plugins: bool, known: Iterable[tuple[MountSpec, Mount]] = ()
+) -> Server:
+    """Return the server of a manifest, nothing started. A plugin that fails fails its mount.
+
+    Mounts in `known` are used again where the manifest still says the same of them.
+    """
     options = manifest.server
     limits = Limits(
         page_size=options.page_size,
@@ -36,7 +41,17 @@ def build(manifest: Manifest, *, allow_plugins: bool) -> Server:
         collection_bytes=options.collection_read.bytes,
         alternatives=options.alternatives == "inline",
     )
-    mounts = [_mount(spec, manifest, allow_plugins=allow_plugins) for spec in manifest.mounts]
+    usable = {
+        spec.name: (spec, mount)
+        for spec, mount in known
+        if not isinstance(mount.provider, _Unloadable)
+    }
+    mounts: list[Mount] = []
+    for spec in manifest.mounts:
+        said, mount = usable.get(spec.name, (None, None))
+        if mount is None or said != spec:
+            mount = _mount(spec, manifest, allow_plugins=allow_plugins)
+        mounts.append(mount)
     return Server(
         Catalog(mounts, limits),
         name=options.name,
@@ -56,6 +71,7 @@ def _mount(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool) -> Mount
         description=spec.description,
         annotations=spec.annotations,
         listed=spec.listed,
+        watch=spec.watch,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import os
 import pathlib
@@ -11,9 +10,9 @@ import click
 import msgspec
 
 from resource_server import uris
-from resource_server.cli import arguments, loop, messages, runtime
+from resource_server.cli import arguments, loop, messages
+from resource_server.cli.reload import Served
 from resource_server.manifest import Manifest
-from resource_server.protocol.server import Server
 from resource_server.transports import stdio
 
 
@@ -25,16 +24,16 @@ def command(source: str | None, strict: bool, no_plugins: bool, verbose: int) ->
     """Serve SOURCE to an MCP client over standard input and output.
 
     A mount that cannot start is reported, and the others serve; it is tried again when asked for.
+    A manifest that changes is loaded again; the code of plugins is not.
     """
     # First of all: from here on nothing that a plugin prints or reads touches the protocol.
     reader, writer = stdio.claim()
     messages.log_to_stderr(verbose)
-    manifest = runtime.find(source, allow_plugins=not no_plugins, strict=strict)
-    server = runtime.build(manifest, allow_plugins=not no_plugins)
+    served = Served(source, allow_plugins=not no_plugins, strict=strict)
     if os.isatty(reader):
-        messages.note(_waiting(manifest, source))
+        messages.note(_waiting(served.manifest, source))
     relax_garbage_collection()
-    return loop.run(_serve(server, reader, writer, strict=strict))
+    return loop.run(_serve(served, reader, writer, strict=strict))
 
 
 def relax_garbage_collection() -> None:
@@ -43,15 +42,11 @@ def relax_garbage_collection() -> None:
     gc.set_threshold(20_000, 20, 50)
 
 
-async def _serve(server: Server, reader: int, writer: int, *, strict: bool) -> int:
-    async with server.catalog as catalog:
-        if strict and (problems := await catalog.start()):
+async def _serve(served: Served, reader: int, writer: int, *, strict: bool) -> int:
+    async with served as server:
+        if strict and (problems := await server.catalog.start()):
             return messages.failed(f"refused to serve without: {', '.join(problems)}")
-        # In the background: a slow mount must not delay the answer to `initialize`.
-        starting = asyncio.create_task(catalog.start())
         await stdio.serve(server, reader, writer)
-        starting.cancel()
-        await asyncio.gather(starting, return_exceptions=True)
     return 0
 
 

@@ -30,9 +30,10 @@ None leaves the options unchecked; a `ValueError` says why there is no such prov
 """
 
 _FAILED: Final = object()
-_LATER_OPTIONS = ("access", "watch")
+_LATER_OPTIONS = ("access",)
 """Known words that this version cannot serve yet."""
 
+_NO_OPTIONS: Mapping[str, Option] = types.MappingProxyType({})
 _SINGLE = (str, int, float, bool)
 
 _BOUNDS = {
@@ -57,11 +58,16 @@ class Decoder:
         self._problems = problems
 
     def build(
-        self, cls: type, raw: object, path: DataPath, *, siblings: Iterable[str] = ()
+        self,
+        cls: type,
+        raw: object,
+        path: DataPath,
+        *,
+        siblings: Mapping[str, Option] = _NO_OPTIONS,
     ) -> Any | None:
         """Return an instance of `cls` from its options, or None once problems are noted.
 
-        `siblings` are words known at the same place that are read elsewhere.
+        `siblings` are options known at the same place: what stands here is checked, not passed on.
         """
         value = self._options(cls, raw, path, siblings)
         return None if value is _FAILED else value
@@ -90,7 +96,13 @@ class Decoder:
         """Say what stands at `path`, without the values of environment variables."""
         return found(self._positions.written.get(path, raw))
 
-    def _options(self, cls: type, raw: object, path: DataPath, siblings: Iterable[str] = ()) -> Any:
+    def _options(
+        self,
+        cls: type,
+        raw: object,
+        path: DataPath,
+        siblings: Mapping[str, Option] = _NO_OPTIONS,
+    ) -> Any:
         raw = {} if raw is None else raw
         if not is_mapping(raw):
             return self._unexpected(cls, raw, path)
@@ -102,8 +114,10 @@ class Decoder:
                 f"the options of {cls.__name__} cannot be told: {one_line(error)}",
                 at_key=True,
             )
+        # Its own come first, and where both have a name they count.
+        everything = {**known, **siblings, **known}
         values = {
-            name: self._option(known, name, value, (*path, name), siblings)
+            name: self._option(everything, name, value, (*path, name))
             for name, value in raw.items()
         }
         missing = [
@@ -113,21 +127,14 @@ class Decoder:
             self.refuse(path, f"option '{name}' is missing", at_key=True)
         if missing or _failed(values.values()):
             return _FAILED
-        return self._construct(cls, values, path)
+        return self._construct(cls, {name: values[name] for name in known if name in values}, path)
 
-    def _option(
-        self,
-        known: Mapping[str, Option],
-        name: str,
-        raw: object,
-        path: DataPath,
-        siblings: Iterable[str],
-    ) -> Any:
+    def _option(self, known: Mapping[str, Option], name: str, raw: object, path: DataPath) -> Any:
         if name in known:
             return self._value(known[name].annotation, raw, path)
         if name in _LATER_OPTIONS:
             return self.refuse(path, "not supported by this version", at_key=True)
-        return self.refuse(path, unknown("option", name, (*known, *siblings)), at_key=True)
+        return self.refuse(path, unknown("option", name, known), at_key=True)
 
     def _construct(self, cls: type, values: Mapping[str, object], path: DataPath) -> Any:
         try:

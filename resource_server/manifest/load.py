@@ -134,7 +134,9 @@ class _Reading:
             )
             return None
         options = dict(raw)
-        common = {key: options.pop(key) for key in options_of(MountOptions) if key in options}
+        # For `watch` a provider may have words of its own, so it is read with the provider's.
+        names = [key for key in options_of(MountOptions) if key in options and key != "watch"]
+        common = {key: options.pop(key) for key in names}
         own: MountOptions | None = self._decoder.build(MountOptions, common, path)
         use = "filesystem" if section == "roots" else self._use(options, path)
         base = self._base(common.get("uri"), section, name, path)
@@ -150,6 +152,7 @@ class _Reading:
             description=own.description,
             annotations=own.annotations,
             listed=own.listed,
+            watch=options.get("watch") != "off",
             options=options,
             path=path,
         )

@@ -72,6 +72,8 @@ class MountOptions:
     """For whom its resources are, and how important."""
     listed: bool = True
     """False: readable by URI, but not in the global listing."""
+    watch: Literal["auto", "off"] = "auto"
+    """Whether changes are noticed when they happen; `off`: clients cannot subscribe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,8 @@ class MountSpec:
     description: str | None = None
     annotations: Annotations | None = None
     listed: bool = True
+    watch: bool = True
+    """False: the provider is not asked for changes."""
     options: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
     """The provider's own, as the YAML has them, environment variables filled in."""
     path: DataPath = ()

@@ -76,6 +76,7 @@ def _any_provider(names: list[str], definitions: Schema) -> Schema:
                 "anyOf": [{"enum": names}, {"type": "string"}],
             },
             **_properties(MountOptions),
+            "watch": _open(_properties(MountOptions)["watch"]),
         },
         "allOf": [
             {
@@ -86,6 +87,11 @@ def _any_provider(names: list[str], definitions: Schema) -> Schema:
             if f"provider-{name}" in definitions
         ],
     }
+
+
+def _open(found: Schema) -> Schema:
+    """Return the schema of a choice as a proposal: a provider may have other words."""
+    return {**found, "anyOf": [*found["anyOf"], {}]}
 
 
 def _mount(name: str, *, root: bool = False) -> Schema:

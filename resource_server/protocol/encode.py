@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from resource_server import uris
 from resource_server.catalog import Body, Entry, TemplateEntry, content_size
-from resource_server.provider import Annotations, Content, Resource, Truncation
+from resource_server.provider import Annotations, Content, Truncation
 
 META_TYPE = "resource-server/resourceType"
 META_VERSION = "resource-server/version"
@@ -63,19 +63,23 @@ class _Template(Struct, omit_defaults=True, rename="camel", kw_only=True):
     capabilities: _Capabilities
 
 
-_DOCUMENT = _Capabilities(list=False, subscribe=False)
-_COLLECTION = _Capabilities(list=True, subscribe=False)
+_CAPABILITIES = {
+    (collection, subscribable): _Capabilities(list=collection, subscribe=subscribable)
+    for collection in (False, True)
+    for subscribable in (False, True)
+}
 
 
 def resource(entry: Entry) -> bytes:
     """Return the JSON object of a resource; made once for an entry."""
     encoded = entry.encoded
     if encoded is None:
-        encoded = entry.encoded = _encode(_wire(entry.uri, entry.resource))
+        encoded = entry.encoded = _encode(_wire(entry))
     return encoded
 
 
-def _wire(uri: str, resource: Resource) -> _Resource:
+def _wire(entry: Entry) -> _Resource:
+    uri, resource = entry.uri, entry.resource
     collection = resource.type == "collection"
     meta: dict[str, Any] = {META_TYPE: resource.type}
     if resource.version is not None:
@@ -95,7 +99,7 @@ def _wire(uri: str, resource: Resource) -> _Resource:
         size=resource.size,
         annotations=_annotations(resource.annotations, resource.last_modified),
         resource_type=resource.type,
-        capabilities=_COLLECTION if collection else _DOCUMENT,
+        capabilities=_CAPABILITIES[collection, entry.subscribable],
         meta=meta,
     )
 
@@ -151,7 +155,7 @@ def _head(item: Body, content: Content) -> bytes:
         and content.truncated is None
     ):
         return resource(entry)
-    wire = _wire(entry.uri, described)
+    wire = _wire(entry)
     wire.uri, wire.size, wire.mime_type = item.uri, size, mime_type
     if content.truncated is not None:
         wire.meta[META_TRUNCATED] = _truncated(content.truncated, item.next_uri)
@@ -187,6 +191,6 @@ def template(entry: TemplateEntry) -> bytes:
         mime_type=shape.mime_type,
         annotations=_annotations(entry.mount.annotations, None),
         resource_type=shape.type,
-        capabilities=_DOCUMENT if shape.type == "document" else _COLLECTION,
+        capabilities=_CAPABILITIES[shape.type != "document", entry.mount.watches is not None],
     )
     return _encode(wire)

@@ -1,8 +1,10 @@
 """One client's side of the protocol: a message in, at most one answer out. Does no input or output.
 
 A transport gives each message to `Connection.receive` with two callables: `reply` for its answer,
-and `notify` for what belongs to it before (progress, log messages). What can be answered at once is
-answered before `receive` returns; what has to wait becomes a task that the request's id can cancel.
+and `notify` for what belongs to it before (progress, log messages, the stream of a listen). What
+can be answered at once is answered before `receive` returns; what has to wait becomes a task that
+the request's id can cancel. A listen that has been acknowledged is no task any more: it is answered
+when the connection ends.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, TypeAlias, cast
+from functools import partial
+from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET
@@ -21,19 +24,17 @@ from resource_server.catalog import Progress
 from resource_server.errors import MountUnavailable
 from resource_server.mount import FAILURES, log_failure
 from resource_server.protocol import faults, params, revisions
+from resource_server.protocol.batch import Batch
 from resource_server.protocol.faults import Fault
 from resource_server.protocol.methods import METHODS, Call, Method, Result
+from resource_server.protocol.outbox import Send
 from resource_server.protocol.revisions import Revision
 from resource_server.protocol.server import Server
+from resource_server.protocol.subscriptions import Subscriber, Subscriptions
 
 logger = logging.getLogger(__name__)
 
-Send: TypeAlias = Callable[[bytes], None]
-"""Takes one encoded message; never blocks and never raises."""
-
 MAX_BATCH = 100
-MAX_BATCH_BYTES = 16 * 1024 * 1024
-"""Of the answers of a batch; once there are more, the rest of it is refused."""
 MAX_IN_FLIGHT = 1024
 MAX_BYTES_IN_FLIGHT = 16 * 1024 * 1024
 """Of the messages of those in flight, which are kept until they are answered."""
@@ -53,25 +54,6 @@ _decode_cancelled = msgspec.json.Decoder(params.Cancelled).decode
 _UNPARSABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class Batch:
-    """The answers of one batch, until the last is there."""
-
-    def __init__(self) -> None:
-        self.replies: list[bytes] = []
-        self._length = 0
-
-    def add(self, reply: bytes) -> None:
-        """Take one answer."""
-        self.replies.append(reply)
-        self._length += len(reply)
-
-    def check(self) -> None:
-        """Refuse a request whose answer would make the batch longer than a client should get."""
-        if self._length > MAX_BATCH_BYTES:
-            reason = "The answers of this batch are too long; send this request by itself"
-            raise Fault(revisions.BUSY, reason, {"retryable": True})
-
-
 class Request(msgspec.Struct, eq=False):
     """One request on its way to its answer."""
 
@@ -87,11 +69,26 @@ class Request(msgspec.Struct, eq=False):
     """None until they have been decoded."""
 
 
+class Listen(msgspec.Struct, frozen=True, eq=False):
+    """A `subscriptions/listen` that has been acknowledged, and what answers it in the end."""
+
+    stream: Subscriptions
+    answer: Callable[[], None]
+
+
 class Connection:
-    """The state of one client: its revision, its log level, its requests in flight."""
+    """The state of one client: its revision, its subscriptions, its requests in flight.
+
+    `push` takes what belongs to no request: what a handshake client subscribed to.
+    """
 
     def __init__(
-        self, server: Server, revision: Revision | None = None, *, room: asyncio.Event | None = None
+        self,
+        server: Server,
+        revision: Revision | None = None,
+        *,
+        push: Send,
+        room: asyncio.Event | None = None,
     ) -> None:
         self.server = server
         self.revision = revision
@@ -102,7 +99,9 @@ class Connection:
         self._log_level: str | None = None
         self._in_flight: dict[params.RequestId, asyncio.Task[None]] = {}
         self._bytes_in_flight = 0
-        self._tails: dict[int | None, bytes] = {}
+        self._subscriber = Subscriber(server.live, push, room)
+        self._listens: dict[params.RequestId, Listen] = {}
+        self._is_ending = False
 
     # -- messages
 
@@ -124,9 +123,9 @@ class Connection:
         waiting = [task for task in tasks if task is not None]
         if waiting:
             whole = asyncio.gather(*waiting, return_exceptions=True)
-            whole.add_done_callback(lambda _: _reply_batch(batch.replies, reply))
+            whole.add_done_callback(lambda _: batch.reply(reply))
         else:
-            _reply_batch(batch.replies, reply)
+            batch.reply(reply)
 
     def _batch(self, data: bytes) -> list[msgspec.Raw]:
         try:
@@ -170,22 +169,31 @@ class Connection:
         return self._answer(request)
 
     def _notified(self, method: str, raw: msgspec.Raw) -> None:
-        if method != "notifications/cancelled":
-            return
+        if method == "notifications/cancelled":
+            self._cancel(raw)
+        elif method == "notifications/initialized" and self.revision and not self.revision.modern:
+            self._subscriber.own.follow_list()
+
+    def _cancel(self, raw: msgspec.Raw) -> None:
         try:
             request_id = _decode_cancelled(raw).request_id
         except _UNPARSABLE:
             return
-        task = None if request_id is None else self._in_flight.get(request_id)
-        if task is not None:
-            task.cancel()
+        if request_id is None:
+            return
+        if request_id in self._in_flight:
+            self._in_flight[request_id].cancel()
+        if request_id in self._listens:
+            self._listens.pop(request_id).stream.close()
 
     # -- requests
 
     def _answer(self, request: Request) -> asyncio.Task[None] | None:
         try:
             method, revision, asked = self._admit(request)
-            call = Call(self.server, revision, _progress(asked.meta, request.notify))
+            progress = _progress(asked.meta, request.notify)
+            subscriber = self._subscriber
+            call = Call(self.server, revision, subscriber, request.id, request.notify, progress)
             outcome = eager.run(method.handle(call, asked))
         except (*FAILURES, asyncio.CancelledError) as error:
             request.reply(_error(request.id, self._fault(error, request)))
@@ -197,8 +205,19 @@ class Connection:
             # Not at the end of `_finish`: a task cancelled before its first step never gets there.
             task.add_done_callback(lambda _: self._forget(request, outcome))
             return task
-        request.reply(self._result(request.id, outcome))
+        self._reply(request, outcome)
         return None
+
+    def _reply(self, request: Request, result: Result) -> None:
+        answer = self._result(request.id, result)
+        if result.stream is None:
+            request.reply(answer)
+            return
+        listen = Listen(result.stream, partial(request.reply, answer))
+        if self._is_ending:
+            listen.stream.end(listen.answer)
+        else:
+            self._listens[request.id] = listen
 
     def _forget(self, request: Request, outcome: eager.Suspended[Result]) -> None:
         outcome.close()
@@ -215,13 +234,14 @@ class Connection:
             try:
                 if request.batch is not None:
                     request.batch.check()
-                answer = self._result(request.id, await outcome)
+                result = await outcome
+                if not cancelled():
+                    self._reply(request, result)
+                elif result.stream is not None:
+                    result.stream.close()
             except (*FAILURES, asyncio.CancelledError) as error:
-                if cancelled():
-                    return
-                answer = _error(request.id, self._fault(error, request))
-            if not cancelled():
-                request.reply(answer)
+                if not cancelled():
+                    request.reply(_error(request.id, self._fault(error, request)))
 
     def _admit(self, request: Request) -> tuple[Method, Revision, params.Params]:
         """Return the method, the revision it is served in and the decoded parameters."""
@@ -230,7 +250,7 @@ class Connection:
             raise _unknown(name)
         if bytes(memoryview(request.raw)[:1]) != b"{":
             raise Fault(revisions.INVALID_REQUEST, "Invalid request: params is not an object")
-        if request.id in self._in_flight:
+        if request.id in self._in_flight or request.id in self._listens:
             raise Fault(revisions.INVALID_REQUEST, "Invalid request: this id is in use")
         self._check_room(request)
         revision = self.revision or _opening(request)
@@ -266,26 +286,11 @@ class Connection:
     def _result(self, request_id: params.RequestId, result: Result) -> bytes:
         head = b'{"jsonrpc":"2.0","id":%b,"result":{%b' % (_encode(request_id), result.members)
         if self.revision is not None and self.revision.modern:
-            return head + (b"," if result.members else b"") + self._envelope(result)
+            envelope = self.server.envelope(result.ttl_ms, result.meta)
+            return b"%b%b%b}" % (head, b"," if result.members else b"", envelope)
         if result.meta is None:
             return head + b"}}"
         return b'%b,"_meta":%b}}' % (head, _encode(result.meta))
-
-    def _envelope(self, result: Result) -> bytes:
-        """Return the members that 2026-07-28 adds to every result, and the closing braces."""
-        plain = result.meta is None
-        known = self._tails.get(result.ttl_ms) if plain else None
-        if known is not None:
-            return known
-        members: dict[str, Any] = {"resultType": "complete"}
-        if result.ttl_ms is not None:
-            members["ttlMs"] = result.ttl_ms
-            members["cacheScope"] = self.server.cache_scope
-        members["_meta"] = {**(result.meta or {}), revisions.SERVER_INFO: self.server.info}
-        tail = _encode(members)[1:] + b"}"
-        if plain:
-            self._tails[result.ttl_ms] = tail
-        return tail
 
     def _fault(self, error: BaseException, request: Request) -> Fault:
         uri = getattr(request.params, "uri", None)
@@ -312,22 +317,36 @@ class Connection:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is in flight."""
+        """Whether no request is in flight; a listen is not."""
         return not self._in_flight
 
     async def drain(self, seconds: float) -> None:
-        """Wait for the requests in flight, as long as one of them ends within so many seconds."""
+        """End all listens, and wait for the requests in flight.
+
+        As long as one of them ends, or the client takes what it is sent, within so many seconds.
+        """
+        self._end_listens()
         before = MAX_IN_FLIGHT + 1
         while 0 < len(self._in_flight) < before:
             before = len(self._in_flight)
             await asyncio.wait(list(self._in_flight.values()), timeout=seconds)
+        await self._subscriber.outbox.drain(seconds)
 
     async def close(self) -> None:
-        """Cancel what is in flight."""
+        """Cancel what is in flight; end the listens, if the client has room for that."""
+        self._end_listens()
+        self._subscriber.outbox.flush()
+        self._subscriber.close()
         tasks = list(self._in_flight.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _end_listens(self) -> None:
+        self._is_ending = True
+        for listen in self._listens.values():
+            listen.stream.end(listen.answer)
+        self._listens.clear()
 
 
 def _decoded(decode: Callable[[msgspec.Raw], params.Params], raw: msgspec.Raw) -> params.Params:
@@ -428,8 +447,3 @@ def _notification(method: str, body: dict[str, Any]) -> bytes:
 
 def _error(request_id: params.RequestId | None, fault: Fault) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (_encode(request_id), fault.encode())
-
-
-def _reply_batch(replies: list[bytes], reply: Send) -> None:
-    if replies:
-        reply(b"[" + b",".join(replies) + b"]")

@@ -7,11 +7,15 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from resource_server.catalog import Progress
+from resource_server.catalog import Progress, Reading
 from resource_server.errors import InvalidParameter, ResourceServerError
+from resource_server.live import digest
 from resource_server.mount import log_failure
 from resource_server.protocol import encode, params, revisions
+from resource_server.protocol.outbox import Send
 from resource_server.protocol.server import Server
+from resource_server.protocol.subscriptions import Subscriber, Subscriptions
+from resource_server.protocol.versions import Versions
 
 T = TypeVar("T")
 
@@ -25,6 +29,8 @@ class Result(msgspec.Struct, frozen=True):
     meta: dict[str, Any] | None = None
     ttl_ms: int | None = None
     """How long a client may keep it; None where the revision knows no caching of it."""
+    stream: Subscriptions | None = None
+    """What comes before it: it is the last message of this stream."""
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -32,6 +38,9 @@ class Call(msgspec.Struct, frozen=True):
 
     server: Server
     revision: revisions.Revision
+    subscriber: Subscriber
+    id: params.RequestId
+    notify: Send
     progress: Progress | None = None
 
 
@@ -106,6 +115,7 @@ def _next_cursor(cursor: str | None) -> bytes:
 async def _read(call: Call, asked: params.ReadResource) -> Result:
     reading = await call.server.catalog.read(asked.uri, call.progress)
     contents = _each(encode.body, reading.bodies)
+    _remember(call.subscriber.versions, reading)
     if reading.bodies and not contents:
         raise ResourceServerError("nothing of this read can be sent")
     members = b'"contents":[' + b",".join(contents) + b"]"
@@ -113,6 +123,17 @@ async def _read(call: Call, asked: params.ReadResource) -> Result:
     if not reading.complete:
         meta = {encode.META_TRUNCATED: {"returned": len(reading.bodies), "more": True}}
     return Result(members, meta, ttl_ms=call.server.ttl_ms)
+
+
+def _remember(versions: Versions, reading: Reading) -> None:
+    """Take note of what a client has seen, in case it subscribes to it."""
+    for body in reading.bodies:
+        version = body.entry.resource.version
+        if version is not None and body.content is not None:
+            versions.put(body.entry.uri, version)
+    if reading.collection is not None and reading.complete:
+        seen = digest(body.entry.resource for body in reading.bodies)
+        versions.put(reading.collection, seen)
 
 
 async def _metadata(call: Call, asked: params.ResourceMetadata) -> Result:
@@ -134,6 +155,36 @@ async def _complete(call: Call, asked: params.Complete) -> Result:
     return Result(b'"completion":' + _encode(found))
 
 
+async def _subscribe(call: Call, asked: params.Subscribe) -> Result:
+    await call.subscriber.own.subscribe(asked.uri)
+    return Result()
+
+
+async def _unsubscribe(call: Call, asked: params.Subscribe) -> Result:
+    call.subscriber.own.unsubscribe(asked.uri)
+    return Result()
+
+
+async def _listen(call: Call, asked: params.Listen) -> Result:
+    wanted = asked.notifications
+    meta = {revisions.SUBSCRIPTION_ID: call.id}
+    stream = call.subscriber.stream(call.notify, b'"_meta":' + _encode(meta))
+    honoured: dict[str, Any] = {}
+    try:
+        if wanted.resources_list_changed and call.server.tells_list_changes:
+            stream.follow_list()
+            honoured["resourcesListChanged"] = True
+        if wanted.resource_subscriptions:
+            seen = await stream.subscribe_all(wanted.resource_subscriptions)
+            honoured["resourceSubscriptions"] = seen
+    except BaseException:
+        stream.close()
+        raise
+    stream.notify("subscriptions/acknowledged", b'"notifications":' + _encode(honoured))
+    stream.open()
+    return Result(meta=meta, stream=stream)
+
+
 METHODS = {
     "initialize": _method(params.Initialize, _initialize),
     "server/discover": _method(params.Params, _discover),
@@ -143,5 +194,8 @@ METHODS = {
     "resources/read": _method(params.ReadResource, _read),
     "resources/metadata": _method(params.ResourceMetadata, _metadata),
     "resources/templates/list": _method(params.ListTemplates, _list_templates),
+    "resources/subscribe": _method(params.Subscribe, _subscribe),
+    "resources/unsubscribe": _method(params.Subscribe, _unsubscribe),
+    "subscriptions/listen": _method(params.Listen, _listen),
     "completion/complete": _method(params.Complete, _complete),
 }

@@ -167,6 +167,27 @@ class ResourceMetadata(Params, frozen=True, kw_only=True):
     uri: str
 
 
+class Subscribe(Params, frozen=True, kw_only=True):
+    """Parameters of `resources/subscribe` and `resources/unsubscribe`."""
+
+    uri: str
+
+
+class SubscriptionFilter(Struct, frozen=True, rename="camel"):
+    """What a client wants to be told of; nothing is ever told of tools or prompts."""
+
+    tools_list_changed: bool | None = None
+    prompts_list_changed: bool | None = None
+    resources_list_changed: bool | None = None
+    resource_subscriptions: list[str] | None = None
+
+
+class Listen(Params, frozen=True, kw_only=True):
+    """Parameters of `subscriptions/listen`."""
+
+    notifications: SubscriptionFilter
+
+
 class PromptReference(Struct, frozen=True, tag_field="type", tag="ref/prompt"):
     """What is completed: an argument of a prompt."""
 

@@ -24,6 +24,7 @@ CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
 _RESOURCE_METHODS = frozenset(
     (
@@ -34,8 +35,14 @@ _RESOURCE_METHODS = frozenset(
         "resources/templates/list",
     )
 )
-_HANDSHAKE_METHODS = _RESOURCE_METHODS | {"initialize", "logging/setLevel", "ping"}
-_MODERN_METHODS = _RESOURCE_METHODS | {"server/discover"}
+_HANDSHAKE_METHODS = _RESOURCE_METHODS | {
+    "initialize",
+    "logging/setLevel",
+    "ping",
+    "resources/subscribe",
+    "resources/unsubscribe",
+}
+_MODERN_METHODS = _RESOURCE_METHODS | {"server/discover", "subscriptions/listen"}
 
 
 class Revision(msgspec.Struct, frozen=True):

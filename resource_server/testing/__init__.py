@@ -10,7 +10,7 @@ names beyond ASCII), and nobody may change it meanwhile. All broken rules are re
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, cast
 
@@ -21,8 +21,9 @@ from resource_server.mount import Mount
 from resource_server.protocol.local import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
 from resource_server.provider import Path, Provider, Resource
-from resource_server.testing import abilities, listings, resources
+from resource_server.testing import abilities, changes, listings, resources
 from resource_server.testing.calls import Calls, is_below, show
+from resource_server.testing.changes import MakeChange
 
 __all__ = ["ErrorReply", "LocalClient", "ProviderViolations", "check_provider", "client"]
 
@@ -36,13 +37,22 @@ class ProviderViolations(AssertionError):
 
 
 async def check_provider(
-    provider: Provider, *, max_resources: int = 1000, unreadable: Collection[Path] = ()
+    provider: Provider,
+    *,
+    max_resources: int = 1000,
+    unreadable: Collection[Path] = (),
+    make_change: MakeChange | None = None,
+    within_s: float = 10.0,
 ) -> None:
     """Call every method of `provider` in the ways the server may, and compare the answers.
 
     No more than the first `max_resources` of its resources are looked at, depth first. Documents
     at or below the paths in `unreadable` are listed on purpose without being readable. A provider
     with a lifetime is entered, checked, left, and entered again.
+
+    A provider that has `changes` must tell within `within_s` seconds of each path that comes to an
+    interest, and of the change that `make_change` makes in the end: it changes, removes or adds one
+    document that is looked at, and returns its path.
 
     Raises:
         ProviderViolations: rules are broken; it names all of them.
@@ -66,26 +76,44 @@ async def check_provider(
         await abilities.check_hides(calls)
         await abilities.check_explain(calls, tree.resources)
         await _check_concurrency(calls, tree.resources[:8])
+        watched = await changes.check_watch(calls, tree.resources, within_s)
+        if watched and not lasting:
+            await changes.check_change(calls, tree.resources, make_change, within_s)
     if lasting:
         async with AsyncExitStack() as lifetime:
             await _enter(calls, lifetime)
-            await listings.check_same(calls, tree, "a provider can be entered again")
+            rule = "a provider can be entered again"
+            await listings.check_same(calls, tree, rule)
+            if watched:
+                await changes.check_change(calls, tree.resources, make_change, within_s, rule)
     if violations := calls.violations():
         raise ProviderViolations(violations)
 
 
 @asynccontextmanager
 async def client(
-    provider: Provider, *, base: str = "test://mount/", revision: str = "2025-11-25"
+    provider: Provider,
+    *,
+    base: str = "test://mount/",
+    revision: str = "2025-11-25",
+    on_notification: Callable[[dict[str, Any]], None] | None = None,
 ) -> AsyncGenerator[LocalClient]:
     """Serve `provider` in this process, below the URI `base`, to the client that is given.
 
     `await client.request("resources/read", {"uri": "test://mount/ada"})` returns the result as a
-    client receives it, and raises `ErrorReply` for an error.
+    client receives it, and raises `ErrorReply` for an error. Each notification, as a client
+    receives it, is given to `on_notification`; with it, changes of the whole list are told as well.
     """
     catalog = Catalog([Mount("mount", base, provider)])
-    async with catalog, LocalClient(Server(catalog), revision) as connected:
-        yield connected
+    async with Server(catalog) as server:
+        connected = LocalClient(
+            server,
+            revision,
+            on_notification=on_notification,
+            follows_list=on_notification is not None,
+        )
+        async with connected:
+            yield connected
 
 
 async def _enter(calls: Calls, lifetime: AsyncExitStack) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from inspect import isawaitable
-from typing import TypeVar, cast
+from typing import TypeGuard, TypeVar, cast
 
+from resource_server import uris
 from resource_server.errors import ResourceError
 from resource_server.provider import (
     Content,
@@ -21,6 +22,9 @@ from resource_server.provider import (
 )
 
 T = TypeVar("T")
+
+SIGNATURE = "a method returns what its signature in resource_server.provider says"
+SEGMENTS = "a segment is not empty, '.' or '..', has no '/' or NUL, and fits in a URI"
 
 
 class Calls:
@@ -122,10 +126,7 @@ class Calls:
             return None
         if valid(found):
             return cast("T", found)
-        self.broken(
-            "a method returns what its signature in resource_server.provider says",
-            f"{call} returned {show(found)}",
-        )
+        self.broken(SIGNATURE, f"{call} returned {show(found)}")
         return None
 
     def _at_most(
@@ -140,6 +141,19 @@ class Calls:
 def is_below(path: Path, parents: Iterable[Path]) -> bool:
     """Say whether `path` is one of `parents` or below one of them."""
     return any(path[: len(parent)] == parent for parent in parents)
+
+
+def is_path(found: object) -> TypeGuard[Path]:
+    """Say whether something is a tuple of text."""
+    return isinstance(found, tuple) and _are(str)(cast("object", found))
+
+
+def is_addressable(path: Path) -> bool:
+    """Say whether a path fits in a URI and is found in it again."""
+    try:
+        return uris.parse(uris.join("check://mount/", path)).path == path
+    except (ResourceError, UnicodeError):
+        return False
 
 
 def show(value: object) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from resource_server import uris
-from resource_server.errors import InvalidParameter, ResourceError
+from resource_server.errors import InvalidParameter
 from resource_server.provider import Path, Resource, SupportsWalk
-from resource_server.testing.calls import Calls, show
+from resource_server.testing.calls import SEGMENTS, Calls, is_addressable, show
 
 PAGE = 100
 _MOST_RESUMED = 24
@@ -81,13 +80,8 @@ def _check_path(calls: Calls, parent: Path, child: Resource) -> None:
     if not child.path or child.path[:-1] != parent:
         calls.broken("a child's path is its parent's and one segment more", seen)
         return
-    try:
-        addressable = uris.parse(uris.join("check://mount/", child.path)).path == child.path
-    except (ResourceError, UnicodeError):
-        addressable = False
-    if not addressable:
-        rule = "a segment is not empty, '.' or '..', has no '/' or NUL, and fits in a URI"
-        calls.broken(rule, seen)
+    if not is_addressable(child.path):
+        calls.broken(SEGMENTS, seen)
 
 
 async def _check_resuming(

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -19,14 +20,26 @@ Json = dict[str, Any]
 _FIRST_ID = 10_000_000
 _CHUNK = 1 << 20
 _STOP_TIMEOUT_S = 10
+_INFO: Json = {"name": "benchmark", "version": "1"}
+_ENVELOPE: Json = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": _INFO,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 
 
 class Client:
-    """A server process with an initialized session; `startup_s` is what it took to get there."""
+    """A server process with an initialized session; `startup_s` is what it took to get there.
 
-    def __init__(self, command: Sequence[str]) -> None:
+    With `modern` there is no session: each request has the envelope of 2026-07-28.
+    """
+
+    def __init__(self, command: Sequence[str], *, modern: bool = False) -> None:
         self._next_id = _FIRST_ID
         self._received = b""
+        self._unasked: deque[bytes] = deque()
+        """Lines that came while an answer was waited for, and were not it."""
+        self._common: Json = {"_meta": _ENVELOPE} if modern else {}
         begin = time.perf_counter()
         self.process = subprocess.Popen(
             command,
@@ -39,14 +52,15 @@ class Client:
         assert self.process.stdout is not None
         self._stdin = self.process.stdin.fileno()
         self._stdout = self.process.stdout.fileno()
-        self.request(
-            "initialize",
-            protocolVersion="2025-11-25",
-            capabilities={},
-            clientInfo={"name": "benchmark", "version": "1"},
-        )
+        if modern:
+            self.request("server/discover")
+        else:
+            self.request(
+                "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=_INFO
+            )
         self.startup_s = time.perf_counter() - begin
-        self._send(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
+        if not modern:
+            self._send(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
 
     def __enter__(self) -> Self:
         return self
@@ -69,9 +83,13 @@ class Client:
 
     def request(self, method: str, **params: object) -> Json:
         """Return the result of one request."""
-        answer = json.loads(self._exchange(method, params))
+        answer = self.answer(method, **params)
         assert "result" in answer, f"{method}: {answer}"
         return answer["result"]
+
+    def answer(self, method: str, **params: object) -> Json:
+        """Return the answer to one request, which may be an error."""
+        return json.loads(self._exchange(method, params))
 
     def rate(
         self, method: str, params: Mapping[str, object], *, window: int, seconds: float
@@ -121,9 +139,11 @@ class Client:
             line = self._receive_line()
             if json.loads(line).get("id") == wanted:
                 return line
+            self._unasked.append(line)
 
     def _halves(self, method: str, params: Mapping[str, object]) -> tuple[bytes, bytes]:
-        call = json.dumps({"method": method, "params": params}, separators=(",", ":")).encode()
+        message = {"method": method, "params": {**params, **self._common}}
+        call = json.dumps(message, separators=(",", ":")).encode()
         return b'{"jsonrpc":"2.0","id":', b"," + call[1:] + b"\n"
 
     def _send(self, data: bytes) -> None:

@@ -29,7 +29,7 @@ def run(*, quick: bool) -> None:
     serve.relax_garbage_collection()
     with tempfile.TemporaryDirectory() as scratch:
         tree, flat = Path(scratch) / "modules", Path(scratch) / "flat"
-        entries = _make_tree(tree, count)
+        entries = make_tree(tree, count)
         flat.mkdir()
         for number in range(count):
             (flat / f"entry_{number:06}.txt").touch()
@@ -45,7 +45,7 @@ def _catalog(folder: Path) -> Catalog:
     return runtime.build(manifest, allow_plugins=False).catalog
 
 
-def _make_tree(root: Path, count: int) -> int:
+def make_tree(root: Path, count: int) -> int:
     """Make folders of packages as below a `node_modules`; return how many entries a listing has."""
     directories = count // FILES_IN_DIRECTORY
     packages = directories // len(PACKAGE_FOLDERS)

@@ -16,6 +16,7 @@ FLOOR = "bare json loop"
 SDK = "mcp SDK"
 EVERYTHING = "server-everything"
 FILESYSTEM = "server-filesystem"
+WATCHFILES = "watchfiles"
 
 EVERYTHING_TEXT = "demo://resource/dynamic/text/1"
 """One line that server-everything makes in memory: it reads no file for it."""
@@ -34,6 +35,12 @@ def floor(folder: Path) -> list[str]:
 def sdk(folder: Path) -> list[str]:
     """Return the command of the official SDK's server."""
     return [sys.executable, str(HERE / "sdk_server.py"), str(folder)]
+
+
+def watchfiles(folder: Path, *, step_ms: int, debounce_ms: int) -> list[str]:
+    """Return the command that prints what plain watchfiles reports of a folder."""
+    script = str(HERE / "plain_watchfiles.py")
+    return [sys.executable, script, str(folder), str(step_ms), str(debounce_ms)]
 
 
 def node(name: str, *arguments: str) -> list[str] | None:

@@ -1,18 +1,25 @@
 from __future__ import annotations
 
+import json
 import logging
+import queue
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, NamedTuple, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import pytest
 
 from resource_server.cli import main
 
 ROOT = Path(__file__).parents[2]
+PATIENCE_S = 20.0
+QUIET_S = 0.3
+"""Longer than anything that belongs to a change just told takes to follow it."""
 
 
 class Outcome(NamedTuple):
@@ -83,6 +90,136 @@ def started(
 def wait_for(line: str, errors: IO[str]) -> None:
     """Wait until a process has written this line to standard error."""
     assert any(each == f"{line}\n" for each in errors), f"ended without writing {line!r}"
+
+
+class Lines:
+    """What a process writes to a stream, line by line, each waited for within a bound."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._queue = queue.Queue[str | None]()
+        threading.Thread(target=self._read, args=(stream,), daemon=True).start()
+
+    def _read(self, stream: IO[str]) -> None:
+        for line in stream:
+            self._queue.put(line.removesuffix("\n"))
+        self._queue.put(None)
+
+    def next(self) -> str:
+        """Return the next line."""
+        line = self._queue.get(timeout=PATIENCE_S)
+        assert line is not None, "the stream has ended"
+        return line
+
+    def until(self, words: str) -> list[str]:
+        """Return the lines up to the one that holds these words."""
+        lines = [self.next()]
+        while words not in lines[-1]:
+            lines.append(self.next())
+        return lines
+
+    def some(self, count: int) -> list[str]:
+        """Return the next lines, of which there must be so many and no more for a while."""
+        return [self.next() for _ in range(count)] + self.rest(QUIET_S)
+
+    def rest(self, within: float = PATIENCE_S) -> list[str]:
+        """Return the lines that come until the stream ends, or until none has come for so long."""
+        lines: list[str] = []
+        try:
+            while (line := self._queue.get(timeout=within)) is not None:
+                lines.append(line)
+        except queue.Empty:
+            assert within < PATIENCE_S, "the stream does not end"
+        return lines
+
+
+class Client:
+    """An MCP client of `serve`, in a process of its own."""
+
+    def __init__(self, process: subprocess.Popen[str], errors: IO[str]) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.process = process
+        self.errors = Lines(errors)
+        self.notifications: list[dict[str, Any]] = []
+        """Those that came before an answer and have not been waited for."""
+        self._to = process.stdin
+        self._lines = Lines(process.stdout)
+        self._id = 0
+        info = {"name": "test", "version": "1"}
+        asked = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
+        self.capabilities = self.request("initialize", **asked)["result"]["capabilities"]
+        self._send({"method": "notifications/initialized"})
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self._to.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        self._to.flush()
+
+    def send(self, method: str, **params: Any) -> int:
+        """Send a request and return its id."""
+        self._id += 1
+        self._send({"id": self._id, "method": method, "params": params})
+        return self._id
+
+    def answer(self, request_id: int) -> dict[str, Any]:
+        """Return the answer to a request: with a result, or with an error."""
+        while (message := json.loads(self._lines.next())).get("id") != request_id:
+            self.notifications.append(message)
+        return message
+
+    def request(self, method: str, **params: Any) -> dict[str, Any]:
+        """Send a request and return its answer."""
+        return self.answer(self.send(method, **params))
+
+    def listed(self) -> list[str]:
+        """Return the URIs of everything that is listed."""
+        result = self.request("resources/list")["result"]
+        assert "nextCursor" not in result
+        return [resource["uri"] for resource in result["resources"]]
+
+    def told(self) -> tuple[str, str | None]:
+        """Return the next notification: its name, and the URI it is about."""
+        if self.notifications:
+            message = self.notifications.pop(0)
+        else:
+            message = json.loads(self._lines.next())
+        name = message["method"].removeprefix("notifications/resources/")
+        return name, message.get("params", {}).get("uri")
+
+    def untold(self) -> list[str]:
+        """Return what came that has not been waited for, and what still comes for a while."""
+        kept = [json.dumps(message) for message in self.notifications]
+        return kept + self._lines.rest(QUIET_S)
+
+    def end(self) -> list[str]:
+        """End the input; return what is left of standard error once the process has ended."""
+        self._to.close()
+        assert self.process.wait(PATIENCE_S) == 0
+        return self.errors.rest()
+
+
+@contextmanager
+def connected(*arguments: str | Path) -> Generator[Client]:
+    """Serve a client that has gone through the handshake."""
+    with started("serve", *arguments, stdin=subprocess.PIPE) as (process, errors):
+        yield Client(process, errors)
+
+
+def keep(folder: Path, manifest: str, name: str = "mcp-resources.yaml") -> None:
+    """Write a manifest as editors do: whole, in the place of the one before."""
+    temporary = folder / f"{name}.tmp"
+    temporary.write_text(manifest, "utf-8")
+    temporary.replace(folder / name)
+
+
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """What is started can be interrupted, even where these tests run in the background of a shell.
+
+    Such a shell has interrupts ignored, and a process inherits that.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -63,9 +63,20 @@ def test_a_folder_is_reported_with_what_it_offers(run: Run, folder: Path) -> Non
     assert done.out.startswith("project  file:///project/\n")
     report = facts(done.out)
     assert report["provider"] == "filesystem"
-    assert report["offers"] == "list, read, metadata, complete, walk, fetch, explain, hides"
+    assert report["offers"] == "list, read, metadata, complete, walk, fetch, explain, hides, watch"
     assert report["resources"] == "7"
     assert report["template"] == "file:///project/{+path}"
+
+
+def test_what_is_not_watched_is_not_offered(run: Run, numbers: Path) -> None:
+    watching = "\n    async def changes(self, interest):\n        yield\n"
+    (numbers / "numbers.py").write_text(NUMBERS + watching, "utf-8")
+    (numbers / "mcp-resources.yaml").write_text(
+        "providers:\n  on: {use: numbers.py}\n  off: {use: numbers.py, watch: off}\n", "utf-8"
+    )
+    on, off = json.loads(run("check", numbers, "--json").out)["mounts"]
+    assert on["abilities"] == ["list", "read", "metadata", "hides", "watch"]
+    assert off["abilities"] == ["list", "read", "metadata", "hides"]
 
 
 def test_json_holds_the_same(run: Run, folder: Path) -> None:

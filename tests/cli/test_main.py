@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ import pytest
 from resource_server import __version__
 from tests.cli.conftest import ROOT, Run, started, wait_for, with_plugin
 
-COMMANDS = ["serve", "check", "list", "read", "metadata", "init", "schema", "version"]
+COMMANDS = ["serve", "check", "list", "read", "metadata", "watch", "init", "schema", "version"]
 
 
 def is_one_line(text: str) -> bool:
@@ -180,17 +179,6 @@ def in_a_shell(redirection: str, *words: str, folder: Path) -> subprocess.Comple
         timeout=30,
         check=False,
     )
-
-
-@pytest.fixture
-def interrupts() -> Iterator[None]:
-    """What is started can be interrupted, even where these tests run in the background of a shell.
-
-    Such a shell has interrupts ignored, and a process inherits that.
-    """
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("interrupts")

@@ -1,11 +1,14 @@
 // One TypeScript client does everything a client does with resources, and prints what it saw.
-// Usage: node client.mjs '{"client": "v1" | "v2", "revisions": [...], "serving": [...], "slow": [...], "cwd": "..."}'
+// Usage: node client.mjs '{"client": "v1" | "v2", "revisions": [...], "serving": [...], "slow": [...],
+//                         "changing": {"<revision>": {"folder": "...", "serving": [...]}}, "cwd": "..."}'
 
+import { appendFileSync } from "node:fs";
 import { z } from "zod";
 
 const asked = JSON.parse(process.argv[2]);
 const INFO = { name: "tests", version: "0" };
 const README = "file:///project/docs/read%20me.md";
+const WATCHED = "file:///project/watched/read%20me.md";
 const ANYTHING = z.looseObject({});
 
 async function connect(command, revision) {
@@ -74,6 +77,51 @@ async function browse(revision) {
   return seen;
 }
 
+// Calls `take` with the method and URI of every notification of changes.
+async function hear(client, take) {
+  const updated = ({ method, params }) => take(method, params.uri);
+  const listed = ({ method }) => take(method);
+  if (asked.client === "v2") {
+    client.setNotificationHandler("notifications/resources/updated", updated);
+    client.setNotificationHandler("notifications/resources/list_changed", listed);
+  } else {
+    const types = await import("@modelcontextprotocol/sdk/types.js");
+    client.setNotificationHandler(types.ResourceUpdatedNotificationSchema, updated);
+    client.setNotificationHandler(types.ResourceListChangedNotificationSchema, listed);
+  }
+}
+
+// Appends to files: to write one anew is to empty it first, and that may be told of as well.
+async function follow(revision) {
+  const { folder, serving } = asked.changing[revision];
+  const client = await connect(serving, revision);
+  const told = [];
+  let wake = () => {};
+  await hear(client, (...notification) => {
+    told.push(notification);
+    wake();
+  });
+  const until = async (count) => {
+    while (told.length < count) await new Promise((resolve) => (wake = resolve));
+  };
+  await client.readResource({ uri: WATCHED });
+  appendFileSync(`${folder}/watched/read me.md`, "between reading and subscribing");
+  let honoured;
+  if (revision >= "2026") {
+    const filter = { resourcesListChanged: true, resourceSubscriptions: [WATCHED, "file:///project/absent"] };
+    honoured = (await client.listen(filter)).honoredFilter;
+  } else {
+    await client.subscribeResource({ uri: WATCHED });
+  }
+  await until(1);
+  appendFileSync(`${folder}/watched/read me.md`, "after subscribing, and longer");
+  await until(2);
+  appendFileSync(`${folder}/new`, "");
+  await until(3);
+  await client.close();
+  return { told, honoured, resources: client.getServerCapabilities()?.resources };
+}
+
 async function wait(revision) {
   const client = await connect(asked.slow, revision);
   const progress = [];
@@ -90,7 +138,11 @@ async function wait(revision) {
 const results = {};
 await Promise.all(
   asked.revisions.map(async (revision) => {
-    results[revision] = { ...(await browse(revision)), ...(await wait(revision)) };
+    results[revision] = {
+      ...(await browse(revision)),
+      ...(await wait(revision)),
+      ...(await follow(revision)),
+    };
   }),
 );
 console.log(JSON.stringify(results));

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,25 @@ def listed() -> list[str]:
 @pytest.fixture(scope="session")
 def serving(folder: Path) -> list[str]:
     """The command that serves the folder; run it in the project's root."""
+    return serve(folder)
+
+
+def serve(folder: Path) -> list[str]:
+    """Return the command that serves a folder; run it in the project's root."""
     return [sys.executable, "-m", "resource_server", "serve", str(folder)]
+
+
+@pytest.fixture(scope="session")
+def changing(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
+    """Make folders to be changed, each with `watched/read me.md` in a folder `project`."""
+
+    def make() -> Path:
+        folder = tmp_path_factory.mktemp("changing") / "project"
+        (folder / "watched").mkdir(parents=True)
+        (folder / "watched/read me.md").write_text(TEXT, encoding="utf-8")
+        return folder
+
+    return make
 
 
 @pytest.fixture(scope="session")

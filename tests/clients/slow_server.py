@@ -36,9 +36,9 @@ class Slow(SlowTree):
 
 async def _main(reader: int, writer: int) -> None:
     tree = Slow({"never": "", "cancelled": "", "many": {str(n): f"text {n}" for n in range(5)}})
-    async with Catalog([Mount("slow", "test://slow/", tree)]) as catalog:
-        await catalog.start()
-        await stdio.serve(Server(catalog), reader, writer)
+    async with Server(Catalog([Mount("slow", "test://slow/", tree)])) as server:
+        await server.catalog.start()
+        await stdio.serve(server, reader, writer)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Literal
 
@@ -11,8 +12,10 @@ import anyio
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client import session
+from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated, ServerEvent
 from mcp_types import (
     BlobResourceContents,
+    EmptyResult,
     ListResourcesResult,
     PaginatedRequestParams,
     ReadResourceRequest,
@@ -20,19 +23,26 @@ from mcp_types import (
     ReadResourceResult,
     Request,
     Resource,
+    ResourceListChangedNotification,
     ResourceTemplateReference,
+    ResourceUpdatedNotification,
     Result,
+    SubscribeRequest,
+    SubscribeRequestParams,
     TextResourceContents,
+    UnsubscribeRequest,
+    UnsubscribeRequestParams,
 )
 from pydantic import ConfigDict
 
-from tests.clients.conftest import BLOB, TEXT
-from tests.protocol.wire import EVERY, MODERN
+from tests.clients.conftest import BLOB, TEXT, serve
+from tests.protocol.wire import EVERY, HANDSHAKE, MODERN
 
 pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).parents[2]
 README = "file:///project/docs/read%20me.md"
+WATCHED = "file:///project/watched/read%20me.md"
 
 
 class ListParams(PaginatedRequestParams):
@@ -62,9 +72,14 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def connect(command: list[str], revision: str) -> Client:
+def connect(command: list[str], revision: str, told: asyncio.Queue[object] | None = None) -> Client:
+    async def take(message: object) -> None:
+        if told is not None:
+            told.put_nowait(message)
+
     parameters = StdioServerParameters(command=command[0], args=command[1:], cwd=ROOT)
-    return Client(parameters, mode="auto" if revision in MODERN else "legacy")
+    mode = "auto" if revision in MODERN else "legacy"
+    return Client(parameters, mode=mode, message_handler=take)
 
 
 @pytest.fixture(scope="module", params=EVERY)
@@ -132,7 +147,7 @@ async def test_the_extension_by_raw_requests(client: Client, listed: list[str]) 
     described = (await client.session.send_request(asked, Raw)).model_extra
     assert described is not None
     assert described["resource"]["resourceType"] == "document"
-    assert described["resource"]["capabilities"] == {"list": False, "subscribe": False}
+    assert described["resource"]["capabilities"] == {"list": False, "subscribe": True}
     children = ListChildren(params=ListParams(uri="file:///project"))
     found = await client.session.send_request(children, ListResourcesResult)
     assert [str(resource.uri) for resource in found.resources] == [
@@ -163,3 +178,59 @@ async def test_a_client_that_gives_up_cancels_the_work(revision: str, slow: list
         (count,) = (await client.read_resource("test://slow/cancelled")).contents
         assert isinstance(count, TextResourceContents)
         assert count.text == "1"
+
+
+@pytest.mark.parametrize("revision", HANDSHAKE)
+async def test_what_is_subscribed_to_is_told_of(
+    revision: str, changing: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "LATEST_HANDSHAKE_VERSION", revision)
+    folder, told = changing(), asyncio.Queue[object]()
+    async with asyncio.timeout(20), connect(serve(folder), revision, told) as client:
+        capabilities = client.server_capabilities.resources
+        assert capabilities is not None
+        assert (capabilities.subscribe, capabilities.list_changed) == (True, True)
+        await client.read_resource(WATCHED)
+        append(folder / "watched/read me.md", "between reading and subscribing")
+        subscribe = SubscribeRequest(params=SubscribeRequestParams(uri=WATCHED))
+        await client.session.send_request(subscribe, EmptyResult)
+        await updated(told)
+        append(folder / "watched/read me.md", "after subscribing, and longer")
+        await updated(told)
+        unsubscribe = UnsubscribeRequest(params=UnsubscribeRequestParams(uri=WATCHED))
+        await client.session.send_request(unsubscribe, EmptyResult)
+        append(folder / "watched/read me.md", "not told of")
+        (folder / "new").write_text("")
+        assert isinstance(await told.get(), ResourceListChangedNotification)
+
+
+def append(file: Path, text: str) -> None:
+    """Change a file in one step: to write it anew is to empty it first, which may be told of."""
+    with file.open("a") as opened:
+        opened.write(text)
+
+
+async def updated(told: asyncio.Queue[object]) -> None:
+    message = await told.get()
+    assert isinstance(message, ResourceUpdatedNotification)
+    assert message.params.uri == WATCHED
+
+
+async def test_what_is_listened_to_is_told_of(changing: Callable[[], Path]) -> None:
+    folder = changing()
+    async with asyncio.timeout(20), connect(serve(folder), "2026-07-28") as client:
+        await client.read_resource(WATCHED)
+        append(folder / "watched/read me.md", "between reading and listening")
+        wanted = [WATCHED, "file:///project/absent"]
+        async with client.listen(
+            resources_list_changed=True, resource_subscriptions=wanted
+        ) as stream:
+            assert stream.honored.resource_subscriptions == [WATCHED]
+            assert stream.honored.resources_list_changed
+            assert stream.honored.tools_list_changed is None
+            assert await anext(stream) == ResourceUpdated(WATCHED)
+            append(folder / "watched/read me.md", "while listening, and longer")
+            assert await anext(stream) == ResourceUpdated(WATCHED)
+            (folder / "new").write_text("")
+            event: ServerEvent = await anext(stream)
+            assert event == ResourcesListChanged()

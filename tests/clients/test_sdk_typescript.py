@@ -10,12 +10,13 @@ import base64
 import json
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.clients.conftest import BLOB, ROOT, TEXT
+from tests.clients.conftest import BLOB, ROOT, TEXT, serve
 
 HERE = Path(__file__).parent
 REVISIONS = {
@@ -23,6 +24,7 @@ REVISIONS = {
     "v2": ("2025-03-26", "2025-11-25", "2026-07-28"),
 }
 README = "file:///project/docs/read%20me.md"
+WATCHED = "file:///project/watched/read%20me.md"
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed"),
@@ -34,15 +36,22 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def everything(serving: list[str], slow: list[str]) -> dict[str, dict[str, Any]]:
+def everything(
+    serving: list[str], slow: list[str], changing: Callable[[], Path]
+) -> dict[str, dict[str, Any]]:
     """What both clients saw, by client and revision: two processes of Node at once."""
     running: dict[str, subprocess.Popen[bytes]] = {}
     for client, revisions in REVISIONS.items():
+        folders = {revision: changing() for revision in revisions}
         asked = {
             "client": client,
             "revisions": revisions,
             "serving": serving,
             "slow": slow,
+            "changing": {
+                revision: {"folder": str(folder), "serving": serve(folder)}
+                for revision, folder in folders.items()
+            },
             "cwd": str(ROOT),
         }
         command = ["node", str(HERE / "client.mjs"), json.dumps(asked)]
@@ -87,7 +96,7 @@ def test_not_found_is_what_the_client_takes_for_it(seen: Any) -> None:
 
 def test_the_extension_by_raw_requests(seen: Any) -> None:
     assert seen["metadata"]["resourceType"] == "document"
-    assert seen["metadata"]["capabilities"] == {"list": False, "subscribe": False}
+    assert seen["metadata"]["capabilities"] == {"list": False, "subscribe": True}
 
 
 def test_templates_and_the_completion_of_their_variables(seen: Any) -> None:
@@ -103,3 +112,13 @@ def test_progress_reaches_the_client(seen: Any) -> None:
 def test_a_client_that_gives_up_cancels_the_work(seen: Any) -> None:
     assert seen["refused"] is not None
     assert seen["cancelled"] == "1"
+
+
+def test_what_is_subscribed_to_is_told_of(seen: Any) -> None:
+    updated = ["notifications/resources/updated", WATCHED]
+    assert seen["told"] == [updated, updated, ["notifications/resources/list_changed"]]
+
+
+def test_what_a_listen_honours_reaches_the_client(seen: Any) -> None:
+    honoured = {"resourcesListChanged": True, "resourceSubscriptions": [WATCHED]}
+    assert seen.get("honoured") == (honoured if seen["revision"] >= "2026" else None)

@@ -4,6 +4,7 @@ import json
 import pathlib
 import subprocess
 import sys
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -171,6 +172,72 @@ def test_access_is_known_on_roots_directories_and_providers(tmp_path: pathlib.Pa
     ]
 
 
+class Plain:
+    def __init__(self, size: int = 1) -> None:
+        self.size = size
+
+
+class Watchful:
+    def __init__(self, watch: Literal["off", "hourly"] = "hourly") -> None:
+        self.watch = watch
+
+
+def mount(folder: pathlib.Path, cls: type | None, options: str) -> MountSpec:
+    file = folder / "m.yaml"
+    file.write_text(f"providers:\n  a: {{use: x.py{options}}}\n", "utf-8")
+    (spec,) = load(file, find_class=lambda reference, directory: cls).mounts
+    return spec
+
+
+@pytest.mark.parametrize(
+    ("cls", "options", "watch"),
+    [
+        (Plain, "", True),
+        (Plain, ", watch: auto", True),
+        (Plain, ", watch: off", False),
+        (Plain, ", watch: '${NO_SUCH_WORD:-off}'", False),
+        (Watchful, ", watch: hourly", True),
+        (Watchful, ", watch: off", False),
+        (None, ", watch: hourly", True),
+        (None, ", watch: off", False),
+    ],
+)
+def test_every_mount_can_be_told_not_to_watch(
+    tmp_path: pathlib.Path, cls: type | None, options: str, watch: bool
+) -> None:
+    assert mount(tmp_path, cls, options).watch is watch
+
+
+@pytest.mark.parametrize(
+    ("cls", "options", "message"),
+    [
+        (Plain, "watch: of", "expected one of auto, off, found 'of'; did you mean 'off'?"),
+        (Plain, "watch: hourly", "expected one of auto, off, found 'hourly'"),
+        (Plain, "watch: false", "expected one of auto, off, found false"),
+        (Plain, "watch: ~", "expected one of auto, off, found nothing"),
+        (Plain, "watch: [off]", "expected one of auto, off, found a list"),
+        (Watchful, "watch: auto", "expected one of off, hourly, found 'auto'"),
+        (
+            Watchful,
+            "watch: hourl",
+            "expected one of off, hourly, found 'hourl'; did you mean 'hourly'?",
+        ),
+    ],
+)
+def test_a_word_for_watching_that_the_provider_does_not_know_is_refused(
+    tmp_path: pathlib.Path, cls: type, options: str, message: str
+) -> None:
+    with pytest.raises(ManifestError) as caught:
+        mount(tmp_path, cls, f", {options}")
+    (found,) = caught.value.diagnostics
+    assert (found.line, found.where, found.message) == (2, "providers.a.watch", message)
+
+
+def test_to_watch_is_among_the_options_that_may_have_been_meant(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(ManifestError, match="wach: unknown option; did you mean 'watch'"):
+        mount(tmp_path, Plain, ", wach: off")
+
+
 @pytest.mark.parametrize("text", ["version: 1\n", "roots:\nproviders:\n", "server: {name: a}\n"])
 def test_a_manifest_that_serves_nothing_says_what_to_write(
     tmp_path: pathlib.Path, text: str
@@ -225,6 +292,17 @@ def test_only_version_1_is_read(tmp_path: pathlib.Path, version: str) -> None:
         (
             "roots: {a: {path: ., directories: {docs: {titel: x}}}}",
             "1:43: roots.a.directories.docs.titel: unknown option; did you mean 'title'?",
+        ),
+        (
+            "roots: {a: {path: ., directories: {docs: {watch: off}}}}",
+            "1:43: roots.a.directories.docs.watch: unknown option; known: title, description, "
+            "annotations, listed, readable, exposed, include, exclude, gitignore, hidden, "
+            "max_size, encoding",
+        ),
+        (
+            "roots: {a: {path: ., watch: pol}}",
+            "1:29: roots.a.watch: expected one of auto, inotify, watchfiles, poll, off, "
+            "found 'pol'; did you mean 'poll'?",
         ),
         (
             "roots: {a: {path: ., types: {'*.x': [y]}}}",

@@ -24,6 +24,8 @@ GOOD = [
     "    directories: {docs: {title: D}, data: {listed: false}, scratch: }\n",
     "server: {page_size: '${SIZE:-5}', cache: {ttl: 2s, scope: private}}\nroots: {a: {path: .}}",
     "providers: {a: {use: filesystem, path: ., uri: 'docs://x/'}, b: {use: x.py, whatever: 1}}",
+    "providers: {a: {use: x.py, watch: off}, b: {use: filesystem, path: ., watch: poll}}",
+    "providers: {a: {use: x.py, watch: {words: of its own}}}",
 ]
 BAD = [
     "version: 2",
@@ -38,6 +40,7 @@ BAD = [
     "server: {cache: {ttl: soon}}",
     "providers: {a: {}}",
     "providers: {a: {use: filesystem, path: ., pth: x}}",
+    "providers: {a: {use: filesystem, path: ., watch: always}}",
 ]
 
 

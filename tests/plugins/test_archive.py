@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import bz2
 import gzip
 import io
@@ -25,8 +26,9 @@ from resource_server.errors import (
     ResourceNotFound,
     ResourceTooLarge,
 )
-from resource_server.provider import ByteSize
-from resource_server.testing import check_provider
+from resource_server.interest import Interests
+from resource_server.provider import ByteSize, Change
+from resource_server.testing import check_provider, client
 
 pytestmark = pytest.mark.anyio
 
@@ -430,6 +432,97 @@ async def test_an_archive_that_vanishes_is_busy_until_it_is_back(tmp_path: Path)
         assert str(tmp_path) not in str(caught.value)
         zip_of(file, {"b": b"back"})
         assert await body(archive, "b") == "back"
+
+
+@pytest.mark.parametrize("make", [zip_of, tar_of], ids=["zip", "tar"])
+@pytest.mark.parametrize("name", ["docs/index.md", "docs/new.md"])
+async def test_a_member_that_changes_or_comes_is_told(
+    tmp_path: Path, make: Callable[[Path, Mapping[str, bytes]], Path], name: str
+) -> None:
+    file = make(tmp_path / "a", FILES)
+
+    def make_change() -> tuple[str, ...]:
+        make(tmp_path / "b", {**FILES, name: b"new"}).replace(file)
+        return tuple(name.split("/"))
+
+    await check_provider(Archive(file), make_change=make_change)
+
+
+async def test_of_a_replaced_zip_only_what_differs_has_another_version(tmp_path: Path) -> None:
+    async def versions(files: Mapping[str, bytes]) -> dict[str, str | None]:
+        found = await Archive(zip_of(tmp_path / "a", files)).walk(after=None, limit=1000)
+        return {"/".join(r.path): r.version for r in found if r.type == "document"}
+
+    before = await versions(FILES)
+    after = await versions({"first": b"", **FILES, "README.md": b"# Relaese\n", "latin": b"Gr"})
+    assert {name for name in before if before[name] != after[name]} == {"README.md", "latin"}
+
+
+async def test_an_archive_that_goes_and_comes_back_is_told_each_time(tmp_path: Path) -> None:
+    file = zip_of(tmp_path / "a", FILES)
+    interest = Interests()
+    interest.listing = True
+    async with Archive(file) as archive:
+        changes = archive.changes(interest)
+        interest.add(("README.md",))
+        assert await anext(changes) == Change(("README.md",))
+        file.unlink()
+        assert await anext(changes) == Change((), "tree")
+        zip_of(file, FILES)
+        assert await anext(changes) == Change((), "tree")
+
+
+async def test_what_changed_before_anybody_was_interested_is_told(tmp_path: Path) -> None:
+    file = zip_of(tmp_path / "a", FILES)
+    interest = Interests()
+    async with Archive(file) as archive:
+        zip_of(file, {**FILES, "README.md": b"new"})
+        changes = archive.changes(interest)
+        interest.listing = True
+        assert await anext(changes) == Change((), "tree")
+
+
+async def test_a_file_system_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    looks, hangs = threading.Event(), threading.Event()
+
+    class Hanging(Archive):
+        def _look(self) -> tuple[int, ...] | None:
+            looks.set()
+            hangs.wait()
+            return super()._look()
+
+    interest = Interests()
+    interest.add(())
+    changes = Hanging(zip_of(tmp_path / "a", FILES)).changes(interest)
+    watch = asyncio.ensure_future(anext(changes))
+    assert await asyncio.to_thread(looks.wait, 10)
+    watch.cancel()
+    try:
+        await asyncio.wait([watch], timeout=10)
+        assert watch.cancelled()
+    finally:
+        hangs.set()
+
+
+async def test_a_client_is_told_which_members_of_a_replaced_archive_differ(
+    tmp_path: Path,
+) -> None:
+    file = zip_of(tmp_path / "a", FILES)
+    told: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    async with client(
+        Archive(file), base="archive://a/", on_notification=told.put_nowait
+    ) as connected:
+        for name in ("README.md", "image.png", "latin"):
+            await connected.request("resources/subscribe", {"uri": f"archive://a/{name}"})
+        zip_of(tmp_path / "b", {**FILES, "README.md": b"new", "latin": b"new"}).replace(file)
+        first = [await asyncio.wait_for(told.get(), 10) for _ in range(3)]
+        assert sorted(message.get("params", {}).get("uri", "") for message in first) == [
+            "",
+            "archive://a/README.md",
+            "archive://a/latin",
+        ]
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(told.get(), 0.3)
 
 
 async def test_a_member_is_never_read_from_an_archive_that_is_being_replaced(

@@ -80,7 +80,15 @@ async def test_initialize_that_was_refused_may_be_tried_again(wire: Wire) -> Non
 
 
 @pytest.mark.parametrize(
-    "method", ["resources/list", "resources/read", "resources/metadata", "logging/setLevel"]
+    "method",
+    [
+        "resources/list",
+        "resources/read",
+        "resources/metadata",
+        "resources/subscribe",
+        "resources/unsubscribe",
+        "logging/setLevel",
+    ],
 )
 async def test_requests_before_initialize_are_refused(wire: Wire, method: str) -> None:
     params = {"uri": "test://one/a", "level": "info"}
@@ -95,7 +103,7 @@ async def test_ping_is_answered_before_initialize_and_decides_nothing(wire: Wire
 
 
 @pytest.mark.parametrize(
-    "method", ["tools/list", "prompts/get", "resources/subscribe", "", "ping "]
+    "method", ["tools/list", "prompts/get", "subscriptions/listen", "", "ping "]
 )
 async def test_unknown_methods_are_not_found_before_and_after_initialize(
     wire: Wire, method: str
@@ -189,14 +197,17 @@ async def test_a_modern_connection_refuses_a_request_without_an_envelope(wire: W
         assert wire.ask(request("resources/list", params))["error"]["code"] == -32602
 
 
-@pytest.mark.parametrize("method", ["ping", "logging/setLevel"])
+@pytest.mark.parametrize(
+    "method", ["ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"]
+)
 @pytest.mark.parametrize("opened", [False, True])
 async def test_what_the_modern_revision_dropped_is_not_found(
     wire: Wire, method: str, opened: bool
 ) -> None:
     if opened:
         wire.send(enveloped("server/discover"))
-    assert wire.ask(enveloped(method, level="info"))["error"]["code"] == -32601
+    asked = enveloped(method, level="info", uri="test://one/a")
+    assert wire.ask(asked)["error"]["code"] == -32601
 
 
 async def test_initialize_on_a_modern_connection_names_the_revisions_supported(wire: Wire) -> None:

@@ -24,7 +24,7 @@ async def server() -> Server:
 
 
 @pytest.fixture
-def wire(server: Server) -> Wire:
+async def wire(server: Server) -> Wire:
     return Wire(server, "2025-11-25")
 
 
@@ -253,8 +253,20 @@ MESSAGES = st.fixed_dictionaries(
     optional={
         "jsonrpc": st.just("2.0") | JSON,
         "id": st.integers() | st.text() | JSON,
-        "method": st.sampled_from(["ping", "initialize", "resources/list", "x"]) | JSON,
-        "params": JSON,
+        "method": st.sampled_from(
+            [
+                "ping",
+                "initialize",
+                "notifications/initialized",
+                "resources/list",
+                "resources/subscribe",
+                "resources/unsubscribe",
+                "subscriptions/listen",
+                "x",
+            ]
+        )
+        | JSON,
+        "params": st.just({"uri": "test://one/a"}) | JSON,
         "result": JSON,
     },
 )
@@ -279,7 +291,7 @@ async def _attack(revision: str | None, lines: list[bytes]) -> None:
     wire = Wire(await server_of(Tree({"a": "text"})), revision)
     for line in lines:
         wire.send(line)
-    for message in wire.messages:
+    for message in wire.replies:
         for reply in cast("list[Any]", message if isinstance(message, list) else [message]):
             assert reply["jsonrpc"] == "2.0"
             assert ("result" in reply) != ("error" in reply)

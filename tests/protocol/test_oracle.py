@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mcp_types.methods import CACHEABLE_METHODS, SERVER_RESULTS, validate_server_result
+from mcp_types.methods import (
+    CACHEABLE_METHODS,
+    SERVER_NOTIFICATIONS,
+    SERVER_RESULTS,
+    validate_server_result,
+)
 
 from resource_server.catalog import Limits
 from tests.protocol.wire import EVERY, HANDSHAKE, MODERN, Wire, initialize, server_of
-from tests.providers_for_tests import Folder, Leaf, SlowTree, Tree
+from tests.providers_for_tests import Folder, Leaf, SlowTree, Tree, WatchedTree
 
 pytestmark = pytest.mark.anyio
 
@@ -71,11 +76,63 @@ async def test_the_sdk_accepts_the_result_of_discover(revision: str) -> None:
     validate_server_result("server/discover", revision, result)
 
 
+@pytest.mark.parametrize("revision", HANDSHAKE)
+@pytest.mark.parametrize("method", ["resources/subscribe", "resources/unsubscribe"])
+async def test_the_sdk_accepts_the_results_of_subscribing(revision: str, method: str) -> None:
+    async with await server_of(WatchedTree(NODES)) as server:
+        wire = Wire(server, revision)
+        result = await wire.result(method, {"uri": "test://one/blob"})
+        validate_server_result(method, revision, result)
+
+
+@pytest.mark.parametrize("revision", MODERN)
+async def test_the_sdk_accepts_the_result_of_a_listen(revision: str) -> None:
+    async with await server_of(WatchedTree(NODES)) as server:
+        wire = Wire(server, revision)
+        id = wire.start("subscriptions/listen", {"notifications": {"resourcesListChanged": True}})
+        await wire.connection.close()
+        result = (await wire.reply_to(id))["result"]
+        validate_server_result("subscriptions/listen", revision, result)
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_the_sdk_accepts_every_notification_of_changes(revision: str) -> None:
+    tree = WatchedTree(NODES)
+    async with await server_of(tree) as server:
+        wire = Wire(server, revision)
+        if wire.modern:
+            uris = ["test://one/blob", "test://one/none"]
+            wanted = {"resourcesListChanged": True, "resourceSubscriptions": uris}
+            wire.start("subscriptions/listen", {"notifications": wanted})
+        else:
+            await wire.result("resources/subscribe", {"uri": "test://one/blob"})
+        await tree.asked(("blob",), listing=True)
+        tree.set("blob", to=b"longer")
+        tree.set("new", to="")
+        told = {each["method"]: each for each in await wire.notified(3 if wire.modern else 2)}
+        for method, notification in told.items():
+            SERVER_NOTIFICATIONS[method, revision].model_validate(notification, strict=True)
+        acknowledged = {"notifications/subscriptions/acknowledged"} if wire.modern else set[str]()
+        assert set(told) == acknowledged | {
+            "notifications/resources/updated",
+            "notifications/resources/list_changed",
+        }
+
+
 @pytest.mark.parametrize("revision", EVERY)
 async def test_every_method_of_ours_that_the_sdk_knows_is_among_those_tried(revision: str) -> None:
     tried = {method for method, _ in CALLS}
-    tried |= {"server/discover"} if revision in MODERN else {"initialize", "ping"}
-    tried |= set() if revision in MODERN else {"logging/setLevel"}
+    tried |= (
+        {"server/discover", "subscriptions/listen"}
+        if revision in MODERN
+        else {
+            "initialize",
+            "ping",
+            "logging/setLevel",
+            "resources/subscribe",
+            "resources/unsubscribe",
+        }
+    )
     wire = Wire(await server_of(Tree(NODES)), revision)
     for method, version in SERVER_RESULTS:
         if version == revision and method not in tried:
@@ -218,14 +275,33 @@ async def test_a_cut_collection_says_so_in_handshake_revisions_too(revision: str
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_subscriptions_are_not_advertised_before_they_work(revision: str) -> None:
-    wire = Wire(await server_of(Tree(NODES)), revision if revision in MODERN else None)
+@pytest.mark.parametrize(
+    ("trees", "reloads", "subscribe", "list_changed"),
+    [
+        ((Tree,), False, False, False),
+        ((Tree, WatchedTree), False, True, True),
+        ((Tree,), True, False, True),
+    ],
+)
+async def test_what_is_advertised_is_what_clients_are_told(
+    revision: str,
+    trees: tuple[type[Tree], ...],
+    reloads: bool,
+    subscribe: bool,
+    list_changed: bool,
+) -> None:
+    server = await server_of(*(tree(NODES) for tree in trees))
+    server.reloads = reloads
+    wire = Wire(server, revision if revision in MODERN else None)
     described = (
         await wire.result("server/discover")
         if revision in MODERN
         else wire.ask(initialize(revision))["result"]
     )
-    assert described["capabilities"]["resources"] == {"subscribe": False, "listChanged": False}
+    assert described["capabilities"]["resources"] == {
+        "subscribe": subscribe,
+        "listChanged": list_changed,
+    }
     assert described["capabilities"]["experimental"] == {
         "resource-server/sep-2093": {"metadata": True, "list": True}
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+from collections.abc import Iterator
 from typing import Any, TypeAlias, cast
 
 import pytest
@@ -14,7 +15,6 @@ from mcp_types.methods import CLIENT_REQUESTS, validate_client_request
 from pydantic import ValidationError
 
 from resource_server.protocol import revisions
-from resource_server.protocol.server import Server
 from tests.protocol.wire import ENVELOPE, EVERY, HANDSHAKE, MODERN, Wire, request, server_of
 from tests.providers_for_tests import Tree
 
@@ -60,6 +60,16 @@ _VALID: dict[str, dict[str, Any]] = {
     "resources/list": {"cursor": ""},
     "resources/read": {"uri": "test://one/a"},
     "resources/templates/list": {"cursor": ""},
+    "resources/subscribe": {"uri": "test://one/a"},
+    "resources/unsubscribe": {"uri": "test://one/a"},
+    "subscriptions/listen": {
+        "notifications": {
+            "toolsListChanged": True,
+            "promptsListChanged": False,
+            "resourcesListChanged": True,
+            "resourceSubscriptions": ["test://one/a"],
+        }
+    },
     "completion/complete": {
         "ref": {"type": "ref/resource", "uri": "test://one/{+path}"},
         "argument": {"name": "path", "value": "a"},
@@ -85,22 +95,41 @@ _JUNK = st.sampled_from(
 )
 
 
+class Asked:
+    """A server and the loop it runs on, for tests that are not async themselves."""
+
+    def __init__(self, runner: asyncio.Runner) -> None:
+        self._runner = runner
+        self._server = runner.run(server_of(Tree({"a": "text"})))
+
+    def reply(self, method: str, revision: str, params: object) -> Any:
+        """Return the reply on a new connection of the revision, which ends then."""
+        return self._runner.run(self._reply(method, revision, params))
+
+    def close(self) -> None:
+        self._runner.run(self._server.__aexit__())
+
+    async def _reply(self, method: str, revision: str, params: object) -> Any:
+        wire = Wire(self._server, None if method == "initialize" else revision)
+        if revision in MODERN:
+            wire.connection.revision = revisions.MODERN[revision]
+        wire.send(request(method, params))
+        await wire.connection.close()
+        (reply,) = wire.replies
+        return reply
+
+
 @pytest.fixture(scope="module")
-def server() -> Server:
-    return asyncio.run(server_of(Tree({"a": "text"})))
+def asked() -> Iterator[Asked]:
+    with asyncio.Runner() as runner:
+        asked = Asked(runner)
+        yield asked
+        asked.close()
 
 
 def valid(method: str, revision: str) -> dict[str, Any]:
     meta = _MODERN_META if revision in MODERN else _META
     return {**copy.deepcopy(_VALID[method]), "_meta": copy.deepcopy(meta)}
-
-
-def reply_to(server: Server, method: str, revision: str, params: object) -> Any:
-    """Return the reply on a new connection of the revision."""
-    wire = Wire(server, None if method == "initialize" else revision)
-    if revision in MODERN:
-        wire.connection.revision = revisions.MODERN[revision]
-    return wire.ask(request(method, params))
 
 
 def sdk_accepts(method: str, revision: str, params: dict[str, Any]) -> bool:
@@ -141,11 +170,11 @@ def damaged(draw: st.DrawFn, params: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("method", "revision"), _CASES)
 def test_parameters_with_every_member_are_accepted(
-    server: Server, method: str, revision: str
+    asked: Asked, method: str, revision: str
 ) -> None:
     params = valid(method, revision)
     assert sdk_accepts(method, revision, params)
-    assert "result" in reply_to(server, method, revision, params)
+    assert "result" in asked.reply(method, revision, params)
 
 
 @pytest.mark.parametrize("revision", EVERY)
@@ -160,7 +189,7 @@ def test_every_method_that_both_know_is_among_those_damaged(revision: str) -> No
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_parameters_that_the_sdk_refuses_are_refused(
-    server: Server, method: str, revision: str, data: st.DataObject
+    asked: Asked, method: str, revision: str, data: st.DataObject
 ) -> None:
     if (method, revision) not in CLIENT_REQUESTS:
         return
@@ -168,7 +197,7 @@ def test_parameters_that_the_sdk_refuses_are_refused(
     if method == "completion/complete" and data.draw(st.booleans()):
         whole = {**whole, **copy.deepcopy(_PROMPT)}
     params = data.draw(damaged(whole))
-    reply = reply_to(server, method, revision, params)
+    reply = asked.reply(method, revision, params)
     code = reply.get("error", {}).get("code")
     assert code in (None, -32602, -32002, -32022), reply
     if not sdk_accepts(method, revision, params):
@@ -177,7 +206,7 @@ def test_parameters_that_the_sdk_refuses_are_refused(
 
 @pytest.mark.parametrize(("method", "revision"), _CASES)
 def test_each_member_in_turn_is_refused_where_the_sdk_refuses_it(
-    server: Server, method: str, revision: str
+    asked: Asked, method: str, revision: str
 ) -> None:
     whole = valid(method, revision)
     for place in places(whole):
@@ -188,20 +217,20 @@ def test_each_member_in_turn_is_refused_where_the_sdk_refuses_it(
                 parent = parent[step]
             parent[place[-1]] = junk
             if not sdk_accepts(method, revision, params):
-                reply = reply_to(server, method, revision, params)
+                reply = asked.reply(method, revision, params)
                 assert reply["error"]["code"] == -32602, (place, junk)
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE)
 @pytest.mark.parametrize("junk", [None, True, 5, [], {}])
-def test_the_uri_of_metadata_is_a_string(server: Server, revision: str, junk: object) -> None:
-    reply = reply_to(server, "resources/metadata", revision, {"uri": junk})
+def test_the_uri_of_metadata_is_a_string(asked: Asked, revision: str, junk: object) -> None:
+    reply = asked.reply("resources/metadata", revision, {"uri": junk})
     assert reply["error"]["code"] == -32602
     assert "$.uri" in reply["error"]["message"]
 
 
 @pytest.mark.parametrize("method", ["resources/read", "resources/metadata", "logging/setLevel"])
-def test_a_member_that_is_missing_is_named(server: Server, method: str) -> None:
-    error = reply_to(server, method, "2025-11-25", {})["error"]
+def test_a_member_that_is_missing_is_named(asked: Asked, method: str) -> None:
+    error = asked.reply(method, "2025-11-25", {})["error"]
     assert error["code"] == -32602
     assert ("`level`" if method == "logging/setLevel" else "`uri`") in error["message"]

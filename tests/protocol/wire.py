@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from resource_server.catalog import Catalog, Limits
@@ -23,6 +23,7 @@ ENVELOPE: dict[str, Any] = {
     "io.modelcontextprotocol/clientInfo": CLIENT,
 }
 PATIENCE_S = 10.0
+QUIET_S = 0.15
 
 
 async def server_of(*providers: Provider, limits: Limits | None = None) -> Server:
@@ -43,7 +44,7 @@ class Wire:
     def __init__(
         self, server: Server, revision: str | None = None, *, room: asyncio.Event | None = None
     ) -> None:
-        self.connection = Connection(server, room=room)
+        self.connection = Connection(server, push=self._take, room=room)
         self.messages: list[Any] = []
         self._arrived = asyncio.Event()
         self._next_id = 1000
@@ -59,7 +60,7 @@ class Wire:
 
     @property
     def notifications(self) -> list[Any]:
-        return [each for each in self.messages if each not in self.replies]
+        return [each for each in self.messages if isinstance(each, dict) and "id" not in each]
 
     def send(self, message: object) -> None:
         """Send bytes as they are, and anything else as JSON."""
@@ -112,12 +113,33 @@ class Wire:
                         return reply
                 await self._wait()
 
+    async def notified(self, count: int) -> list[Any]:
+        """Wait until there are so many notifications, and return all there are."""
+        await self.until(lambda: len(self.notifications) >= count)
+        return self.notifications
+
+    async def until(self, came: Callable[[], bool]) -> None:
+        """Wait until what has come is enough."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not came():
+                await self._wait()
+
     async def next_reply(self) -> Any:
         """Wait until there is any reply, and return the last one."""
         async with asyncio.timeout(PATIENCE_S):
             while not self.replies:
                 await self._wait()
         return self.replies[-1]
+
+    @property
+    def updates(self) -> list[str]:
+        """The URIs of all `resources/updated` so far."""
+        method = "notifications/resources/updated"
+        return [each["params"]["uri"] for each in self.notifications if each["method"] == method]
+
+    async def quiet(self) -> None:
+        """Wait for longer than it takes to tell of anything."""
+        await asyncio.sleep(QUIET_S)
 
     async def finished(self) -> None:
         """Wait until nothing is in flight any more, and everything it had to say has been said."""

@@ -32,7 +32,7 @@ from resource_server.catalog import Catalog
 from resource_server.mount import Mount
 from resource_server.protocol.server import Server
 from resource_server.transports import stdio
-from tests.providers_for_tests import Gate, Leaf, SlowTree, Tree
+from tests.providers_for_tests import Gate, Leaf, SlowTree, Tree, WatchedTree
 
 class Noisy(Tree):
     def read(self, path, query):
@@ -49,17 +49,32 @@ class Late(SlowTree):
             await asyncio.sleep({limit} / 4 if path == ("late",) else 1000)
         return await super().read(path, query)
 
+class Churning(WatchedTree):
+    # To read `churn` changes all 16 times, each time as soon as it would be told again.
+    async def read(self, path, query):
+        if path == ("churn",):
+            self.churning = asyncio.create_task(self.churn())
+        return super().read(path, query)
+
+    async def churn(self):
+        for length in range(16):
+            for name in self.nodes:
+                self.set(name, to="x" * length)
+            await asyncio.sleep(0.06)
+        os.write(2, b"churned\\n")
+
 TREES = [
     Noisy({{"loud": "quiet", "small": "x", "large": "y" * 30_000}}),
     Late({{"late": "at last", "never": "", "huge": "z" * 500_000}}),
+    Churning({{"churn": ""}} | {{"é" * 200 + str(number): "old" for number in range(2000)}}),
 ]
 
 async def main(reader, writer):
-    names = ("one", "two")
+    names = ("one", "two", "three")
     mounts = [Mount(n, f"test://{{n}}/", tree) for n, tree in zip(names, TREES)]
-    async with Catalog(mounts) as catalog:
-        await catalog.start()
-        await stdio.serve(Server(catalog), reader, writer)
+    async with Server(Catalog(mounts)) as server:
+        await server.catalog.start()
+        await stdio.serve(server, reader, writer)
 
 stdio._DRAIN_S = stdio._FLUSH_S = {limit}
 stdio._HIGH_WATER_BYTES = {high_water}
@@ -69,6 +84,8 @@ asyncio.run(main(*descriptors))
 
 LOUD, SMALL, LARGE = "test://one/loud", "test://one/small", "test://one/large"
 LATE, NEVER, HUGE = "test://two/late", "test://two/never", "test://two/huge"
+CHURN = "test://three/churn"
+CHURNED = ["test://three/" + "%C3%A9" * 200 + str(number) for number in range(2000)]
 
 
 def message(method: str, id: object = None, **params: Any) -> bytes:
@@ -89,7 +106,12 @@ class Process:
     """A server in a process of its own: raw bytes in, raw lines out, everything within a bound."""
 
     def __init__(
-        self, *, limit: float = 2.0, high_water: int = 1 << 20, stdin: Any = subprocess.PIPE
+        self,
+        *,
+        limit: float = 2.0,
+        high_water: int = 1 << 20,
+        stdin: Any = subprocess.PIPE,
+        opens: bool = True,
     ) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-c", SERVER.format(limit=limit, high_water=high_water)],
@@ -102,7 +124,7 @@ class Process:
         )
         self._buffer = b""
         self._deadline = time.monotonic() + PATIENCE_S
-        if stdin == subprocess.PIPE:
+        if stdin == subprocess.PIPE and opens:
             self.send(INITIALIZE)
             assert self.reply()["id"] == "init"
 
@@ -421,6 +443,55 @@ def test_the_last_request_is_answered_even_if_it_came_while_nothing_could_be_wri
     server.end()
     server.settled("VmHWM")
     assert [reply["id"] for reply in server.replies()] == [0, 1, 2, 3]
+    assert (server.code(), server.errors()) == (0, "")
+
+
+# -- notifications
+
+
+def listen(id: object, *uris: str) -> bytes:
+    envelope: dict[str, Any] = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    wanted = {"resourcesListChanged": True, "resourceSubscriptions": uris}
+    return message("subscriptions/listen", id, _meta=envelope, notifications=wanted)
+
+
+@pytest.mark.parametrize("ending", ["input", "signal"])
+def test_the_end_answers_every_listen(start: Start, ending: str) -> None:
+    server = start(limit=1000, opens=False)
+    server.send(listen("a", CHURNED[0]) + listen(2))
+    for _ in range(2):
+        assert server.reply()["method"] == "notifications/subscriptions/acknowledged"
+    if ending == "input":
+        server.end()
+    else:
+        server.process.send_signal(signal.SIGTERM)
+    answers = list(server.replies())
+    assert len(answers) == 2
+    assert {each["id"] for each in answers} == {"a", 2}
+    assert all(each["result"]["resultType"] == "complete" for each in answers)
+    assert (server.code(), server.errors()) == (0, "")
+
+
+def test_what_is_told_does_not_pile_up_for_a_client_that_never_reads(start: Start) -> None:
+    server = start()
+    for uri in CHURNED:
+        server.send(message("resources/subscribe", uri, uri=uri))
+        assert server.reply()["result"] == {}
+    before = server.memory("VmHWM")
+    server.send(message("resources/read", "churn", uri=CHURN))
+    assert server.process.stderr is not None
+    assert server.process.stderr.readline() == b"churned\n"
+    # All of it would be more than 40 MB.
+    assert server.memory("VmHWM") - before < 16 << 20
+    server.send(message("ping", "now"))
+    told = list(iter(server.reply, {"jsonrpc": "2.0", "id": "now", "result": {}}))
+    assert len(told) < 3 * len(CHURNED)
+    server.end()
+    told += server.replies()
+    assert {each["params"]["uri"] for each in told if "method" in each} == set(CHURNED)
     assert (server.code(), server.errors()) == (0, "")
 
 

@@ -66,11 +66,18 @@ def stamp(status: os.stat_result) -> Stamp:
     )
 
 
-def is_fresh(status: os.stat_result) -> bool:
+def is_fresh(status: os.stat_result | Stamp) -> bool:
     """Say whether it changed so lately that another change might not show in its stamp."""
     changed = max(status.st_mtime_ns, status.st_ctime_ns)
     tick = _TICK_NS if status.st_mtime_ns % 1_000_000_000 else _COARSE_TICK_NS
     return abs(time.time_ns() - changed) < tick
+
+
+def has_changed_since(status: os.stat_result | Stamp, moment_ns: int) -> bool:
+    """Say whether it may have changed after a moment, as `clock.now_ns` gave it."""
+    changed = max(status.st_mtime_ns, status.st_ctime_ns)
+    tick = 0 if status.st_mtime_ns % 1_000_000_000 else _COARSE_TICK_NS
+    return changed >= moment_ns - tick
 
 
 class RecentlyUsed(Generic[K, V]):

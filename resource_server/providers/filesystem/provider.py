@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
@@ -12,7 +12,9 @@ from resource_server import media_types, uris
 from resource_server.errors import NotACollection, ResourceError, ResourceNotFound
 from resource_server.provider import (
     ByteSize,
+    Change,
     Content,
+    Interest,
     MaybeAwaitable,
     Path,
     Provider,
@@ -94,7 +96,7 @@ class Filesystem:
     directories: Mapping[str, DirectoryOptions] = field(default_factory=dict[str, DirectoryOptions])
     """What is different in single directories, by path below the root; the deepest wins."""
     watch: Watch = "auto"
-    """How changes are noticed, once clients can subscribe to them; nothing is watched yet."""
+    """How changes are noticed; `auto` takes what the system and the file system offer."""
 
     templates = _TEMPLATES
 
@@ -263,6 +265,13 @@ class Filesystem:
     def hides(self, *, limit: int) -> MaybeAwaitable[Sequence[tuple[Path, str]]]:
         """Return what is below the root and not shown. See `SupportsHides`."""
         return _in_thread(lambda: reasons.hidden(self._tree, limit))
+
+    def changes(self, interest: Interest) -> AsyncIterator[Change]:
+        """Yield what may have changed below the root. See `SupportsWatch.changes`."""
+        # Imported here: whoever only reads needs none of it.
+        from resource_server.providers.filesystem import sources
+
+        return sources.changes(self._tree, self.watch, interest)
 
     def _type(self, path: Path) -> str | None:
         return media_types.from_name(path[-1], self._types)

@@ -1,0 +1,186 @@
+"""A source as it is served: loaded, and loaded again whenever its manifest has changed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pathlib
+import threading
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from typing import TypeAlias
+
+from resource_server.cli import messages, runtime
+from resource_server.errors import Diagnostic, ManifestError, ResourceBusy
+from resource_server.manifest.sources import FILE_NAME
+from resource_server.mount import FAILURES, Mount, log_failure
+from resource_server.protocol.server import Server
+
+logger = logging.getLogger(__name__)
+
+Stamp: TypeAlias = tuple[int, ...] | None
+"""What tells one state of a file from another; None while there is no file."""
+
+_INTERVAL_S = 0.25
+"""Between two looks at the manifest. Two alike in a row: nobody is writing it any more."""
+_GRACE_S = 10.0
+"""For requests in flight in a mount that is served no longer."""
+
+
+class Served:
+    """The server of a source. As long as it is entered, what its manifest says then is served.
+
+    A manifest that cannot be used is reported, and what was served before goes on. A mount whose
+    entry stays the same is kept, with all that is in flight and subscribed to in it. The code of
+    plugins is loaded once: a changed `.py` file is not loaded again.
+
+    Raises:
+        ManifestError: the source cannot be served; from the constructor only.
+    """
+
+    def __init__(self, source: str | None, *, allow_plugins: bool, strict: bool = False) -> None:
+        self._source = source
+        self._allow_plugins = allow_plugins
+        self._strict = strict
+        self._file = _file(source)
+        # Before it is read: what is written from here on is noticed.
+        self._stamp = _stamp(self._file)
+        self.manifest = runtime.find(source, allow_plugins=allow_plugins, strict=strict)
+        self.server = runtime.build(self.manifest, allow_plugins=allow_plugins)
+        self.server.reloads = True
+        self._mounts = self.server.catalog.mounts
+        self._told: Sequence[Diagnostic] = ()
+        self._stopping = threading.Event()
+        self._ended = asyncio.Event()
+        self._starting: dict[Mount, asyncio.Task[None]] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Server:
+        # In the background: a slow mount must not delay the first answer.
+        for mount in self._mounts:
+            self._start(mount)
+        # A thread, since the file may be on a drive that hangs; a daemon, since it then never ends.
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=self._follow, args=(loop,), name="manifest", daemon=True).start()
+        return self.server
+
+    async def __aexit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._ended.set()
+        starting = list(self._starting.values())
+        for task in starting:
+            task.cancel()
+        await asyncio.gather(*starting, *self._closing, return_exceptions=True)
+        await self.server.__aexit__(None, None, None)
+
+    # -- in the thread
+
+    def _follow(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Load the manifest again whenever it has changed, and has been left alone since."""
+        before = self._stamp
+        while not self._stopping.wait(_INTERVAL_S):
+            now = _stamp(self._file)
+            if now == before != self._stamp:
+                if now is None:
+                    self._stamp = None
+                    logger.warning("the manifest is gone; what it said last is served on")
+                elif (server := self._load(now)) is not None:
+                    with suppress(RuntimeError):  # the loop has ended
+                        loop.call_soon_threadsafe(self._adopt, server)
+            before = now
+
+    def _load(self, stamp: Stamp) -> Server | None:
+        """Load the manifest in this state; None where it cannot be used, which is reported."""
+        manifest = server = None
+        diagnostics: Sequence[Diagnostic] = ()
+        try:
+            manifest = runtime.find(
+                self._source, allow_plugins=self._allow_plugins, strict=self._strict
+            )
+            known = zip(self.manifest.mounts, self._mounts, strict=True)
+            server = runtime.build(manifest, allow_plugins=self._allow_plugins, known=known)
+        except ManifestError as error:
+            diagnostics = error.diagnostics
+        except FAILURES as error:
+            log_failure(error, "loading the manifest again failed")
+        if _stamp(self._file) != stamp:
+            return None  # written meanwhile: this may be half of it, and is looked at again
+        self._stamp = stamp
+        self._report(diagnostics)
+        if manifest is not None and server is not None:
+            self.manifest, self._mounts = manifest, server.catalog.mounts
+        return server
+
+    def _report(self, diagnostics: Sequence[Diagnostic]) -> None:
+        """Say what is wrong with the manifest, unless that has been said."""
+        if diagnostics and diagnostics == self._told:
+            logger.debug("the manifest cannot be used, as before")
+        elif diagnostics:
+            logger.warning("the manifest cannot be used; what it said last is served on")
+            for diagnostic in diagnostics:
+                messages.note(str(diagnostic), prefix=False)
+        self._told = diagnostics
+
+    # -- on the event loop
+
+    def _adopt(self, server: Server) -> None:
+        """Serve what another server serves from now on."""
+        if self._ended.is_set():
+            return
+        before, after = self.server.catalog.mounts, server.catalog.mounts
+        self.server.adopt(server)
+        self.server.live.swap(server.catalog, relist=before != after)
+        logger.info("the manifest was loaded again: %s", _difference(before, after))
+        for mount in after:
+            if mount not in before:
+                self._start(mount)
+        unused = [mount for mount in before if mount not in after]
+        if unused:
+            task = asyncio.create_task(self._close(unused))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    def _start(self, mount: Mount) -> None:
+        async def start() -> None:
+            with suppress(ResourceBusy):  # logged there, and tried again when it is asked for
+                await mount.start()
+
+        task = self._starting[mount] = asyncio.create_task(start())
+        task.add_done_callback(lambda _: self._starting.pop(mount, None))
+
+    async def _close(self, unused: Sequence[Mount]) -> None:
+        """Close mounts after a grace, or when serving ends."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE_S):
+                await self._ended.wait()
+        for mount in unused:
+            if (starting := self._starting.get(mount)) is not None:
+                starting.cancel()
+            await mount.close()
+
+
+def _file(source: str | None) -> pathlib.Path:
+    """Return where the manifest of a source is, or would be."""
+    path = pathlib.Path(source or ".")
+    return path / FILE_NAME if path.is_dir() else path
+
+
+def _stamp(file: pathlib.Path) -> Stamp:
+    try:
+        found = file.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _difference(before: Collection[Mount], after: Collection[Mount]) -> str:
+    """Return in words what became of the mounts: `added a, b; changed c`."""
+    old = {mount.name: mount for mount in before}
+    new = {mount.name: mount for mount in after}
+    changes = {
+        "added": [name for name in new if name not in old],
+        "removed": [name for name in old if name not in new],
+        "changed": [name for name, mount in new.items() if old.get(name, mount) is not mount],
+    }
+    told = [f"{what} {', '.join(names)}" for what, names in changes.items() if names]
+    return "; ".join(told) or "the mounts are as they were"

@@ -1,0 +1,434 @@
+"""From what providers see to what clients are told: `updated` of a resource, `list_changed`.
+
+A change only suggests. What is told is decided by a comparison: of the version told last with the
+present one, for a collection of what reading it would return. So nothing is told that did not
+change, whatever a provider says, and a slow sweep over everything subscribed to finds what no
+provider saw. The first event of a resource is told at once, and then at most one in 50 ms, the last
+one for certain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Hashable, Iterable
+from contextlib import suppress
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+
+from resource_server import eager, uris
+from resource_server.catalog import Catalog
+from resource_server.eager import settle
+from resource_server.errors import NotACollection, ResourceNotFound
+from resource_server.mount import FAILURES, Mount, describe
+from resource_server.provider import Change, Path, Resource
+from resource_server.watching import Watching
+
+logger = logging.getLogger(__name__)
+
+_INTERVAL_S = 0.05
+"""Between two events of one resource."""
+_LIST_INTERVAL_S = 0.25
+_GRACE_S = 0.05
+"""For the second half of a replacement: an editor that moves the old file away first."""
+_SWEEP_S = 30.0
+_SWEEP_SHARE = 300
+"""A sweep comes no sooner than so many times its own duration: a third of a percent of a core."""
+_FIRST_RETRY_S = 1.0
+_LONGEST_RETRY_S = 60.0
+_SLICE_S = 0.001
+_AT_ONCE = 32
+"""Topics that are compared without a break, and how many may wait for their provider."""
+_MAX_CHILDREN = 1000
+"""Children of a collection that are compared. In a larger one every change of a child is told."""
+
+_ABSENT = "absent"
+
+
+class Listener(Protocol):
+    """Who is told. Neither method may block or raise."""
+
+    def updated(self, uri: str) -> None:
+        """Take note that the resource with this canonical URI has changed, come or gone."""
+        ...
+
+    def list_changed(self) -> None:
+        """Take note that other resources are listed than before."""
+        ...
+
+
+class State(msgspec.Struct, frozen=True):
+    """What tells whether a document has changed."""
+
+    version: str | None
+    size: int | None = None
+    last_modified: datetime | float | None = None
+
+
+_INDISTINCT = State(None)
+"""Nothing tells, so every change is told."""
+
+
+class Topic:
+    """A resource that somebody subscribes to, and what was told of it last."""
+
+    __slots__ = (
+        "again",
+        "certain",
+        "cut",
+        "is_looking",
+        "listeners",
+        "missing",
+        "path",
+        "retry_after",
+        "timer",
+        "token",
+        "told_at",
+        "uri",
+        "watching",
+    )
+
+    def __init__(self, uri: str, token: Hashable, *, cut: bool) -> None:
+        self.uri = uri
+        """Canonical, without a query."""
+        self.token = token
+        """What was told last; see `version`."""
+        self.cut = cut
+        """Whether it is a collection with more children than are compared."""
+        self.path: Path = ()
+        self.watching: Watching | None = None
+        """None while no mount has its URI."""
+        self.listeners: dict[Listener, None] = {}
+        self.told_at = float("-inf")
+        self.timer: asyncio.TimerHandle | None = None
+        self.is_looking = False
+        self.again = False
+        """Whether something came up during the look that is under way."""
+        self.certain = False
+        """Whether it is told without a comparison."""
+        self.missing = False
+        """Whether it has been absent for less than the grace."""
+        self.retry_after = _FIRST_RETRY_S
+
+    @property
+    def version(self) -> str | int | None:
+        """Of the document that was told last, or the digest of the collection; None if unknown."""
+        if isinstance(self.token, State):
+            return self.token.version
+        return self.token if isinstance(self.token, int) and not self.cut else None
+
+
+class Live:
+    """Tells listeners of changes in a catalog. Does nothing until somebody listens."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self._topics: dict[str, Topic] = {}
+        self._paths: dict[Mount, dict[Path, Topic]] = {}
+        self._watching: dict[Mount, Watching] = {}
+        self._followers: dict[Listener, None] = {}
+        self._relisted_at = float("-inf")
+        self._relisting: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Future[None]] = set()
+        self._looks: set[asyncio.Future[None]] = set()
+        self._sweeping: asyncio.Task[None] | None = None
+
+    async def close(self) -> None:
+        """End every watch; nobody is told anything from here on."""
+        self._followers.clear()
+        for topic in list(self._topics.values()):
+            self._drop(topic)
+        if self._relisting is not None:
+            self._relisting.cancel()
+        tasks = [*self._tasks, *self._looks, *([self._sweeping] if self._sweeping else ())]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for watching in self._watching.values():
+            await watching.close()
+        self._watching.clear()
+
+    # -- who listens
+
+    async def subscribe(self, uri: str, listener: Listener) -> Topic:
+        """Tell `listener` from now on when the resource `uri` differs from what it is now.
+
+        Raises:
+            ResourceError: as `Catalog.metadata`, for what cannot be seen.
+        """
+        mount, path, _ = await self.catalog.locate(uri)
+        resource = await settle(mount.provider.metadata(path))
+        canonical = uris.join(mount.base, resource.path)
+        topic = self._topics.get(canonical)
+        if topic is None:
+            # The version first, and then the watch, which begins with a look.
+            token, cut = await _token(mount, resource)
+            topic = self._topics.get(canonical)
+            if topic is None:
+                topic = self._topics[canonical] = Topic(canonical, token, cut=cut)
+                self._connect(topic)
+        topic.listeners[listener] = None
+        if self._sweeping is None:
+            self._sweeping = asyncio.get_running_loop().create_task(self._sweep())
+        return topic
+
+    def unsubscribe(self, uri: str, listener: Listener) -> None:
+        """Tell `listener` no more of the resource with this canonical URI."""
+        topic = self._topics.get(uri)
+        if topic is not None and listener in topic.listeners:
+            del topic.listeners[listener]
+            if not topic.listeners:
+                self._drop(topic)
+
+    def follow_list(self, listener: Listener) -> None:
+        """Tell `listener` from now on when other resources are listed than before."""
+        self._followers[listener] = None
+        self._set_listing()
+
+    def unfollow_list(self, listener: Listener) -> None:
+        """Tell `listener` no more of what is listed."""
+        self._followers.pop(listener, None)
+        self._set_listing()
+
+    def swap(self, catalog: Catalog, *, relist: bool) -> None:
+        """Serve another catalog from now on: who subscribed to a URI is told if it now differs.
+
+        `relist` says that other resources are listed than before.
+        """
+        self.catalog = catalog
+        for mount in set(self._watching).difference(catalog.mounts):
+            _keep(self._watching.pop(mount).close(), self._tasks)
+        moved = [topic for topic in self._topics.values() if self._connect(topic)]
+        self._set_listing()
+        self._suspect_all(moved)
+        if relist:
+            self._relist()
+
+    def _connect(self, topic: Topic) -> bool:
+        """Watch a topic in the mount that has its URI now; say if that is another one."""
+        try:
+            mount, path, _ = self.catalog.route(topic.uri)
+        except ResourceNotFound:
+            mount, path = None, ()
+        before = topic.watching
+        if path == topic.path and mount is (before and before.mount):
+            return False
+        self._disconnect(topic)
+        if mount is not None:
+            topic.path = path
+            topic.watching = self._watched(mount)
+            topic.watching.interest.add(path)
+            self._paths.setdefault(mount, {})[path] = topic
+        return True
+
+    def _disconnect(self, topic: Topic) -> None:
+        if topic.watching is not None:
+            topic.watching.interest.remove(topic.path)
+            self._paths[topic.watching.mount].pop(topic.path, None)
+            topic.watching = None
+
+    def _drop(self, topic: Topic) -> None:
+        self._disconnect(topic)
+        del self._topics[topic.uri]
+        if topic.timer is not None:
+            topic.timer.cancel()
+            topic.timer = None
+
+    def _watched(self, mount: Mount) -> Watching:
+        watching = self._watching.get(mount)
+        if watching is None:
+            watching = Watching(mount, lambda change: self._changed(mount, change))
+            self._watching[mount] = watching
+            watching.start()
+        return watching
+
+    def _set_listing(self) -> None:
+        wanted = bool(self._followers)
+        for mount in self.catalog.mounts:
+            if mount.listed and (wanted or mount in self._watching):
+                self._watched(mount).interest.listing = wanted
+
+    # -- what may have changed
+
+    def _changed(self, mount: Mount, change: Change) -> None:
+        topics = self._paths.get(mount, {})
+        path = change.path
+        if (topic := topics.get(path)) is not None:
+            cut = topic.cut and change.kind == "children"
+            indistinct = topic.token == _INDISTINCT
+            self._suspect(topic, certain=change.certain or cut or indistinct)
+        if path and (topic := topics.get(path[:-1])) is not None:
+            self._suspect(topic)
+            if change.certain or topic.cut:
+                _keep(self._suspect_if_shown(mount, path, topic), self._tasks)
+        if change.kind == "tree":
+            depth = len(path)
+            below = [topic for at, topic in topics.items() if at[:depth] == path and at != path]
+            self._suspect_all(below)
+        if change.kind != "resource" and self._followers and mount.listed:
+            outcome = eager.run(self._relist_if_listed(mount, path))
+            if isinstance(outcome, eager.Suspended):
+                _keep(outcome, self._tasks)
+
+    async def _suspect_if_shown(self, mount: Mount, child: Path, topic: Topic) -> None:
+        """Tell of a collection because of a child, unless nobody may know of the child."""
+        with suppress(*FAILURES):
+            await settle(mount.provider.metadata(child))
+            self._suspect(topic, certain=True)
+
+    async def _relist_if_listed(self, mount: Mount, path: Path) -> None:
+        """Tell that other resources are listed, unless the collection is kept out of listings."""
+        try:
+            for depth in range(len(path) + 1):
+                if not (await settle(mount.provider.metadata(path[:depth]))).listed:
+                    return
+        except FAILURES:
+            # The root of a mount that vanishes is gone from the listing; what vanishes below it is
+            # a change of the collection above.
+            if path:
+                return
+        self._relist()
+
+    def _relist(self) -> None:
+        if self._relisting is None:
+            loop = asyncio.get_running_loop()
+            wait = max(0.0, self._relisted_at + _LIST_INTERVAL_S - loop.time())
+            self._relisting = loop.call_later(wait, self._tell_relisted)
+
+    def _tell_relisted(self) -> None:
+        self._relisting = None
+        self._relisted_at = asyncio.get_running_loop().time()
+        for listener in list(self._followers):
+            listener.list_changed()
+
+    def _suspect_all(self, topics: list[Topic]) -> None:
+        for topic in topics[:_AT_ONCE]:
+            self._suspect(topic)
+        if len(topics) > _AT_ONCE:
+            _keep(self._suspect_slowly(topics[_AT_ONCE:]), self._tasks)
+
+    async def _suspect_slowly(self, topics: Iterable[Topic]) -> None:
+        until = time.monotonic() + _SLICE_S
+        for topic in topics:
+            self._suspect(topic)
+            while len(self._looks) >= _AT_ONCE:
+                await asyncio.wait(self._looks, return_when=asyncio.FIRST_COMPLETED)
+            if time.monotonic() > until:
+                await asyncio.sleep(0)
+                until = time.monotonic() + _SLICE_S
+
+    def _suspect(self, topic: Topic, *, certain: bool = False) -> None:
+        """See to it that a topic is compared soon: at once, unless it was told a moment ago."""
+        topic.certain = topic.certain or certain
+        if topic.is_looking:
+            topic.again = True
+        elif topic.timer is None:
+            loop = asyncio.get_running_loop()
+            wait = topic.told_at + _INTERVAL_S - loop.time()
+            if wait > 0:
+                topic.timer = loop.call_later(wait, self._look, topic)
+            else:
+                self._look(topic)
+
+    def _look(self, topic: Topic) -> None:
+        topic.timer = None
+        topic.is_looking = True
+        outcome = eager.run(self._compare(topic))
+        if isinstance(outcome, eager.Suspended):
+            _keep(outcome, self._looks)
+
+    async def _compare(self, topic: Topic) -> None:
+        """Tell of a topic if it differs from what was told last."""
+        try:
+            token, topic.cut = await self._present(topic)
+        except FAILURES as error:
+            # It can neither be told nor forgotten: look again.
+            logger.info("a resource subscribed to could not be looked at: %s", describe(error))
+            self._look_later(topic, topic.retry_after)
+            topic.retry_after = min(topic.retry_after * 2, _LONGEST_RETRY_S)
+            return
+        finally:
+            topic.is_looking = False
+        topic.retry_after = _FIRST_RETRY_S
+        vanished = token == _ABSENT != topic.token
+        if vanished and not topic.missing:
+            topic.missing = True
+            self._look_later(topic, _GRACE_S)
+            return
+        topic.missing = False
+        if token != topic.token or (topic.certain and token != _ABSENT):
+            topic.token = token
+            topic.certain = False
+            topic.told_at = asyncio.get_running_loop().time()
+            for listener in list(topic.listeners):
+                listener.updated(topic.uri)
+        if topic.again:
+            topic.again = False
+            self._suspect(topic)
+
+    def _look_later(self, topic: Topic, seconds: float) -> None:
+        topic.again = False
+        if topic.listeners:
+            loop = asyncio.get_running_loop()
+            topic.timer = loop.call_later(seconds, self._look, topic)
+
+    async def _present(self, topic: Topic) -> tuple[Hashable, bool]:
+        """Return what a topic is now."""
+        if topic.watching is None:
+            return _ABSENT, False
+        mount = topic.watching.mount
+        try:
+            if mount.problem is not None:
+                await mount.start()
+            return await _token(mount, await settle(mount.provider.metadata(topic.path)))
+        except (ResourceNotFound, NotACollection):
+            return _ABSENT, False
+
+    # -- the sweep
+
+    async def _sweep(self) -> None:
+        """Compare everything subscribed to, every now and then: nothing else sees every change."""
+        pause = _SWEEP_S
+        while True:
+            await asyncio.sleep(pause)
+            began = time.monotonic()
+            topics = list(self._topics.values())
+            await self._suspect_slowly(topics)
+            pause = max(_SWEEP_S, _SWEEP_SHARE * (time.monotonic() - began))
+
+
+def _keep(work: Awaitable[None], tasks: set[asyncio.Future[None]]) -> None:
+    """Run `work` in a task that is in `tasks` until it is done."""
+    task = asyncio.ensure_future(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+
+
+async def _token(mount: Mount, resource: Resource) -> tuple[Hashable, bool]:
+    """Return what differs when reading would give something else, and whether it is not all.
+
+    Of a collection that is its children, without what is below them.
+    """
+    if resource.type == "document":
+        return _document(resource), False
+    children = await settle(mount.provider.list(resource.path, after=None, limit=_MAX_CHILDREN))
+    return digest(children), len(children) == _MAX_CHILDREN
+
+
+def digest(children: Iterable[Resource]) -> int:
+    """Return what differs when a collection, read whole, has other children or has them changed."""
+    return hash(
+        tuple(
+            (child.path[-1], child.type if child.type == "collection" else _document(child))
+            for child in children
+        )
+    )
+
+
+def _document(resource: Resource) -> State:
+    if resource.version is not None:
+        return State(resource.version)
+    return State(None, resource.size, resource.last_modified)

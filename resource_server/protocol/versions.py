@@ -1,0 +1,24 @@
+"""What a client was given by its last reads: what it takes for the present state."""
+
+from __future__ import annotations
+
+MIN_KEPT = 1024
+
+
+class Versions:
+    """Remembers the version of the last `MIN_KEPT` resources read, and at most twice as many."""
+
+    def __init__(self) -> None:
+        self._recent: dict[str, str | int] = {}
+        self._older: dict[str, str | int] = {}
+
+    def put(self, uri: str, version: str | int) -> None:
+        """Remember a document's version, or a collection's digest, by its canonical URI."""
+        self._recent[uri] = version
+        if len(self._recent) >= MIN_KEPT:
+            self._older, self._recent = self._recent, {}
+
+    def get(self, uri: str) -> str | int | None:
+        """Return the version that was read last; None where that is not known (any more)."""
+        recent = self._recent.get(uri)
+        return self._older.get(uri) if recent is None else recent

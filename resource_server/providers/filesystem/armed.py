@@ -1,0 +1,118 @@
+"""The directories of one tree that a source tells of, as many as the system allows."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from collections.abc import Collection, Iterable, Sequence
+from typing import Protocol
+
+from resource_server.errors import ResourceError
+from resource_server.providers.filesystem.demand import Demand
+from resource_server.providers.filesystem.root import Root
+
+logger = logging.getLogger(__name__)
+
+
+class Source(Protocol):
+    """Where events come from. The methods are called in worker threads, one at a time."""
+
+    def add(self, prefix: str, fd: int, *, content: bool) -> None:
+        """Watch the directory `prefix`, open as `fd`; with `content` also what is written in it.
+
+        Raises:
+            OSError: ENOSPC, there can be no more watches.
+        """
+        ...
+
+    def add_file(self, prefix: str, name: str, fd: int) -> None:
+        """Watch what is written into one file, open as `fd`; raises as `add`."""
+        ...
+
+    def remove(self, prefix: str, name: str = "") -> None:
+        """Watch a directory, or a file in it, no longer."""
+        ...
+
+
+class Armed:
+    """Which directories are watched by events; those subscribed to before all others."""
+
+    def __init__(self, root: Root, source: Source | None, demand: Demand) -> None:
+        self._root = root
+        self._source = source
+        self._demand = demand
+        self._files: dict[str, Collection[str]] = {}
+        """The files that are watched themselves, by directory."""
+        self._is_full = False
+
+    def __contains__(self, prefix: str) -> bool:
+        return prefix in self._files
+
+    @property
+    def has_source(self) -> bool:
+        """Whether there are any events at all."""
+        return self._source is not None
+
+    def arm(self, prefix: str, fd: int) -> Sequence[str]:
+        """Watch a directory, if that can be; return those that are not watched any more instead."""
+        given_up: list[str] = []
+        while self._source is not None:
+            try:
+                self._source.add(prefix, fd, content=self._demand.needs_content(prefix))
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    break
+                self._say_full()
+                other = self._make_room() if self._demand.needs(prefix) else None
+                if other is None:
+                    break
+                given_up.append(other)
+            else:
+                self._files.setdefault(prefix, ())
+                break
+        return given_up
+
+    def arm_files(self, prefix: str, names: Iterable[str]) -> None:
+        """Watch these files of a directory themselves: they may be written in place."""
+        if self._source is None or prefix not in self._files:
+            return
+        names = tuple(names)
+        for name in self._files[prefix]:
+            if name not in names:
+                self._source.remove(prefix, name)
+        self._files[prefix] = names
+        for name in names:
+            try:
+                fd, _ = self._root.open_file(tuple((prefix + name).split("/")))
+            except ResourceError:
+                continue
+            try:
+                self._source.add_file(prefix, name, fd)
+            except OSError:
+                self._say_full()
+            finally:
+                os.close(fd)
+
+    def disarm(self, prefix: str) -> None:
+        """Watch a directory and its files no longer."""
+        names = self._files.pop(prefix, None)
+        if names is not None and self._source is not None:
+            for name in ("", *names):
+                self._source.remove(prefix, name)
+
+    def _make_room(self) -> str | None:
+        """Give up the watch of a directory that nobody subscribes to; return it."""
+        for prefix in self._files:
+            if not self._demand.needs(prefix):
+                self.disarm(prefix)
+                return prefix
+        return None
+
+    def _say_full(self) -> None:
+        if not self._is_full:
+            self._is_full = True
+            logger.warning(
+                "the limit of file watches is reached: other directories are looked at every now "
+                "and then; raise it with: sysctl fs.inotify.max_user_watches=1048576"
+            )

@@ -1,0 +1,93 @@
+"""The watch over one mount: started when somebody is interested, and again whenever it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, nullcontext, suppress
+from typing import Any, cast
+
+from resource_server.errors import ResourceBusy
+from resource_server.interest import Interests
+from resource_server.mount import FAILURES, Mount, describe
+from resource_server.provider import Change, SupportsWatch
+
+logger = logging.getLogger(__name__)
+
+_FIRST_RETRY_S = 1.0
+_LONGEST_RETRY_S = 60.0
+_STEP = 256
+"""Changes that are taken in before others have their turn."""
+
+EVERYTHING = Change((), "tree")
+
+
+class Watching:
+    """Runs a provider's `changes` and gives each to `changed`, for as long as it is not closed.
+
+    A mount that cannot start is tried again; when it comes, everything in it has changed.
+    """
+
+    def __init__(self, mount: Mount, changed: Callable[[Change], None]) -> None:
+        self.mount = mount
+        self.interest = Interests()
+        self._changed = changed
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin, unless it has begun."""
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def close(self) -> None:
+        """End the watch."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        retry_after = _FIRST_RETRY_S
+        while True:
+            await self._until_started()
+            watches = self.mount.watches
+            if watches is None:
+                return
+            seen = False
+            try:
+                async for _ in self._watch(watches):
+                    seen = True
+                logger.warning("mount %s has ended its watch", self.mount.name)
+            except FAILURES as error:
+                told = describe(error)
+                logger.warning("the watch of mount %s has failed: %s", self.mount.name, told)
+                logger.debug("the watch of mount %s", self.mount.name, exc_info=error)
+            retry_after = _FIRST_RETRY_S if seen else min(retry_after * 2, _LONGEST_RETRY_S)
+            await asyncio.sleep(retry_after)
+            self.interest.restart()
+            # What happened since it ended was seen by nobody.
+            self._changed(EVERYTHING)
+
+    async def _until_started(self) -> None:
+        was_down = False
+        while self.mount.problem is not None:
+            with suppress(ResourceBusy):
+                await self.mount.start()
+                break
+            was_down = True
+            await asyncio.sleep(self.mount.retry_in_s + 0.01)
+        if was_down:
+            self._changed(EVERYTHING)
+
+    async def _watch(self, watches: SupportsWatch) -> AsyncIterator[None]:
+        """Take in the changes of one watch; yields once for each that was in order."""
+        # Not every iterator can be closed early; a generator can, and has to be.
+        changes = cast("Any", watches.changes(self.interest))
+        async with aclosing(changes) if hasattr(changes, "aclose") else nullcontext():
+            taken = 0
+            async for change in changes:
+                self._changed(change)
+                taken += 1
+                if taken % _STEP == 0:
+                    await asyncio.sleep(0)
+                yield

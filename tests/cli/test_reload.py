@@ -1,0 +1,299 @@
+"""A manifest that changes while it is served: what clients are told, and what stays as it was."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import QUIET_S, Client, connected, keep
+
+DOCS = "roots:\n  docs: {path: docs}\n"
+MORE = DOCS + "  more: {path: more}\n"
+
+TELLING = """
+import pathlib, sys, time
+from resource_server.errors import ResourceNotFound
+from resource_server.provider import Content, Resource
+
+HERE = pathlib.Path(__file__).parent
+
+def say(*words):
+    print(*words, file=sys.stderr, flush=True)
+
+def wait_for(name):
+    say("waiting for", name)
+    while not (HERE / name).exists():
+        time.sleep(0.01)
+
+{at_import}
+
+class Telling:
+    templates = ()
+    async def __aenter__(self):
+        say("entered")
+    async def __aexit__(self, *_):
+        say("closed")
+    def list(self, parent, *, after, limit):
+        return []
+    def metadata(self, path):
+        if len(path) > 1:
+            raise ResourceNotFound
+        return Resource(path=path, name="x", type="document" if path else "collection")
+    async def read(self, path, query):
+        from anyio import to_thread
+        await to_thread.run_sync(wait_for, "released", abandon_on_cancel=True)
+        return [Content("late")]
+"""
+PLUGIN = "providers:\n  plugin: {use: telling.py}\n"
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    """A folder with a manifest that serves one of its folders, and what others may serve."""
+    for name in ("docs", "more"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.txt").write_text(name, "utf-8")
+    (tmp_path / "telling.py").write_text(TELLING.format(at_import=""), "utf-8")
+    keep(tmp_path, DOCS)
+    return tmp_path
+
+
+def read(client: Client, uri: str) -> str:
+    return client.request("resources/read", uri=uri)["result"]["contents"][0]["text"]
+
+
+def relisted(client: Client) -> list[str]:
+    """Return what is listed once the client has been told that it is something else."""
+    assert client.told() == ("list_changed", None)
+    return client.listed()
+
+
+def test_a_mount_that_is_added_is_listed_and_clients_are_told(top: Path) -> None:
+    with connected(top) as client:
+        assert client.listed() == ["file:///docs", "file:///docs/docs.txt"]
+        keep(top, MORE)
+        assert relisted(client)[2:] == ["file:///more", "file:///more/more.txt"]
+        assert read(client, "file:///more/more.txt") == "more"
+        assert client.end() == []
+
+
+def test_a_mount_that_is_removed_is_gone_and_who_subscribed_is_told(top: Path) -> None:
+    keep(top, MORE)
+    with connected(top) as client:
+        client.request("resources/subscribe", uri="file:///more/more.txt")
+        client.request("resources/subscribe", uri="file:///docs/docs.txt")
+        keep(top, DOCS)
+        assert {client.told(), client.told()} == {
+            ("list_changed", None),
+            ("updated", "file:///more/more.txt"),
+        }
+        assert client.listed() == ["file:///docs", "file:///docs/docs.txt"]
+        answer = client.request("resources/read", uri="file:///more/more.txt")
+        assert answer["error"]["code"] == -32002
+        assert client.untold() == []
+
+
+def test_subscriptions_in_a_mount_that_stays_survive(top: Path) -> None:
+    with connected(top) as client:
+        client.request("resources/subscribe", uri="file:///docs/docs.txt")
+        keep(top, MORE)
+        relisted(client)
+        (top / "docs" / "docs.txt").write_text("changed", "utf-8")
+        assert client.told() == ("updated", "file:///docs/docs.txt")
+        assert read(client, "file:///docs/docs.txt") == "changed"
+
+
+def test_a_mount_that_stays_the_same_is_not_started_again(top: Path) -> None:
+    keep(top, DOCS + PLUGIN)
+    with connected(top) as client:
+        client.errors.until("entered")
+        keep(top, MORE + PLUGIN)
+        relisted(client)
+        keep(top, PLUGIN + MORE)
+        relisted(client)
+        assert client.end() == ["closed"]
+
+
+def test_who_subscribed_to_what_a_changed_option_hides_is_told(top: Path) -> None:
+    with connected(top) as client:
+        client.request("resources/subscribe", uri="file:///docs/docs.txt")
+        keep(top, "roots:\n  docs: {path: docs, exclude: ['*.txt']}\n")
+        assert {client.told(), client.told()} == {
+            ("list_changed", None),
+            ("updated", "file:///docs/docs.txt"),
+        }
+        assert client.listed() == ["file:///docs"]
+
+
+def test_a_limit_that_changes_is_no_change_of_the_list(top: Path) -> None:
+    with connected("-v", top) as client:
+        keep(top, "server: {page_size: 1}\n" + DOCS)
+        client.errors.until("the manifest was loaded again: the mounts are as they were")
+        assert len(client.request("resources/list")["result"]["resources"]) == 1
+        assert client.untold() == []
+
+
+def test_the_log_names_the_mounts_that_changed(top: Path) -> None:
+    keep(top, DOCS + "  gone: {path: more}\n")
+    with connected("-v", top) as client:
+        keep(top, "roots:\n  docs: {path: docs, title: Docs}\n  new: {path: more}\n")
+        told = client.errors.until("the manifest was loaded again")[-1]
+        assert told.endswith(": added new; removed gone; changed docs")
+
+
+def test_an_invalid_manifest_is_reported_and_what_was_served_goes_on(top: Path) -> None:
+    with connected(top) as client:
+        keep(top, MORE + "  x: {path: ., exlude: [a]}\n")
+        assert "the manifest cannot be used" in client.errors.next()
+        problem = client.errors.next()
+        assert problem.startswith(f"{top / 'mcp-resources.yaml'}:4:16: roots.x.exlude: ")
+        assert "did you mean 'exclude'?" in problem
+        assert client.listed() == ["file:///docs", "file:///docs/docs.txt"]
+        keep(top, MORE)
+        assert len(relisted(client)) == 4
+        assert client.end() == []
+
+
+def test_the_same_problems_of_a_manifest_are_reported_once(top: Path) -> None:
+    with connected("-vv", top) as client:
+        keep(top, "rotos: {}\n")
+        client.errors.until(":1:1: rotos: ")
+        (top / "mcp-resources.yaml").touch()
+        told = client.errors.until("the manifest cannot be used, as before")
+        assert not [line for line in told if "rotos" in line]
+        keep(top, "rotos: {}\nnothing: {}\n")
+        client.errors.until(":2:1: nothing: ")
+
+
+def test_a_manifest_is_not_loaded_while_it_is_being_written(top: Path) -> None:
+    # Cut anywhere it is invalid, or valid and something else.
+    manifest = MORE + "server: {page_size: 7}\n"
+    with connected("-v", top) as client:
+        with (top / "mcp-resources.yaml").open("w", encoding="utf-8") as file:
+            for character in manifest[:12]:
+                file.write(character)
+                file.flush()
+                time.sleep(0.05)  # a slow writer
+            file.write(manifest[12:])
+        assert len(relisted(client)) == 4
+        told = client.end()
+        assert [line for line in told if "manifest" in line] == [
+            "resource-server: info: the manifest was loaded again: added more"
+        ]
+
+
+def test_a_manifest_that_is_removed_is_served_on_until_there_is_one_again(top: Path) -> None:
+    with connected(top) as client:
+        (top / "mcp-resources.yaml").unlink()
+        assert "the manifest is gone" in client.errors.next()
+        assert client.listed() == ["file:///docs", "file:///docs/docs.txt"]
+        keep(top, MORE)
+        assert len(relisted(client)) == 4
+        assert client.end() == []
+
+
+def test_a_manifest_that_appears_in_a_folder_without_one_is_served(top: Path) -> None:
+    (top / "mcp-resources.yaml").unlink()
+    with connected(top / ".") as client:
+        assert f"file:///{top.name}/more/more.txt" in client.listed()
+        keep(top, MORE)
+        # The folder's own listing changes as well, by the file that has come.
+        while (listed := relisted(client))[0] != "file:///docs":
+            pass
+        assert listed[-1] == "file:///more/more.txt"
+
+
+def test_a_manifest_behind_a_link_is_loaded_again_when_the_link_leads_elsewhere(top: Path) -> None:
+    (top / "one").mkdir()
+    (top / "two").mkdir()
+    keep(top / "one", "roots:\n  docs: {path: docs}\n")
+    keep(top / "two", "roots:\n  docs: {path: docs}\n  more: {path: more}\n")
+    (top / "now").symlink_to("one")
+    (top / "mcp-resources.yaml").unlink()
+    (top / "mcp-resources.yaml").symlink_to("now/mcp-resources.yaml")
+    with connected(top) as client:
+        assert len(client.listed()) == 2
+        (top / "next").symlink_to("two")
+        (top / "next").rename(top / "now")
+        assert len(relisted(client)) == 4
+
+
+def test_a_new_mount_that_cannot_start_is_reported_and_comes_when_it_can(top: Path) -> None:
+    with connected(top) as client:
+        keep(top, DOCS + "  late: {path: late}\n")
+        assert len(relisted(client)) == 2
+        assert "mount late is unavailable" in client.errors.next()
+        (top / "late").mkdir()
+        assert relisted(client)[2:] == ["file:///late"]
+
+
+def test_a_new_mount_that_nobody_asks_for_is_reported_if_it_cannot_start(top: Path) -> None:
+    with connected(top) as client:
+        keep(top, DOCS + "  late: {path: late, listed: false}\n")
+        assert "mount late is unavailable" in client.errors.next()
+
+
+def test_a_plugin_that_could_not_be_loaded_is_tried_again(top: Path) -> None:
+    (top / "telling.py").write_text("import nothing_of_that_name\n", "utf-8")
+    keep(top, DOCS + PLUGIN)
+    with connected(top) as client:
+        assert "nothing_of_that_name" in client.errors.next()
+        (top / "telling.py").write_text(TELLING.format(at_import=""), "utf-8")
+        (top / "mcp-resources.yaml").touch()
+        client.errors.until("entered")
+        assert relisted(client)[-1] == "resource://plugin"
+
+
+def test_plugins_stay_refused_where_they_were(top: Path) -> None:
+    with connected("--no-plugins", top) as client:
+        keep(top, MORE + PLUGIN)
+        assert len(relisted(client)) == 4
+        assert "mount plugin is unavailable" in (told := client.errors.next())
+        assert "not allowed" in told
+
+
+def test_strict_keeps_serving_what_could_be_served(top: Path) -> None:
+    with connected("--strict", top) as client:
+        keep(top, DOCS + "providers:\n  plugin: {use: no.py}\n")
+        assert "the manifest cannot be used" in client.errors.next()
+        assert ":4:17: providers.plugin.use: " in client.errors.next()
+        assert len(client.listed()) == 2
+
+
+def test_requests_are_answered_while_a_manifest_is_being_loaded(top: Path) -> None:
+    (top / "telling.py").write_text(TELLING.format(at_import="wait_for('released')"), "utf-8")
+    with connected(top) as client:
+        keep(top, DOCS + PLUGIN)
+        client.errors.until("waiting for released")
+        assert len(client.listed()) == 2
+        (top / "released").touch()
+        assert relisted(client)[-1] == "resource://plugin"
+
+
+def test_serving_ends_while_a_manifest_is_being_loaded(top: Path) -> None:
+    (top / "telling.py").write_text(TELLING.format(at_import="wait_for('released')"), "utf-8")
+    with connected(top) as client:
+        keep(top, DOCS + PLUGIN)
+        client.errors.until("waiting for released")
+        assert client.end() == []
+
+
+def test_what_is_in_flight_in_a_mount_that_is_removed_is_answered(top: Path) -> None:
+    keep(top, DOCS + PLUGIN)
+    with connected(top) as client:
+        reading = client.send("resources/read", uri="resource://plugin/x")
+        client.errors.until("waiting for released")
+        keep(top, DOCS)
+        assert client.told() == ("list_changed", None)
+        assert client.errors.rest(QUIET_S) == []
+        (top / "released").touch()
+        assert client.answer(reading)["result"]["contents"][0]["text"] == "late"
+        assert client.end() == ["closed"]
+
+
+def test_clients_are_told_that_the_list_may_change_although_nothing_is_watched(top: Path) -> None:
+    keep(top, "roots:\n  docs: {path: docs, watch: off}\n")
+    with connected(top) as client:
+        assert client.capabilities["resources"] == {"subscribe": False, "listChanged": True}

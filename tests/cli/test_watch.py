@@ -1,0 +1,352 @@
+"""Changes of real files, made by other processes, as `resource-server watch` prints them."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import PATIENCE_S, Lines, Run, keep, started
+
+POLLED = """
+import pathlib
+from resource_server.errors import ResourceNotFound
+from resource_server.provider import Change, Content, Resource
+
+FILE = pathlib.Path(__file__).with_name("polled.txt")
+
+class Polled:
+    templates = ()
+    def list(self, parent, *, after, limit):
+        return [self.metadata(("x",))] if not (parent or after) and FILE.exists() else []
+    def metadata(self, path):
+        if not path:
+            return Resource(path=path, name="polled", type="collection")
+        if path != ("x",) or not FILE.exists():
+            raise ResourceNotFound
+        return Resource(path=path, name="x", type="document", version=FILE.read_text())
+    def read(self, path, query):
+        return [Content(FILE.read_text())]
+    async def changes(self, interest):
+        while True:
+            await interest.next(0.02)
+            for path in list(interest.paths):
+                yield Change(path)
+            yield Change((), "children")
+"""
+
+
+class Watch:
+    """A `watch` that has begun, in a process of its own."""
+
+    def __init__(self, process: subprocess.Popen[str], errors: Lines, folder: Path) -> None:
+        assert process.stdout is not None
+        self.process = process
+        self.errors = errors
+        self.lines = Lines(process.stdout)
+        self._folder = folder
+
+    def do(self, commands: str) -> None:
+        """Change something in the folder that is watched."""
+        subprocess.run(["/bin/sh", "-ec", commands], cwd=self._folder, check=True)
+
+    def told(self, count: int) -> list[str]:
+        """Return the next events, sorted; there must be so many, and no more for a while."""
+        return sorted(self.event(line) for line in self.lines.some(count))
+
+    @staticmethod
+    def event(line: str) -> str:
+        """Return an event without the time and the beginning of the URI."""
+        match = re.fullmatch(r"\d\d:\d\d:\d\d  (\w+) +file:///project(?:/(\S+))?", line)
+        assert match is not None, line
+        return f"{match[1]} {match[2] or ''}".strip()
+
+
+@contextmanager
+def watching(folder: Path, *arguments: str | Path) -> Generator[Watch]:
+    """Watch a folder, or what the arguments name instead; gives it once it has begun."""
+    with started("watch", *(arguments or (folder,))) as (process, stream):
+        errors = Lines(stream)
+        errors.until("; Ctrl-C ends")
+        yield Watch(process, errors, folder)
+
+
+def test_a_save_is_one_change(folder: Path) -> None:
+    with watching(folder) as watch:
+        for commands in (
+            "touch README.md",
+            "echo more >> README.md",
+            "echo other > README.md",
+            "echo other > .new && mv .new README.md",
+            "echo other > new~ && mv new~ README.md",
+            "mv README.md README.md~ && echo other > README.md && rm README.md~",
+            "cp -p README.md old~ && rm README.md && cp old~ README.md && rm old~",
+            "chmod 600 README.md && touch README.md",
+        ):
+            watch.do(commands)
+            assert watch.told(1) == ["changed README.md"], commands
+
+
+def test_a_document_that_changes_again_is_told_again(folder: Path) -> None:
+    with watching(folder) as watch:
+        for number in range(3):
+            watch.do(f"echo {number} > docs/guide.txt")
+            assert watch.told(1) == ["changed docs/guide.txt"]
+
+
+def test_what_is_new_is_added_once_and_watched(folder: Path) -> None:
+    with watching(folder) as watch:
+        watch.do("mkdir -p a/b/c && echo > a/b/c/new.txt")
+        assert watch.told(4) == ["added a", "added a/b", "added a/b/c", "added a/b/c/new.txt"]
+        watch.do("echo changed > a/b/c/new.txt")
+        assert watch.told(1) == ["changed a/b/c/new.txt"]
+
+
+def test_what_goes_is_removed_once(folder: Path) -> None:
+    with watching(folder) as watch:
+        watch.do("rm README.md; rm -r docs")
+        assert watch.told(5) == [
+            "removed README.md",
+            "removed docs",
+            "removed docs/deep",
+            "removed docs/deep/note.txt",
+            "removed docs/guide.txt",
+        ]
+
+
+def test_a_rename_is_a_removal_and_an_addition(folder: Path) -> None:
+    with watching(folder) as watch:
+        watch.do("mv README.md READ.me")
+        assert watch.told(2) == ["added READ.me", "removed README.md"]
+        watch.do("mv docs/deep docs/deeper")
+        assert watch.told(4) == [
+            "added docs/deeper",
+            "added docs/deeper/note.txt",
+            "removed docs/deep",
+            "removed docs/deep/note.txt",
+        ]
+
+
+def test_what_comes_back_is_added_again(folder: Path) -> None:
+    with watching(folder) as watch:
+        watch.do("rm README.md")
+        assert watch.told(1) == ["removed README.md"]
+        watch.do("echo back > README.md")
+        assert watch.told(1) == ["added README.md"]
+        watch.do("echo changed > README.md")
+        assert watch.told(1) == ["changed README.md"]
+
+
+def test_a_document_that_a_collection_replaces_is_removed_and_added(folder: Path) -> None:
+    with watching(folder) as watch:
+        watch.do("rm README.md && mkdir README.md")
+        assert watch.told(2) == ["added README.md", "removed README.md"]
+        watch.do("rmdir README.md && echo > README.md")
+        assert watch.told(2) == ["added README.md", "removed README.md"]
+
+
+def test_what_is_hidden_is_not_told_of(folder: Path) -> None:
+    with watching(folder) as watch:
+        watch.do("echo TOKEN=2 > .env; mkdir .cache; echo > .cache/x; echo > README.md")
+        assert watch.told(1) == ["changed README.md"]
+
+
+def test_an_ignore_file_removes_and_adds_what_it_names(folder: Path) -> None:
+    with watching(folder) as watch:
+        watch.do("echo '*.bin' > .gitignore")
+        assert watch.told(1) == ["removed blob.bin"]
+        watch.do("rm .gitignore")
+        assert watch.told(1) == ["added blob.bin"]
+
+
+def test_a_folder_that_goes_and_comes_back_is_told_of(folder: Path) -> None:
+    with watching(folder) as watch:
+        watch.do("mv ../project ../elsewhere")
+        gone = [watch.event(line) for line in watch.lines.some(7)]
+        assert {line.split(" ")[0] for line in gone} == {"removed"}
+        subprocess.run(["mv", "elsewhere", "project"], cwd=folder.parent, check=True)
+        came = [watch.event(line) for line in watch.lines.some(7)]
+        assert sorted(came) == sorted(line.replace("removed", "added") for line in gone)
+
+
+def test_a_checkout_of_another_branch_tells_each_file_once(folder: Path) -> None:
+    def tree(names: range, text: str) -> None:
+        for number in names:
+            file = folder / f"d{number % 7}" / f"{number:03}.txt"
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text, "utf-8")
+
+    def git(*words: str) -> None:
+        identity = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+        subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
+
+    tree(range(150), "one")
+    git("init", "-b", "one")
+    git("add", ".")
+    git("commit", "-m", "one")
+    git("checkout", "-b", "two")
+    tree(range(50, 100), "two")
+    tree(range(150, 200), "two")
+    git("rm", "-q", *(f"d{number % 7}/{number:03}.txt" for number in range(50)))
+    git("add", ".")
+    git("commit", "-m", "two")
+    git("checkout", "one")
+    with watching(folder) as watch:
+        git("checkout", "two")
+        counted = [line.split(" ") for line in watch.told(150)]
+        told = {
+            event: sorted(uri[-7:-4] for each, uri in counted if each == event)
+            for event in ("added", "changed", "removed")
+        }
+        assert told == {
+            "added": [f"{number:03}" for number in range(150, 200)],
+            "changed": [f"{number:03}" for number in range(50, 100)],
+            "removed": [f"{number:03}" for number in range(50)],
+        }
+
+
+def test_of_chosen_resources_only_these_are_told(folder: Path) -> None:
+    with watching(folder, folder, "file:///project/README.md", "file:///project/docs/") as watch:
+        watch.do("touch blob.bin docs/deep/note.txt; echo > new.txt; echo > README.md")
+        assert watch.told(1) == ["changed README.md"]
+        watch.do("rm README.md")
+        assert watch.told(1) == ["removed README.md"]
+        watch.do("echo back > README.md")
+        assert watch.told(1) == ["added README.md"]
+        watch.do("echo > docs/new.txt")
+        assert watch.told(1) == ["changed docs"]
+        watch.do("rm -r docs")
+        assert watch.told(1) == ["removed docs"]
+        watch.do("mkdir docs")
+        assert watch.told(1) == ["added docs"]
+
+
+def test_json_is_one_object_a_line(folder: Path) -> None:
+    with watching(folder, "--json", folder) as watch:
+        before = datetime.now(UTC)
+        watch.do("echo > 'docs/grüße.txt'")
+        added = json.loads(watch.lines.next())
+        watch.do("rm 'docs/grüße.txt'")
+        removed = json.loads(watch.lines.next())
+        uri = "file:///project/docs/gr%C3%BC%C3%9Fe.txt"
+        assert list(added) == ["event", "uri", "time"]
+        assert [added["event"], added["uri"]] == ["added", uri]
+        assert [removed["event"], removed["uri"]] == ["removed", uri]
+        times = [datetime.fromisoformat(event["time"]) for event in (added, removed)]
+        assert before.replace(microsecond=0) <= times[0] <= times[1] <= datetime.now(UTC)
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", added["time"])
+
+
+def test_a_name_cannot_steer_the_terminal(folder: Path) -> None:
+    with watching(folder) as watch:
+        (folder / "a\x1b[31m\n.txt").touch()
+        assert watch.told(1) == ["added a%1B%5B31m%0A.txt"]
+
+
+def test_the_beginning_says_what_is_watched(folder: Path) -> None:
+    with started("watch", folder) as (_, errors):
+        assert errors.readline() == (
+            "resource-server: watching 4 documents and 3 collections of file:///project/; "
+            "Ctrl-C ends\n"
+        )
+    with started("watch", folder, "file:///project/docs") as (_, errors):
+        assert errors.readline() == (
+            "resource-server: watching 1 resource of file:///project/; Ctrl-C ends\n"
+        )
+
+
+def test_a_resource_that_is_not_there_is_one_line_and_status_1(run: Run, folder: Path) -> None:
+    for uri in ("file:///project/missing.txt", "file:///project/.env", "other://x"):
+        done = run("watch", folder, "file:///project/README.md", uri)
+        assert (done.status, done.out) == (1, "")
+        assert done.err == f"resource-server: resource not found: {uri}\n"
+
+
+def test_a_mount_that_tells_of_no_changes_is_said_so(folder: Path) -> None:
+    keep(folder, "roots:\n  a: {path: docs}\n  b: {path: docs, watch: off}\n")
+    with started("watch", folder) as (_, errors):
+        errors.readline()
+        assert errors.readline() == (
+            "resource-server: nothing tells of changes in file:///b/; looking for them every 30 s\n"
+        )
+
+
+def test_a_mount_that_cannot_start_is_reported_and_its_resources_come(folder: Path) -> None:
+    keep(folder, "roots:\n  project: {path: later}\n")
+    with started("watch", folder) as (process, stream):
+        errors = Lines(stream)
+        assert "mount project is unavailable" in errors.until("; Ctrl-C ends")[0]
+        watch = Watch(process, errors, folder)
+        watch.do("mkdir .l && echo > .l/x.txt && mv .l later")
+        assert watch.told(2) == ["added", "added x.txt"]
+
+
+def test_a_provider_that_polls_is_watched(folder: Path) -> None:
+    (folder / "polled.py").write_text(POLLED, "utf-8")
+    keep(folder, "providers:\n  p: {use: polled.py, uri: 'file:///project/'}\n")
+    with watching(folder) as watch:
+        for commands, event in (
+            ("echo 1 > polled.txt", "added x"),
+            ("echo 2 > polled.txt", "changed x"),
+            ("rm polled.txt", "removed x"),
+        ):
+            watch.do(commands)
+            assert watch.told(1) == [event]
+
+
+def test_a_manifest_that_changes_adds_and_removes(folder: Path) -> None:
+    keep(folder, "roots:\n  project: {path: docs/deep}\n")
+    with watching(folder) as watch:
+        keep(folder, "roots:\n  project: {path: docs}\n")
+        assert watch.told(4) == [
+            "added deep",
+            "added deep/note.txt",
+            "added guide.txt",
+            "removed note.txt",
+        ]
+        watch.do("echo > docs/guide.txt")
+        assert watch.told(1) == ["changed guide.txt"]
+        keep(folder, "roots: {project: {path: docs, exclude: [deep]}}\n")
+        assert watch.told(2) == ["removed deep", "removed deep/note.txt"]
+
+
+def test_what_is_no_longer_listed_is_removed_although_it_can_be_read(folder: Path) -> None:
+    keep(folder, "roots:\n  project: {path: docs}\n")
+    with watching(folder) as watch:
+        unlisted = "directories: {deep: {listed: false}}"
+        keep(folder, f"roots:\n  project: {{path: docs, {unlisted}}}\n")
+        assert watch.told(2) == ["removed deep", "removed deep/note.txt"]
+
+
+def test_a_manifest_that_becomes_invalid_is_reported_and_the_watch_goes_on(folder: Path) -> None:
+    keep(folder, "roots:\n  project: {path: docs}\n")
+    with watching(folder) as watch:
+        keep(folder, "rotos: {}\n")
+        assert ":1:1: rotos: " in watch.errors.until("rotos")[-1]
+        watch.do("echo > docs/guide.txt")
+        assert watch.told(1) == ["changed guide.txt"]
+
+
+def test_a_reader_that_has_gone_ends_the_watch_before_the_next_event(folder: Path) -> None:
+    with started("watch", folder) as (process, errors):
+        assert process.stdout is not None
+        errors.readline()
+        process.stdout.close()
+        assert process.wait(PATIENCE_S) == 1
+        assert errors.read() == ""
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_an_interrupt_ends_the_watch_silently(folder: Path) -> None:
+    with started("watch", folder) as (process, errors):
+        errors.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_S) == 130
+        assert errors.read().strip() == ""

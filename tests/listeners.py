@@ -1,0 +1,283 @@
+"""Listeners that remember what they are told, and a folder that is served, watched and changed."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resource_server import live, uris
+from resource_server.catalog import Catalog
+from resource_server.errors import ResourceNotFound
+from resource_server.live import Listener, Live
+from resource_server.mount import Mount
+from resource_server.provider import Provider
+from resource_server.providers.filesystem import Filesystem, sources, watch
+from resource_server.providers.filesystem.options import Watch
+
+BASE = "test://one/"
+LIST = "<list>"
+"""In what was told: other resources are listed."""
+PATIENCE_S = 5.0
+SETTLED_S = 0.06
+"""Longer than it takes to tell of anything, with the intervals that `impatient` sets."""
+_EVENTS: tuple[Watch, ...] = ("inotify", "watchfiles")
+EVENTS = _EVENTS if sys.platform == "linux" else _EVENTS[1:]
+"""The ways of a watch that tell of events."""
+NATIVE = EVENTS[:1]
+EVERY: tuple[Watch, ...] = (*EVENTS, "poll")
+
+
+class Recorder:
+    """Remembers what it is told, in order: paths, and `LIST` for `list_changed`."""
+
+    def __init__(self, *, names_mounts: bool = False) -> None:
+        self.told: list[str] = []
+        self._names_mounts = names_mounts
+        self._news = asyncio.Event()
+
+    def updated(self, uri: str) -> None:
+        reference = uris.parse(uri)
+        mount = (reference.authority,) if self._names_mounts else ()
+        self._take("/".join((*mount, *reference.path)))
+
+    def list_changed(self) -> None:
+        self._take(LIST)
+
+    def _take(self, what: str) -> None:
+        self.told.append(what)
+        self._news.set()
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until something holds that only what is told brings about."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not holds():
+                self._news.clear()
+                await self._news.wait()
+
+    async def of(self, *some: str, who: str = "it") -> None:
+        """Wait until each of these has been told; `who` tells."""
+        try:
+            await self.until(lambda: set(some) <= set(self.told))
+        except TimeoutError:
+            raise AssertionError(f"{who} told only {self.told}, not {some}") from None
+
+    async def quiet(self, seconds: float = SETTLED_S) -> list[str]:
+        """Wait until nothing is told for a while; return all that was, and forget it."""
+        count = -1
+        while count != len(self.told):
+            count = len(self.told)
+            await asyncio.sleep(seconds)
+        return self.take()
+
+    def take(self) -> list[str]:
+        """Return what was told, and forget it."""
+        told, self.told = self.told, []
+        return told
+
+
+class Folder:
+    """Changes a folder as other programs do. Names are relative to it, with slashes."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        root.mkdir(exist_ok=True)
+
+    def at(self, name: str) -> Path:
+        return self.root / name
+
+    def write(self, name: str, text: str = "x") -> None:
+        """Write a file, in place if it is there; its directories are made."""
+        path = self.at(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def append(self, name: str, text: str = "more\n") -> None:
+        with self.at(name).open("a") as file:
+            file.write(text)
+
+    def save(self, name: str, text: str, *, temporary: str = "") -> None:
+        """Write a file as editors do: beside it, and then over it."""
+        path = self.at(name)
+        beside = path.with_name(temporary or f".{path.name}.tmp")
+        beside.write_text(text)
+        beside.replace(path)
+
+    def make(self, name: str) -> None:
+        self.at(name).mkdir(parents=True)
+
+    def move(self, name: str, to: str | Path) -> None:
+        self.at(name).rename(self.root / to)
+
+    def link(self, name: str, to: str) -> None:
+        """Make a symbolic link, or let the one that is there lead elsewhere."""
+        beside = self.at(f"{name}.new-link")
+        beside.symlink_to(to)
+        beside.replace(self.at(name))
+
+    def remove(self, name: str) -> None:
+        """Remove a file, or a directory with all below it."""
+        path = self.at(name)
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+class View:
+    """A folder as one provider serves and watches it, and one listener."""
+
+    def __init__(self, mount: Mount) -> None:
+        self.catalog = Catalog([mount])
+        self.live = Live(self.catalog)
+        self.recorder = Recorder()
+
+
+class Scene:
+    """A folder that is served and watched in several ways at once; each has to tell the same."""
+
+    def __init__(self, root: Path, options: Iterable[Watch], **more: Any) -> None:
+        self.folder = Folder(root)
+        self.views = {
+            option: View(mounted(Filesystem(root, watch=option, **more))) for option in options
+        }
+        self._before: Collection[str] = ()
+
+    @property
+    def view(self) -> View:
+        """The only one."""
+        (view,) = self.views.values()
+        return view
+
+    async def subscribe(self, *paths: str) -> None:
+        for view in self.views.values():
+            for path in paths:
+                await view.live.subscribe(uri_of(path), view.recorder)
+
+    async def refuses(self, path: str) -> None:
+        """See to it that there can be no subscription to a path."""
+        for view in self.views.values():
+            with pytest.raises(ResourceNotFound):
+                await view.live.subscribe(uri_of(path), view.recorder)
+
+    def unsubscribe(self, *paths: str) -> None:
+        for view in self.views.values():
+            for path in paths:
+                view.live.unsubscribe(uri_of(path), view.recorder)
+
+    def follow_list(self) -> None:
+        for view in self.views.values():
+            view.live.follow_list(view.recorder)
+
+    def unfollow_list(self) -> None:
+        for view in self.views.values():
+            view.live.unfollow_list(view.recorder)
+
+    async def follow(self, *paths: str) -> None:
+        """Subscribe to these and follow the list, and wait until all is watched."""
+        await self.subscribe(*paths)
+        self.follow_list()
+        await self.quiet()
+
+    async def quiet(self, seconds: float = SETTLED_S) -> dict[str, list[str]]:
+        """Wait until nothing is told for a while; return all that was, and forget it."""
+        recorders = [view.recorder for view in self.views.values()]
+        count = -1
+        # That nothing comes is no event that could be waited for.
+        while count != (count := sum(len(recorder.told) for recorder in recorders)):  # noqa: ASYNC110
+            await asyncio.sleep(seconds)
+        return {option: view.recorder.take() for option, view in self.views.items()}
+
+    async def of(self, *some: str) -> None:
+        """Wait until these are told, whatever else is."""
+        for option, view in self.views.items():
+            await view.recorder.of(*some, who=option)
+        await self.quiet()
+        self._before = (*some, LIST)
+
+    async def tells(self, *some: str) -> None:
+        """See to it that these are told, and nothing else.
+
+        But what was told in the step before may be told once more: a slow machine is no mistake.
+        """
+        for option, view in self.views.items():
+            await view.recorder.of(*some, who=option)
+        for option, told in (await self.quiet()).items():
+            assert set(told) <= {*some, *self._before}, f"{option} told {told}, not {some}"
+        self._before = some
+
+    async def tells_once(self, *some: str) -> None:
+        """See to it that exactly these are told, each once."""
+        for option, view in self.views.items():
+            await view.recorder.of(*some, who=option)
+        for option, told in (await self.quiet()).items():
+            assert sorted(told) == sorted(some), f"{option} told {told}, not {some}"
+
+    async def tells_nothing(self) -> None:
+        """See to it that nothing is told."""
+        for option, told in (await self.quiet()).items():
+            assert set(told) <= set(self._before), f"{option} told {told}"
+        self._before = ()
+
+
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let everything come sooner that comes after a while: it takes a third of its time."""
+    for module, name, value in (
+        (live, "_INTERVAL_S", 0.01),
+        (live, "_LIST_INTERVAL_S", 0.02),
+        (live, "_GRACE_S", 0.01),
+        (watch, "_SETTLE_S", 0.01),
+        (watch, "_POLL_S", 0.02),
+        (watch, "_ROOT_S", 0.05),
+        (watch, "_LOST_ROOT_S", 0.03),
+        (sources, "_STEP_MS", 3),
+        (sources, "_DEBOUNCE_MS", 10),
+        (sources, "_PULSE_MS", 20),
+        (sources, "_RESTART_S", 0.03),
+    ):
+        monkeypatch.setattr(module, name, value)
+
+
+def uri_of(path: str, base: str = BASE) -> str:
+    """Return the canonical URI of a path with slashes."""
+    return uris.join(base, tuple(path.split("/")) if path else ())
+
+
+def mounted(provider: Provider, name: str = "one", **options: Any) -> Mount:
+    """Return a mount at `test://<name>/`."""
+    return Mount(name, f"test://{name}/", provider, **options)
+
+
+@asynccontextmanager
+async def watched(
+    root: Path, options: Iterable[Watch] = NATIVE, **more: Any
+) -> AsyncGenerator[Scene]:
+    """Serve and watch a folder in these ways at once; `more` are options of each provider."""
+    scene = Scene(root, options, **more)
+    try:
+        yield scene
+    finally:
+        for view in scene.views.values():
+            await view.live.close()
+            await view.catalog.__aexit__()
+
+
+def held() -> int:
+    """Return how many inotify watches this process holds (Linux)."""
+    count = 0
+    for info in Path("/proc/self/fdinfo").iterdir():
+        try:
+            lines = info.read_text().splitlines()
+        except FileNotFoundError:
+            continue  # the descriptor of the directory itself
+        count += sum(line.startswith("inotify ") for line in lines)
+    return count
+
+
+_: type[Listener] = Recorder
