@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -52,6 +53,32 @@ def run(command: str, folder: Path = ROOT) -> str:
         check=False,
     )
     return done.stdout
+
+
+def test_what_is_changed_is_printed_as_it_is_shown(tmp_path: Path) -> None:
+    (block,) = [block for block in blocks("text") if "resource-server watch" in block]
+    command, note, *shown = block.splitlines()
+    project = tmp_path / "project"
+    shutil.copytree(ROOT / "examples/project", project)
+    scripts = sysconfig.get_path("scripts")
+    process = subprocess.Popen(
+        [f"{scripts}/resource-server", *shlex.split(command)[2:-1], str(project)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stderr.readline() == f"{note}\n"
+        (project / "README.md").touch()
+        printed = [process.stdout.readline()]
+        (project / "docs/prices.md").rename(project / "docs/price-list.md")
+        printed += sorted((process.stdout.readline() for _ in range(2)), reverse=True)
+        (project / "web/cart.js").unlink()
+        printed.append(process.stdout.readline())
+        process.terminate()
+    assert [line.split()[1:] for line in printed] == [line.split()[1:] for line in shown]
 
 
 @pytest.mark.parametrize(("command", "output"), list(transcripts()))

@@ -42,8 +42,10 @@ class Client:
 
     def __init__(self, live: Live, dice: random.Random) -> None:
         self.known: dict[str, Hashable] = {}
-        self.listed: Hashable = _NOTHING
-        """What is listed; nothing while it does not follow the list."""
+        self.listed = frozenset[Hashable]()
+        """What is listed, as it read it last."""
+        self.follows = False
+        """Whether it is told when that changes."""
         self.strangers: list[str] = []
         """What it was told of without having subscribed to it."""
         self.events = 0
@@ -59,8 +61,7 @@ class Client:
         self.events += 1
         if uri not in self.known:
             self.strangers.append(uri)
-        self._untold[uri] = None
-        self._news.set()
+        self._read(uri)
 
     def list_changed(self) -> None:
         self.events += 1
@@ -80,12 +81,14 @@ class Client:
     async def read_what_it_was_told_of(self) -> None:
         while self._untold:
             uri, _ = self._untold.popitem()
+            now = await present(self._live.catalog, uri)
             if uri in self.known:
-                self.known[uri] = await present(self._live.catalog, uri)
+                self.known[uri] = now
         if self._relist:
             self._relist = False
-            if self.listed != _NOTHING:
-                self.listed = await listing(self._live.catalog)
+            now = await listing(self._live.catalog)
+            if self.follows:
+                self.listed = now
 
     async def subscribe(self, uri: str) -> None:
         if uri in self.known:
@@ -96,21 +99,26 @@ class Client:
         except ResourceNotFound:
             del self.known[uri]
         else:
-            self.known[uri] = await present(self._live.catalog, uri)
+            self._read(uri)
+
+    def _read(self, uri: str) -> None:
+        self._untold[uri] = None
+        self._news.set()
 
     def unsubscribe(self, uri: str) -> None:
         self._live.unsubscribe(uri, self)
         self.known.pop(uri, None)
         self._untold.pop(uri, None)
 
-    async def follow_list(self) -> None:
+    def follow_list(self) -> None:
         self._live.follow_list(self)
-        self.listed = await listing(self._live.catalog)
+        self.follows = True
+        self._relist = True
+        self._news.set()
 
     def unfollow_list(self) -> None:
         self._live.unfollow_list(self)
-        self.listed = _NOTHING
-        self._relist = False
+        self.follows = False
 
     async def act(self) -> None:
         """Do something at random."""
@@ -121,7 +129,7 @@ class Client:
         elif what < 0.9 and self.known:
             self.unsubscribe(self._dice.choice(list(self.known)))
         elif what < 0.95:
-            await self.follow_list()
+            self.follow_list()
         else:
             self.unfollow_list()
 
@@ -145,15 +153,15 @@ async def present(catalog: Catalog, uri: str) -> Hashable:
         return _ABSENT
 
 
-async def listing(catalog: Catalog) -> Hashable:
+async def listing(catalog: Catalog) -> frozenset[Hashable]:
     """Return the URIs of all that is listed, and of what type they are."""
-    found: list[Hashable] = []
+    found = list[Hashable]()
     after: str | None = ""
     while after is not None:
         page = await catalog.list(None, after or None)
         found += [(entry.uri, entry.resource.type) for entry in page.entries]
         after = page.next_cursor
-    return tuple(found)
+    return frozenset(found)
 
 
 class Changer:
@@ -201,7 +209,7 @@ async def trial(changes: Changer, root: Path, seed: int, **options: Any) -> str 
             for _ in range(dice.randrange(40)):
                 await client.act()
         if dice.random() < 0.7:
-            await clients[0].follow_list()
+            clients[0].follow_list()
         working = asyncio.create_task(changes.change(root, seed, _OPERATIONS))
         while not working.done():
             await asyncio.wait([working], timeout=dice.random() * 0.05)
@@ -235,10 +243,11 @@ async def missing(client: Client, catalog: Catalog) -> str:
         now = await present(catalog, uri)
         if known != now:
             found.append(f"{uri} was {known} and is {now}")
-    if client.listed != _NOTHING:
+    if client.follows:
         now = await listing(catalog)
         if now != client.listed:
-            found.append(f"the list was {client.listed} and is {now}")
+            found.append(f"listed and not told of: {now - client.listed}")
+            found.append(f"not listed any more and not told of: {client.listed - now}")
     return "\n".join(found)
 
 
