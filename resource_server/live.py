@@ -60,67 +60,6 @@ class Listener(Protocol):
         ...
 
 
-class State(msgspec.Struct, frozen=True):
-    """What tells whether a document has changed."""
-
-    version: str | None
-    size: int | None = None
-    last_modified: datetime | float | None = None
-
-
-_INDISTINCT = State(None)
-"""Nothing tells, so every change is told."""
-
-
-class Topic:
-    """A resource that somebody subscribes to, and what was told of it last."""
-
-    __slots__ = (
-        "again",
-        "certain",
-        "cut",
-        "is_looking",
-        "listeners",
-        "missing",
-        "path",
-        "retry_after",
-        "timer",
-        "token",
-        "told_at",
-        "uri",
-        "watching",
-    )
-
-    def __init__(self, uri: str, token: Hashable, *, cut: bool) -> None:
-        self.uri = uri
-        """Canonical, without a query."""
-        self.token = token
-        """What was told last; see `version`."""
-        self.cut = cut
-        """Whether it is a collection with more children than are compared."""
-        self.path: Path = ()
-        self.watching: Watching | None = None
-        """None while no mount has its URI."""
-        self.listeners: dict[Listener, None] = {}
-        self.told_at = float("-inf")
-        self.timer: asyncio.TimerHandle | None = None
-        self.is_looking = False
-        self.again = False
-        """Whether something came up during the look that is under way."""
-        self.certain = False
-        """Whether it is told without a comparison."""
-        self.missing = False
-        """Whether it has been absent for less than the grace."""
-        self.retry_after = _FIRST_RETRY_S
-
-    @property
-    def version(self) -> str | int | None:
-        """Of the document that was told last, or the digest of the collection; None if unknown."""
-        if isinstance(self.token, State):
-            return self.token.version
-        return self.token if isinstance(self.token, int) and not self.cut else None
-
-
 class Live:
     """Tells listeners of changes in a catalog. Does nothing until somebody listens."""
 
@@ -201,6 +140,7 @@ class Live:
         self.catalog = catalog
         for mount in set(self._watching).difference(catalog.mounts):
             _keep(self._watching.pop(mount).close(), self._tasks)
+            self._paths.pop(mount, None)
         moved = [topic for topic in self._topics.values() if self._connect(topic)]
         self._set_listing()
         self._suspect_all(moved)
@@ -257,9 +197,8 @@ class Live:
         topics = self._paths.get(mount, {})
         path = change.path
         if (topic := topics.get(path)) is not None:
-            cut = topic.cut and change.kind == "children"
-            indistinct = topic.token == _INDISTINCT
-            self._suspect(topic, certain=change.certain or cut or indistinct)
+            vague = topic.token == INDISTINCT or (topic.cut and change.kind != "resource")
+            self._suspect(topic, certain=change.certain or vague)
         if path and (topic := topics.get(path[:-1])) is not None:
             self._suspect(topic)
             if change.certain or topic.cut:
@@ -267,6 +206,8 @@ class Live:
         if change.kind == "tree":
             depth = len(path)
             below = [topic for at, topic in topics.items() if at[:depth] == path and at != path]
+            for topic in below:
+                topic.certain = topic.certain or topic.is_vague
             self._suspect_all(below)
         if change.kind != "resource" and self._followers and mount.listed:
             outcome = eager.run(self._relist_if_listed(mount, path))
@@ -281,15 +222,17 @@ class Live:
 
     async def _relist_if_listed(self, mount: Mount, path: Path) -> None:
         """Tell that other resources are listed, unless the collection is kept out of listings."""
-        try:
-            for depth in range(len(path) + 1):
+        for depth in range(len(path) + 1):
+            try:
                 if not (await settle(mount.provider.metadata(path[:depth]))).listed:
                     return
-        except FAILURES:
-            # The root of a mount that vanishes is gone from the listing; what vanishes below it is
-            # a change of the collection above.
-            if path:
-                return
+            except (ResourceNotFound, NotACollection):
+                # The root of a mount that vanishes is gone from the listing; what vanishes below
+                # it is a change of the collection above.
+                if path:
+                    return
+            except FAILURES:
+                break  # better said once too often
         self._relist()
 
     def _relist(self) -> None:
@@ -325,16 +268,22 @@ class Live:
         topic.certain = topic.certain or certain
         if topic.is_looking:
             topic.again = True
-        elif topic.timer is None:
+            return
+        if topic.timer is not None and topic.has_failed:
+            # There is a better reason to look than that it may be possible by now.
+            topic.timer.cancel()
+            topic.timer = None
+            topic.has_failed = False
+        if topic.timer is None:
             loop = asyncio.get_running_loop()
-            wait = topic.told_at + _INTERVAL_S - loop.time()
-            if wait > 0:
-                topic.timer = loop.call_later(wait, self._look, topic)
+            if topic.rests_until > loop.time():
+                topic.timer = loop.call_at(topic.rests_until, self._look, topic)
             else:
                 self._look(topic)
 
     def _look(self, topic: Topic) -> None:
         topic.timer = None
+        topic.has_failed = False
         topic.is_looking = True
         outcome = eager.run(self._compare(topic))
         if isinstance(outcome, eager.Suspended):
@@ -347,8 +296,13 @@ class Live:
         except FAILURES as error:
             # It can neither be told nor forgotten: look again.
             logger.info("a resource subscribed to could not be looked at: %s", describe(error))
+            again = topic.again
             self._look_later(topic, topic.retry_after)
             topic.retry_after = min(topic.retry_after * 2, _LONGEST_RETRY_S)
+            topic.has_failed = True
+            self._rest(topic)
+            if again:
+                self._suspect(topic)
             return
         finally:
             topic.is_looking = False
@@ -362,12 +316,17 @@ class Live:
         if token != topic.token or (topic.certain and token != _ABSENT):
             topic.token = token
             topic.certain = False
-            topic.told_at = asyncio.get_running_loop().time()
+            self._rest(topic)
             for listener in list(topic.listeners):
                 listener.updated(topic.uri)
+        elif not isinstance(token, State):
+            self._rest(topic)  # a look at a thousand children takes a while
         if topic.again:
             topic.again = False
             self._suspect(topic)
+
+    def _rest(self, topic: Topic) -> None:
+        topic.rests_until = asyncio.get_running_loop().time() + _INTERVAL_S
 
     def _look_later(self, topic: Topic, seconds: float) -> None:
         topic.again = False
@@ -416,19 +375,3 @@ async def _token(mount: Mount, resource: Resource) -> tuple[Hashable, bool]:
         return _document(resource), False
     children = await settle(mount.provider.list(resource.path, after=None, limit=_MAX_CHILDREN))
     return digest(children), len(children) == _MAX_CHILDREN
-
-
-def digest(children: Iterable[Resource]) -> int:
-    """Return what differs when a collection, read whole, has other children or has them changed."""
-    return hash(
-        tuple(
-            (child.path[-1], child.type if child.type == "collection" else _document(child))
-            for child in children
-        )
-    )
-
-
-def _document(resource: Resource) -> State:
-    if resource.version is not None:
-        return State(resource.version)
-    return State(None, resource.size, resource.last_modified)

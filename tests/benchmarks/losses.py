@@ -16,16 +16,17 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
+from tests.benchmarks import servers
 from tests.benchmarks import witness as witnesses
-from tests.benchmarks.witness import PlainWatchfiles, Subscriber, Witness
+from tests.benchmarks.witness import Printer, Subscriber, Witness
 
 MODERN = "2026-07-28"
 HANDSHAKE = "handshake"
-WATCHFILES = "watchfiles"
+WATCHFILES = servers.WATCHFILES
 WITNESSES: Mapping[str, Callable[[Path], Witness]] = {
     HANDSHAKE: partial(Subscriber, modern=False),
     MODERN: partial(Subscriber, modern=True),
-    WATCHFILES: PlainWatchfiles,
+    WATCHFILES: partial(Printer, servers.watchfiles),
 }
 QUIET_S = 2.0
 AT_MOST_S = 20.0
@@ -75,7 +76,7 @@ def _lost(steps: Sequence[Step], make: Callable[[Path], Witness], folder: Path) 
         if isinstance(witness, Subscriber):
             # What it has seen is outdated by a change from now on.
             witness.request("resources/list")
-        if not steps[0].at_once or isinstance(witness, PlainWatchfiles):
+        if not steps[0].at_once or isinstance(witness, Printer):
             witnesses.until_it_watches(witness, folder)
         knowledge = Knowledge(witness)
         for step in steps:

@@ -16,6 +16,7 @@ FLOOR = "bare json loop"
 SDK = "mcp SDK"
 EVERYTHING = "server-everything"
 FILESYSTEM = "server-filesystem"
+BARE_INOTIFY = "bare inotify loop"
 WATCHFILES = "watchfiles"
 
 EVERYTHING_TEXT = "demo://resource/dynamic/text/1"
@@ -37,8 +38,13 @@ def sdk(folder: Path) -> list[str]:
     return [sys.executable, str(HERE / "sdk_server.py"), str(folder)]
 
 
-def watchfiles(folder: Path, *, step_ms: int, debounce_ms: int) -> list[str]:
-    """Return the command that prints what plain watchfiles reports of a folder."""
+def bare_inotify(folder: Path) -> list[str]:
+    """Return the command of the bare loop that prints which files of a folder are written."""
+    return [sys.executable, str(HERE / "bare_inotify.py"), str(folder)]
+
+
+def watchfiles(folder: Path, *, step_ms: int = 50, debounce_ms: int = 1600) -> list[str]:
+    """Return the command that prints what watchfiles reports of a folder; as it comes by itself."""
     script = str(HERE / "plain_watchfiles.py")
     return [sys.executable, script, str(folder), str(step_ms), str(debounce_ms)]
 

@@ -1,4 +1,4 @@
-"""Who is told of changes in a folder: a client of this server, or whoever runs plain watchfiles."""
+"""Who is told of changes in a folder: a client of this server, or who reads what a peer prints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self, TypeAlias
@@ -103,15 +103,14 @@ class Subscriber(Client):
             self._unasked.append(line)
 
 
-class PlainWatchfiles:
-    """A process that prints what watchfiles reports of a folder."""
+class Printer:
+    """A process that watches a folder and prints a path for each event."""
 
-    def __init__(self, folder: Path, *, step_ms: int = 50, debounce_ms: int = 1600) -> None:
-        command = servers.watchfiles(folder, step_ms=step_ms, debounce_ms=debounce_ms)
+    def __init__(self, command: Callable[[Path], Sequence[str]], folder: Path) -> None:
         self._folder = folder
         self._received = b""
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT
+            command(folder), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT
         )
         assert self.process.stdout is not None
         self._stdout = self.process.stdout.fileno()
@@ -131,7 +130,7 @@ class PlainWatchfiles:
         self.process.stdout.close()
 
     def subscribe(self, names: Sequence[str]) -> None:
-        """Do nothing: it watches all of the folder."""
+        """Do nothing: it tells of everything in the folder."""
 
     def event(self, within: float) -> Event | None:
         """Return the next event, or None if there is none in so many seconds."""
@@ -160,7 +159,7 @@ class PlainWatchfiles:
         return set()
 
 
-Witness: TypeAlias = Subscriber | PlainWatchfiles
+Witness: TypeAlias = Subscriber | Printer
 
 
 def stop(witness: Witness) -> None:

@@ -1,10 +1,15 @@
-"""Whether a folder lies on a file system that other machines write to, unseen by this kernel."""
+"""What kind of file system a folder lies on: not of all does the kernel tell what changes."""
 
 from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
+from typing import Literal, TypeAlias
+
+Kind: TypeAlias = Literal["local", "remote", "made-up"]
+"""`remote`: other machines write to it, unseen by this kernel. `made-up`: it shows no files but
+the state of the kernel, as /proc does, and never rests."""
 
 _REMOTE = frozenset(
     (
@@ -16,16 +21,42 @@ _REMOTE = frozenset(
 """Types as in /proc/self/mountinfo; those of FUSE begin with `fuse`."""
 
 
-def is_remote(path: str) -> bool:
-    """Say whether changes to a folder may come from elsewhere; False where nothing tells."""
+_MADE_UP = frozenset(
+    (
+        "autofs", "binder", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs",
+        "devpts", "devtmpfs", "efivarfs", "fusectl", "mqueue", "nfsd", "nsfs", "proc", "pstore",
+        "resctrl", "rpc_pipefs", "securityfs", "selinuxfs", "sysfs", "tracefs",
+    )
+)  # fmt: skip
+
+
+def kind(path: str) -> Kind:
+    """Return the kind of file system that a folder lies on; local where nothing tells."""
     if sys.platform != "linux":
-        return False
+        return "local"
     try:
         table = Path("/proc/self/mountinfo").read_bytes()
     except OSError:
-        return False
-    kind = _type(table, os.fsencode(os.path.realpath(path)))
-    return kind in _REMOTE or kind.startswith("fuse")
+        return "local"
+    name = _type(table, os.fsencode(os.path.realpath(path)))
+    if name in _REMOTE or (name.startswith("fuse") and name not in _MADE_UP):
+        return "remote"
+    return "made-up" if name in _MADE_UP else "local"
+
+
+class Kinds:
+    """The kinds of the file systems below a root, looked up once for each device."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._known: dict[int, Kind] = {}
+
+    def of(self, path: str, device: int) -> Kind:
+        """Return the kind of file system of a folder below the root, which is on this device."""
+        found = self._known.get(device)
+        if found is None:
+            found = self._known[device] = kind(os.path.join(self._root, path))
+        return found
 
 
 def _type(table: bytes, path: bytes) -> str:

@@ -14,7 +14,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from resource_server.provider import Change, Interest
 from resource_server.providers.filesystem import inotify
 from resource_server.providers.filesystem.armed import Source
-from resource_server.providers.filesystem.file_systems import is_remote
+from resource_server.providers.filesystem.file_systems import kind
 from resource_server.providers.filesystem.options import Watch as Option
 from resource_server.providers.filesystem.survey import Survey
 from resource_server.providers.filesystem.tree import Tree
@@ -71,7 +71,7 @@ async def _opened(tree: Tree, option: Option, watch: Watch) -> AsyncGenerator[So
 
 
 def _best(path: str) -> Option:
-    if is_remote(path):
+    if kind(path) == "remote":
         return "poll"
     return "inotify" if sys.platform == "linux" else "watchfiles"
 

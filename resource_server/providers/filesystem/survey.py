@@ -7,13 +7,12 @@ comes into it in between is found by one or the other.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
-
-import msgspec
 
 from resource_server.clock import now_ns
 from resource_server.errors import NotACollection, ResourceBusy, ResourceError, ResourceNotFound
@@ -28,29 +27,21 @@ from resource_server.providers.filesystem.directory import (
     is_fresh,
     stamp,
 )
+from resource_server.providers.filesystem.file_systems import Kinds
+from resource_server.providers.filesystem.node import Node
 from resource_server.providers.filesystem.tree import Tree
+
+logger = logging.getLogger(__name__)
 
 _SLICE_S = 0.01
 _BREATH_S = 0.000_05
 _BREATH_EVERY_S = 0.002
 """Meanwhile the event loop has to wait for the interpreter."""
 _SLOW_S = 0.005
+_MAX_DIRECTORIES = 200_000
+"""More are not looked at; each takes about a kilobyte."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _EVERYTHING = Change((), "tree")
-
-
-class Node(msgspec.Struct, eq=False, gc=False):
-    """One directory as last looked at."""
-
-    digest: int
-    """Of the exposed names, and of which are directories."""
-    rules: int
-    """Of what its ignore files say, and those above."""
-    own_rules: int | None
-    """Of what its ignore files say; None where there are none."""
-    stamp: Stamp | None
-    """None where it may have changed without a trace."""
-    directories: frozenset[str]
 
 
 class Survey:
@@ -80,6 +71,8 @@ class Survey:
         """What is told once everything in `_first` has been looked at."""
         self._idle_until_ns = now_ns()
         """When it was last so that everything that matters was watched."""
+        self._kinds = Kinds(tree.root.path)
+        self._is_full = False
         self._identity: tuple[int, int] | Literal["unknown"] | None = "unknown"
         self._listing = False
         self.listing_since_ns = 0
@@ -317,6 +310,8 @@ class Survey:
         if not (self._listing or self._demand.needs(prefix)):
             return
         node = self._nodes.get(prefix)
+        if node is None and not self._has_room_for(prefix):
+            return
         began = time.monotonic()
         try:
             directory, listing = self._open(prefix, outer, arm=arm or node is None)
@@ -389,7 +384,10 @@ class Survey:
         path = _path(prefix)
         fd = self._tree.root.open(path, _FOLDER)
         try:
-            if arm:
+            kind = self._kinds.of(prefix, os.fstat(fd).st_dev)
+            if kind == "made-up" and not self._demand.needs(prefix):
+                raise ResourceNotFound
+            if arm and kind == "local":
                 self._polled.update(self._armed.arm(prefix, fd))
             directory: Directory | None
             if outer is not None:
@@ -409,6 +407,18 @@ class Survey:
         found = directory.ignore_stamps
         self._armed.arm_files(prefix, [name for name in found if found[name] is not None])
         return directory, listing
+
+    def _has_room_for(self, prefix: str) -> bool:
+        if len(self._nodes) < _MAX_DIRECTORIES or self._demand.needs(prefix):
+            return True
+        if not self._is_full:
+            self._is_full = True
+            logger.warning(
+                "more than %d folders: of others only what is subscribed to is told of; "
+                "exclude what nobody needs",
+                _MAX_DIRECTORIES,
+            )
+        return False
 
     def _forget(self, prefix: str) -> None:
         if self._nodes.pop(prefix, None) is not None:

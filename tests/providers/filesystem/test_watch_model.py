@@ -11,7 +11,7 @@ import asyncio
 import os
 import random
 import sys
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import AsyncGenerator, Hashable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -183,7 +183,7 @@ class Changer:
 
 
 @asynccontextmanager
-async def changer() -> AsyncIterator[Changer]:
+async def changer() -> AsyncGenerator[Changer]:
     process = await asyncio.create_subprocess_exec(
         sys.executable, str(_SCRIPT), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
@@ -198,7 +198,7 @@ async def changer() -> AsyncIterator[Changer]:
 async def trial(changes: Changer, root: Path, seed: int, **options: Any) -> str | None:
     """Run one seed; return what was missed."""
     dice = random.Random(seed)  # noqa: S311
-    root.mkdir()
+    root.mkdir()  # noqa: ASYNC240
     await changes.change(root, seed + 1_000_000, 40)
     catalog = Catalog([mounted(Filesystem(root, **options))])
     live = Live(catalog)
