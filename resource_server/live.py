@@ -12,12 +12,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Hashable, Iterable
+from collections.abc import Awaitable, Collection, Hashable, Iterable
 from contextlib import suppress
-from datetime import datetime
-from typing import Protocol
-
-import msgspec
 
 from resource_server import eager, uris
 from resource_server.catalog import Catalog
@@ -25,6 +21,15 @@ from resource_server.eager import settle
 from resource_server.errors import NotACollection, ResourceNotFound
 from resource_server.mount import FAILURES, Mount, describe
 from resource_server.provider import Change, Path, Resource
+from resource_server.topic import (
+    FIRST_RETRY_S,
+    INDISTINCT,
+    Listener,
+    State,
+    Topic,
+    digest,
+    state_of,
+)
 from resource_server.watching import Watching
 
 logger = logging.getLogger(__name__)
@@ -37,7 +42,6 @@ _GRACE_S = 0.05
 _SWEEP_S = 30.0
 _SWEEP_SHARE = 300
 """A sweep comes no sooner than so many times its own duration: a third of a percent of a core."""
-_FIRST_RETRY_S = 1.0
 _LONGEST_RETRY_S = 60.0
 _SLICE_S = 0.001
 _AT_ONCE = 32
@@ -46,18 +50,6 @@ _MAX_CHILDREN = 1000
 """Children of a collection that are compared. In a larger one every change of a child is told."""
 
 _ABSENT = "absent"
-
-
-class Listener(Protocol):
-    """Who is told. Neither method may block or raise."""
-
-    def updated(self, uri: str) -> None:
-        """Take note that the resource with this canonical URI has changed, come or gone."""
-        ...
-
-    def list_changed(self) -> None:
-        """Take note that other resources are listed than before."""
-        ...
 
 
 class Live:
@@ -72,8 +64,11 @@ class Live:
         self._relisted_at = float("-inf")
         self._relisting: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Future[None]] = set()
-        self._looks: set[asyncio.Future[None]] = set()
+        self._ending: set[asyncio.Future[None]] = set()
+        """Watches of mounts that are not served any more."""
         self._sweeping: asyncio.Task[None] | None = None
+        self._sweeps: dict[Mount, asyncio.Future[None]] = {}
+        """Those that are under way."""
 
     async def close(self) -> None:
         """End every watch; nobody is told anything from here on."""
@@ -82,12 +77,12 @@ class Live:
             self._drop(topic)
         if self._relisting is not None:
             self._relisting.cancel()
-        tasks = [*self._tasks, *self._looks, *([self._sweeping] if self._sweeping else ())]
+        tasks = [*self._tasks, *([self._sweeping] if self._sweeping else ())]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for watching in self._watching.values():
-            await watching.close()
+        closings = (watching.close() for watching in self._watching.values())
+        await asyncio.gather(*closings, *self._ending)
         self._watching.clear()
 
     # -- who listens
@@ -138,12 +133,13 @@ class Live:
         `relist` says that other resources are listed than before.
         """
         self.catalog = catalog
-        for mount in set(self._watching).difference(catalog.mounts):
-            _keep(self._watching.pop(mount).close(), self._tasks)
-            self._paths.pop(mount, None)
         moved = [topic for topic in self._topics.values() if self._connect(topic)]
+        for mount in set(self._watching).difference(catalog.mounts):
+            _keep(self._watching.pop(mount).close(), self._ending)
+            self._paths.pop(mount, None)
         self._set_listing()
-        self._suspect_all(moved)
+        for watching in (None, *self._watching.values()):
+            self._suspect_all([topic for topic in moved if topic.watching is watching])
         if relist:
             self._relist()
 
@@ -206,8 +202,6 @@ class Live:
         if change.kind == "tree":
             depth = len(path)
             below = [topic for at, topic in topics.items() if at[:depth] == path and at != path]
-            for topic in below:
-                topic.certain = topic.certain or topic.is_vague
             self._suspect_all(below)
         if change.kind != "resource" and self._followers and mount.listed:
             outcome = eager.run(self._relist_if_listed(mount, path))
@@ -248,17 +242,21 @@ class Live:
             listener.list_changed()
 
     def _suspect_all(self, topics: list[Topic]) -> None:
+        """Compare all these of one mount, of which any may have changed."""
+        for topic in topics:
+            topic.certain = topic.certain or topic.is_vague
         for topic in topics[:_AT_ONCE]:
             self._suspect(topic)
         if len(topics) > _AT_ONCE:
             _keep(self._suspect_slowly(topics[_AT_ONCE:]), self._tasks)
 
     async def _suspect_slowly(self, topics: Iterable[Topic]) -> None:
+        """Compare many topics of one mount, so that others have their turn in between."""
         until = time.monotonic() + _SLICE_S
         for topic in topics:
             self._suspect(topic)
-            while len(self._looks) >= _AT_ONCE:
-                await asyncio.wait(self._looks, return_when=asyncio.FIRST_COMPLETED)
+            while topic.watching is not None and len(topic.watching.looks) >= _AT_ONCE:
+                await asyncio.wait(topic.watching.looks, return_when=asyncio.FIRST_COMPLETED)
             if time.monotonic() > until:
                 await asyncio.sleep(0)
                 until = time.monotonic() + _SLICE_S
@@ -287,7 +285,10 @@ class Live:
         topic.is_looking = True
         outcome = eager.run(self._compare(topic))
         if isinstance(outcome, eager.Suspended):
-            _keep(outcome, self._looks)
+            look = _keep(outcome, self._tasks)
+            if topic.watching is not None:
+                topic.watching.looks.add(look)
+                look.add_done_callback(topic.watching.looks.discard)
 
     async def _compare(self, topic: Topic) -> None:
         """Tell of a topic if it differs from what was told last."""
@@ -306,7 +307,7 @@ class Live:
             return
         finally:
             topic.is_looking = False
-        topic.retry_after = _FIRST_RETRY_S
+        topic.retry_after = FIRST_RETRY_S
         vanished = token == _ABSENT != topic.token
         if vanished and not topic.missing:
             topic.missing = True
@@ -354,16 +355,25 @@ class Live:
         while True:
             await asyncio.sleep(pause)
             began = time.monotonic()
-            topics = list(self._topics.values())
-            await self._suspect_slowly(topics)
-            pause = max(_SWEEP_S, _SWEEP_SHARE * (time.monotonic() - began))
+            for mount, topics in self._paths.items():
+                # A mount that hangs keeps no other waiting.
+                if mount not in self._sweeps:
+                    sweep = _keep(self._suspect_slowly(list(topics.values())), self._tasks)
+                    self._sweeps[mount] = sweep
+                    sweep.add_done_callback(lambda _, of=mount: self._sweeps.pop(of))
+            hanging: Collection[object] = ()
+            if self._sweeps:
+                _, hanging = await asyncio.wait(self._sweeps.values(), timeout=_SWEEP_S)
+            spent = 0.0 if hanging else time.monotonic() - began
+            pause = max(_SWEEP_S, _SWEEP_SHARE * spent)
 
 
-def _keep(work: Awaitable[None], tasks: set[asyncio.Future[None]]) -> None:
+def _keep(work: Awaitable[None], tasks: set[asyncio.Future[None]]) -> asyncio.Future[None]:
     """Run `work` in a task that is in `tasks` until it is done."""
     task = asyncio.ensure_future(work)
     tasks.add(task)
     task.add_done_callback(tasks.discard)
+    return task
 
 
 async def _token(mount: Mount, resource: Resource) -> tuple[Hashable, bool]:
@@ -372,6 +382,6 @@ async def _token(mount: Mount, resource: Resource) -> tuple[Hashable, bool]:
     Of a collection that is its children, without what is below them.
     """
     if resource.type == "document":
-        return _document(resource), False
+        return state_of(resource), False
     children = await settle(mount.provider.list(resource.path, after=None, limit=_MAX_CHILDREN))
     return digest(children), len(children) == _MAX_CHILDREN

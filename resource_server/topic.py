@@ -5,15 +5,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable, Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import msgspec
 
 from resource_server.provider import Path, Resource
+from resource_server.watching import Watching
 
-if TYPE_CHECKING:
-    from resource_server.live import Listener
-    from resource_server.watching import Watching
+FIRST_RETRY_S = 1.0
+"""After a look that failed, before the next."""
+
+
+class Listener(Protocol):
+    """Who is told. Neither method may block or raise."""
+
+    def updated(self, uri: str) -> None:
+        """Take note that the resource with this canonical URI has changed, come or gone."""
+        ...
+
+    def list_changed(self) -> None:
+        """Take note that other resources are listed than before."""
+        ...
 
 
 class State(msgspec.Struct, frozen=True):
@@ -69,7 +81,7 @@ class Topic:
         """Whether it is told without a comparison."""
         self.missing = False
         """Whether it has been absent for less than the grace."""
-        self.retry_after = _FIRST_RETRY_S
+        self.retry_after = FIRST_RETRY_S
         self.has_failed = False
         """Whether the timer runs because it could not be looked at."""
 
@@ -90,13 +102,14 @@ def digest(children: Iterable[Resource]) -> int:
     """Return what differs when a collection, read whole, has other children or has them changed."""
     return hash(
         tuple(
-            (child.path[-1], child.type if child.type == "collection" else _document(child))
+            (child.path[-1], child.type if child.type == "collection" else state_of(child))
             for child in children
         )
     )
 
 
-def _document(resource: Resource) -> State:
+def state_of(resource: Resource) -> State:
+    """Return what tells whether a document has changed."""
     if resource.version is not None:
         return State(resource.version)
     return State(None, resource.size, resource.last_modified)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, nullcontext, suppress
 from typing import Any, cast
@@ -17,8 +18,9 @@ logger = logging.getLogger(__name__)
 
 _FIRST_RETRY_S = 1.0
 _LONGEST_RETRY_S = 60.0
-_STEP = 256
-"""Changes that are taken in before others have their turn."""
+_LONGEST_END_S = 5.0
+_SLICE_S = 0.001
+"""Of changes, before others have their turn."""
 
 EVERYTHING = Change((), "tree")
 
@@ -32,8 +34,11 @@ class Watching:
     def __init__(self, mount: Mount, changed: Callable[[Change], None]) -> None:
         self.mount = mount
         self.interest = Interests()
+        self.looks: set[asyncio.Future[None]] = set()
+        """Comparisons that wait for the provider."""
         self._changed = changed
         self._task: asyncio.Task[None] | None = None
+        self._is_closing = False
 
     def start(self) -> None:
         """Begin, unless it has begun."""
@@ -41,14 +46,17 @@ class Watching:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
-        """End the watch."""
+        """End the watch; a provider that does not let go of it is left alone."""
+        self._is_closing = True
         if self._task is not None:
             self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await asyncio.wait([self._task], timeout=_LONGEST_END_S)
+            if not self._task.done():
+                logger.warning("mount %s does not end its watch", self.mount.name)
 
     async def _run(self) -> None:
         retry_after = _FIRST_RETRY_S
-        while True:
+        while not self._is_closing:
             await self._until_started()
             watches = self.mount.watches
             if watches is None:
@@ -57,6 +65,8 @@ class Watching:
             try:
                 async for _ in self._watch(watches):
                     seen = True
+                if self._is_closing:
+                    return
                 logger.warning("mount %s has ended its watch", self.mount.name)
             except FAILURES as error:
                 told = describe(error)
@@ -84,10 +94,10 @@ class Watching:
         # Not every iterator can be closed early; a generator can, and has to be.
         changes = cast("Any", watches.changes(self.interest))
         async with aclosing(changes) if hasattr(changes, "aclose") else nullcontext():
-            taken = 0
+            until = time.monotonic() + _SLICE_S
             async for change in changes:
                 self._changed(change)
-                taken += 1
-                if taken % _STEP == 0:
+                if time.monotonic() > until:
                     await asyncio.sleep(0)
+                    until = time.monotonic() + _SLICE_S
                 yield

@@ -15,11 +15,12 @@ import pytest
 from resource_server import live, uris
 from resource_server.catalog import Catalog
 from resource_server.errors import ResourceNotFound
-from resource_server.live import Listener, Live
+from resource_server.live import Live
 from resource_server.mount import Mount
 from resource_server.provider import Provider
 from resource_server.providers.filesystem import Filesystem, sources, watch
 from resource_server.providers.filesystem.options import Watch
+from resource_server.topic import Listener
 
 BASE = "test://one/"
 LIST = "<list>"

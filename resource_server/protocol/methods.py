@@ -9,13 +9,13 @@ import msgspec
 
 from resource_server.catalog import Progress, Reading
 from resource_server.errors import InvalidParameter, ResourceServerError
-from resource_server.live import digest
 from resource_server.mount import log_failure
 from resource_server.protocol import encode, params, revisions
 from resource_server.protocol.outbox import Send
 from resource_server.protocol.server import Server
 from resource_server.protocol.subscriptions import Subscriber, Subscriptions
 from resource_server.protocol.versions import Versions
+from resource_server.topic import digest
 
 T = TypeVar("T")
 

@@ -15,10 +15,11 @@ import msgspec
 
 from resource_server.eager import settle
 from resource_server.errors import ResourceBusy, ResourceError
-from resource_server.live import Listener, Live, Topic
+from resource_server.live import Live
 from resource_server.mount import FAILURES, log_failure
 from resource_server.protocol.outbox import Outbox, Send, Source
 from resource_server.protocol.versions import Versions
+from resource_server.topic import Listener, Topic
 
 MAX_SUBSCRIPTIONS = 100_000
 """Of one connection, those of all its listens together."""

@@ -38,7 +38,7 @@ def kind(path: str) -> Kind:
         table = Path("/proc/self/mountinfo").read_bytes()
     except OSError:
         return "local"
-    name = _type(table, os.fsencode(os.path.realpath(path)))
+    name = type_of(table, os.fsencode(os.path.realpath(path)))
     if name in _REMOTE or (name.startswith("fuse") and name not in _MADE_UP):
         return "remote"
     return "made-up" if name in _MADE_UP else "local"
@@ -59,8 +59,8 @@ class Kinds:
         return found
 
 
-def _type(table: bytes, path: bytes) -> str:
-    """Return the type of the file system that a real path lies on, by the table of mounts."""
+def type_of(table: bytes, path: bytes) -> str:
+    """Return the type of the file system that a real path lies on, by /proc/self/mountinfo."""
     best, kind = b"", ""
     for line in table.splitlines():
         before, _, after = line.partition(b" - ")

@@ -11,6 +11,7 @@ import ctypes
 import os
 import struct
 import threading
+from contextlib import suppress
 from typing import Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -36,8 +37,8 @@ _CLOEXEC = 0o2000000
 _NONBLOCK = 0o4000
 
 _HEAD = struct.Struct("iIII")  # wd, mask, cookie, length of the name
-_READ_BYTES = 64 * 1024
-_READS_AT_ONCE = 16
+_READ_BYTES = 16 * 1024
+"""Of events, before others have their turn."""
 
 Place: TypeAlias = str
 """What a watcher calls the inode it watches."""
@@ -138,14 +139,8 @@ class Inotify:
                 self._remove(self._fd, watch)
 
     def _readable(self) -> None:
-        for _ in range(_READS_AT_ONCE):
-            try:
-                data = os.read(self._fd, _READ_BYTES)
-            except (BlockingIOError, InterruptedError):
-                return
-            self._tell(data)
-            if len(data) < _READ_BYTES // 2:
-                return
+        with suppress(BlockingIOError, InterruptedError):
+            self._tell(os.read(self._fd, _READ_BYTES))
 
     def _tell(self, data: bytes) -> None:
         at = 0

@@ -1,0 +1,77 @@
+"""Watches a folder and prints what is told, a JSON line each: a process to stop or to starve.
+
+Its argument is a JSON object: the root, the paths to subscribe to, and limits to live with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from resource_server import uris
+from resource_server.catalog import Catalog
+from resource_server.live import Live
+from resource_server.mount import Mount
+from resource_server.providers.filesystem import Filesystem, watch
+
+_CLONE_NEWUSER = 0x1000_0000
+
+
+class Printer:
+    def updated(self, uri: str) -> None:
+        say("/".join(uris.parse(uri).path))
+
+    def list_changed(self) -> None:
+        say("<list>")
+
+
+def say(what: str) -> None:
+    print(json.dumps(what), flush=True)  # noqa: T201
+
+
+def limit(**limits: int) -> None:
+    """Let this process have only so many inotify `watches` or `instances`."""
+    if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWUSER) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    for name, most in limits.items():
+        Path(f"/proc/sys/user/max_inotify_{name}").write_text(str(most))
+
+
+async def tell(root: str, paths: list[str], *, follows_list: bool, ended: asyncio.Event) -> None:
+    mount = Mount("one", "test://one/", Filesystem(Path(root)))
+    async with Catalog([mount]) as catalog:
+        live = Live(catalog)
+        printer = Printer()
+        for path in paths:
+            await live.subscribe(uris.join(mount.base, tuple(path.split("/"))), printer)
+        if follows_list:
+            live.follow_list(printer)
+        say("<ready>")
+        await ended.wait()
+        await live.close()
+
+
+async def main(options: dict[str, Any]) -> None:
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), ended.set)
+    await tell(options["root"], options["paths"], follows_list=options["follows_list"], ended=ended)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    asked = json.loads(sys.argv[1])
+    if asked["limits"]:
+        try:
+            limit(**asked["limits"])
+        except OSError as error:
+            say(f"<not permitted: {error.strerror}>")
+            sys.exit()
+    for name, seconds in asked["times"].items():
+        setattr(watch, name, seconds)
+    asyncio.run(main(asked))

@@ -1,0 +1,436 @@
+"""Nothing is missed, whatever happens while a folder is looked through or its watch is starved."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import mmap
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from resource_server import live
+from resource_server.interest import Interests
+from resource_server.provider import Change
+from resource_server.providers.filesystem import Filesystem, inotify, watch
+from tests.listeners import LIST, Folder, Recorder, held, impatient, uri_of, watched
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(sys.platform != "linux", reason="Linux has inotify"),
+]
+
+_SCRIPT = Path(__file__).with_name("teller.py")
+_WARNING = "sysctl fs.inotify.max_user_watches="
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path / "root")
+
+
+# -- while it is looked through
+
+
+def plant(folder: Folder, count: int = 1000) -> list[str]:
+    """Make so many directories in ten, and return their names."""
+    names = [f"d{number % 10}/e{number:04}" for number in range(count)]
+    for name in names:
+        folder.make(name)
+    return names
+
+
+async def test_what_comes_into_a_directory_that_is_not_watched_yet_is_told(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    impatient(monkeypatch)
+    names = plant(folder)
+    await asyncio.sleep(0.02)
+    for name in (names[0], names[-1]):
+        async with watched(folder.root) as scene:
+            scene.follow_list()
+            await until(lambda: held() > 50)
+            assert held() < 900
+            folder.write(f"{name}/new.txt")
+            await scene.of(LIST)
+
+
+async def test_what_comes_into_a_tree_that_was_moved_in_and_told_of_is_told(
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    impatient(monkeypatch)
+    outside = Folder(tmp_path / "outside")
+    names = plant(outside)
+    async with watched(folder.root) as scene:
+        await scene.follow()
+        outside.root.rename(folder.at("moved"))
+        recorder = scene.view.recorder
+        await recorder.of(LIST)
+        recorder.take()
+        folder.write(f"moved/{random.Random(1).choice(names)}/new.txt")  # noqa: S311
+        await recorder.of(LIST)
+
+
+async def test_what_nobody_needed_until_the_list_mattered_is_watched(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    impatient(monkeypatch)
+    folder.write("a/b/c.txt")
+    folder.write("a/other/deep/d.txt")
+    async with watched(folder.root) as scene:
+        await scene.subscribe("a/b/c.txt")
+        await scene.quiet()
+        scene.follow_list()
+        await scene.quiet()
+        folder.write("a/other/deep/new.txt")
+        await scene.tells(LIST)
+        scene.unfollow_list()
+        await scene.quiet()
+        folder.write("a/other/deep/newer.txt")
+        await scene.tells_nothing()
+        scene.follow_list()
+        await scene.quiet()
+        folder.write("a/other/deep/newest.txt")
+        await scene.tells(LIST)
+
+
+async def test_what_is_hidden_while_it_is_looked_through_is_not_watched(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    impatient(monkeypatch)
+    plant(folder)
+    async with watched(folder.root) as scene:
+        scene.follow_list()
+        await until(lambda: held() > 50)
+        folder.write(".gitignore", "d*/\n")
+        await scene.of(LIST)
+        await until(lambda: held() == 2)  # the root and the ignore file
+
+
+async def test_nothing_is_watched_for_who_left_while_it_was_looked_through(
+    folder: Folder, tmp_path: Path
+) -> None:
+    plant(folder)
+    other = tmp_path / "other"
+    async with watched(other) as scene:
+        await scene.follow()
+        before = held()
+        async with watched(folder.root) as gone:
+            gone.follow_list()
+            await until(lambda: held() > before + 50)
+        assert held() == before
+        shared = inotify.Inotify.shared()
+        shared.release()
+        await asyncio.sleep(0.05)
+        assert held() == before
+
+
+async def test_rules_of_a_directory_are_one_change_however_much_is_below(folder: Folder) -> None:
+    plant(folder, 300)
+    folder.write(".gitignore", "nothing\n")
+    interests = Interests()
+    interests.listing = True
+    trees: list[Change] = []
+    seen = asyncio.Event()
+
+    async def take() -> None:
+        async for change in Filesystem(folder.root).changes(interests):
+            if change.kind == "tree":
+                trees.append(change)
+                seen.set()
+
+    taking = asyncio.create_task(take())
+    await until(lambda: held() == 312)
+    folder.write(".gitignore", "d3/\n")
+    await until(lambda: held() == 281)
+    await seen.wait()
+    taking.cancel()
+    await asyncio.gather(taking, return_exceptions=True)
+    assert trees == [Change((), "tree")]
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds that no event tells of."""
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+
+
+# -- much at once
+
+
+async def test_of_trees_made_in_a_hurry_nothing_is_missed(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    impatient(monkeypatch)
+    names = [f"{number}/a/b/c/file" for number in range(1000)]
+    subscribed = names[::20]
+    for name in subscribed:
+        folder.write(name, "at first")
+
+    def hurry() -> None:
+        for name in subscribed:
+            folder.remove(name.partition("/")[0])
+        for name in names:
+            folder.write(name, "then")
+        for name in names:
+            folder.write(name, "and at last")
+
+    read: dict[str, str] = {}
+
+    class Reader(Recorder):
+        def updated(self, uri: str) -> None:
+            super().updated(uri)
+            path = folder.at(self.told[-1])
+            read[self.told[-1]] = path.read_text() if path.exists() else ""
+
+    async with watched(folder.root) as scene:
+        reader = Reader()
+        view = scene.view
+        for name in subscribed:
+            await view.live.subscribe(uri_of(name), reader)
+        await scene.follow()
+        thread = threading.Thread(target=hurry)
+        thread.start()
+        await asyncio.to_thread(thread.join)
+        await reader.until(lambda: read == dict.fromkeys(subscribed, "and at last"))
+        await scene.quiet()
+        # Nothing was missed that a later change would have to be told of:
+        folder.write("999/a/b/c/new")
+        await scene.of(LIST)
+        folder.write(subscribed[-1], "once more")
+        await reader.until(lambda: read[subscribed[-1]] == "once more")
+
+
+async def test_a_collection_with_more_children_than_are_compared_is_told_of_each(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    impatient(monkeypatch)
+    for number in range(1100):
+        folder.write(f"many/{number:04}")
+    async with watched(folder.root) as scene:
+        await scene.follow("many")
+        for name in ("many/0000", "many/1099"):
+            folder.write(name, "other")
+            await scene.tells("many")
+        folder.write("many/9999")
+        await scene.tells("many", LIST)
+        folder.write("many/.hidden")
+        folder.write("many/.hidden", "other")
+        await scene.quiet()
+        folder.remove("many/9999")
+        await scene.tells("many", LIST)
+
+
+async def test_a_huge_directory_is_looked_at_seldom_and_its_files_are_told_at_once(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    impatient(monkeypatch)
+    monkeypatch.setattr("resource_server.providers.filesystem.survey._SLOW_S", 0.0)
+    monkeypatch.setattr(watch, "_POLL_SHARE", 1000)
+    folder.make("huge")
+    for number in range(5000):
+        folder.at(f"huge/{number}").touch()
+    async with watched(folder.root) as scene:
+        await scene.follow("huge/7")
+        for number in range(50):
+            folder.write(f"huge/new{number}")
+            await asyncio.sleep(0.002)
+        folder.write("huge/7", "other")
+        await scene.view.recorder.of("huge/7")
+        assert scene.view.recorder.told.count(LIST) <= 2
+
+
+async def test_what_a_mapping_writes_is_found_by_the_sweep(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    impatient(monkeypatch)
+    monkeypatch.setattr(live, "_SWEEP_S", 0.05)
+    folder.write("a", "x" * 4096)
+    async with watched(folder.root) as scene:
+        await scene.subscribe("a")
+        await scene.quiet()
+        with folder.at("a").open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapping:
+            mapping[0] = ord("y")
+            await scene.tells("a")
+
+
+# -- lost events
+
+
+class Teller:
+    """A process that watches a folder; what it tells."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.told: list[str] = []
+        self.warnings = ""
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    async def of(self, *some: str) -> None:
+        """Wait until these have been told."""
+        assert self.process.stdout is not None
+        async with asyncio.timeout(20):
+            while not set(some) <= set(self.told):
+                line = await self.process.stdout.readline()
+                assert line, f"it ended, and told only {self.told[-20:]}"
+                self.told.append(json.loads(line))
+
+    async def quiet(self, seconds: float = 0.3) -> list[str]:
+        """Return what was told until nothing is told for a while, and forget it."""
+        assert self.process.stdout is not None
+        try:
+            while True:
+                async with asyncio.timeout(seconds):
+                    self.told.append(json.loads(await self.process.stdout.readline()))
+        except TimeoutError:
+            told, self.told = self.told, []
+        return told
+
+    async def end(self) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stderr is not None
+        self.process.stdin.close()
+        self.warnings = (await self.process.stderr.read()).decode()
+        await self.process.wait()
+
+
+@asynccontextmanager
+async def teller(
+    folder: Folder,
+    *paths: str,
+    follows_list: bool = True,
+    limits: Mapping[str, int] | None = None,
+    times: Mapping[str, float] | None = None,
+) -> AsyncGenerator[Teller]:
+    options = {
+        "root": str(folder.root),
+        "paths": paths,
+        "follows_list": follows_list,
+        "limits": limits or {},
+        "times": times or {},
+    }
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(_SCRIPT),
+        json.dumps(options),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    teller = Teller(process)
+    try:
+        assert process.stdout is not None
+        first = json.loads(await process.stdout.readline())
+        if first.startswith("<not permitted"):
+            pytest.skip(f"limits cannot be lowered here: {first}")
+        assert first == "<ready>"
+        yield teller
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGCONT)
+            await teller.end()
+
+
+async def test_nothing_is_missed_by_a_process_that_was_stopped_while_events_were_lost(
+    folder: Folder, tmp_path: Path
+) -> None:
+    longest = longest_queue()
+    if longest > 100_000:
+        pytest.skip("the queue is too long to be filled")
+    outside = Folder(tmp_path / "outside")
+    outside.write("in/moved.txt")
+    for name in ("same", "changed", "removed", "sub/changed", "sub/deep/same", "gone/x", "back/x"):
+        folder.write(name, "body")
+    subscribed = ("same", "changed", "removed", "sub/changed", "sub/deep/same", "gone/x", "back/x")
+    async with teller(folder, *subscribed, "sub", "sub/deep") as process:
+        await process.quiet()
+        process.signal(signal.SIGSTOP)
+        for number in range(longest // 2 + 100):  # two events each
+            os.close(os.open(folder.at(f"{number}"), os.O_CREAT | os.O_WRONLY))
+        folder.write("changed", "other")
+        folder.write("sub/changed", "other")
+        folder.remove("removed")
+        folder.remove("gone")
+        folder.remove("back")
+        folder.write("back/x", "other")
+        outside.move("in", folder.at("in"))
+        process.signal(signal.SIGCONT)
+        changed = {"changed", "removed", "sub/changed", "gone/x", "back/x", "sub"}
+        await process.of(*changed, LIST)
+        assert set(await process.quiet()) <= {*changed, LIST}
+        folder.write("in/new.txt")
+        await process.of(LIST)
+        folder.write("back/x", "and another")
+        folder.write("sub/deep/same", "not any more")
+        await process.of("back/x", "sub/deep", "sub/deep/same")
+        folder.write("gone/x", "back")
+        await process.of("gone/x")
+
+
+def longest_queue() -> int:
+    return int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+
+
+# -- too few watches
+
+
+async def test_with_too_few_watches_subscribers_come_first_and_the_rest_is_polled(
+    folder: Folder,
+) -> None:
+    names = plant(folder, 40)
+    for name in names:
+        folder.write(f"{name}/file", "body")
+    often = {"_POLL_S": 0.02, "_POLL_SHARE": 1}
+    subscribed = [f"{name}/file" for name in names[::20]]
+    async with teller(folder, *subscribed, limits={"watches": 12}, times=often) as process:
+        await process.quiet()
+        for name in names[1::10]:
+            folder.write(f"{name}/new")
+            await process.of(LIST)
+            assert set(await process.quiet(0.1)) == {LIST}
+        folder.write(subscribed[0], "other")
+        await process.of(subscribed[0])
+        await process.end()
+        assert process.warnings.count(_WARNING) == 1
+        assert len(process.warnings.splitlines()) == 1
+
+
+async def test_with_too_few_watches_what_is_subscribed_to_later_is_still_watched(
+    folder: Folder,
+) -> None:
+    names = plant(folder, 40)
+    for name in names:
+        folder.write(f"{name}/file", "body")
+    never = {"_POLL_S": 3600.0, "_SWEEP_S": 3600.0}
+    subscribed = [f"{name}/file" for name in names[::20]]
+    async with teller(folder, *subscribed, limits={"watches": 12}, times=never) as process:
+        await process.quiet()
+        for name in subscribed:
+            folder.write(name, "other")
+            await process.of(name)
+
+
+async def test_without_any_watch_everything_is_polled(folder: Folder) -> None:
+    folder.write("a/b", "body")
+    often = {"_POLL_S": 0.02, "_POLL_SHARE": 1}
+    for limits, warning in (({"watches": 0}, _WARNING), ({"instances": 0}, "no inotify")):
+        async with teller(folder, "a/b", limits=limits, times=often) as process:
+            await process.quiet(0.1)
+            folder.append("a/b")
+            await process.of("a/b")
+            folder.write(f"a/{warning[:2]}")
+            await process.of(LIST)
+            await process.end()
+            assert process.warnings.count(warning) == 1
+            assert len(process.warnings.splitlines()) == 1

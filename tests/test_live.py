@@ -1,0 +1,1012 @@
+"""What listeners are told of what a provider says."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from resource_server import live as live_module
+from resource_server.catalog import Catalog
+from resource_server.errors import NotACollection, ResourceBusy, ResourceNotFound
+from resource_server.live import Live
+from resource_server.mount import Mount
+from resource_server.provider import Change, Content, Interest, Path, Resource, Template
+from tests.listeners import LIST, Recorder, mounted, uri_of
+
+pytestmark = pytest.mark.anyio
+
+_SHORT_S = 0.1
+_LONG_S = 60.0
+
+
+class Shelf:
+    """Documents that a test gives versions to, and changes that a test says there were."""
+
+    templates: Sequence[Template] = ()
+
+    def __init__(self, **documents: str | None) -> None:
+        self.documents: dict[Path, Resource] = {}
+        self.unlisted: set[Path] = set()
+        self.failing: Exception | None = None
+        """What is raised instead of telling anything."""
+        self.looks: list[Path] = []
+        """What was asked for."""
+        self.interest: Interest | None = None
+        self.watchers = 0
+        self._queue = asyncio.Queue[Change]()
+        for name, version in documents.items():
+            self.put(name, version)
+
+    # -- what a test does
+
+    def put(self, name: str, version: str | None, *, size: int | None = None) -> None:
+        """Put a document in its place; nothing is said of it."""
+        path = path_of(name)
+        self.documents[path] = Resource(path=path, name=path[-1], version=version, size=size)
+
+    def take(self, name: str) -> None:
+        """Take a document, or all in a collection, away; nothing is said of it."""
+        path = path_of(name)
+        for each in list(self.documents):
+            if each[: len(path)] == path:
+                del self.documents[each]
+
+    def say(self, *names: str, kind: Any = "resource", certain: bool = False) -> None:
+        """Say that something may have changed."""
+        for name in names:
+            self._queue.put_nowait(Change(path_of(name), kind, certain))
+
+    # -- the provider
+
+    def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        if self.metadata(parent).type == "document":
+            raise NotACollection
+        depth = len(parent) + 1
+        paths = {path[:depth] for path in self.documents if path[: depth - 1] == parent}
+        names = sorted(path for path in paths if after is None or path > after)
+        return [self._resource(path) for path in names[:limit]]
+
+    def metadata(self, path: Path) -> Resource:
+        self.looks.append(path)
+        if self.failing is not None:
+            raise self.failing
+        return self._resource(path)
+
+    def _resource(self, path: Path) -> Resource:
+        known = self.documents.get(path)
+        if known is not None:
+            return known
+        if path and not any(each[: len(path)] == path for each in self.documents):
+            raise ResourceNotFound
+        return Resource(
+            path=path,
+            name=path[-1] if path else "shelf",
+            type="collection",
+            listed=path not in self.unlisted,
+        )
+
+    def read(self, path: Path, query: object) -> Sequence[Content]:
+        return [Content("")]
+
+    async def changes(self, interest: Interest) -> AsyncIterator[Change]:
+        self.interest = interest
+        following = asyncio.create_task(self._follow(interest))
+        self.watchers += 1
+        try:
+            while True:
+                yield await self._queue.get()
+        finally:
+            self.watchers -= 1
+            following.cancel()
+
+    async def _follow(self, interest: Interest) -> None:
+        while True:
+            came, _ = await interest.next()
+            for path in came:
+                self._queue.put_nowait(Change(path))
+
+
+class SlowShelf:
+    """The same, but what is asked for has to be waited for until a test lets it go."""
+
+    templates: Sequence[Template] = ()
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.shelf = shelf
+        self.open = asyncio.Event()
+        self.open.set()
+        self.waiting = 0
+        self.most_waiting = 0
+
+    async def metadata(self, path: Path) -> Resource:
+        self.waiting += 1
+        self.most_waiting = max(self.most_waiting, self.waiting)
+        try:
+            await asyncio.sleep(0)
+            await self.open.wait()
+        finally:
+            self.waiting -= 1
+        return self.shelf.metadata(path)
+
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        await self.open.wait()
+        return self.shelf.list(parent, after=after, limit=limit)
+
+    def read(self, path: Path, query: object) -> Sequence[Content]:
+        return [Content("")]
+
+    def changes(self, interest: Interest) -> AsyncIterator[Change]:
+        return self.shelf.changes(interest)
+
+
+def path_of(name: str) -> Path:
+    return tuple(name.split("/")) if name else ()
+
+
+@asynccontextmanager
+async def served(*mounts: Mount) -> AsyncGenerator[Live]:
+    """Serve mounts and close them at the end."""
+    live = Live(Catalog(mounts))
+    try:
+        yield live
+    finally:
+        await live.close()
+
+
+async def subscribed(live: Live, *names: str) -> Recorder:
+    """Return a listener that is subscribed to these paths of the mount `one`, and is armed."""
+    recorder = Recorder()
+    for name in names:
+        await live.subscribe(uri_of(name), recorder)
+    await calm()
+    return recorder
+
+
+async def calm() -> None:
+    """Let everything be done that needs no time."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is long enough to do much in it."""
+    monkeypatch.setattr(live_module, "_INTERVAL_S", _SHORT_S)
+    monkeypatch.setattr(live_module, "_LIST_INTERVAL_S", _SHORT_S)
+
+
+@pytest.fixture
+def no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_module, "_INTERVAL_S", 0.0)
+    monkeypatch.setattr(live_module, "_LIST_INTERVAL_S", 0.0)
+    monkeypatch.setattr(live_module, "_GRACE_S", 0.0)
+
+
+# -- updates: when they are told
+
+
+async def test_the_first_change_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_module, "_INTERVAL_S", _LONG_S)
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a")
+        shelf.put("a", "2")
+        shelf.say("a")
+        await calm()
+        assert recorder.told == ["a"]
+
+
+@pytest.mark.usefixtures("interval")
+async def test_further_changes_are_told_as_one_after_an_interval() -> None:
+    shelf = Shelf(a="0")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a")
+        for version in range(1, 50):
+            shelf.put("a", str(version))
+            shelf.say("a")
+            await asyncio.sleep(0)
+        await calm()
+        assert recorder.told == ["a"]
+        assert await recorder.quiet(_SHORT_S * 1.5) == ["a", "a"]
+
+
+@pytest.mark.usefixtures("interval")
+async def test_what_is_told_last_is_what_is_there_last() -> None:
+    shelf = Shelf(a="0")
+    read: list[str | None] = []
+
+    class Reader(Recorder):
+        def updated(self, uri: str) -> None:
+            super().updated(uri)
+            read.append(shelf.documents[("a",)].version)
+
+    async with served(mounted(shelf)) as live:
+        reader = Reader()
+        await live.subscribe(uri_of("a"), reader)
+        for version in range(1, 30):
+            shelf.put("a", str(version))
+            shelf.say("a")
+            await asyncio.sleep(0.01)
+        await reader.quiet(_SHORT_S * 1.5)
+        assert read[-1] == "29"
+        assert 2 <= len(read) < 15
+
+
+@pytest.mark.usefixtures("interval")
+async def test_what_is_again_as_it_was_told_is_not_told_again() -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a")
+        for version in ("2", "3", "2"):
+            shelf.put("a", version)
+            shelf.say("a")
+            await calm()
+        assert await recorder.quiet(_SHORT_S * 1.5) == ["a"]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_what_has_not_changed_is_not_told_whatever_is_said() -> None:
+    shelf = Shelf(a="1", b="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a", "")
+        shelf.say("a", "b", "", "c")
+        shelf.say("", kind="children")
+        shelf.say("", kind="tree")
+        await calm()
+        assert recorder.told == []
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_what_changes_is_told_to_its_subscribers_only() -> None:
+    shelf = Shelf(a="1", b="1")
+    async with served(mounted(shelf)) as live:
+        one, other, both = [await subscribed(live, *names) for names in ("a", "b", ("a", "b"))]
+        shelf.put("a", "2")
+        shelf.say("a")
+        await calm()
+        assert (one.told, other.told, both.told) == (["a"], [], ["a"])
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_change_of_the_tree_is_a_reason_to_look_at_all_below() -> None:
+    shelf = Shelf(a="1", **{"b/c/d": "1", "b/e": "1", "bb": "1"})
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a", "b/c/d", "b/e", "b", "bb")
+        for name in ("a", "b/c/d", "b/e", "bb"):
+            shelf.put(name, "2")
+        shelf.say("b", kind="tree")
+        await calm()
+        assert sorted(recorder.told) == ["b", "b/c/d", "b/e"]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_the_sweep_finds_what_nobody_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_module, "_SWEEP_S", 0.02)
+    shelf = Shelf(a="1", b="1")
+    async with served(mounted(shelf), mounted(Shelf(a="1"), "two", watch=False)) as live:
+        recorder = await subscribed(live, "a", "b")
+        for version in ("2", "3"):
+            shelf.put("a", version)
+            await recorder.of("a")
+            assert recorder.take() == ["a"]
+
+
+# -- updates: what a comparison cannot tell
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_certain_change_is_told_though_the_version_is_the_same() -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a", "")
+        shelf.say("a", certain=True)
+        await calm()
+        assert sorted(recorder.told) == ["", "a"]
+
+
+@pytest.mark.usefixtures("interval")
+async def test_a_certain_change_within_the_interval_is_told_after_it() -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a")
+        for _ in range(3):
+            shelf.say("a", certain=True)
+            await calm()
+        assert await recorder.quiet(_SHORT_S * 1.5) == ["a", "a"]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_not_even_a_certain_change_is_told_of_what_is_not_there() -> None:
+    shelf = Shelf(a="1", b="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a", "")
+        shelf.say("hidden", certain=True)
+        shelf.take("a")
+        shelf.say("a")
+        await recorder.of("a", "")
+        recorder.take()
+        shelf.say("a", certain=True)
+        await calm()
+        assert await recorder.quiet() == []
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_size_and_time_tell_a_change_where_there_is_no_version() -> None:
+    shelf = Shelf()
+    shelf.put("a", None, size=1)
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a")
+        shelf.say("a")
+        await calm()
+        assert recorder.told == []
+        shelf.put("a", None, size=2)
+        shelf.say("a")
+        await calm()
+        assert recorder.told == ["a"]
+
+
+@pytest.mark.usefixtures("no_interval")
+@pytest.mark.parametrize(("name", "kind"), [("a", "resource"), ("", "tree")])
+async def test_every_change_is_told_of_what_nothing_tells_apart(name: str, kind: str) -> None:
+    shelf = Shelf(a=None, b="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a")
+        recorder.take()
+        for _ in range(3):
+            shelf.say("b")
+            shelf.say(name, kind=kind)
+            await calm()
+            assert recorder.take() == ["a"]
+
+
+# -- updates: collections
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_collection_changes_with_its_children_and_not_with_what_is_below_them() -> None:
+    shelf = Shelf(a="1", **{"b/c": "1"})
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "")
+        shelf.put("b/c", "2")
+        shelf.put("b/d", "1")
+        shelf.say("b/c", "b", "")
+        shelf.say("b", kind="children")
+        await calm()
+        assert recorder.take() == []
+        shelf.put("a", "2")
+        shelf.say("a")
+        await calm()
+        assert recorder.take() == [""]
+        shelf.take("b")
+        shelf.say("", kind="children")
+        await calm()
+        assert recorder.take() == [""]
+        shelf.put("b", "now a document")
+        shelf.say("", kind="children")
+        await calm()
+        assert recorder.take() == [""]
+
+
+@pytest.fixture
+async def crowd(monkeypatch: pytest.MonkeyPatch) -> Shelf:
+    """One with more children than are compared."""
+    monkeypatch.setattr(live_module, "_MAX_CHILDREN", 10)
+    return Shelf(**{f"d/{number:02}": "1" for number in range(20)})
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_every_change_of_a_child_is_told_where_there_are_too_many(crowd: Shelf) -> None:
+    async with served(mounted(crowd)) as live:
+        recorder = await subscribed(live, "d")
+        crowd.put("d/19", "2")
+        crowd.say("d/19")
+        await calm()
+        assert recorder.take() == ["d"]
+        crowd.take("d/19")
+        crowd.say("d", kind="children")
+        await calm()
+        assert recorder.take() == ["d"]
+        crowd.put("d/18", "2")
+        crowd.say("", kind="tree")
+        await calm()
+        assert recorder.take() == ["d"]
+        crowd.put("d/17", "2")
+        crowd.say("d", kind="tree")
+        await calm()
+        assert recorder.take() == ["d"]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_nothing_is_told_of_a_hidden_child_where_there_are_too_many(crowd: Shelf) -> None:
+    async with served(mounted(crowd)) as live:
+        recorder = await subscribed(live, "d")
+        crowd.say("d/hidden", certain=True)
+        crowd.say("d/hidden")
+        crowd.say("d")
+        await calm()
+        assert recorder.told == []
+
+
+@pytest.mark.usefixtures("interval")
+async def test_a_collection_is_looked_at_seldom_though_much_is_said_of_it() -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        await subscribed(live, "")
+        shelf.looks.clear()
+        for _ in range(200):
+            shelf.say("hidden")
+            await asyncio.sleep(0)
+        await calm()
+        await asyncio.sleep(_SHORT_S * 1.5)
+        assert 0 < len(shelf.looks) <= 8  # a look asks twice
+
+
+# -- updates: what is gone
+
+
+async def test_what_is_missing_for_a_moment_is_not_told_if_it_is_the_same_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live_module, "_GRACE_S", _SHORT_S)
+    shelf = Shelf(a="1", b="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a")
+        shelf.take("a")
+        shelf.say("a")
+        await calm()
+        shelf.put("a", "1")
+        shelf.say("a")
+        assert await recorder.quiet(_SHORT_S * 1.5) == []
+
+
+async def test_what_is_missing_for_a_moment_and_then_another_is_told_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live_module, "_GRACE_S", _SHORT_S)
+    shelf = Shelf(a="1", b="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a")
+        shelf.take("a")
+        shelf.say("a", "a", "a")
+        await calm()
+        assert recorder.told == []
+        shelf.put("a", "2")
+        shelf.say("a")
+        assert await recorder.quiet(_SHORT_S * 1.5) == ["a"]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_what_is_gone_is_told_once_and_again_when_it_is_back() -> None:
+    shelf = Shelf(a="1", **{"d/b": "1"})
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a", "d", "d/b")
+        for name in ("a", "d"):
+            shelf.take(name)
+        shelf.say("", kind="tree")
+        await recorder.of("a", "d", "d/b")
+        assert sorted(await recorder.quiet()) == ["a", "d", "d/b"]
+        shelf.say("", kind="tree")
+        assert await recorder.quiet() == []
+        for name in ("a", "d/b"):
+            shelf.put(name, "1")
+        shelf.say("", kind="tree")
+        await recorder.of("a", "d", "d/b")
+        assert sorted(await recorder.quiet()) == ["a", "d", "d/b"]
+
+
+# -- the list
+
+
+@pytest.mark.usefixtures("interval")
+async def test_a_changed_list_is_told_at_once_and_then_as_one_after_an_interval() -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        recorder = Recorder()
+        live.follow_list(recorder)
+        await calm()
+        shelf.say("", kind="children")
+        await recorder.of(LIST)
+        for _ in range(20):
+            shelf.say("", kind="children")
+            await calm()
+        assert recorder.told == [LIST]
+        assert await recorder.quiet(_SHORT_S * 1.5) == [LIST, LIST]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_the_list_changes_with_children_and_trees_and_not_with_mere_content() -> None:
+    shelf = Shelf(a="1", **{"b/c": "1"})
+    async with served(mounted(shelf)) as live:
+        recorder = Recorder()
+        live.follow_list(recorder)
+        await calm()
+        shelf.put("a", "2")
+        shelf.say("a", "", "b", "b/c", certain=True)
+        await calm()
+        assert recorder.take() == []
+        for kind in ("children", "tree"):
+            shelf.say("b", kind=kind)
+            await calm()
+            assert recorder.take() == [LIST]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_nothing_is_told_of_the_list_for_what_is_not_listed_or_not_there() -> None:
+    shelf = Shelf(**{"a/b/c": "1", "d": "1"})
+    shelf.unlisted.add(("a",))
+    unlisted = Shelf(a="1")
+    async with served(mounted(shelf), mounted(unlisted, "two", listed=False)) as live:
+        recorder = Recorder()
+        live.follow_list(recorder)
+        await live.subscribe("test://two/a", Recorder())
+        await calm()
+        shelf.say("a", "a/b", "hidden", "hidden/x", kind="tree")
+        unlisted.say("", kind="tree")
+        await calm()
+        assert recorder.told == []
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_the_list_changes_when_a_mount_cannot_be_looked_at_any_more() -> None:
+    shelf = Shelf(**{"a/b": "1"})
+    async with served(mounted(shelf)) as live:
+        recorder = Recorder()
+        live.follow_list(recorder)
+        await calm()
+        for failing in (ResourceNotFound(), ResourceBusy(), RuntimeError("broken")):
+            shelf.failing = failing
+            shelf.say("", kind="children")
+            await calm()
+            assert recorder.take() == [LIST]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_changed_list_is_not_forgotten_because_a_look_fails() -> None:
+    shelf = Shelf(**{"a/b": "1"})
+    async with served(mounted(shelf)) as live:
+        recorder = Recorder()
+        live.follow_list(recorder)
+        await calm()
+        shelf.failing = ResourceBusy()
+        shelf.say("a", kind="children")
+        await calm()
+        assert recorder.told == [LIST]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_who_follows_the_list_no_longer_is_told_no_more() -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        stays, leaves = Recorder(), Recorder()
+        for recorder in (stays, stays, leaves):
+            live.follow_list(recorder)
+        await calm()
+        shelf.say("", kind="children")
+        live.unfollow_list(leaves)
+        live.unfollow_list(leaves)
+        await stays.of(LIST)
+        assert (stays.told, leaves.told) == ([LIST], [])
+        assert shelf.interest is not None
+        assert shelf.interest.listing
+        live.unfollow_list(stays)
+        assert not shelf.interest.listing
+
+
+# -- who subscribes
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_another_spelling_is_the_same_subscription() -> None:
+    shelf = Shelf(**{"a b": "1"})
+    async with served(mounted(shelf)) as live:
+        recorder = Recorder()
+        topics = [
+            await live.subscribe(uri, recorder)
+            for uri in ("test://one/a%20b", "TEST://ONE/%61%20b?lines=1", "test://one/a%20b/")
+        ]
+        assert {topic.uri for topic in topics} == {"test://one/a%20b"}
+        assert topics[0].version == "1"
+        shelf.put("a b", "2")
+        shelf.say("a b")
+        await recorder.of("a b")
+        assert recorder.told == ["a b"]
+        live.unsubscribe("test://one/a%20b", recorder)
+        assert shelf.interest is not None
+        assert shelf.interest.paths == set()
+
+
+@pytest.mark.parametrize("uri", ["test://one/none", "test://none/a", "nonsense", ""])
+async def test_what_cannot_be_seen_cannot_be_subscribed_to(uri: str) -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        with pytest.raises(ResourceNotFound):
+            await live.subscribe(uri, Recorder())
+        live.unsubscribe(uri, Recorder())
+        await calm()
+        assert shelf.interest is None
+
+
+async def test_what_cannot_be_looked_at_cannot_be_subscribed_to_for_now() -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        shelf.failing = ResourceBusy()
+        with pytest.raises(ResourceBusy):
+            await live.subscribe(uri_of("a"), Recorder())
+        shelf.failing = None
+        await live.subscribe(uri_of("a"), Recorder())
+
+
+@pytest.mark.usefixtures("no_interval")
+@pytest.mark.parametrize("name", ["a", ""])
+async def test_a_change_while_somebody_subscribes_is_told(name: str) -> None:
+    shelf = Shelf(a="1")
+    slow = SlowShelf(shelf)
+    async with served(mounted(slow)) as live:
+        recorder = Recorder()
+        slow.open.clear()
+        subscribing = asyncio.create_task(live.subscribe(uri_of(name), recorder))
+        await calm()
+        slow.open.set()
+        topic = await subscribing
+        known = topic.version
+        shelf.put("a", "2")  # before anything is watched, and nobody says so
+        await recorder.of(name)
+        assert topic.version != known
+
+
+async def test_many_that_subscribe_at_once_share_one_watch() -> None:
+    shelf = Shelf(a="1")
+    slow = SlowShelf(shelf)
+    async with served(mounted(slow)) as live:
+        recorders = [Recorder() for _ in range(20)]
+        topics = await asyncio.gather(
+            *(live.subscribe(uri_of("a"), recorder) for recorder in recorders)
+        )
+        assert len(set(map(id, topics))) == 1
+        shelf.put("a", "2")
+        shelf.say("a")
+        for recorder in recorders:
+            await recorder.of("a")
+        for recorder in recorders:
+            live.unsubscribe(uri_of("a"), recorder)
+        await calm()
+        assert shelf.interest is not None
+        assert shelf.interest.paths == set()
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_listener_may_unsubscribe_whoever_while_it_is_told() -> None:
+    shelf = Shelf(a="1")
+
+    class Leaver(Recorder):
+        def updated(self, uri: str) -> None:
+            super().updated(uri)
+            for recorder in recorders:
+                live.unsubscribe(uri, recorder)
+
+    async with served(mounted(shelf)) as live:
+        recorders = [Leaver() for _ in range(3)]
+        for recorder in recorders:
+            await live.subscribe(uri_of("a"), recorder)
+        for version in ("2", "3"):
+            shelf.put("a", version)
+            shelf.say("a")
+            await calm()
+        assert recorders[0].told == ["a"]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_storm_of_subscriptions_leaves_only_those_that_last() -> None:
+    shelf = Shelf(**{str(number): "1" for number in range(50)})
+    slow = SlowShelf(shelf)
+    async with served(mounted(slow)) as live:
+        recorders = [Recorder() for _ in range(4)]
+
+        async def storm(recorder: Recorder, step: int) -> None:
+            for turn in range(300):
+                name = str(turn * step % 50)
+                await live.subscribe(uri_of(name), recorder)
+                shelf.put(name, str(turn))
+                shelf.say(name)
+                if turn % 3:
+                    live.unsubscribe(uri_of(name), recorder)
+                live.unsubscribe(uri_of(str(turn % 50)), recorder)
+            for number in range(1, 50):
+                live.unsubscribe(uri_of(str(number)), recorder)
+            await live.subscribe(uri_of("0"), recorder)
+
+        await asyncio.gather(*map(storm, recorders, (1, 3, 7, 11)))
+        await asyncio.gather(*(recorder.quiet(0.02) for recorder in recorders))
+        assert shelf.interest is not None
+        assert shelf.interest.paths == {("0",)}
+        shelf.put("0", "last")
+        shelf.put("1", "nobody wants to know")
+        shelf.say("", kind="tree")
+        for recorder in recorders:
+            await recorder.of("0")
+            assert recorder.told == ["0"]
+
+
+# -- many, slow and broken
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_of_ten_thousand_those_that_changed_are_told_and_others_have_their_turn() -> None:
+    shelf = Shelf(**{f"{number:05}": "1" for number in range(10_000)})
+    async with served(mounted(shelf)) as live:
+        recorder = Recorder()
+        for path in shelf.documents:
+            await live.subscribe(uri_of(path[0]), recorder)
+        await calm()
+        changed = [f"{number:05}" for number in range(0, 10_000, 100)]
+        for name in changed:
+            shelf.put(name, "2")
+        turns = 0
+
+        async def turn() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        turning = asyncio.create_task(turn())
+        await recorder.quiet()
+        recorder.take()
+        turns = 0
+        shelf.say("", kind="tree")
+        for name in changed:
+            shelf.put(name, "3")
+        await recorder.of(*changed)
+        assert turns > 10
+        turning.cancel()
+        assert sorted(await recorder.quiet()) == changed
+
+
+async def test_only_so_many_wait_for_a_slow_provider_at_once() -> None:
+    shelf = Shelf(**{str(number): "1" for number in range(200)})
+    slow = SlowShelf(shelf)
+    async with served(mounted(slow)) as live:
+        recorder = Recorder()
+        for (name,) in shelf.documents:
+            await live.subscribe(uri_of(name), recorder)
+        await recorder.quiet(0.02)
+        for (name,) in list(shelf.documents):
+            shelf.put(name, "2")
+        slow.open.clear()
+        slow.most_waiting = 0
+        shelf.say("", kind="tree")
+        await calm()
+        assert 0 < slow.waiting < 100
+        slow.open.set()
+        await recorder.of(*map(str, range(200)))
+        assert slow.most_waiting < 100
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_mount_that_hangs_keeps_no_other_waiting() -> None:
+    shelf = Shelf(**{str(number): "1" for number in range(100)})
+    slow = SlowShelf(shelf)
+    other = Shelf(**{str(number): "1" for number in range(100)})
+    async with served(mounted(slow, "two"), mounted(other)) as live:
+        recorder = Recorder()
+        for (name,) in shelf.documents:
+            await live.subscribe(uri_of(name, "test://two/"), Recorder())
+            await live.subscribe(uri_of(name), recorder)
+        await recorder.quiet(0.02)
+        slow.open.clear()
+        shelf.say("", kind="tree")
+        await calm()
+        for (name,) in list(other.documents):
+            other.put(name, "2")
+        other.say("", kind="tree")
+        await recorder.of(*map(str, range(100)))
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_mount_that_hangs_keeps_the_sweep_from_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live_module, "_SWEEP_S", 0.02)
+    shelf = Shelf(**{str(number): "1" for number in range(100)})
+    slow = SlowShelf(shelf)
+    other = Shelf(a="1")
+    async with served(mounted(slow, "two"), mounted(other)) as live:
+        recorder = Recorder()
+        for (name,) in shelf.documents:
+            await live.subscribe(uri_of(name, "test://two/"), Recorder())
+        await live.subscribe(uri_of("a"), recorder)
+        slow.open.clear()
+        for version in "2345":
+            other.put("a", version)
+            await recorder.of("a")
+            recorder.take()
+
+
+@pytest.mark.usefixtures("no_interval")
+@pytest.mark.parametrize("failing", [ResourceBusy(), RuntimeError("broken"), SystemExit()])
+async def test_what_cannot_be_looked_at_is_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch, failing: Exception
+) -> None:
+    monkeypatch.setattr(live_module, "FIRST_RETRY_S", 0.02)
+    monkeypatch.setattr("resource_server.topic.FIRST_RETRY_S", 0.02)
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a")
+        shelf.put("a", "2")
+        shelf.failing = failing
+        shelf.say("a")
+        await calm()
+        assert recorder.told == []
+        shelf.failing = None
+        await recorder.of("a")
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_further_change_is_looked_at_though_the_look_before_has_failed() -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a")
+        shelf.put("a", "2")
+        shelf.failing = ResourceBusy()
+        for _ in range(10):
+            shelf.say("a")
+            await calm()
+        shelf.failing = None
+        shelf.say("a")
+        await calm()
+        assert recorder.told == ["a"]
+
+
+# -- another catalog
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_after_a_swap_what_differs_is_told_and_what_is_the_same_is_not() -> None:
+    before, after = Shelf(a="1", b="1", c="1"), Shelf(a="1", b="2", d="1")
+    async with served(mounted(before)) as live:
+        recorder = await subscribed(live, "a", "b", "c")
+        live.follow_list(recorder)
+        live.swap(Catalog([mounted(after)]), relist=False)
+        await recorder.of("b", "c")
+        assert sorted(await recorder.quiet()) == ["b", "c"]
+        after.put("a", "3")
+        after.say("a")
+        await recorder.of("a")
+        assert (before.watchers, after.watchers) == (0, 1)
+        assert after.interest is not None
+        assert after.interest.listing
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_swap_tells_of_the_list_if_it_says_so() -> None:
+    mount = mounted(Shelf(a="1"))
+    async with served(mount) as live:
+        recorder = Recorder()
+        live.follow_list(recorder)
+        await calm()
+        live.swap(Catalog([mount]), relist=False)
+        await calm()
+        assert recorder.told == []
+        live.swap(Catalog([]), relist=True)
+        await calm()
+        assert recorder.told == [LIST]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_mount_that_stays_is_watched_on() -> None:
+    shelf = Shelf(a="1")
+    mount = mounted(shelf)
+    async with served(mount) as live:
+        recorder = await subscribed(live, "a")
+        interest = shelf.interest
+        live.swap(Catalog([mounted(Shelf(), "two"), mount]), relist=False)
+        await calm()
+        assert (shelf.watchers, shelf.interest) == (1, interest)
+        shelf.put("a", "2")
+        shelf.say("a")
+        await calm()
+        assert recorder.told == ["a"]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_what_no_mount_has_any_more_is_told_and_told_again_when_one_has() -> None:
+    shelf = Shelf(a="1")
+    mount = mounted(shelf)
+    async with served(mount) as live:
+        recorder = await subscribed(live, "a")
+        live.swap(Catalog([]), relist=False)
+        await recorder.of("a")
+        assert await recorder.quiet() == ["a"]
+        live.swap(Catalog([mounted(Shelf(a="1"))]), relist=False)
+        await recorder.of("a")
+        assert await recorder.quiet() == ["a"]
+        live.unsubscribe(uri_of("a"), recorder)
+        live.swap(Catalog([]), relist=False)
+        assert await recorder.quiet() == []
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_deeper_mount_takes_over_what_lies_below_it() -> None:
+    outer, inner = Shelf(**{"sub/a": "1", "b": "1"}), Shelf(a="2")
+    mounts = [mounted(outer)]
+    async with served(*mounts) as live:
+        recorder = await subscribed(live, "sub/a", "b")
+        mounts.append(Mount("inner", "test://one/sub/", inner))
+        live.swap(Catalog(mounts), relist=False)
+        await recorder.of("sub/a")
+        assert await recorder.quiet() == ["sub/a"]
+        inner.put("a", "3")
+        inner.say("a")
+        await recorder.of("sub/a")
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_what_nothing_tells_apart_is_told_after_a_swap() -> None:
+    async with served(mounted(Shelf(a=None))) as live:
+        recorder = await subscribed(live, "a")
+        recorder.take()
+        live.swap(Catalog([mounted(Shelf(a=None))]), relist=False)
+        await recorder.of("a")
+
+
+async def test_nothing_is_kept_of_a_mount_that_is_served_no_more() -> None:
+    async with served() as live:
+        shelves: list[weakref.ref[Shelf]] = []
+        recorder = Recorder()
+        for version in ("1", "2"):
+            shelf = Shelf(a=version)
+            shelves.append(weakref.ref(shelf))
+            live.swap(Catalog([mounted(shelf)]), relist=False)
+            await live.subscribe(uri_of("a"), recorder)
+            del shelf
+        live.swap(Catalog([]), relist=False)
+        await recorder.quiet()
+        gc.collect()
+        assert [shelf() for shelf in shelves] == [None, None]
+
+
+# -- the end
+
+
+async def test_nothing_is_left_and_nothing_told_after_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live_module, "_SWEEP_S", 0.01)
+    tasks = asyncio.all_tasks()
+    shelf = Shelf(**{str(number): "1" for number in range(100)})
+    slow, failing = SlowShelf(shelf), Shelf(a="1")
+    live = Live(Catalog([mounted(slow), mounted(failing, "two")]))
+    recorder = Recorder()
+    live.follow_list(recorder)
+    for (name,) in shelf.documents:
+        await live.subscribe(uri_of(name), recorder)
+    await live.subscribe("test://two/a", recorder)
+    failing.failing = RuntimeError("broken")
+    failing.say("a")
+    await recorder.quiet(0.02)
+    recorder.take()
+    for (name,) in list(shelf.documents):
+        shelf.put(name, "2")
+    slow.open.clear()
+    shelf.say("", kind="tree")
+    await calm()
+    live.swap(Catalog([mounted(slow)]), relist=True)
+    await live.close()
+    slow.open.set()
+    assert asyncio.all_tasks() == tasks
+    assert await recorder.quiet() == []
+    await live.close()
+
+
+async def test_who_never_listens_needs_no_end() -> None:
+    tasks = asyncio.all_tasks()
+    live = Live(Catalog([mounted(Shelf(a="1"))]))
+    await calm()
+    assert asyncio.all_tasks() == tasks
+    await live.close()
