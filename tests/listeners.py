@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
+import time
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,7 +27,7 @@ BASE = "test://one/"
 LIST = "<list>"
 """In what was told: other resources are listed."""
 PATIENCE_S = 5.0
-SETTLED_S = 0.06
+SETTLED_S = 0.04
 """Longer than it takes to tell of anything, with the intervals that `impatient` sets."""
 _EVENTS: tuple[Watch, ...] = ("inotify", "watchfiles")
 EVENTS = _EVENTS if sys.platform == "linux" else _EVENTS[1:]
@@ -40,6 +41,7 @@ class Recorder:
 
     def __init__(self, *, names_mounts: bool = False) -> None:
         self.told: list[str] = []
+        self.told_at = 0.0
         self._names_mounts = names_mounts
         self._news = asyncio.Event()
 
@@ -53,6 +55,7 @@ class Recorder:
 
     def _take(self, what: str) -> None:
         self.told.append(what)
+        self.told_at = time.monotonic()
         self._news.set()
 
     async def until(self, holds: Callable[[], bool]) -> None:
@@ -71,16 +74,21 @@ class Recorder:
 
     async def quiet(self, seconds: float = SETTLED_S) -> list[str]:
         """Wait until nothing is told for a while; return all that was, and forget it."""
-        count = -1
-        while count != len(self.told):
-            count = len(self.told)
-            await asyncio.sleep(seconds)
+        await silence(seconds, self)
         return self.take()
 
     def take(self) -> list[str]:
         """Return what was told, and forget it."""
         told, self.told = self.told, []
         return told
+
+
+async def silence(seconds: float, *recorders: Recorder) -> None:
+    """Wait until none of them has been told anything for a while."""
+    until = time.monotonic() + seconds
+    while (wait := until - time.monotonic()) > 0:
+        await asyncio.sleep(wait)
+        until = max(until, *(recorder.told_at + seconds for recorder in recorders))
 
 
 class Folder:
@@ -184,15 +192,14 @@ class Scene:
         """Subscribe to these and follow the list, and wait until all is watched."""
         await self.subscribe(*paths)
         self.follow_list()
+        if "watchfiles" in self.views:
+            # It needs a while to begin, and may have missed something until then.
+            await self.views["watchfiles"].recorder.of(LIST)
         await self.quiet()
 
     async def quiet(self, seconds: float = SETTLED_S) -> dict[str, list[str]]:
         """Wait until nothing is told for a while; return all that was, and forget it."""
-        recorders = [view.recorder for view in self.views.values()]
-        count = -1
-        # That nothing comes is no event that could be waited for.
-        while count != (count := sum(len(recorder.told) for recorder in recorders)):  # noqa: ASYNC110
-            await asyncio.sleep(seconds)
+        await silence(seconds, *(view.recorder for view in self.views.values()))
         return {option: view.recorder.take() for option, view in self.views.items()}
 
     async def of(self, *some: str) -> None:

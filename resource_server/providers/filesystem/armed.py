@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from resource_server.errors import ResourceError
 from resource_server.providers.filesystem.demand import Demand
+from resource_server.providers.filesystem.directory import Stamp, stamp
 from resource_server.providers.filesystem.root import Root
 
 logger = logging.getLogger(__name__)
@@ -73,26 +74,31 @@ class Armed:
                 break
         return given_up
 
-    def arm_files(self, prefix: str, names: Iterable[str]) -> None:
-        """Watch these files of a directory themselves: they may be written in place."""
+    def arm_files(self, prefix: str, files: Mapping[str, Stamp]) -> bool:
+        """Watch these files of a directory themselves: they may be written in place.
+
+        Say whether each is still what was found.
+        """
         if self._source is None or prefix not in self._files:
-            return
-        names = tuple(names)
+            return True
         for name in self._files[prefix]:
-            if name not in names:
+            if name not in files:
                 self._source.remove(prefix, name)
-        self._files[prefix] = names
-        for name in names:
+        self._files[prefix] = tuple(files)
+        is_same = True
+        for name in files:
             try:
                 fd, _ = self._root.open_file(tuple((prefix + name).split("/")))
             except ResourceError:
                 continue
             try:
                 self._source.add_file(prefix, name, fd)
+                is_same = is_same and stamp(os.fstat(fd)) == files[name]
             except OSError:
                 self._say_full()
             finally:
                 os.close(fd)
+        return is_same
 
     def disarm(self, prefix: str) -> None:
         """Watch a directory and its files no longer."""

@@ -404,8 +404,9 @@ class Survey:
             raise
         finally:
             os.close(fd)
-        found = directory.ignore_stamps
-        self._armed.arm_files(prefix, [name for name in found if found[name] is not None])
+        found = directory.ignore_stamps.items()
+        if not self._armed.arm_files(prefix, {name: seen for name, seen in found if seen}):
+            self._first.append((prefix, False))
         return directory, listing
 
     def _has_room_for(self, prefix: str) -> bool:

@@ -224,9 +224,6 @@ class Watch:
         return survey.is_wanted and (self._has_overflowed or min(times) <= now)
 
     async def _work(self, survey: Survey) -> Sequence[Change]:
-        # Imported here: nobody needs it to serve a folder.
-        from anyio import to_thread
-
         now = time.monotonic()
         unsettled = {place for place, due in self._unsettled.items() if due <= now}
         for place in unsettled:
@@ -246,7 +243,15 @@ class Watch:
             self._look_around(survey, now)
             return survey.work()
 
-        return await to_thread.run_sync(work, abandon_on_cancel=survey.only_polls)
+        # Not by anyio: to import what it needs for a thread would hold up the loop for 14 ms.
+        job = asyncio.get_running_loop().run_in_executor(None, work)
+        try:
+            return await asyncio.shield(job)
+        except asyncio.CancelledError:
+            # What it uses is about to be closed; but whoever only polls may hang on a dead drive.
+            if not survey.only_polls:
+                await asyncio.wait([job])
+            raise
 
     def _look_around(self, survey: Survey, now: float) -> None:
         """Look at what is to be looked at every now and then."""

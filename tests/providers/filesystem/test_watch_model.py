@@ -31,6 +31,7 @@ pytestmark = pytest.mark.anyio
 _FIRST = int(os.environ.get("WATCH_MODEL_FIRST", "0"))
 _SEEDS = int(os.environ.get("WATCH_MODEL_SEEDS", "12"))
 _OPERATIONS = int(os.environ.get("WATCH_MODEL_OPERATIONS", "150"))
+_AT_ONCE = 4
 _QUIET_S = 0.15
 _SCRIPT = Path(__file__).with_name("changes.py")
 _ABSENT = "absent"
@@ -254,10 +255,17 @@ async def missing(client: Client, catalog: Catalog) -> str:
 @pytest.mark.timeout(30 + _SEEDS * 5)
 async def test_nothing_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     impatient(monkeypatch)
-    async with changer() as changes:
-        for seed in range(_FIRST, _FIRST + _SEEDS):
-            options: dict[str, Any] = {"watch": os.environ.get("WATCH_MODEL_OPTION", "auto")}
-            if seed % 3 == 2:
-                options["symlinks"] = "within-root"
-            missed = await trial(changes, tmp_path / f"root{seed}", seed, **options)
-            assert missed is None, missed
+    seeds = iter(range(_FIRST, _FIRST + _SEEDS))
+
+    async def run() -> None:
+        async with changer() as changes:
+            for seed in seeds:
+                options: dict[str, Any] = {"watch": os.environ.get("WATCH_MODEL_OPTION", "auto")}
+                if seed % 3 == 2:
+                    options["symlinks"] = "within-root"
+                missed = await trial(changes, tmp_path / f"root{seed}", seed, **options)
+                assert missed is None, missed
+
+    async with asyncio.TaskGroup() as side_by_side:
+        for _ in range(_AT_ONCE):
+            side_by_side.create_task(run())
