@@ -113,7 +113,7 @@ class Shelf:
 
 
 class SlowShelf:
-    """The same, but what is asked for has to be waited for until a test lets it go."""
+    """The same, but what was found has to be waited for until a test lets it go."""
 
     templates: Sequence[Template] = ()
 
@@ -125,6 +125,7 @@ class SlowShelf:
         self.most_waiting = 0
 
     async def metadata(self, path: Path) -> Resource:
+        found = self.shelf.metadata(path)
         self.waiting += 1
         self.most_waiting = max(self.most_waiting, self.waiting)
         try:
@@ -132,11 +133,12 @@ class SlowShelf:
             await self.open.wait()
         finally:
             self.waiting -= 1
-        return self.shelf.metadata(path)
+        return found
 
     async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        found = self.shelf.list(parent, after=after, limit=limit)
         await self.open.wait()
-        return self.shelf.list(parent, after=after, limit=limit)
+        return found
 
     def read(self, path: Path, query: object) -> Sequence[Content]:
         return [Content("")]
@@ -679,7 +681,9 @@ async def test_many_that_subscribe_at_once_share_one_watch() -> None:
 
 
 @pytest.mark.usefixtures("no_interval")
-async def test_a_listener_may_unsubscribe_whoever_while_it_is_told() -> None:
+async def test_a_listener_may_unsubscribe_whoever_while_it_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     shelf = Shelf(a="1")
 
     class Leaver(Recorder):
@@ -697,6 +701,7 @@ async def test_a_listener_may_unsubscribe_whoever_while_it_is_told() -> None:
             shelf.say("a")
             await calm()
         assert recorders[0].told == ["a"]
+        assert caplog.text == ""
 
 
 @pytest.mark.usefixtures("no_interval")
@@ -764,6 +769,24 @@ async def test_of_ten_thousand_those_that_changed_are_told_and_others_have_their
         assert turns > 10
         turning.cancel()
         assert sorted(await recorder.quiet()) == changed
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_change_during_a_look_is_a_reason_for_another() -> None:
+    shelf = Shelf(a="1")
+    slow = SlowShelf(shelf)
+    async with served(mounted(slow)) as live:
+        recorder = Recorder()
+        topic = await live.subscribe(uri_of("a"), recorder)
+        await recorder.quiet(0.02)
+        slow.open.clear()
+        for version in ("2", "3"):
+            shelf.put("a", version)
+            shelf.say("a")
+            await calm()
+        slow.open.set()
+        assert await recorder.quiet(0.02) == ["a", "a"]
+        assert topic.version == "3"
 
 
 async def test_only_so_many_wait_for_a_slow_provider_at_once() -> None:
@@ -898,14 +921,16 @@ async def test_a_swap_tells_of_the_list_if_it_says_so() -> None:
 
 @pytest.mark.usefixtures("no_interval")
 async def test_a_mount_that_stays_is_watched_on() -> None:
-    shelf = Shelf(a="1")
+    shelf = Shelf(a="1", b=None)
     mount = mounted(shelf)
     async with served(mount) as live:
-        recorder = await subscribed(live, "a")
+        recorder = await subscribed(live, "a", "b")
+        recorder.take()
         interest = shelf.interest
         live.swap(Catalog([mounted(Shelf(), "two"), mount]), relist=False)
         await calm()
         assert (shelf.watchers, shelf.interest) == (1, interest)
+        assert recorder.told == []
         shelf.put("a", "2")
         shelf.say("a")
         await calm()

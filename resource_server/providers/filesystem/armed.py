@@ -1,4 +1,8 @@
-"""The directories of one tree that a source tells of, as many as the system allows."""
+"""The directories of one tree that a source tells of, as many as the system allows.
+
+A directory is watched first and read then, so what comes into it in between is found by one or the
+other.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,18 @@ import errno
 import logging
 import os
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from resource_server.errors import ResourceError
+from resource_server.errors import ResourceError, ResourceNotFound
+from resource_server.provider import Path
 from resource_server.providers.filesystem.demand import Demand
-from resource_server.providers.filesystem.directory import Stamp, stamp
-from resource_server.providers.filesystem.root import Root
+from resource_server.providers.filesystem.directory import Directory, Listing, Stamp, stamp
+from resource_server.providers.filesystem.file_systems import Kinds
+from resource_server.providers.filesystem.tree import Tree
 
 logger = logging.getLogger(__name__)
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY
 
 
 class Source(Protocol):
@@ -36,12 +44,24 @@ class Source(Protocol):
         ...
 
 
+class Opened(NamedTuple):
+    """A directory as of after it was watched."""
+
+    directory: Directory
+    listing: Listing
+    is_settled: bool
+    """False: its rules changed meanwhile, so it has to be looked at again."""
+    given_up: Sequence[str]
+    """The directories that are not watched any more instead of it."""
+
+
 class Armed:
     """Which directories are watched by events; those subscribed to before all others."""
 
-    def __init__(self, root: Root, source: Source | None, demand: Demand) -> None:
-        self._root = root
+    def __init__(self, tree: Tree, source: Source | None, demand: Demand) -> None:
+        self._tree = tree
         self._source = source
+        self._kinds = Kinds(tree.root.path)
         self._demand = demand
         self._files: dict[str, Collection[str]] = {}
         """The files that are watched themselves, by directory."""
@@ -55,7 +75,40 @@ class Armed:
         """Whether there are any events at all."""
         return self._source is not None
 
-    def arm(self, prefix: str, fd: int) -> Sequence[str]:
+    def open(self, prefix: str, outer: Directory | None, *, arm: bool) -> Opened:
+        """Read a directory, and with `arm` watch it first if that can be.
+
+        `outer` is the directory above, where it is known.
+
+        Raises:
+            ResourceNotFound, NotACollection: not there, not exposed, or nothing to be watched.
+            ResourceBusy: too many open files.
+        """
+        path: Path = tuple(prefix[:-1].split("/")) if prefix else ()
+        fd = self._tree.root.open(path, _FOLDER)
+        given_up: Sequence[str] = ()
+        try:
+            kind = self._kinds.of(prefix, os.fstat(fd).st_dev)
+            if kind == "made-up" and not self._demand.needs(prefix):
+                raise ResourceNotFound
+            if arm and kind == "local":
+                given_up = self._arm(prefix, fd)
+            directory: Directory | None
+            if outer is not None:
+                enter = self._tree.directories.enter
+                directory = enter(outer, path[-1], os.fstat(fd), listed=True)
+            else:
+                directory = self._tree.find(path).directory
+            if directory is None:
+                raise ResourceNotFound
+            listing = self._tree.directories.listing(directory, fd)
+        finally:
+            os.close(fd)
+        found = directory.ignore_stamps.items()
+        is_settled = self._arm_files(prefix, {name: seen for name, seen in found if seen})
+        return Opened(directory, listing, is_settled, given_up)
+
+    def _arm(self, prefix: str, fd: int) -> Sequence[str]:
         """Watch a directory, if that can be; return those that are not watched any more instead."""
         given_up: list[str] = []
         while self._source is not None:
@@ -74,7 +127,7 @@ class Armed:
                 break
         return given_up
 
-    def arm_files(self, prefix: str, files: Mapping[str, Stamp]) -> bool:
+    def _arm_files(self, prefix: str, files: Mapping[str, Stamp]) -> bool:
         """Watch these files of a directory themselves: they may be written in place.
 
         Say whether each is still what was found.
@@ -88,7 +141,7 @@ class Armed:
         is_same = True
         for name in files:
             try:
-                fd, _ = self._root.open_file(tuple((prefix + name).split("/")))
+                fd, _ = self._tree.root.open_file(tuple((prefix + name).split("/")))
             except ResourceError:
                 continue
             try:

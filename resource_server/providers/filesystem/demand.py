@@ -59,14 +59,14 @@ class Demand:
         self._content.update(way[-2:])
         return True
 
-    def remove(self, path: Path) -> bool:
-        """Unsubscribe from a path; say whether it was the last of its key."""
+    def remove(self, path: Path) -> None:
+        """Unsubscribe from a path that is subscribed to."""
         key = self._keys.pop(path)
         _subtract(self._needed, way_to_links(path, key))
         paths = self._paths[key]
         paths.discard(path)
         if paths:
-            return False
+            return
         del self._paths[key]
         way = places(key)
         inside = self._inside[way[-2]]
@@ -75,7 +75,6 @@ class Demand:
             del self._inside[way[-2]]
         _subtract(self._needed, way)
         _subtract(self._content, way[-2:])
-        return True
 
 
 def _subtract(counter: Counter[str], some: Sequence[str]) -> None:

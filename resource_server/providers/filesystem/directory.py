@@ -58,6 +58,10 @@ class Stamp(msgspec.Struct, frozen=True, gc=False):
     st_size: int
     st_dev: int
 
+    def is_of_the_same(self, other: Stamp) -> bool:
+        """Say whether it is of the same file or directory, changed or not."""
+        return self.st_ino == other.st_ino and self.st_dev == other.st_dev
+
 
 def stamp(status: os.stat_result) -> Stamp:
     """Return the stamp of a file or directory."""

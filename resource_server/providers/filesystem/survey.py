@@ -8,7 +8,6 @@ comes into it in between is found by one or the other.
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +26,6 @@ from resource_server.providers.filesystem.directory import (
     is_fresh,
     stamp,
 )
-from resource_server.providers.filesystem.file_systems import Kinds
 from resource_server.providers.filesystem.node import Node
 from resource_server.providers.filesystem.tree import Tree
 
@@ -40,7 +38,6 @@ _BREATH_EVERY_S = 0.002
 _SLOW_S = 0.005
 _MAX_DIRECTORIES = 200_000
 """More are not looked at; each takes about a kilobyte."""
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _EVERYTHING = Change((), "tree")
 
 
@@ -53,7 +50,7 @@ class Survey:
         self._polled: set[str] = set()
         """Of the nodes, those that no event tells of."""
         self._demand = Demand()
-        self._armed = Armed(tree.root, source, self._demand)
+        self._armed = Armed(tree, source, self._demand)
         self._seen: dict[str, Stamp | None] = {}
         """What was subscribed to in a polled directory, as last looked at."""
         self._slow: dict[str, float] = {}
@@ -71,7 +68,6 @@ class Survey:
         """What is told once everything in `_first` has been looked at."""
         self._idle_until_ns = now_ns()
         """When it was last so that everything that matters was watched."""
-        self._kinds = Kinds(tree.root.path)
         self._is_full = False
         self._identity: tuple[int, int] | Literal["unknown"] | None = "unknown"
         self._listing = False
@@ -136,12 +132,10 @@ class Survey:
         key = self._demand.keys.get(path)
         if key is None:
             return
-        is_last = self._demand.remove(path)
+        self._demand.remove(path)
         way = places(key)
         if not self._listing:
             self._forget_unneeded((*way, *way_to_links(path, key)))
-        if not is_last:
-            return
         self._seen.pop(key, None)
         for place in way[-2:]:
             if place in self._nodes and not self._demand.needs_content(place):
@@ -160,12 +154,13 @@ class Survey:
                 pass
         return "/".join(path)
 
-    def follow_links_again(self) -> None:
-        """See whether what is subscribed to through links is somewhere else now."""
+    def follow_links_again(self, paths: Iterable[Path] | None = None) -> None:
+        """See whether what is subscribed to, by these paths, is somewhere else through links."""
         if not self._tree.follow_links:
             return
-        for path, key in list(self._demand.keys.items()):
-            if self._real(path) != key:
+        keys = self._demand.keys
+        for path in list(keys if paths is None else paths):
+            if path in keys and self._real(path) != keys[path]:
                 self._detach(path)
                 self._attach(path)
                 self._confirmed.append(Change(path, "tree"))
@@ -217,6 +212,7 @@ class Survey:
                 self._confirmed.append(_EVERYTHING)
             self._identity = identity
             self._forget_below("")
+        if "" not in self._nodes:
             self._first.append(("", True))
         return identity is not None
 
@@ -224,17 +220,32 @@ class Survey:
         """Look at what no event tells of, or at all, where its stamp is not what it was."""
         self._first.extend((prefix, True) for prefix in self._busy)
         self._busy.clear()
-        for prefix in self._nodes if everything else self._polled:
-            node = self._nodes[prefix]
-            is_plain = node.own_rules is None and node.stamp is not None
-            if not is_plain or node.stamp != self._stamp(prefix[:-1]):
+        for prefix in list(self._nodes if everything else self._polled):
+            if (node := self._nodes.get(prefix)) is None:
+                continue
+            now = self._stamp(prefix[:-1])
+            if node.stamp is not None and now is not None and not node.stamp.is_of_the_same(now):
+                # Mounted over, for one: of that there is no event.
+                self.renew(prefix)
+                self._first.append((prefix, True))
+            elif node.own_rules is not None or node.stamp is None or node.stamp != now:
                 self._first.append((prefix, False))
+        if everything:
+            self._look_for_lost()
         for key in set(self._demand.keys.values()):
             if places(key)[-2] in self._polled:
                 now = self._stamp(key)
                 if now is None or now != self._seen.get(key):
                     self._seen[key] = now
                     self._found.extend(Change(path) for path in self._demand.paths(key))
+
+    def _look_for_lost(self) -> None:
+        """Look at directories that could not be looked at before: nothing tells when they can."""
+        for prefix, node in self._nodes.items():
+            for name in node.directories:
+                below = f"{prefix}{name}/"
+                if below not in self._nodes and (self._listing or self._demand.needs(below)):
+                    self._first.append((below, True))
 
     def _stamp(self, key: str) -> Stamp | None:
         """Return the stamp of a file or directory, unless another change might not show in it."""
@@ -277,6 +288,9 @@ class Survey:
                 breath_at = now + _BREATH_EVERY_S
         found, self._found = self._found, []
         if not (self._asked or self._first):
+            # Before it was watched, too, a link may have come to lead elsewhere.
+            self.follow_links_again({change.path for change in self._confirmed})
+        if not (self._asked or self._first):
             found += self._confirmed
             self._confirmed = []
         return found
@@ -314,13 +328,18 @@ class Survey:
             return
         began = time.monotonic()
         try:
-            directory, listing = self._open(prefix, outer, arm=arm or node is None)
+            opened = self._armed.open(prefix, outer, arm=arm or node is None)
         except ResourceBusy:
             self._busy.add(prefix)
             return
         except (ResourceNotFound, NotACollection):
+            self._armed.disarm(prefix)
             self.renew(prefix)
             return
+        directory, listing = opened.directory, opened.listing
+        self._polled.update(opened.given_up)
+        if not opened.is_settled:
+            self._first.append((prefix, False))
         spent = time.monotonic() - began
         if spent > _SLOW_S:
             self._slow[prefix] = spent
@@ -328,8 +347,7 @@ class Survey:
         own = rules[0] if directory.ignore_stamps else None
         digest = hash((listing.names, listing.directories, listing.links))
         seen = None if is_fresh(directory.stamp) else directory.stamp
-        now = Node(digest, hash(rules), own, seen, listing.directories)
-        self._nodes[prefix] = now
+        now = self._nodes[prefix] = Node(digest, hash(rules), own, seen, listing.directories)
         (self._polled.discard if prefix in self._armed else self._polled.add)(prefix)
         self._found.extend(self._differences(prefix, node, now, directory))
         self._go_on(prefix, directory, listing, node, again=node is None or now.rules != node.rules)
@@ -376,38 +394,6 @@ class Survey:
                 self._then.append((below, directory))
         for name in before.directories - listing.directories if before else ():
             self._lose(f"{prefix}{name}/")
-
-    def _open(
-        self, prefix: str, outer: Directory | None, *, arm: bool
-    ) -> tuple[Directory, Listing]:
-        """Return a directory and its listing, both as of after it is watched."""
-        path = _path(prefix)
-        fd = self._tree.root.open(path, _FOLDER)
-        try:
-            kind = self._kinds.of(prefix, os.fstat(fd).st_dev)
-            if kind == "made-up" and not self._demand.needs(prefix):
-                raise ResourceNotFound
-            if arm and kind == "local":
-                self._polled.update(self._armed.arm(prefix, fd))
-            directory: Directory | None
-            if outer is not None:
-                enter = self._tree.directories.enter
-                directory = enter(outer, path[-1], os.fstat(fd), listed=True)
-            else:
-                directory = self._tree.find(path).directory
-            if directory is None:
-                raise ResourceNotFound
-            listing = self._tree.directories.listing(directory, fd)
-        except BaseException:
-            if prefix not in self._nodes:
-                self._armed.disarm(prefix)
-            raise
-        finally:
-            os.close(fd)
-        found = directory.ignore_stamps.items()
-        if not self._armed.arm_files(prefix, {name: seen for name, seen in found if seen}):
-            self._first.append((prefix, False))
-        return directory, listing
 
     def _has_room_for(self, prefix: str) -> bool:
         if len(self._nodes) < _MAX_DIRECTORIES or self._demand.needs(prefix):

@@ -1,6 +1,7 @@
 """Watches a folder and prints what is told, a JSON line each: a process to stop or to starve.
 
-Its argument is a JSON object: the root, the paths to subscribe to, and limits to live with.
+Its argument is a JSON object: the root, the paths to subscribe to, and limits to live with. Each
+line of its input is one more path to subscribe to.
 """
 
 from __future__ import annotations
@@ -43,24 +44,24 @@ def limit(**limits: int) -> None:
         Path(f"/proc/sys/user/max_inotify_{name}").write_text(str(most))
 
 
-async def tell(root: str, paths: list[str], *, follows_list: bool, ended: asyncio.Event) -> None:
-    mount = Mount("one", "test://one/", Filesystem(Path(root)))
+async def main(options: dict[str, Any]) -> None:
+    mount = Mount("one", "test://one/", Filesystem(Path(options["root"])))
     async with Catalog([mount]) as catalog:
         live = Live(catalog)
         printer = Printer()
-        for path in paths:
-            await live.subscribe(uris.join(mount.base, tuple(path.split("/"))), printer)
-        if follows_list:
+        for path in options["paths"]:
+            await live.subscribe(uri_of(path), printer)
+        if options["follows_list"]:
             live.follow_list(printer)
         say("<ready>")
-        await ended.wait()
+        while path := (await asyncio.to_thread(sys.stdin.readline)).strip():
+            await live.subscribe(uri_of(path), printer)
+            say("<subscribed>")
         await live.close()
 
 
-async def main(options: dict[str, Any]) -> None:
-    ended = asyncio.Event()
-    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), ended.set)
-    await tell(options["root"], options["paths"], follows_list=options["follows_list"], ended=ended)
+def uri_of(path: str) -> str:
+    return uris.join("test://one/", tuple(path.split("/")))
 
 
 if __name__ == "__main__":

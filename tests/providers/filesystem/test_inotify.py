@@ -60,7 +60,7 @@ async def shared() -> AsyncIterator[Inotify]:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[int]:
+def opened(path: Path) -> Generator[int]:
     fd = os.open(path, os.O_RDONLY)
     try:
         yield fd

@@ -11,6 +11,7 @@ import asyncio
 import os
 import random
 import sys
+import time
 from collections.abc import AsyncGenerator, Hashable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,7 +24,7 @@ from resource_server.catalog import Catalog
 from resource_server.errors import NotACollection, ResourceNotFound
 from resource_server.live import Live
 from resource_server.providers.filesystem import Filesystem
-from tests.listeners import BASE, impatient, mounted
+from tests.listeners import BASE, PATIENCE_S, impatient, mounted
 from tests.providers.filesystem.changes import PATHS
 
 pytestmark = pytest.mark.anyio
@@ -219,6 +220,10 @@ async def trial(changes: Changer, root: Path, seed: int, **options: Any) -> str 
         done = working.result()
         await quiet(clients)
         missed = [await missing(client, catalog) for client in clients]
+        until = time.monotonic() + PATIENCE_S
+        while any(missed) and time.monotonic() < until:
+            await asyncio.sleep(_QUIET_S)  # on a slow machine it may come late
+            missed = [await missing(client, catalog) for client in clients]
     finally:
         for task in reading:
             task.cancel()
