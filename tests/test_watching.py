@@ -250,7 +250,7 @@ async def test_a_watch_that_fails_again_and_again_is_begun_less_and_less_often(
             await taker.until(lambda count=count: len(taker.taken) >= count)
             moments.append(loop.time())
         pauses = [late - early for early, late in itertools.pairwise(moments)]
-        assert 3 * min(pauses[:2]) < max(pauses[3:])
+        assert 2 * min(pauses[:2]) < max(pauses[3:])
 
 
 # -- mounts that cannot start
