@@ -9,12 +9,11 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
 from resource_server.errors import ResourceError, ResourceNotFound
-from resource_server.provider import Path
-from resource_server.providers.filesystem.demand import Demand
+from resource_server.providers.filesystem.demand import Demand, path_of
 from resource_server.providers.filesystem.directory import Directory, Listing, Stamp, stamp
 from resource_server.providers.filesystem.file_systems import Kinds
 from resource_server.providers.filesystem.tree import Tree
@@ -51,8 +50,6 @@ class Opened(NamedTuple):
     listing: Listing
     is_settled: bool
     """False: its rules changed meanwhile, so it has to be looked at again."""
-    given_up: Sequence[str]
-    """The directories that are not watched any more instead of it."""
 
 
 class Armed:
@@ -65,6 +62,8 @@ class Armed:
         self._demand = demand
         self._files: dict[str, Collection[str]] = {}
         """The files that are watched themselves, by directory."""
+        self.given_up: set[str] = set()
+        """The directories that are not watched any more, until somebody clears it."""
         self._is_full = False
 
     def __contains__(self, prefix: str) -> bool:
@@ -84,15 +83,14 @@ class Armed:
             ResourceNotFound, NotACollection: not there, not exposed, or nothing to be watched.
             ResourceBusy: too many open files.
         """
-        path: Path = tuple(prefix[:-1].split("/")) if prefix else ()
+        path = path_of(prefix)
         fd = self._tree.root.open(path, _FOLDER)
-        given_up: Sequence[str] = ()
         try:
             kind = self._kinds.of(prefix, os.fstat(fd).st_dev)
             if kind == "made-up" and not self._demand.needs(prefix):
                 raise ResourceNotFound
             if arm and kind == "local":
-                given_up = self._arm(prefix, fd)
+                self._arm(prefix, fd)
             directory: Directory | None
             if outer is not None:
                 enter = self._tree.directories.enter
@@ -106,11 +104,10 @@ class Armed:
             os.close(fd)
         found = directory.ignore_stamps.items()
         is_settled = self._arm_files(prefix, {name: seen for name, seen in found if seen})
-        return Opened(directory, listing, is_settled, given_up)
+        return Opened(directory, listing, is_settled)
 
-    def _arm(self, prefix: str, fd: int) -> Sequence[str]:
-        """Watch a directory, if that can be; return those that are not watched any more instead."""
-        given_up: list[str] = []
+    def _arm(self, prefix: str, fd: int) -> None:
+        """Watch a directory, if that can be, perhaps instead of others."""
         while self._source is not None:
             try:
                 self._source.add(prefix, fd, content=self._demand.needs_content(prefix))
@@ -121,11 +118,10 @@ class Armed:
                 other = self._make_room() if self._demand.needs(prefix) else None
                 if other is None:
                     break
-                given_up.append(other)
+                self.given_up.add(other)
             else:
                 self._files.setdefault(prefix, ())
                 break
-        return given_up
 
     def _arm_files(self, prefix: str, files: Mapping[str, Stamp]) -> bool:
         """Watch these files of a directory themselves: they may be written in place.

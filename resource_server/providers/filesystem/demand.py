@@ -99,3 +99,8 @@ def places(key: str) -> list[str]:
         return ["", ""]
     parts = key.split("/")
     return ["", *("/".join(parts[:depth]) + "/" for depth in range(1, len(parts) + 1))]
+
+
+def path_of(prefix: str) -> Path:
+    """Return the path of a directory."""
+    return tuple(prefix[:-1].split("/")) if prefix else ()

@@ -17,7 +17,7 @@ from resource_server.clock import now_ns
 from resource_server.errors import NotACollection, ResourceBusy, ResourceError, ResourceNotFound
 from resource_server.provider import Change, Path
 from resource_server.providers.filesystem.armed import Armed, Source
-from resource_server.providers.filesystem.demand import Demand, places, way_to_links
+from resource_server.providers.filesystem.demand import Demand, path_of, places, way_to_links
 from resource_server.providers.filesystem.directory import (
     Directory,
     Listing,
@@ -123,7 +123,7 @@ class Survey:
         for place in way:
             node = self._nodes.get(place)
             if node is None:
-                known = above is not None and _path(place)[-1] not in above.directories
+                known = above is not None and path_of(place)[-1] not in above.directories
                 return () if known else (place,)
             above = node
         return ()
@@ -177,7 +177,7 @@ class Survey:
         if prefix in self._nodes:
             if self._listing:
                 # Of the directory above, whose names may be the same: itself may be gone by now.
-                self._found.append(Change(_path(prefix)[:-1], "children"))
+                self._found.append(Change(path_of(prefix)[:-1], "children"))
             self._lose(prefix)
 
     def _lose(self, prefix: str) -> None:
@@ -187,7 +187,7 @@ class Survey:
 
     def _tree_of(self, prefix: str) -> Iterator[Change]:
         """Yield the changes of a directory and all below it, links to it included."""
-        yield Change(_path(prefix), "tree")
+        yield Change(path_of(prefix), "tree")
         if self._tree.follow_links:
             for path, key in self._demand.keys.items():
                 if f"{key}/".startswith(prefix) and "/".join(path) != key:
@@ -312,7 +312,7 @@ class Survey:
             prefix, outer = self._then.pop()
             above = self._nodes.get(outer.prefix)
             # It may have been hidden since, with all that is above it.
-            if above is not None and _path(prefix)[-1] in above.directories:
+            if above is not None and path_of(prefix)[-1] in above.directories:
                 self._look(prefix, outer, arm=False)
         else:
             return False
@@ -330,14 +330,18 @@ class Survey:
         try:
             opened = self._armed.open(prefix, outer, arm=arm or node is None)
         except ResourceBusy:
+            if node is None:
+                self._armed.disarm(prefix)
             self._busy.add(prefix)
             return
         except (ResourceNotFound, NotACollection):
             self._armed.disarm(prefix)
             self.renew(prefix)
             return
+        finally:
+            self._polled.update(self._armed.given_up)
+            self._armed.given_up.clear()
         directory, listing = opened.directory, opened.listing
-        self._polled.update(opened.given_up)
         if not opened.is_settled:
             self._first.append((prefix, False))
         spent = time.monotonic() - began
@@ -361,12 +365,12 @@ class Survey:
                 yield from (Change(path) for path in self.subscribed(key))
             # Whoever has listed it in the meantime does not know of it.
             if self._listing and self._has_changed_unseen(directory):
-                yield Change(_path(prefix), "children")
+                yield Change(path_of(prefix), "children")
         elif now.own_rules != before.own_rules:
             yield from self._tree_of(prefix)
         else:
             if now.digest != before.digest:
-                yield Change(_path(prefix), "children")
+                yield Change(path_of(prefix), "children")
             yield from (Change(path) for path in self.subscribed(prefix[:-1]))
 
     def _has_changed_unseen(self, directory: Directory) -> bool:
@@ -426,7 +430,3 @@ class Survey:
             if node is not None:
                 yield each
                 waiting.extend(f"{each}{name}/" for name in node.directories)
-
-
-def _path(prefix: str) -> Path:
-    return tuple(prefix[:-1].split("/")) if prefix else ()

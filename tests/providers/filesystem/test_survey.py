@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import mmap
 import os
@@ -184,10 +185,7 @@ def test_an_ignore_file_that_is_written_just_before_it_is_watched_is_read_again(
     folder.write("sub/.gitignore", "nothing\n")
     survey = Survey(tree_of(folder), Meddler(folder, "*.txt\n"))
     survey.listing = True
-    found: list[Change] = []
-    while survey.is_busy:
-        found += survey.work()
-    assert Change(("sub",), "tree") in found
+    assert Change(("sub",), "tree") in work(survey)
 
 
 class Retargeter(Meddler):
@@ -208,12 +206,53 @@ def test_a_link_that_comes_to_lead_elsewhere_just_before_it_is_watched_is_follow
     survey = Survey(tree_of(folder, follow_links=True), Retargeter(folder, "b.txt"))
     path = ("links", "file")
     survey.add(path)
+    assert Change(path) in work(survey)
+    assert survey.subscribed("b.txt") == (path,)
+    assert survey.subscribed("a.txt") == ()
+
+
+class Scarce(Meddler):
+    """A source with three watches; what gets the last of them is hidden at that moment."""
+
+    def __init__(self, folder: Folder) -> None:
+        super().__init__(folder)
+        self.watched: set[str] = set()
+
+    def add(self, prefix: str, fd: int, *, content: bool) -> None:
+        if len(self.watched) >= 3 and prefix not in self.watched:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.watched.add(prefix)
+        if prefix == "wanted/":
+            self._folder.write(".gitignore", "wanted/\n")
+
+    def remove(self, prefix: str, name: str = "") -> None:
+        self.watched.discard(prefix + name)
+
+
+def test_what_gives_up_its_watch_for_what_is_hidden_then_is_polled(folder: Folder) -> None:
+    for name in ("a", "b"):
+        folder.write(f"{name}/file")
+    source = Scarce(folder)
+    survey = Survey(tree_of(folder), source)
+    survey.listing = True
+    work(survey)
+    assert source.watched == {"", "a/", "b/"}
+    folder.write("wanted/file")
+    survey.add(("wanted", "file"))
+    survey.look_at("")
+    work(survey)
+    (given_up,) = {"a/", "b/"} - source.watched
+    folder.write(f"{given_up}new")
+    survey.poll()
+    assert Change((given_up[:-1],), "children") in work(survey)
+
+
+def work(survey: Survey) -> list[Change]:
+    """Return what is found until there is nothing left to do."""
     found: list[Change] = []
     while survey.is_busy:
         found += survey.work()
-    assert Change(path) in found
-    assert survey.subscribed("b.txt") == (path,)
-    assert survey.subscribed("a.txt") == ()
+    return found
 
 
 def tree_of(folder: Folder, *, follow_links: bool = False) -> Tree:
