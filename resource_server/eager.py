@@ -8,6 +8,7 @@ that point nothing needs a current task, after it everything (time limits, anyio
 
 from __future__ import annotations
 
+import asyncio
 import types
 from collections.abc import Awaitable, Coroutine, Generator
 from contextvars import ContextVar
@@ -68,3 +69,9 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T | Suspended[T]:
     finally:
         _stepping.reset(token)
     return Suspended(coroutine)
+
+
+def is_cancelled() -> bool:
+    """Say whether the current task was asked to end: else what was cancelled was another's work."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

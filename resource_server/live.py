@@ -294,7 +294,9 @@ class Live:
         """Tell of a topic if it differs from what was told last."""
         try:
             token, topic.cut = await self._present(topic)
-        except FAILURES as error:
+        except (*FAILURES, asyncio.CancelledError) as error:
+            if eager.is_cancelled():
+                raise
             # It can neither be told nor forgotten: look again.
             logger.info("a resource subscribed to could not be looked at: %s", describe(error))
             again = topic.again

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, nullcontext, suppress
 from typing import Any, cast
 
+from resource_server.eager import is_cancelled
 from resource_server.errors import ResourceBusy
 from resource_server.interest import Interests
 from resource_server.mount import FAILURES, Mount, describe
@@ -68,7 +69,9 @@ class Watching:
                 if self._is_closing:
                     return
                 logger.warning("mount %s has ended its watch", self.mount.name)
-            except FAILURES as error:
+            except (*FAILURES, asyncio.CancelledError) as error:
+                if is_cancelled():
+                    raise
                 told = describe(error)
                 logger.warning("the watch of mount %s has failed: %s", self.mount.name, told)
                 logger.debug("the watch of mount %s", self.mount.name, exc_info=error)

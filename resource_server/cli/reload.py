@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import pathlib
+import stat
 import threading
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -47,7 +48,7 @@ class Served:
         self._stamp = _stamp(self._file)
         self.manifest = runtime.find(source, allow_plugins=allow_plugins, strict=strict)
         self.server = runtime.build(self.manifest, allow_plugins=allow_plugins)
-        self.server.reloads = True
+        self.server.reloads = self.manifest.file is not None
         self._mounts = self.server.catalog.mounts
         self._told: Sequence[Diagnostic] = ()
         self._stopping = threading.Event()
@@ -59,6 +60,9 @@ class Served:
         # In the background: a slow mount must not delay the first answer.
         for mount in self._mounts:
             self._start(mount)
+        if self.manifest.file is None:
+            # Whoever may write into a plain folder must not decide what is served.
+            return self.server
         # A thread, since the file may be on a drive that hangs; a daemon, since it then never ends.
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._follow, args=(loop,), name="manifest", daemon=True).start()
@@ -169,6 +173,8 @@ def _stamp(file: pathlib.Path) -> Stamp:
     try:
         found = file.stat()
     except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(found.st_mode):
         return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 

@@ -19,6 +19,9 @@ from resource_server.topic import digest
 
 T = TypeVar("T")
 
+MAX_LISTEN_ID = 1024
+"""Characters: it is kept for as long as the listen lasts."""
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -166,6 +169,8 @@ async def _unsubscribe(call: Call, asked: params.Subscribe) -> Result:
 
 
 async def _listen(call: Call, asked: params.Listen) -> Result:
+    if isinstance(call.id, str) and len(call.id) > MAX_LISTEN_ID:
+        raise InvalidParameter(f"the id of a listen has at most {MAX_LISTEN_ID} characters")
     wanted = asked.notifications
     meta = {revisions.SUBSCRIPTION_ID: call.id}
     stream = call.subscriber.stream(call.notify, b'"_meta":' + _encode(meta))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from resource_server.eager import settle
+from resource_server.eager import is_cancelled, settle
 from resource_server.errors import ResourceBusy, ResourceError
 from resource_server.live import Live
 from resource_server.mount import FAILURES, log_failure
@@ -172,7 +172,7 @@ class Subscriptions:
             except ResourceError:
                 pass
             except (*FAILURES, asyncio.CancelledError) as error:
-                if _is_cancelled():
+                if is_cancelled():
                     raise
                 if not failed:
                     log_failure(error, "a resource could not be subscribed to")
@@ -262,11 +262,6 @@ class Subscriptions:
             b'{"jsonrpc":"2.0","method":"notifications/%b"%b}'
             % (name.encode(), b',"params":{%b}' % params if params else b"")
         )
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 _: tuple[type[Listener], type[Listener], type[Source]] = (

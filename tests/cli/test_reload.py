@@ -194,15 +194,22 @@ def test_a_manifest_that_is_removed_is_served_on_until_there_is_one_again(top: P
         assert client.end() == []
 
 
-def test_a_manifest_that_appears_in_a_folder_without_one_is_served(top: Path) -> None:
+def test_a_manifest_that_appears_in_a_folder_without_one_decides_nothing(top: Path) -> None:
     (top / "mcp-resources.yaml").unlink()
     with connected(top / ".") as client:
-        assert f"file:///{top.name}/more/more.txt" in client.listed()
+        before = client.listed()
         keep(top, MORE)
-        # The folder's own listing changes as well, by the file that has come.
-        while (listed := relisted(client))[0] != "file:///docs":
-            pass
-        assert listed[-1] == "file:///more/more.txt"
+        after = relisted(client)
+        assert sorted(after) == sorted([*before, f"file:///{top.name}/mcp-resources.yaml"])
+
+
+def test_a_manifest_that_becomes_a_folder_is_gone(top: Path) -> None:
+    with connected(top / "mcp-resources.yaml") as client:
+        before = client.listed()
+        (top / "mcp-resources.yaml").unlink()
+        (top / "mcp-resources.yaml").mkdir()
+        assert "the manifest is gone" in client.errors.next()
+        assert client.listed() == before
 
 
 def test_a_manifest_behind_a_link_is_loaded_again_when_the_link_leads_elsewhere(top: Path) -> None:

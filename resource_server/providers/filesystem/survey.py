@@ -61,8 +61,8 @@ class Survey:
         """Paths that came (True) or went."""
         self._first: deque[tuple[str, bool]] = deque()
         """Directories to look at, and whether to watch them anew."""
-        self._then: list[tuple[str, Directory]] = []
-        """Directories that were never looked at, with those above."""
+        self._then: dict[str, Directory] = {}
+        """Directories that were never looked at, with those above as last seen."""
         self._found: list[Change] = []
         self._confirmed: list[Change] = []
         """What is told once everything in `_first` has been looked at."""
@@ -229,7 +229,8 @@ class Survey:
                 self.renew(prefix)
                 self._first.append((prefix, True))
             elif node.own_rules is not None or node.stamp is None or node.stamp != now:
-                self._first.append((prefix, False))
+                # Watched anew where nothing tells whether it is the same directory.
+                self._first.append((prefix, node.stamp is None))
         if everything:
             self._look_for_lost()
         for key in set(self._demand.keys.values()):
@@ -309,7 +310,7 @@ class Survey:
             prefix, arm = self._first.popleft()
             self._look(prefix, None, arm=arm)
         elif self._then:
-            prefix, outer = self._then.pop()
+            prefix, outer = self._then.popitem()
             above = self._nodes.get(outer.prefix)
             # It may have been hidden since, with all that is above it.
             if above is not None and path_of(prefix)[-1] in above.directories:
@@ -395,7 +396,7 @@ class Survey:
             if self._demand.needs(below):
                 self._first.appendleft((below, False))
             elif self._listing:
-                self._then.append((below, directory))
+                self._then[below] = directory
         for name in before.directories - listing.directories if before else ():
             self._lose(f"{prefix}{name}/")
 

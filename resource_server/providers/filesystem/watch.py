@@ -15,6 +15,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -55,6 +56,8 @@ class Watch:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
+        # Its own: those that all share may be taken by whatever hangs.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="watch")
         self._events: deque[_Event] = deque()
         self._has_overflowed = False
         self._wake = asyncio.Event()
@@ -101,6 +104,7 @@ class Watch:
                     for change in await self._work(survey):
                         yield change
         finally:
+            self._thread.shutdown(wait=False)
             following.cancel()
             with suppress(asyncio.CancelledError):
                 await following
@@ -244,7 +248,7 @@ class Watch:
             return survey.work()
 
         # Not by anyio: to import what it needs for a thread would hold up the loop for 14 ms.
-        job = asyncio.get_running_loop().run_in_executor(None, work)
+        job = asyncio.get_running_loop().run_in_executor(self._thread, work)
         try:
             return await asyncio.shield(job)
         except asyncio.CancelledError:
