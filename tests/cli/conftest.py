@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
@@ -100,8 +100,9 @@ class Lines:
         threading.Thread(target=self._read, args=(stream,), daemon=True).start()
 
     def _read(self, stream: IO[str]) -> None:
-        for line in stream:
-            self._queue.put(line.removesuffix("\n"))
+        with suppress(ValueError):  # closed by whoever started the process
+            for line in stream:
+                self._queue.put(line.removesuffix("\n"))
         self._queue.put(None)
 
     def next(self) -> str:
