@@ -234,7 +234,11 @@ class Survey:
         if everything:
             self._look_for_lost()
         for key in set(self._demand.keys.values()):
-            if places(key)[-2] in self._polled:
+            above, own = places(key)[-2:]
+            if own in self._polled:
+                # A collection: what is written in it leaves nothing behind in its own stamp.
+                self._found.extend(Change(path) for path in self._demand.paths(key))
+            elif above in self._polled:
                 now = self._stamp(key)
                 if now is None or now != self._seen.get(key):
                     self._seen[key] = now
