@@ -55,6 +55,8 @@ class Survey:
         """What was subscribed to in a polled directory, as last looked at."""
         self._slow: dict[str, float] = {}
         """Seconds that a look takes at directories with very many names."""
+        self._restless: dict[str, float] = {}
+        """Directories in which something came or went, and since when."""
         self._busy: set[str] = set()
         """Directories that could not be opened for the moment."""
         self._asked: deque[tuple[Path, bool]] = deque()
@@ -167,9 +169,10 @@ class Survey:
 
     # -- what is to be looked at
 
-    def look_at(self, prefix: str) -> None:
-        """Look at a directory again."""
+    def look_at(self, prefix: str, since: float) -> None:
+        """Look at a directory again: since then something may have come or gone."""
         if prefix in self._nodes:
+            self._restless[prefix] = since
             self._first.append((prefix, False))
 
     def renew(self, prefix: str) -> None:
@@ -374,7 +377,9 @@ class Survey:
         elif now.own_rules != before.own_rules:
             yield from self._tree_of(prefix)
         else:
-            if now.digest != before.digest:
+            # What came and went again may have been listed in between.
+            since = self._restless.pop(prefix, float("inf"))
+            if now.digest != before.digest or self._tree.walked_at >= since:
                 yield Change(path_of(prefix), "children")
             yield from (Change(path) for path in self.subscribed(prefix[:-1]))
 
@@ -419,6 +424,7 @@ class Survey:
     def _forget(self, prefix: str) -> None:
         if self._nodes.pop(prefix, None) is not None:
             self._polled.discard(prefix)
+            self._restless.pop(prefix, None)
             self._slow.pop(prefix, None)
             self._armed.disarm(prefix)
 

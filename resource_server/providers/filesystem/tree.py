@@ -82,6 +82,8 @@ class Tree:
         self.rules = rules
         self.directories = Directories(root, rules, outermost, follow_links=follow_links)
         self.follow_links = follow_links
+        self.walked_at = float("-inf")
+        """When somebody was last told what there is, by the monotonic clock."""
         self._believed: dict[Path, tuple[float, Directory, dict[str, Place]]] = {}
         self._folds = folds_names(root.path)
 
@@ -245,6 +247,7 @@ class Tree:
         Raises:
             ResourceNotFound, ResourceBusy, BlockingIOError: as in `children`.
         """
+        self.walked_at = time.monotonic()
         allowance = Allowance(patient=patient)
         frames = [self._open((), self.directories.top(), allowance)]
         found: list[Resource] = []

@@ -239,7 +239,7 @@ def test_what_gives_up_its_watch_for_what_is_hidden_then_is_polled(folder: Folde
     assert source.watched == {"", "a/", "b/"}
     folder.write("wanted/file")
     survey.add(("wanted", "file"))
-    survey.look_at("")
+    survey.look_at("", 0.0)
     work(survey)
     (given_up,) = {"a/", "b/"} - source.watched
     folder.write(f"{given_up}new")

@@ -165,6 +165,20 @@ async def test_what_changes_no_content_of_a_collection_is_not_told_of_it(folder:
 
 
 @inotify_only
+async def test_what_came_and_went_is_told_of_if_it_was_listed_in_between(folder: Folder) -> None:
+    async with watched(folder.root) as scene:
+        await scene.follow()
+        folder.write("sub/visible.tmp")
+        folder.remove("sub/visible.tmp")
+        await scene.tells_nothing()
+        folder.write("sub/visible.tmp")
+        page = await scene.view.catalog.list()
+        assert uri_of("sub/visible.tmp") in [entry.uri for entry in page.entries]
+        folder.remove("sub/visible.tmp")
+        await scene.tells(LIST)
+
+
+@inotify_only
 async def test_reading_is_no_change(folder: Folder) -> None:
     async with watched(folder.root) as scene:
         await scene.follow("a.txt", "")
