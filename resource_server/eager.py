@@ -9,12 +9,15 @@ that point nothing needs a current task, after it everything (time limits, anyio
 from __future__ import annotations
 
 import asyncio
+import time
 import types
 from collections.abc import Awaitable, Coroutine, Generator
 from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
+
+_TURN_S = 0.001
 
 _stepping: ContextVar[bool] = ContextVar("stepping", default=False)
 
@@ -69,6 +72,21 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T | Suspended[T]:
     finally:
         _stepping.reset(token)
     return Suspended(coroutine)
+
+
+class Turns:
+    """What takes long, in turns of a millisecond: `await turns.others()` after each step of it."""
+
+    __slots__ = ("_until",)
+
+    def __init__(self) -> None:
+        self._until = time.monotonic() + _TURN_S
+
+    async def others(self) -> None:
+        """Let others have their turn, if this one is over."""
+        if time.monotonic() > self._until:
+            await settle(asyncio.sleep(0))
+            self._until = time.monotonic() + _TURN_S
 
 
 def is_cancelled() -> bool:

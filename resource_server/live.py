@@ -12,13 +12,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Collection, Hashable, Iterable
+from collections.abc import Collection, Coroutine, Hashable, Iterable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from resource_server import eager, uris
 from resource_server.catalog import Catalog
-from resource_server.eager import settle
-from resource_server.errors import NotACollection, ResourceNotFound
+from resource_server.eager import Turns, settle
+from resource_server.errors import NotACollection, ResourceNotFound, ResourceTooLarge
 from resource_server.mount import FAILURES, Mount, describe
 from resource_server.provider import Change, Path, Resource
 from resource_server.topic import (
@@ -39,13 +40,14 @@ _INTERVAL_S = 0.05
 _LIST_INTERVAL_S = 0.25
 _GRACE_S = 0.05
 """For the second half of a replacement: an editor that moves the old file away first."""
+_LONG_S = 0.005
+"""A search that took longer rests for as long, before the next."""
 _SWEEP_S = 30.0
 _SWEEP_SHARE = 300
 """A sweep comes no sooner than so many times its own duration: a third of a percent of a core."""
 _LONGEST_RETRY_S = 60.0
-_SLICE_S = 0.001
 _AT_ONCE = 32
-"""Topics that are compared without a break, and how many may wait for their provider."""
+"""Topics of a mount that wait for their provider, before more of its topics are compared."""
 _MAX_CHILDREN = 1000
 """Children of a collection that are compared. In a larger one every change of a child is told."""
 
@@ -63,6 +65,11 @@ class Live:
         self._followers: dict[Listener, None] = {}
         self._relisted_at = float("-inf")
         self._relisting: asyncio.TimerHandle | None = None
+        self._trees: dict[Mount, set[Path]] = {}
+        """Collections below which anything may have changed: not looked at yet."""
+        self._searches = set[Mount]()
+        """Where such a look is under way."""
+        self._connecting: asyncio.Future[None] | None = None
         self._tasks: set[asyncio.Future[None]] = set()
         self._ending: set[asyncio.Future[None]] = set()
         """Watches of mounts that are not served any more."""
@@ -73,8 +80,12 @@ class Live:
     async def close(self) -> None:
         """End every watch; nobody is told anything from here on."""
         self._followers.clear()
-        for topic in list(self._topics.values()):
-            self._drop(topic)
+        for topic in self._topics.values():
+            topic.listeners.clear()
+            if topic.timer is not None:
+                topic.timer.cancel()
+        self._topics.clear()
+        self._paths.clear()
         if self._relisting is not None:
             self._relisting.cancel()
         tasks = [*self._tasks, *([self._sweeping] if self._sweeping else ())]
@@ -91,9 +102,12 @@ class Live:
         """Tell `listener` from now on when the resource `uri` differs from what it is now.
 
         Raises:
-            ResourceError: as `Catalog.metadata`, for what cannot be seen.
+            ResourceError: as `Catalog.read`, for what cannot be read.
         """
-        mount, path, _ = await self.catalog.locate(uri)
+        mount, path, query = await self.catalog.locate(uri)
+        if query:
+            with suppress(ResourceTooLarge):
+                await self.catalog.read(uri)
         resource = await settle(mount.provider.metadata(path))
         canonical = uris.join(mount.base, resource.path)
         topic = self._topics.get(canonical)
@@ -117,6 +131,16 @@ class Live:
             if not topic.listeners:
                 self._drop(topic)
 
+    def unsubscribe_all(self, subscriptions: Iterable[tuple[str, Listener]]) -> None:
+        """Tell these listeners no more of these canonical URIs: of very many a few at a time."""
+        self._run(self._unsubscribe_all(subscriptions))
+
+    async def _unsubscribe_all(self, subscriptions: Iterable[tuple[str, Listener]]) -> None:
+        turns = Turns()
+        for uri, listener in subscriptions:
+            self.unsubscribe(uri, listener)
+            await turns.others()
+
     def follow_list(self, listener: Listener) -> None:
         """Tell `listener` from now on when other resources are listed than before."""
         self._followers[listener] = None
@@ -133,15 +157,26 @@ class Live:
         `relist` says that other resources are listed than before.
         """
         self.catalog = catalog
-        moved = [topic for topic in self._topics.values() if self._connect(topic)]
         for mount in set(self._watching).difference(catalog.mounts):
             _keep(self._watching.pop(mount).close(), self._ending)
             self._paths.pop(mount, None)
         self._set_listing()
-        for watching in (None, *self._watching.values()):
-            self._suspect_all([topic for topic in moved if topic.watching is watching])
+        self._connecting = self._run(self._connect_all(self._connecting))
         if relist:
             self._relist()
+
+    async def _connect_all(self, before: asyncio.Future[None] | None) -> None:
+        """Watch every topic where its URI leads now, and compare those that are elsewhere."""
+        if before is not None:
+            await settle(asyncio.wait([before]))
+        moved: dict[Watching | None, list[Topic]] = {}
+        turns = Turns()
+        for topic in list(self._topics.values()):
+            if topic.listeners and self._connect(topic):
+                moved.setdefault(topic.watching, []).append(topic)
+            await turns.others()
+        for topics in moved.values():
+            self._run(self._suspect_all(topics, vague=True))
 
     def _connect(self, topic: Topic) -> bool:
         """Watch a topic in the mount that has its URI now; say if that is another one."""
@@ -163,7 +198,7 @@ class Live:
     def _disconnect(self, topic: Topic) -> None:
         if topic.watching is not None:
             topic.watching.interest.remove(topic.path)
-            self._paths[topic.watching.mount].pop(topic.path, None)
+            self._paths.get(topic.watching.mount, {}).pop(topic.path, None)
             topic.watching = None
 
     def _drop(self, topic: Topic) -> None:
@@ -198,15 +233,14 @@ class Live:
         if path and (topic := topics.get(path[:-1])) is not None:
             self._suspect(topic)
             if change.certain or topic.cut:
-                _keep(self._suspect_if_shown(mount, path, topic), self._tasks)
-        if change.kind == "tree":
-            depth = len(path)
-            below = [topic for at, topic in topics.items() if at[:depth] == path and at != path]
-            self._suspect_all(below)
-        if change.kind != "resource" and self._followers and mount.listed:
-            outcome = eager.run(self._relist_if_listed(mount, path))
-            if isinstance(outcome, eager.Suspended):
-                _keep(outcome, self._tasks)
+                self._run(self._suspect_if_shown(mount, path, topic))
+        if change.kind == "tree" and topics:
+            self._trees.setdefault(mount, set()).add(path)
+            if mount not in self._searches:
+                self._run(self._search(mount))
+        relists = self._followers and mount.listed and self._relisting is None
+        if change.kind != "resource" and relists:
+            self._run(self._relist_if_listed(mount, path))
 
     async def _suspect_if_shown(self, mount: Mount, child: Path, topic: Topic) -> None:
         """Tell of a collection because of a child, unless nobody may know of the child."""
@@ -241,25 +275,36 @@ class Live:
         for listener in list(self._followers):
             listener.list_changed()
 
-    def _suspect_all(self, topics: list[Topic]) -> None:
-        """Compare all these of one mount, of which any may have changed."""
-        for topic in topics:
-            topic.certain = topic.certain or topic.is_vague
-        for topic in topics[:_AT_ONCE]:
-            self._suspect(topic)
-        if len(topics) > _AT_ONCE:
-            _keep(self._suspect_slowly(topics[_AT_ONCE:]), self._tasks)
+    async def _search(self, mount: Mount) -> None:
+        """Compare what is in `_trees`, until nothing is: many trees at once are one search."""
+        self._searches.add(mount)
+        try:
+            while trees := self._trees.pop(mount, None):
+                began = time.monotonic()
+                turns = Turns()
+                below: list[Topic] = []
+                for topic in list(self._paths.get(mount, {}).values()):
+                    if any(topic.path[:depth] in trees for depth in range(len(topic.path))):
+                        below.append(topic)
+                    await turns.others()
+                await self._suspect_all(below, vague=True)
+                spent = time.monotonic() - began
+                if spent > _LONG_S:
+                    await settle(asyncio.sleep(max(spent, _INTERVAL_S)))
+        finally:
+            self._searches.discard(mount)
 
-    async def _suspect_slowly(self, topics: Iterable[Topic]) -> None:
-        """Compare many topics of one mount, so that others have their turn in between."""
-        until = time.monotonic() + _SLICE_S
+    async def _suspect_all(self, topics: Sequence[Topic], *, vague: bool) -> None:
+        """Compare these of one mount; with `vague`, tell of those whose comparison says little."""
+        turns = Turns()
         for topic in topics:
-            self._suspect(topic)
+            if not topic.listeners:
+                continue
+            self._suspect(topic, certain=vague and topic.is_vague)
             while topic.watching is not None and len(topic.watching.looks) >= _AT_ONCE:
-                await asyncio.wait(topic.watching.looks, return_when=asyncio.FIRST_COMPLETED)
-            if time.monotonic() > until:
-                await asyncio.sleep(0)
-                until = time.monotonic() + _SLICE_S
+                looks = asyncio.wait(topic.watching.looks, return_when=asyncio.FIRST_COMPLETED)
+                await settle(looks)
+            await turns.others()
 
     def _suspect(self, topic: Topic, *, certain: bool = False) -> None:
         """See to it that a topic is compared soon: at once, unless it was told a moment ago."""
@@ -283,12 +328,10 @@ class Live:
         topic.timer = None
         topic.has_failed = False
         topic.is_looking = True
-        outcome = eager.run(self._compare(topic))
-        if isinstance(outcome, eager.Suspended):
-            look = _keep(outcome, self._tasks)
-            if topic.watching is not None:
-                topic.watching.looks.add(look)
-                look.add_done_callback(topic.watching.looks.discard)
+        look = self._run(self._compare(topic))
+        if look is not None and topic.watching is not None:
+            topic.watching.looks.add(look)
+            look.add_done_callback(topic.watching.looks.discard)
 
     async def _compare(self, topic: Topic) -> None:
         """Tell of a topic if it differs from what was told last."""
@@ -349,6 +392,11 @@ class Live:
         except (ResourceNotFound, NotACollection):
             return _ABSENT, False
 
+    def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None] | None:
+        """Do `work` at once; return the task of what is left of it, if it has to wait."""
+        outcome = eager.run(work)
+        return _keep(outcome, self._tasks) if isinstance(outcome, eager.Suspended) else None
+
     # -- the sweep
 
     async def _sweep(self) -> None:
@@ -360,7 +408,8 @@ class Live:
             for mount, topics in self._paths.items():
                 # A mount that hangs keeps no other waiting.
                 if mount not in self._sweeps:
-                    sweep = _keep(self._suspect_slowly(list(topics.values())), self._tasks)
+                    everything = self._suspect_all(list(topics.values()), vague=False)
+                    sweep = _keep(everything, self._tasks)
                     self._sweeps[mount] = sweep
                     sweep.add_done_callback(lambda _, of=mount: self._sweeps.pop(of))
             hanging: Collection[object] = ()
@@ -370,7 +419,9 @@ class Live:
             pause = max(_SWEEP_S, _SWEEP_SHARE * spent)
 
 
-def _keep(work: Awaitable[None], tasks: set[asyncio.Future[None]]) -> asyncio.Future[None]:
+def _keep(
+    work: Coroutine[Any, Any, None] | eager.Suspended[None], tasks: set[asyncio.Future[None]]
+) -> asyncio.Future[None]:
     """Run `work` in a task that is in `tasks` until it is done."""
     task = asyncio.ensure_future(work)
     tasks.add(task)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, nullcontext, suppress
 from typing import Any, cast
 
-from resource_server.eager import is_cancelled
+from resource_server.eager import Turns, is_cancelled
 from resource_server.errors import ResourceBusy
 from resource_server.interest import Interests
 from resource_server.mount import FAILURES, Mount, describe
@@ -20,8 +19,6 @@ logger = logging.getLogger(__name__)
 _FIRST_RETRY_S = 1.0
 _LONGEST_RETRY_S = 60.0
 _LONGEST_END_S = 5.0
-_SLICE_S = 0.001
-"""Of changes, before others have their turn."""
 
 EVERYTHING = Change((), "tree")
 
@@ -97,10 +94,8 @@ class Watching:
         # Not every iterator can be closed early; a generator can, and has to be.
         changes = cast("Any", watches.changes(self.interest))
         async with aclosing(changes) if hasattr(changes, "aclose") else nullcontext():
-            until = time.monotonic() + _SLICE_S
+            turns = Turns()
             async for change in changes:
                 self._changed(change)
-                if time.monotonic() > until:
-                    await asyncio.sleep(0)
-                    until = time.monotonic() + _SLICE_S
+                await turns.others()
                 yield

@@ -7,13 +7,12 @@ Nothing is told before the client knows that it is subscribed.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 import msgspec
 
-from resource_server.eager import is_cancelled, settle
+from resource_server.eager import Turns, is_cancelled
 from resource_server.errors import ResourceBusy, ResourceError
 from resource_server.live import Live
 from resource_server.mount import FAILURES, log_failure
@@ -26,8 +25,6 @@ MAX_SUBSCRIPTIONS = 100_000
 MAX_CHARACTERS = 32 * 1024 * 1024
 """Of the URIs of these; a spelling may be far longer than the name of what it addresses."""
 MAX_STREAMS = 1024
-
-_SLICE_S = 0.002
 
 _encode = msgspec.json.Encoder().encode
 
@@ -73,10 +70,10 @@ class Subscriber:
         self._free -= 1
         self._free_characters -= len(uri)
 
-    def release(self, uri: str) -> None:
-        """Count one subscription less."""
-        self._free += 1
-        self._free_characters += len(uri)
+    def release(self, *uris: str) -> None:
+        """Count these subscriptions no longer."""
+        self._free += len(uris)
+        self._free_characters += sum(map(len, uris))
 
     def close(self) -> None:
         """Unsubscribe from everything; nothing more is told."""
@@ -94,10 +91,11 @@ class _Subscription:
         self._subscriptions = subscriptions
         self.uri = uri
         self.topic: Topic | None = None
-        """None until it has begun."""
+        """None until it has begun, and again when it is given up."""
 
     def updated(self, uri: str) -> None:
-        self._subscriptions.updated(self.uri)
+        if self.topic is not None:
+            self._subscriptions.updated(self.uri)
 
     def list_changed(self) -> None:
         self._subscriptions.list_changed()
@@ -161,11 +159,9 @@ class Subscriptions:
         """Subscribe to each URI that can be; return those, each once, in this order."""
         honoured: list[str] = []
         failed = False
-        until = time.monotonic() + _SLICE_S
+        turns = Turns()
         for uri in dict.fromkeys(uris):
-            if time.monotonic() > until:
-                await settle(asyncio.sleep(0))
-                until = time.monotonic() + _SLICE_S
+            await turns.others()
             try:
                 await self.subscribe(uri)
                 honoured.append(uri)
@@ -229,11 +225,14 @@ class Subscriptions:
 
     def _unsubscribe_all(self) -> None:
         self._live.unfollow_list(self)
-        for uri, subscription in self._subscriptions.items():
+        self._subscriber.release(*self._subscriptions)
+        given_up: list[tuple[str, Listener]] = []
+        for subscription in self._subscriptions.values():
             if subscription.topic is not None:
-                self._live.unsubscribe(subscription.topic.uri, subscription)
-            self._subscriber.release(uri)
+                given_up.append((subscription.topic.uri, subscription))
+                subscription.topic = None
         self._subscriptions.clear()
+        self._live.unsubscribe_all(given_up)
 
     def _wake(self) -> None:
         if self._is_open and not self._is_closed:
