@@ -147,6 +147,29 @@ class SlowShelf:
         return self.shelf.changes(interest)
 
 
+class Quitter(SlowShelf):
+    """The same, but while `quits` one of its methods waits for work that somebody has cancelled."""
+
+    def __init__(self, shelf: Shelf, method: str) -> None:
+        super().__init__(shelf)
+        self.method = method
+        self.quits = False
+
+    async def metadata(self, path: Path) -> Resource:
+        await self._work("metadata")
+        return await super().metadata(path)
+
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        await self._work("list")
+        return await super().list(parent, after=after, limit=limit)
+
+    async def _work(self, method: str) -> None:
+        work = asyncio.ensure_future(asyncio.sleep(0))
+        if self.quits and method == self.method:
+            work.cancel()
+        await work
+
+
 def path_of(name: str) -> Path:
     return tuple(name.split("/")) if name else ()
 
@@ -866,6 +889,28 @@ async def test_what_cannot_be_looked_at_is_looked_at_again(
         assert recorder.told == []
         shelf.failing = None
         await recorder.of("a")
+
+
+@pytest.mark.usefixtures("no_interval")
+@pytest.mark.parametrize("method", ["metadata", "list"])
+async def test_what_a_provider_cancels_by_itself_is_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, method: str
+) -> None:
+    monkeypatch.setattr(live_module, "FIRST_RETRY_S", 0.02)
+    monkeypatch.setattr("resource_server.topic.FIRST_RETRY_S", 0.02)
+    caplog.set_level("INFO", "resource_server.live")
+    shelf = Shelf(a="1")
+    quitter = Quitter(shelf, method)
+    async with served(mounted(quitter)) as live:
+        recorder = await subscribed(live, "")
+        quitter.quits = True
+        shelf.put("a", "2")
+        shelf.say("a")
+        await calm()
+        assert recorder.told == []
+        assert "could not be looked at: CancelledError" in caplog.text
+        quitter.quits = False
+        await recorder.of("")
 
 
 @pytest.mark.usefixtures("no_interval")

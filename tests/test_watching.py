@@ -102,6 +102,11 @@ async def leaving(interest: Interest) -> AsyncIterator[Change]:
     yield A
 
 
+async def quitting(interest: Interest) -> AsyncIterator[Change]:
+    raise asyncio.CancelledError
+    yield A
+
+
 def refusing(interest: Interest) -> AsyncIterator[Change]:
     raise OSError("secret-password")
 
@@ -199,6 +204,7 @@ FAULTS: dict[str, Callable[[Interest], Any]] = {
     "it ends before it begins": never,
     "it raises": raising,
     "it leaves": leaving,
+    "it cancels its own work": quitting,
     "it cannot be called": refusing,
     "it returns nothing": lambda interest: None,
     "it returns a list": lambda interest: [A],

@@ -11,6 +11,7 @@ import pytest
 
 from resource_server.protocol import subscriptions
 from resource_server.protocol.engine import MAX_RUNNING
+from resource_server.protocol.methods import MAX_LISTEN_ID
 from resource_server.protocol.server import Server
 from resource_server.provider import Path
 from resource_server.providers.filesystem import Filesystem
@@ -406,6 +407,20 @@ async def test_there_may_be_many_listens_and_no_more(
         cancel(wire, 2)
         wire.messages.clear()
         assert await listen(wire, id=2) == {}
+
+
+async def test_the_id_of_a_listen_may_be_so_long_and_no_longer(
+    wire: Wire, tree: WatchedTree
+) -> None:
+    longest = "é" * MAX_LISTEN_ID
+    reply = wire.ask(wire.request("subscriptions/listen", {"notifications": {}}, f"{longest}é"))
+    assert reply["error"]["code"] == -32602
+    assert f"{MAX_LISTEN_ID}" in reply["error"]["message"]
+    assert wire.notifications == []
+    assert await listen(wire, A, id=longest) == {"resourceSubscriptions": [A]}
+    tree.set("a", to="longer")
+    await wire.notified(2)
+    assert of(wire, longest)[1:] == [frame(longest, "resources/updated", uri=A)]
 
 
 async def test_what_is_too_much_for_one_connection_is_not_honoured(

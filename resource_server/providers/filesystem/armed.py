@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
 from resource_server.errors import ResourceError, ResourceNotFound
+from resource_server.provider import Path
 from resource_server.providers.filesystem.demand import Demand, path_of
 from resource_server.providers.filesystem.directory import Directory, Listing, Stamp, stamp
 from resource_server.providers.filesystem.file_systems import Kinds
@@ -86,25 +87,31 @@ class Armed:
         path = path_of(prefix)
         fd = self._tree.root.open(path, _FOLDER)
         try:
-            kind = self._kinds.of(prefix, os.fstat(fd).st_dev)
+            status = os.fstat(fd)
+            kind = self._kinds.of(prefix, status.st_dev)
             if kind == "made-up" and not self._demand.needs(prefix):
                 raise ResourceNotFound
             if arm and kind == "local":
                 self._arm(prefix, fd)
-            directory: Directory | None
-            if outer is not None:
-                enter = self._tree.directories.enter
-                directory = enter(outer, path[-1], os.fstat(fd), listed=True)
-            else:
-                directory = self._tree.find(path).directory
-            if directory is None:
-                raise ResourceNotFound
-            listing = self._tree.directories.listing(directory, fd)
+            # What changed after `status` and before the watch is in what is read now.
+            directory, listing = self._read(path, outer, status, fd)
         finally:
             os.close(fd)
+        if not directory.ignore_stamps and not self._files.get(prefix):
+            return Opened(directory, listing, is_settled=True)
         found = directory.ignore_stamps.items()
         is_settled = self._arm_files(prefix, {name: seen for name, seen in found if seen})
         return Opened(directory, listing, is_settled)
+
+    def _read(
+        self, path: Path, outer: Directory | None, status: os.stat_result, fd: int
+    ) -> tuple[Directory, Listing]:
+        if outer is not None:
+            return self._tree.directories.read(outer, path[-1], status, fd)
+        directory = self._tree.find(path).directory
+        if directory is None:
+            raise ResourceNotFound
+        return directory, self._tree.directories.listing(directory, fd)
 
     def _arm(self, prefix: str, fd: int) -> None:
         """Watch a directory, if that can be, perhaps instead of others."""

@@ -16,6 +16,7 @@ class Demand:
 
     def __init__(self) -> None:
         self._keys: dict[Path, str] = {}
+        self._through_links: set[Path] = set()
         self._paths: dict[str, set[Path]] = {}
         self._inside: dict[str, set[str]] = {}
         self._needed = Counter[str]()
@@ -28,6 +29,11 @@ class Demand:
     def keys(self) -> Mapping[Path, str]:
         """Where each subscribed path really is."""
         return self._keys
+
+    @property
+    def through_links(self) -> Collection[Path]:
+        """The subscribed paths that lead somewhere else than they say."""
+        return self._through_links
 
     def paths(self, key: str) -> Sequence[Path]:
         """Return the paths by which a file or directory is subscribed to."""
@@ -48,7 +54,9 @@ class Demand:
     def add(self, path: Path, key: str) -> bool:
         """Subscribe to a path; say whether it is the first of its key."""
         self._keys[path] = key
-        self._needed.update(way_to_links(path, key))
+        if links := way_to_links(path, key):
+            self._through_links.add(path)
+            self._needed.update(links)
         paths = self._paths.setdefault(key, set())
         paths.add(path)
         if len(paths) > 1:
@@ -62,6 +70,7 @@ class Demand:
     def remove(self, path: Path) -> None:
         """Unsubscribe from a path that is subscribed to."""
         key = self._keys.pop(path)
+        self._through_links.discard(path)
         _subtract(self._needed, way_to_links(path, key))
         paths = self._paths[key]
         paths.discard(path)

@@ -13,9 +13,9 @@ import threading
 import time
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -222,42 +222,88 @@ class Directories:
             return None
         return known if self._holds(known) else None
 
+    def read(
+        self, outer: Directory, name: str, status: os.stat_result, fd: int
+    ) -> tuple[Directory, Listing]:
+        """Return a directory that the listing of `outer` has, and its names, read from `fd`.
+
+        As `enter` and `listing` do, at less cost where nothing is known of it yet. May block.
+        """
+        prefix = f"{outer.prefix}{name}/"
+        known = self._known(prefix, status, outer.scope)
+        if known is not None:
+            return known, self.listing(known, fd)
+        scanned = _scan(fd, follow_links=self._follow_links)
+        directory, lasts = self._entered(prefix, status, outer.scope, among=scanned.names)
+        listing = self._exposed(directory, scanned)
+        if lasts:
+            self._keep(directory, listing, fd)
+        return directory, listing
+
     def _enter(self, prefix: str, status: os.stat_result, above: Scope | None) -> Directory:
+        directory, lasts = self._entered(prefix, status, above)
+        if lasts:
+            self._held.put(prefix, directory, _WEIGHT)
+        return directory
+
+    def _entered(
+        self,
+        prefix: str,
+        status: os.stat_result,
+        above: Scope | None,
+        *,
+        among: Sequence[str] | None = None,
+    ) -> tuple[Directory, bool]:
+        """Return a directory as it is now, and whether it may be believed later.
+
+        `among` are the names in it, where they are known.
+        """
         scope = self._outermost if above is None else self._rules.enter(above, prefix[:-1])
-        stamps, fresh = self._ignore_stamps(prefix, _candidates(prefix) if scope.gitignore else ())
+        stamps, fresh = _NO_STAMPS, False
+        if scope.gitignore:
+            names = _candidates(prefix)
+            if among is not None:
+                names = [name for name in names if name in among]
+            if names:
+                stamps, fresh = self._ignore_stamps(prefix, names)
         before = self._held.get(prefix)
         if before is not None and before.outer is above and before.ignore_stamps == stamps:
             scope = before.scope
         elif stamps:
             scope = replace(scope, ignores=(self._read(prefix, stamps), *scope.ignores))
-        directory = Directory(prefix, stamp(status), above, scope, stamps or _NO_STAMPS)
-        if not fresh and not is_fresh(status):
-            self._held.put(prefix, directory, _WEIGHT)
-        return directory
+        directory = Directory(prefix, stamp(status), above, scope, stamps)
+        return directory, not fresh and not is_fresh(status)
 
     def listing(self, directory: Directory, fd: int) -> Listing:
         """Return the names in a directory, read from `fd` unless they are known. May block."""
         if directory.listing is not None:
             return directory.listing
-        names, directories, links = _scan(fd, follow_links=self._follow_links)
+        listing = self._exposed(directory, _scan(fd, follow_links=self._follow_links))
+        # Kept only together with rules that are kept.
+        if self._held.get(directory.prefix) is directory:
+            self._keep(directory, listing, fd)
+        return listing
+
+    def _exposed(self, directory: Directory, scanned: _Scanned) -> Listing:
+        names, directories, links = scanned
         exposed: list[str] = []
         for start in range(0, len(names), _STEP):
             some = names[start : start + _STEP]
             exposed += self._rules.exposed(directory.scope, directory.prefix, some, directories)
             if start:
-                _breathe()
+                breathe()
         names = _sorted(exposed)
         inner = frozenset(directories.intersection(names)) if directories else _NONE
         leading = frozenset(links.intersection(names)) if links else _NONE
         others = inner | leading if leading else inner
-        listing = Listing(tuple(names), inner, leading, others)
+        return Listing(tuple(names), inner, leading, others)
+
+    def _keep(self, directory: Directory, listing: Listing, fd: int) -> None:
+        """Keep a directory with what was read of it, if nothing has changed meanwhile."""
         status = os.fstat(fd)
-        # Kept only together with rules that are kept, and if nothing has changed meanwhile.
-        known = self._held.get(directory.prefix)
-        if known is directory and stamp(status) == directory.stamp and not is_fresh(status):
+        if stamp(status) == directory.stamp and not is_fresh(status):
             held = replace(directory, listing=listing)
-            self._held.put(directory.prefix, held, _WEIGHT + len(names))
-        return listing
+            self._held.put(directory.prefix, held, _WEIGHT + len(listing.names))
 
     def _holds(self, known: Directory) -> bool:
         """Say whether the ignore files of an unchanged directory are unchanged, too."""
@@ -266,7 +312,7 @@ class Directories:
 
     def _ignore_stamps(
         self, prefix: str, names: Iterable[str]
-    ) -> tuple[dict[str, Stamp | None], bool]:
+    ) -> tuple[Mapping[str, Stamp | None], bool]:
         """Return what the ignore files are now, weakest first, and whether one is fresh.
 
         Those that are missing are left out; but where `.git` is there, its own file may come
@@ -289,7 +335,7 @@ class Directories:
             else:
                 found[name] = stamp(status)
                 fresh = fresh or is_fresh(status)
-        return found, fresh
+        return found or _NO_STAMPS, fresh
 
     def _read(self, prefix: str, names: Iterable[str]) -> Ignores:
         return Ignores(
@@ -301,12 +347,19 @@ class Directories:
         )
 
 
-def _candidates(prefix: str) -> tuple[str, ...]:
+def _candidates(prefix: str) -> Sequence[str]:
     return IGNORE_FILES if prefix else (ROOT_IGNORE_FILE, *IGNORE_FILES)
 
 
-def _scan(fd: int, *, follow_links: bool) -> tuple[list[str], set[str], set[str]]:
-    """Return the names of what may be exposed, in no order, and the directories and links."""
+class _Scanned(NamedTuple):
+    """What may be exposed of a directory: all names in no order, and the directories and links."""
+
+    names: list[str]
+    directories: set[str]
+    links: set[str]
+
+
+def _scan(fd: int, *, follow_links: bool) -> _Scanned:
     names: list[str] = []
     directories: set[str] = set()
     links: set[str] = set()
@@ -314,7 +367,7 @@ def _scan(fd: int, *, follow_links: bool) -> tuple[list[str], set[str], set[str]
         with os.scandir(fd) as entries:
             for number, entry in enumerate(entries, 1):
                 if number % _STEP == 0:
-                    _breathe()
+                    breathe()
                 if not entry.is_file(follow_symlinks=False):
                     if entry.is_dir(follow_symlinks=False):
                         directories.add(entry.name)
@@ -325,7 +378,7 @@ def _scan(fd: int, *, follow_links: bool) -> tuple[list[str], set[str], set[str]
                 names.append(entry.name)
     except OSError as error:
         raise refusal(error) from None
-    return names, directories, links
+    return _Scanned(names, directories, links)
 
 
 def _sorted(names: list[str]) -> list[str]:
@@ -336,7 +389,7 @@ def _sorted(names: list[str]) -> list[str]:
     runs: list[list[str]] = []
     for start in range(0, len(names), _STEP):
         runs.append(sorted(names[start : start + _STEP]))
-        _breathe()
+        breathe()
     cuts = [[0, *(bisect_right(run, bound) for bound in bounds), len(run)] for run in runs]
     found: list[str] = []
     for part in range(len(bounds) + 1):
@@ -346,10 +399,10 @@ def _sorted(names: list[str]) -> list[str]:
             for run, cut in zip(runs, cuts, strict=True)
             for name in run[cut[part] : cut[part + 1]]
         )
-        _breathe()
+        breathe()
     return found
 
 
-def _breathe() -> None:
+def breathe() -> None:
     """Let the event loop have the interpreter: left to itself Python changes hands every 5 ms."""
     time.sleep(0.000_05)

@@ -56,7 +56,7 @@ class Watcher(Protocol):
         ...
 
 
-class _Entry(msgspec.Struct, eq=False):
+class _Entry(msgspec.Struct, eq=False, gc=False):
     """One watcher's interest in an inode."""
 
     watcher: Watcher
@@ -114,7 +114,10 @@ class Inotify:
             # Added to what others want, and only then cut to what all want together: replaced at
             # once it would be less than that for a moment.
             watch = _checked(self._add(self._fd, name, mask | _EXCL_UNLINK | _MASK_ADD))
-            entries = self._entries.setdefault(watch, [])
+            entries = self._entries.get(watch)
+            if entries is None:
+                self._entries[watch] = [_Entry(watcher, place, mask)]
+                return watch
             before = _union(entries)
             for entry in entries:
                 if entry.watcher is watcher and entry.place == place:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Literal
 
 from resource_server.clock import now_ns
@@ -21,23 +21,25 @@ from resource_server.providers.filesystem.demand import Demand, path_of, places,
 from resource_server.providers.filesystem.directory import (
     Directory,
     Listing,
-    Stamp,
+    breathe,
     has_changed_since,
     is_fresh,
-    stamp,
 )
+from resource_server.providers.filesystem.links import Links
 from resource_server.providers.filesystem.node import Node
+from resource_server.providers.filesystem.polling import Polling
 from resource_server.providers.filesystem.tree import Tree
 
 logger = logging.getLogger(__name__)
 
 _SLICE_S = 0.01
-_BREATH_S = 0.000_05
 _BREATH_EVERY_S = 0.002
 """Meanwhile the event loop has to wait for the interpreter."""
 _SLOW_S = 0.005
 _MAX_DIRECTORIES = 200_000
 """More are not looked at; each takes about a kilobyte."""
+_MAX_PREFIX = 4000
+"""Characters. What is deeper takes the longer to open the deeper it is: PATH_MAX is 4,096 bytes."""
 _EVERYTHING = Change((), "tree")
 
 
@@ -50,24 +52,26 @@ class Survey:
         self._polled: set[str] = set()
         """Of the nodes, those that no event tells of."""
         self._demand = Demand()
+        self._links = Links(tree, self._demand)
+        self._polling = Polling(tree, self._demand)
         self._armed = Armed(tree, source, self._demand)
-        self._seen: dict[str, Stamp | None] = {}
-        """What was subscribed to in a polled directory, as last looked at."""
         self._slow: dict[str, float] = {}
         """Seconds that a look takes at directories with very many names."""
         self._restless: dict[str, float] = {}
         """Directories in which something came or went, and since when."""
         self._busy: set[str] = set()
         """Directories that could not be opened for the moment."""
-        self._asked: deque[tuple[Path, bool]] = deque()
+        self._asked = deque[tuple[Iterator[Path], bool]]()
         """Paths that came (True) or went."""
-        self._first: deque[tuple[str, bool]] = deque()
+        self._first = OrderedDict[str, bool]()
         """Directories to look at, and whether to watch them anew."""
         self._then: dict[str, Directory] = {}
         """Directories that were never looked at, with those above as last seen."""
         self._found: list[Change] = []
+        self._unconfirmed: list[Change] = []
+        """What is told once everything has been looked at that is to be looked at first."""
         self._confirmed: list[Change] = []
-        """What is told once everything in `_first` has been looked at."""
+        """As `_unconfirmed`, and it is known through which links it is reached."""
         self._idle_until_ns = now_ns()
         """When it was last so that everything that matters was watched."""
         self._is_full = False
@@ -84,13 +88,13 @@ class Survey:
         """Return the paths by which a file or directory is subscribed to."""
         return self._demand.paths(key)
 
-    def add(self, path: Path) -> None:
-        """Begin to watch a path; a change of it is found as soon as it is watched."""
-        self._asked.append((path, True))
+    def add(self, paths: Iterable[Path]) -> None:
+        """Begin to watch these paths; a change of each is found as soon as it is watched."""
+        self._asked.append((iter(paths), True))
 
-    def remove(self, path: Path) -> None:
-        """Watch a path no longer."""
-        self._asked.append((path, False))
+    def remove(self, paths: Iterable[Path]) -> None:
+        """Watch these paths no longer."""
+        self._asked.append((iter(paths), False))
 
     @property
     def is_wanted(self) -> bool:
@@ -106,18 +110,18 @@ class Survey:
         if self._listing:
             self._idle_until_ns = min(self._idle_until_ns, self.listing_since_ns)
             # Of what is known, too: below it there may be what nobody needed until now.
-            self._first.extend((prefix, False) for prefix in dict.fromkeys(["", *self._nodes]))
+            for prefix in ("", *self._nodes):
+                self._look_soon(prefix)
         else:
             self._forget_unneeded(self._nodes)
 
     def _attach(self, path: Path) -> None:
-        key = self._real(path)
+        key = self._links.real(path)
         way = places(key)
         fresh = [place for place in way[-2:] if not self._demand.needs_content(place)]
-        if self._demand.add(path, key):
-            self._first.extend((place, True) for place in (*self._missing(way), *fresh))
-        missing = self._missing(way_to_links(path, key))
-        self._first.extend((place, True) for place in missing)
+        first = (*self._missing(way), *fresh) if self._demand.add(path, key) else ()
+        for place in (*first, *self._missing(way_to_links(path, key))):
+            self._look_soon(place, arm=True)
 
     def _missing(self, way: Sequence[str]) -> Sequence[str]:
         """Return the first of the directories on a way that was not looked at, if it is one."""
@@ -138,34 +142,21 @@ class Survey:
         way = places(key)
         if not self._listing:
             self._forget_unneeded((*way, *way_to_links(path, key)))
-        self._seen.pop(key, None)
+        self._polling.forget(key)
         for place in way[-2:]:
             if place in self._nodes and not self._demand.needs_content(place):
-                self._first.append((place, True))
+                self._look_soon(place, arm=True)
 
     def _forget_unneeded(self, prefixes: Iterable[str]) -> None:
         for prefix in [prefix for prefix in prefixes if not self._demand.needs(prefix)]:
             self._forget(prefix)
 
-    def _real(self, path: Path) -> str:
-        """Return where a path leads, through links where they are followed."""
-        if self._tree.follow_links:
-            try:
-                return self._tree.find(path).key
-            except ResourceError:
-                pass
-        return "/".join(path)
+    def follow_links_again(self, keys: Collection[str] | None = None) -> None:
+        """See whether what is subscribed to is somewhere else, through links.
 
-    def follow_links_again(self, paths: Iterable[Path] | None = None) -> None:
-        """See whether what is subscribed to, by these paths, is somewhere else through links."""
-        if not self._tree.follow_links:
-            return
-        keys = self._demand.keys
-        for path in list(keys if paths is None else paths):
-            if path in keys and self._real(path) != keys[path]:
-                self._detach(path)
-                self._attach(path)
-                self._confirmed.append(Change(path, "tree"))
+        `keys` are files and directories that came or went; None may be any.
+        """
+        self._links.doubt_below(keys)
 
     # -- what is to be looked at
 
@@ -173,7 +164,10 @@ class Survey:
         """Look at a directory again: since then something may have come or gone."""
         if prefix in self._nodes:
             self._restless[prefix] = since
-            self._first.append((prefix, False))
+            self._look_soon(prefix)
+
+    def _look_soon(self, prefix: str, *, arm: bool = False) -> None:
+        self._first[prefix] = arm or self._first.get(prefix, False)
 
     def renew(self, prefix: str) -> None:
         """Forget a directory and all below: another one may be in its place."""
@@ -191,15 +185,15 @@ class Survey:
     def _tree_of(self, prefix: str) -> Iterator[Change]:
         """Yield the changes of a directory and all below it, links to it included."""
         yield Change(path_of(prefix), "tree")
-        if self._tree.follow_links:
-            for path, key in self._demand.keys.items():
-                if f"{key}/".startswith(prefix) and "/".join(path) != key:
-                    yield Change(path)
+        for path in self._demand.through_links:
+            if f"{self._demand.keys[path]}/".startswith(prefix):
+                yield Change(path)
 
     def look_at_everything(self) -> None:
         """Arm and look at all again: events were lost."""
-        self._first.extend((prefix, True) for prefix in self._nodes)
-        self._confirmed.append(_EVERYTHING)
+        for prefix in self._nodes:
+            self._look_soon(prefix, arm=True)
+        self._unconfirmed.append(_EVERYTHING)
 
     def check_root(self) -> bool:
         """Look at everything if the root is another directory than it was; say if it is there."""
@@ -212,40 +206,29 @@ class Survey:
             identity = None
         if identity != self._identity:
             if self._identity != "unknown":
-                self._confirmed.append(_EVERYTHING)
+                self._unconfirmed.append(_EVERYTHING)
             self._identity = identity
             self._forget_below("")
         if "" not in self._nodes:
-            self._first.append(("", True))
+            self._look_soon("", arm=True)
         return identity is not None
 
     def poll(self, *, everything: bool = False) -> None:
         """Look at what no event tells of, or at all, where its stamp is not what it was."""
-        self._first.extend((prefix, True) for prefix in self._busy)
+        for prefix in self._busy:
+            self._look_soon(prefix, arm=True)
         self._busy.clear()
-        for prefix in list(self._nodes if everything else self._polled):
-            if (node := self._nodes.get(prefix)) is None:
-                continue
-            now = self._stamp(prefix[:-1])
-            if node.stamp is not None and now is not None and not node.stamp.is_of_the_same(now):
+        prefixes = list(self._nodes if everything else self._polled)
+        for prefix, found in self._polling.directories(self._nodes, prefixes):
+            if found == "another":
                 # Mounted over, for one: of that there is no event.
                 self.renew(prefix)
-                self._first.append((prefix, True))
-            elif node.own_rules is not None or node.stamp is None or node.stamp != now:
-                # Watched anew where nothing tells whether it is the same directory.
-                self._first.append((prefix, node.stamp is None))
+            if found != "same":
+                # Watched anew unless it is the same directory for certain.
+                self._look_soon(prefix, arm=found != "changed")
         if everything:
             self._look_for_lost()
-        for key in set(self._demand.keys.values()):
-            above, own = places(key)[-2:]
-            if own in self._polled:
-                # A collection: what is written in it leaves nothing behind in its own stamp.
-                self._found.extend(Change(path) for path in self._demand.paths(key))
-            elif above in self._polled:
-                now = self._stamp(key)
-                if now is None or now != self._seen.get(key):
-                    self._seen[key] = now
-                    self._found.extend(Change(path) for path in self._demand.paths(key))
+        self._found.extend(self._polling.subscribed(self._polled))
 
     def _look_for_lost(self) -> None:
         """Look at directories that could not be looked at before: nothing tells when they can."""
@@ -253,15 +236,9 @@ class Survey:
             for name in node.directories:
                 below = f"{prefix}{name}/"
                 if below not in self._nodes and (self._listing or self._demand.needs(below)):
-                    self._first.append((below, True))
-
-    def _stamp(self, key: str) -> Stamp | None:
-        """Return the stamp of a file or directory, unless another change might not show in it."""
-        try:
-            status = self._tree.directories.status(key)
-        except ResourceError:
-            return None
-        return None if is_fresh(status) else stamp(status)
+                    # Whoever has listed it does not know what is in it.
+                    self._restless[below] = float("-inf")
+                    self._look_soon(below, arm=True)
 
     @property
     def only_polls(self) -> bool:
@@ -277,8 +254,12 @@ class Survey:
     def is_busy(self) -> bool:
         """Whether there is more to do than one call of `work` has done."""
         return self._listing != self.listing or bool(
-            self._asked or self._first or self._then or self._found or self._confirmed
+            self._has_first or self._then or self._found or self._unconfirmed or self._confirmed
         )
+
+    @property
+    def _has_first(self) -> bool:
+        return bool(self._asked or self._links or self._first)
 
     def work(self) -> Sequence[Change]:
         """Look at what there is to look at, for some 10 ms; return what was found."""
@@ -291,30 +272,36 @@ class Survey:
         while now < until and self._step():
             now = time.monotonic()
             if now > breath_at:
-                # Left to itself Python changes threads every 5 ms.
-                time.sleep(_BREATH_S)
+                breathe()
                 breath_at = now + _BREATH_EVERY_S
         found, self._found = self._found, []
-        if not (self._asked or self._first):
-            # Before it was watched, too, a link may have come to lead elsewhere.
-            self.follow_links_again({change.path for change in self._confirmed})
-        if not (self._asked or self._first):
+        if not self._has_first:
             found += self._confirmed
-            self._confirmed = []
+            # Before it was watched, too, a link may have come to lead elsewhere.
+            self._links.doubt(change.path for change in self._unconfirmed)
+            self._confirmed, self._unconfirmed = self._unconfirmed, []
         return found
 
     def _step(self) -> bool:
         """Do the next thing; say if there was any."""
         if self._asked:
-            path, wanted = self._asked.popleft()
-            if wanted:
-                self._confirmed.append(Change(path))
+            paths, wanted = self._asked[0]
+            path = next(paths, None)
+            if path is None:
+                self._asked.popleft()
+            elif not wanted:
+                self._detach(path)
+            else:
+                self._unconfirmed.append(Change(path))
                 if path not in self._demand.keys:
                     self._attach(path)
-            else:
-                self._detach(path)
+        elif self._links:
+            if (moved := self._links.resolve_next()) is not None:
+                self._detach(moved)
+                self._attach(moved)
+                self._unconfirmed.append(Change(moved, "tree"))
         elif self._first:
-            prefix, arm = self._first.popleft()
+            prefix, arm = self._first.popitem(last=False)
             self._look(prefix, None, arm=arm)
         elif self._then:
             prefix, outer = self._then.popitem()
@@ -345,13 +332,14 @@ class Survey:
         except (ResourceNotFound, NotACollection):
             self._armed.disarm(prefix)
             self.renew(prefix)
+            self._restless.pop(prefix, None)
             return
         finally:
             self._polled.update(self._armed.given_up)
             self._armed.given_up.clear()
         directory, listing = opened.directory, opened.listing
         if not opened.is_settled:
-            self._first.append((prefix, False))
+            self._look_soon(prefix)
         spent = time.monotonic() - began
         if spent > _SLOW_S:
             self._slow[prefix] = spent
@@ -367,21 +355,20 @@ class Survey:
     def _differences(
         self, prefix: str, before: Node | None, now: Node, directory: Directory
     ) -> Iterator[Change]:
-        if before is None:
-            # It was not there, or something else was.
-            for key in (prefix[:-1], *self._demand.inside(prefix)):
+        yield from (Change(path) for path in self.subscribed(prefix[:-1]))
+        if before is None or now.rules != before.rules:
+            # What is in it was not there, was something else, or is judged by other rules.
+            for key in self._demand.inside(prefix):
                 yield from (Change(path) for path in self.subscribed(key))
+        # What came and went again may have been listed in between.
+        relisted = self._tree.walked_at >= self._restless.pop(prefix, float("inf"))
+        if before is not None:
+            relisted = relisted or now.digest != before.digest
+        elif self._listing:
             # Whoever has listed it in the meantime does not know of it.
-            if self._listing and self._has_changed_unseen(directory):
-                yield Change(path_of(prefix), "children")
-        elif now.own_rules != before.own_rules:
-            yield from self._tree_of(prefix)
-        else:
-            # What came and went again may have been listed in between.
-            since = self._restless.pop(prefix, float("inf"))
-            if now.digest != before.digest or self._tree.walked_at >= since:
-                yield Change(path_of(prefix), "children")
-            yield from (Change(path) for path in self.subscribed(prefix[:-1]))
+            relisted = relisted or self._has_changed_unseen(directory)
+        if relisted:
+            yield Change(path_of(prefix), "children")
 
     def _has_changed_unseen(self, directory: Directory) -> bool:
         """Say whether a directory or its rules changed after it was found and before its watch."""
@@ -403,14 +390,19 @@ class Survey:
             if not again and below in self._nodes:
                 continue
             if self._demand.needs(below):
-                self._first.appendleft((below, False))
+                self._look_soon(below)
+                self._first.move_to_end(below, last=False)
             elif self._listing:
                 self._then[below] = directory
         for name in before.directories - listing.directories if before else ():
             self._lose(f"{prefix}{name}/")
 
     def _has_room_for(self, prefix: str) -> bool:
-        if len(self._nodes) < _MAX_DIRECTORIES or self._demand.needs(prefix):
+        if self._demand.needs(prefix):
+            return True
+        if len(prefix) > _MAX_PREFIX:
+            return False
+        if len(self._nodes) < _MAX_DIRECTORIES:
             return True
         if not self._is_full:
             self._is_full = True

@@ -70,6 +70,8 @@ class Watch:
         self._written: set[str] = set()
         """Files that have been written to for certain, since they were told of last."""
         self._renewed: set[str] = set()
+        self._replaced: dict[str, set[str]] = {}
+        """By directory, what came or went in it: a link may have led there, or lead now."""
         self._root_at = 0.0
         self._poll_at = 0.0
         self._sweep_at = time.monotonic() + _SWEEP_S
@@ -115,10 +117,8 @@ class Watch:
         """Let the survey know what is wanted."""
         while True:
             came, went = await interest.next()
-            for path in went:
-                survey.remove(path)
-            for path in came:
-                survey.add(path)
+            survey.remove(went)
+            survey.add(came)
             survey.listing_since_ns = interest.listing_since_ns
             survey.listing = interest.listing
             self._wake.set()
@@ -137,11 +137,15 @@ class Watch:
         """Return how long there is nothing to do; None for ever."""
         if not survey.is_wanted:
             return None
+        due = min([self._due_at(survey), *list(self._unfinished.values())[:1]])
+        return max(0.0, due - time.monotonic())
+
+    def _due_at(self, survey: Survey) -> float:
+        """Return when there is something to look at."""
         times = [self._root_at, self._sweep_at, *self._unsettled.values()]
-        times += list(self._unfinished.values())[:1]
         if survey.has_polled:
             times.append(self._poll_at)
-        return max(0.0, min(times) - time.monotonic())
+        return min(times)
 
     def _told(self, survey: Survey) -> Iterator[Change]:
         """Yield what the events of the moment tell of by themselves, without a look."""
@@ -170,6 +174,8 @@ class Watch:
             self._unsettled["" if key == ROOT_IGNORE_FILE else place] = now
         if mask & _CAME_OR_WENT:
             self._unsettled.setdefault(place, now + _patience_s(survey, place))
+            if self._tree.follow_links:
+                self._replaced.setdefault(place, set()).add(key)
             if mask & inotify.ISDIR:
                 self._renewed.add(f"{key}/")
         elif not survey.subscribed(key) and place in self._unsettled:
@@ -220,13 +226,10 @@ class Watch:
     # -- looks
 
     def _has_work(self, survey: Survey) -> bool:
-        now = time.monotonic()
         if survey.is_busy:
             return True
-        times = [self._root_at, self._sweep_at, *self._unsettled.values()]
-        if survey.has_polled:
-            times.append(self._poll_at)
-        return survey.is_wanted and (self._has_overflowed or min(times) <= now)
+        is_due = self._has_overflowed or self._due_at(survey) <= time.monotonic()
+        return survey.is_wanted and is_due
 
     async def _work(self, survey: Survey) -> Sequence[Change]:
         now = time.monotonic()
@@ -234,6 +237,7 @@ class Watch:
         for place in unsettled:
             del self._unsettled[place]
         renewed, self._renewed = self._renewed, set()
+        replaced = {key for place in unsettled for key in self._replaced.pop(place, ())}
         overflowed, self._has_overflowed = self._has_overflowed, False
 
         def work() -> Sequence[Change]:
@@ -242,7 +246,7 @@ class Watch:
             for prefix, due in unsettled.items():
                 survey.look_at(prefix, due - _patience_s(survey, prefix) - _LAG_S)
             if unsettled:
-                survey.follow_links_again()
+                survey.follow_links_again(replaced)
             if overflowed:
                 survey.look_at_everything()
             self._look_around(survey, now)

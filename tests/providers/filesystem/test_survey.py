@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import errno
 import json
 import mmap
 import os
 import random
+import resource
 import signal
+import struct
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,8 +26,10 @@ from resource_server import live
 from resource_server.interest import Interests
 from resource_server.provider import Change
 from resource_server.providers.filesystem import Filesystem, watch
+from resource_server.providers.filesystem.directory import is_fresh
+from resource_server.providers.filesystem.file_systems import kind
 from resource_server.providers.filesystem.root import Root
-from resource_server.providers.filesystem.rules import Rules, Scope
+from resource_server.providers.filesystem.rules import Rules, Scope, Selection
 from resource_server.providers.filesystem.survey import Survey
 from resource_server.providers.filesystem.tree import Tree
 from tests.listeners import LIST, Folder, Recorder, held, impatient, uri_of, watched
@@ -119,6 +125,22 @@ async def test_what_is_hidden_while_it_is_looked_through_is_not_watched(
         await until(lambda: held() == 2)  # the root and the ignore file
 
 
+async def test_rules_that_change_while_a_tree_is_looked_through_hold_in_all_of_it(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    impatient(monkeypatch)
+    plant(folder)
+    expected = 12  # the root, those in it and the ignore file
+    async with watched(folder.root) as scene:
+        scene.follow_list()
+        await until(lambda: held() > 50)
+        folder.write(".gitignore", "e*/\n")
+        await scene.of(LIST)
+        await until(lambda: held() == expected)
+        await scene.quiet()
+        assert held() == expected
+
+
 async def test_nothing_is_watched_for_who_left_while_it_was_looked_through(
     folder: Folder, tmp_path: Path
 ) -> None:
@@ -136,28 +158,33 @@ async def test_nothing_is_watched_for_who_left_while_it_was_looked_through(
             assert held() == before
 
 
-async def test_rules_of_a_directory_are_one_change_however_much_is_below(folder: Folder) -> None:
+async def test_rules_that_change_are_told_of_where_other_names_are_exposed(
+    folder: Folder,
+) -> None:
     plant(folder, 300)
     folder.write(".gitignore", "nothing\n")
+    await asyncio.sleep(0.02)
     interests = Interests()
     interests.listing = True
-    trees: list[Change] = []
-    seen = asyncio.Event()
+    told: list[Change] = []
 
     async def take() -> None:
         async for change in Filesystem(folder.root).changes(interests):
-            if change.kind == "tree":
-                trees.append(change)
-                seen.set()
+            told.append(change)
 
     taking = asyncio.create_task(take())
     await until(lambda: held() == 312)
     folder.write(".gitignore", "d3/\n")
-    await until(lambda: held() == 281)
-    await seen.wait()
+    await until(lambda: held() == 281 and bool(told))
+    assert {*told} == {Change((), "children")}
+    told.clear()
+    folder.write(".gitignore", "# what nobody needs\nd3/\n")
+    await asyncio.sleep(0.1)
+    folder.write("d1/new.txt")
+    await until(lambda: bool(told))
+    assert {*told} == {Change(("d1",), "children")}
     taking.cancel()
     await asyncio.gather(taking, return_exceptions=True)
-    assert trees == [Change((), "tree")]
 
 
 class Meddler:
@@ -185,7 +212,8 @@ def test_an_ignore_file_that_is_written_just_before_it_is_watched_is_read_again(
     folder.write("sub/.gitignore", "nothing\n")
     survey = Survey(tree_of(folder), Meddler(folder, "*.txt\n"))
     survey.listing = True
-    assert Change(("sub",), "tree") in work(survey)
+    # Of the directory that nobody knew, and of what it is after the ignore file was written.
+    assert work(survey).count(Change(("sub",), "children")) == 2
 
 
 class Retargeter(Meddler):
@@ -205,7 +233,7 @@ def test_a_link_that_comes_to_lead_elsewhere_just_before_it_is_watched_is_follow
     folder.link("links/file", "../a.txt")
     survey = Survey(tree_of(folder, follow_links=True), Retargeter(folder, "b.txt"))
     path = ("links", "file")
-    survey.add(path)
+    survey.add([path])
     assert Change(path) in work(survey)
     assert survey.subscribed("b.txt") == (path,)
     assert survey.subscribed("a.txt") == ()
@@ -238,13 +266,165 @@ def test_what_gives_up_its_watch_for_what_is_hidden_then_is_polled(folder: Folde
     work(survey)
     assert source.watched == {"", "a/", "b/"}
     folder.write("wanted/file")
-    survey.add(("wanted", "file"))
+    survey.add([("wanted", "file")])
     survey.look_at("", 0.0)
     work(survey)
     (given_up,) = {"a/", "b/"} - source.watched
     folder.write(f"{given_up}new")
     survey.poll()
     assert Change((given_up[:-1],), "children") in work(survey)
+
+
+# -- what no event tells of
+
+
+class Register:
+    """A source of no events; which directory it watches in each place, by its inode."""
+
+    def __init__(self) -> None:
+        self.watched: dict[str, int] = {}
+
+    def add(self, prefix: str, fd: int, *, content: bool) -> None:
+        self.watched[prefix] = os.fstat(fd).st_ino
+
+    def add_file(self, prefix: str, name: str, fd: int) -> None:
+        pass
+
+    def remove(self, prefix: str, name: str = "") -> None:
+        self.watched.pop(prefix + name, None)
+
+
+def inodes(folder: Folder, prefixes: Iterable[str]) -> dict[str, int]:
+    return {prefix: folder.at(prefix).stat().st_ino for prefix in prefixes}
+
+
+def grow_old(folder: Folder) -> None:
+    """Wait until a further change of any directory would show in its times."""
+    some = [folder.root, *folder.root.rglob("*/")]
+    while any(is_fresh(path.stat()) for path in some):
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize("is_old", [True, False])
+def test_a_directory_that_another_one_replaces_without_an_event_is_watched_anew(
+    folder: Folder, tmp_path: Path, *, is_old: bool
+) -> None:
+    other = Folder(tmp_path / "other")
+    for each in (folder.at("sub"), other.root):
+        Folder(each).write("deep/file")
+    if is_old:
+        grow_old(folder)
+    source = Register()
+    survey = Survey(tree_of(folder), source)
+    survey.listing = True
+    work(survey)
+    folder.move("sub", tmp_path / "before")
+    other.root.rename(folder.at("sub"))
+    grow_old(folder)
+    survey.poll(everything=True)
+    work(survey)
+    assert source.watched == inodes(folder, ("", "sub/", "sub/deep/"))
+
+
+def test_a_directory_that_another_one_replaces_without_an_event_is_told_of(
+    folder: Folder, tmp_path: Path
+) -> None:
+    other = Folder(tmp_path / "other")
+    for each in (folder.at("sub"), other.root):
+        Folder(each).write("file")
+    grow_old(folder)
+    survey = Survey(tree_of(folder), Register())
+    survey.listing = True
+    survey.add([("sub", "file")])
+    work(survey)
+    folder.move("sub", tmp_path / "before")
+    other.root.rename(folder.at("sub"))
+    grow_old(folder)
+    survey.poll(everything=True)
+    assert {Change((), "children"), Change(("sub",), "tree")} <= {*work(survey)}
+
+
+@contextmanager
+def like_anybody() -> Generator[None]:
+    """Let this thread be refused what it may not read, though it may be one of root's."""
+    kernel = ctypes.CDLL(None, use_errno=True)
+    header = ctypes.create_string_buffer(struct.pack("Ii", 0x2008_0522, 0))
+    before = ctypes.create_string_buffer(24)
+    assert kernel.capget(header, before) == 0
+    effective, *others = struct.unpack("6I", before.raw)
+    # Without CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH.
+    assert kernel.capset(header, struct.pack("6I", effective & ~0b110, *others)) == 0
+    try:
+        yield
+    finally:
+        assert kernel.capset(header, before) == 0
+
+
+def test_a_directory_that_can_be_read_at_last_is_found_by_the_sweep(folder: Folder) -> None:
+    folder.write("shut/deep/file")
+    folder.at("shut").chmod(0)
+    grow_old(folder)
+    source = Register()
+    survey = Survey(tree_of(folder), source)
+    survey.listing = True
+    survey.add([("shut", "deep", "file")])
+    with like_anybody():
+        work(survey)
+        assert source.watched.keys() == {""}
+        folder.at("shut").chmod(0o700)
+        survey.poll(everything=True)
+        found = work(survey)
+    assert source.watched == inodes(folder, ("", "shut/", "shut/deep/"))
+    assert {Change(("shut",), "children"), Change(("shut", "deep", "file"))} <= {*found}
+
+
+def test_a_directory_for_which_there_was_no_descriptor_is_looked_at_again(folder: Folder) -> None:
+    source = Register()
+    survey = Survey(tree_of(folder), source)
+    survey.listing = True
+    work(survey)
+    folder.write("new/file")
+    survey.look_at("", 0.0)
+    with no_descriptors():
+        assert work(survey) == []
+    survey.poll()
+    assert Change((), "children") in work(survey)
+    assert source.watched == inodes(folder, ("", "new/"))
+
+
+@contextmanager
+def no_descriptors() -> Generator[None]:
+    """Let this process open nothing more."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.open(os.devnull, os.O_RDONLY)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.mark.skipif(kind("/") != "local", reason="all is polled here")
+def test_what_the_kernel_makes_up_is_not_looked_at_unless_it_is_subscribed_to() -> None:
+    source = Register()
+    scope = Scope(include=Selection(["/proc/sys/fs/**"]))
+    survey = Survey(Tree(Root("/"), Rules({}), scope, follow_links=False), source)
+    survey.listing = True
+    work(survey)
+    assert source.watched.keys() == {""}
+    assert not survey.has_polled
+    path = ("proc", "sys", "fs", "file-max")
+    survey.add([path])
+    assert Change(path) in work(survey)
+    survey.poll()
+    assert Change(path) in work(survey)
+    assert source.watched.keys() == {""}
+    assert survey.has_polled
+    survey.remove([path])
+    work(survey)
+    survey.poll()
+    assert Change(path) not in work(survey)
 
 
 def work(survey: Survey) -> list[Change]:
@@ -529,6 +709,29 @@ async def test_with_too_few_watches_what_is_subscribed_to_later_is_still_watched
             await process.subscribe(f"{name}/file")
             folder.write(f"{name}/file", "other")
             await process.of(f"{name}/file")
+
+
+async def test_of_more_directories_than_are_looked_at_those_subscribed_to_are_watched(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    impatient(monkeypatch)
+    monkeypatch.setattr("resource_server.providers.filesystem.survey._MAX_DIRECTORIES", 3)
+    names = [f"d{number}/file" for number in range(10)]
+    for name in names:
+        folder.write(name)
+    async with watched(folder.root) as scene:
+        await scene.follow()
+        await until(lambda: held() == 3)
+        await scene.subscribe(*names)
+        await until(lambda: held() == 11)
+        for name in names:
+            folder.write(name, "other")
+        await scene.of(*names)
+        folder.make("new")
+        await scene.of(LIST)
+        assert held() == 11
+    (warning,) = caplog.messages
+    assert "more than 3 folders" in warning
 
 
 async def test_without_any_watch_everything_is_polled(folder: Folder) -> None:

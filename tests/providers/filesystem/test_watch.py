@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,16 @@ async def test_what_is_written_is_told_of_the_file_and_its_collection_and_not_of
         await scene.follow("a.txt", "b.txt", "", "sub")
         folder.write("a.txt", "more than it was")
         await scene.tells("a.txt", "")
+
+
+async def test_what_is_written_is_told_to_who_subscribes_to_its_collection_only(
+    folder: Folder,
+) -> None:
+    async with watched(folder.root, EVERY) as scene:
+        await scene.follow("sub")
+        for text in ("more than it was", "and other than it was"):
+            folder.write("sub/c.txt", text)
+            await scene.tells("sub")
 
 
 async def test_a_change_right_after_the_subscription_is_told(folder: Folder) -> None:
@@ -679,6 +691,22 @@ async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(5):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
+
+
+async def test_work_that_hangs_in_the_threads_of_all_keeps_no_watch_waiting(folder: Folder) -> None:
+    release = threading.Event()
+    threads = ThreadPoolExecutor(1)
+    asyncio.get_running_loop().set_default_executor(threads)
+    threads.submit(release.wait)
+    try:
+        async with watched(folder.root, EVERY) as scene:
+            await scene.follow("a.txt", "sub")
+            folder.write("a.txt", "other")
+            await scene.tells("a.txt")
+            folder.write("sub/new.txt")
+            await scene.tells("sub", LIST)
+    finally:
+        release.set()
 
 
 async def test_mounts_of_one_folder_are_told_each_and_do_without_the_other(
