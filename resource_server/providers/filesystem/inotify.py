@@ -11,7 +11,6 @@ import ctypes
 import os
 import struct
 import threading
-from contextlib import suppress
 from typing import Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -39,6 +38,9 @@ _NONBLOCK = 0o4000
 _HEAD = struct.Struct("iIII")  # wd, mask, cookie, length of the name
 _READ_BYTES = 16 * 1024
 """Of events, before others have their turn."""
+_READS = 8
+_READS_IN_S = 0.005
+"""More reads than `_READS` in this time are put off to its end."""
 
 Place: TypeAlias = str
 """What a watcher calls the inode it watches."""
@@ -80,6 +82,8 @@ class Inotify:
         self._entries: dict[int, list[_Entry]] = {}
         self._lock = threading.Lock()
         self._users = 0
+        self._reads = 0
+        self._reads_until = 0.0
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._fd, self._readable)
 
@@ -93,13 +97,19 @@ class Inotify:
         inotify._users += 1
         return inotify
 
-    def release(self) -> None:
-        """Close the descriptor if nobody else uses it."""
+    def release(self) -> bool:
+        """Close the descriptor if nobody else uses it; say so."""
         self._users -= 1
-        if self._users == 0:
-            del _of_loop[self._loop]
-            self._loop.remove_reader(self._fd)
-            os.close(self._fd)
+        if self._users > 0:
+            return False
+        del _of_loop[self._loop]
+        self._loop.remove_reader(self._fd)
+        with self._lock:
+            fd, self._fd = self._fd, -1
+            self._entries.clear()
+        # The kernel takes a while to let go of many watches.
+        threading.Thread(target=os.close, args=(fd,), daemon=True).start()
+        return True
 
     def add(self, fd: int, mask: int, watcher: Watcher, place: Place) -> int:
         """Watch the open file or directory `fd`, or change what is watched; return the watch.
@@ -135,15 +145,39 @@ class Inotify:
         with self._lock:
             entries = self._entries.get(watch)
             if entries is None:
-                return
+                return  # or the descriptor is closed
             entries[:] = [e for e in entries if e.watcher is not watcher or e.place != place]
             if not entries:
                 del self._entries[watch]
                 self._remove(self._fd, watch)
 
     def _readable(self) -> None:
-        with suppress(BlockingIOError, InterruptedError):
-            self._tell(os.read(self._fd, _READ_BYTES))
+        try:
+            data = os.read(self._fd, _READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        self._tell(data)
+        if len(data) < _READ_BYTES // 2 and self._fd >= 0:
+            self._rest()
+
+    def _rest(self) -> None:
+        """Read no more for a moment if there was much to read one by one.
+
+        Of a file that somebody writes to without end, the kernel makes one event of all that
+        nobody has read.
+        """
+        now = self._loop.time()
+        if now > self._reads_until:
+            self._reads_until = now + _READS_IN_S
+            self._reads = 0
+        self._reads += 1
+        if self._reads == _READS:
+            self._loop.remove_reader(self._fd)
+            self._loop.call_at(self._reads_until, self._go_on)
+
+    def _go_on(self) -> None:
+        if self._fd >= 0:
+            self._loop.add_reader(self._fd, self._readable)
 
     def _tell(self, data: bytes) -> None:
         at = 0

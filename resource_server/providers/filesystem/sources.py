@@ -93,9 +93,13 @@ class _Inotify:
         # A look may go on for a while in its thread, and must not watch anything from here on.
         with self._lock:
             self._is_closed = True
-            for place in list(self._watches):
-                self._remove(place)
-            self._inotify.release()
+        if not self._inotify.release():
+            # There may be very many.
+            threading.Thread(target=self._remove_all, daemon=True).start()
+
+    def _remove_all(self) -> None:
+        for place in list(self._watches):
+            self._remove(place)
 
     def add(self, prefix: str, fd: int, *, content: bool) -> None:
         self._add(prefix, fd, _STRUCTURE | _CONTENT if content else _STRUCTURE)
