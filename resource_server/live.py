@@ -244,9 +244,14 @@ class Live:
 
     async def _suspect_if_shown(self, mount: Mount, child: Path, topic: Topic) -> None:
         """Tell of a collection because of a child, unless nobody may know of the child."""
-        with suppress(*FAILURES):
+        try:
             await settle(mount.provider.metadata(child))
-            self._suspect(topic, certain=True)
+        except ResourceNotFound:
+            return
+        except (*FAILURES, asyncio.CancelledError):
+            if eager.is_cancelled():
+                raise
+        self._suspect(topic, certain=True)  # better said once too often
 
     async def _relist_if_listed(self, mount: Mount, path: Path) -> None:
         """Tell that other resources are listed, unless the collection is kept out of listings."""
@@ -259,7 +264,9 @@ class Live:
                 # it is a change of the collection above.
                 if path:
                     return
-            except FAILURES:
+            except (*FAILURES, asyncio.CancelledError):
+                if eager.is_cancelled():
+                    raise
                 break  # better said once too often
         self._relist()
 

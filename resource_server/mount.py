@@ -11,7 +11,7 @@ from typing import cast
 import msgspec
 
 from resource_server import uris
-from resource_server.eager import settle
+from resource_server.eager import is_cancelled, settle
 from resource_server.errors import (
     MountUnavailable,
     ResourceBusy,
@@ -112,7 +112,9 @@ class Mount:
         try:
             if self._lifetime is not None:
                 await settle(self._lifetime.__aenter__())
-        except FAILURES as error:
+        except (*FAILURES, asyncio.CancelledError) as error:
+            if is_cancelled():
+                raise
             self.problem = describe(error)
             self._retry_at = time.monotonic() + self._retry_after
             self._retry_after = min(self._retry_after * 2, _LONGEST_RETRY_S)

@@ -28,7 +28,7 @@ def command(source: str | None, strict: bool, no_plugins: bool, verbose: int) ->
     """
     # First of all: from here on nothing that a plugin prints or reads touches the protocol.
     reader, writer = stdio.claim()
-    messages.log_to_stderr(verbose)
+    messages.log_to_stderr(verbose, waits=False)
     served = Served(source, allow_plugins=not no_plugins, strict=strict)
     if os.isatty(reader):
         messages.note(_waiting(served.manifest, source))

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -168,3 +169,24 @@ def test_a_person_at_a_terminal_is_told_who_is_expected(folder: Path) -> None:
     assert told.startswith("resource-server: serving file:///project/ ")
     config = json.loads(told[told.index("{") : told.index("}") + 1])
     assert config == {"command": "resource-server", "args": ["serve", str(folder)]}
+
+
+def test_who_does_not_read_the_log_is_served_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "mcp-resources.yaml").write_text("roots: {gone: {path: gone}}\n", "utf-8")
+    unread, log = os.pipe()
+    os.set_blocking(log, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(log, b"x" * 4096)
+    os.set_blocking(log, True)
+    done = subprocess.run(
+        command(tmp_path),
+        input=lines(INITIALIZE, LIST).encode(),
+        stdout=subprocess.PIPE,
+        stderr=log,
+        timeout=30,
+        check=True,
+    )
+    os.close(log)
+    os.close(unread)
+    assert len(done.stdout.splitlines()) == 2

@@ -43,9 +43,9 @@ class Polling:
                 yield prefix, self._compare(node, self._stamp(prefix[:-1]))
 
     def _compare(self, node: Node, now: Stamp | None) -> Finding:
-        if node.stamp is None:
+        if node.stamp is None or now is None:
             return "unknown"
-        if now is not None and not node.stamp.is_of_the_same(now):
+        if not node.stamp.is_of_the_same(now):
             return "another"
         # An ignore file may have been written in place.
         return "changed" if node.stamp != now or node.own_rules is not None else "same"
