@@ -59,12 +59,14 @@ class Page(msgspec.Struct, frozen=True):
 class Reading(msgspec.Struct, frozen=True):
     """What a read returned; `complete` is False where children of a collection were left out.
 
-    `collection` is the canonical URI of the collection that was read; None for a document.
+    `collection` is the canonical URI of the collection that was read, and `children` what it was
+    found to hold, up to the first that was one too many; None and empty for a document.
     """
 
     bodies: Sequence[Body]
     complete: bool = True
     collection: str | None = None
+    children: Sequence[Resource] = ()
 
 
 class TemplateEntry(msgspec.Struct, frozen=True):
@@ -270,7 +272,7 @@ class Catalog:
                     bodies.append(body)
             if progress is not None:
                 progress(done, min(len(children), most))
-        return Reading(bodies, complete, uris.join(mount.base, path))
+        return Reading(bodies, complete, uris.join(mount.base, path), children)
 
     # -- templates and completion
 

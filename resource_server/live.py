@@ -21,16 +21,9 @@ from resource_server.catalog import Catalog
 from resource_server.eager import Turns, settle
 from resource_server.errors import NotACollection, ResourceNotFound, ResourceTooLarge
 from resource_server.mount import FAILURES, Mount, describe
-from resource_server.provider import Change, Path, Resource
-from resource_server.topic import (
-    FIRST_RETRY_S,
-    INDISTINCT,
-    Listener,
-    State,
-    Topic,
-    digest,
-    state_of,
-)
+from resource_server.present import ABSENT, INDISTINCT, NOTHING, State, present_at, present_of
+from resource_server.provider import Change, Path
+from resource_server.topic import FIRST_RETRY_S, Listener, Topic
 from resource_server.watching import Watching
 
 logger = logging.getLogger(__name__)
@@ -48,10 +41,8 @@ _SWEEP_SHARE = 300
 _LONGEST_RETRY_S = 60.0
 _AT_ONCE = 32
 """Topics of a mount that wait for their provider, before more of its topics are compared."""
-_MAX_CHILDREN = 1000
-"""Children of a collection that are compared. In a larger one every change of a child is told."""
-
-_ABSENT = "absent"
+_MISREADS = 8
+"""Looks at a topic between two sweeps because a client was given something else."""
 
 
 class Live:
@@ -109,14 +100,16 @@ class Live:
             with suppress(ResourceTooLarge):
                 await self.catalog.read(uri)
         resource = await settle(mount.provider.metadata(path))
+        if not resource.readable:
+            raise ResourceNotFound
         canonical = uris.join(mount.base, resource.path)
         topic = self._topics.get(canonical)
         if topic is None:
             # The version first, and then the watch, which begins with a look.
-            token, cut = await _token(mount, resource)
+            present = await present_of(mount, resource, self.catalog.limits)
             topic = self._topics.get(canonical)
             if topic is None:
-                topic = self._topics[canonical] = Topic(canonical, token, cut=cut)
+                topic = self._topics[canonical] = Topic(canonical, present)
                 self._connect(topic)
         topic.listeners[listener] = None
         if self._sweeping is None:
@@ -140,6 +133,19 @@ class Live:
         for uri, listener in subscriptions:
             self.unsubscribe(uri, listener)
             await turns.others()
+
+    def given(self, uri: str, given: Hashable) -> None:
+        """Take note of what a client was given of a resource: it may have been there for a moment.
+
+        `given` is as `Present.given`.
+        """
+        topic = self._topics.get(uri)
+        if topic is not None and given != topic.given:
+            topic.misread = True
+            topic.misreads += 1
+            # Of some providers a read never gives what `metadata` says.
+            if topic.misreads <= _MISREADS:
+                self._suspect(topic)
 
     def follow_list(self, listener: Listener) -> None:
         """Tell `listener` from now on when other resources are listed than before."""
@@ -302,11 +308,16 @@ class Live:
             self._searches.discard(mount)
 
     async def _suspect_all(self, topics: Sequence[Topic], *, vague: bool) -> None:
-        """Compare these of one mount; with `vague`, tell of those whose comparison says little."""
+        """Compare these of one mount; with `vague`, tell of those whose comparison says little.
+
+        Without it is the sweep.
+        """
         turns = Turns()
         for topic in topics:
             if not topic.listeners:
                 continue
+            if not vague:
+                topic.misreads = 0
             self._suspect(topic, certain=vague and topic.is_vague)
             while topic.watching is not None and len(topic.watching.looks) >= _AT_ONCE:
                 looks = asyncio.wait(topic.watching.looks, return_when=asyncio.FIRST_COMPLETED)
@@ -343,7 +354,8 @@ class Live:
     async def _compare(self, topic: Topic) -> None:
         """Tell of a topic if it differs from what was told last."""
         try:
-            token, topic.cut = await self._present(topic)
+            of, limits = topic.watching, self.catalog.limits
+            present = await present_at(of.mount, topic.path, limits) if of else NOTHING
         except (*FAILURES, asyncio.CancelledError) as error:
             if eager.is_cancelled():
                 raise
@@ -360,15 +372,17 @@ class Live:
         finally:
             topic.is_looking = False
         topic.retry_after = FIRST_RETRY_S
-        vanished = token == _ABSENT != topic.token
+        token, given, is_cut = present
+        vanished = token == ABSENT != topic.token
         if vanished and not topic.missing:
             topic.missing = True
             self._look_later(topic, _GRACE_S)
             return
         topic.missing = False
-        if token != topic.token or (topic.certain and token != _ABSENT):
+        topic.given, topic.cut = given, is_cut
+        if token != topic.token or topic.misread or (topic.certain and token != ABSENT):
             topic.token = token
-            topic.certain = False
+            topic.certain = topic.misread = False
             self._rest(topic)
             for listener in list(topic.listeners):
                 listener.updated(topic.uri)
@@ -386,18 +400,6 @@ class Live:
         if topic.listeners:
             loop = asyncio.get_running_loop()
             topic.timer = loop.call_later(seconds, self._look, topic)
-
-    async def _present(self, topic: Topic) -> tuple[Hashable, bool]:
-        """Return what a topic is now."""
-        if topic.watching is None:
-            return _ABSENT, False
-        mount = topic.watching.mount
-        try:
-            if mount.problem is not None:
-                await mount.start()
-            return await _token(mount, await settle(mount.provider.metadata(topic.path)))
-        except (ResourceNotFound, NotACollection):
-            return _ABSENT, False
 
     def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None] | None:
         """Do `work` at once; return the task of what is left of it, if it has to wait."""
@@ -434,14 +436,3 @@ def _keep(
     tasks.add(task)
     task.add_done_callback(tasks.discard)
     return task
-
-
-async def _token(mount: Mount, resource: Resource) -> tuple[Hashable, bool]:
-    """Return what differs when reading would give something else, and whether it is not all.
-
-    Of a collection that is its children, without what is below them.
-    """
-    if resource.type == "document":
-        return state_of(resource), False
-    children = await settle(mount.provider.list(resource.path, after=None, limit=_MAX_CHILDREN))
-    return digest(children), len(children) == _MAX_CHILDREN

@@ -171,6 +171,8 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Each hint instead of the mount's own, where given."""
     listed: bool = True
     """False keeps it and all below out of the global listing; it is still its parent's child."""
+    readable: bool = True
+    """False: a document that is listed and described and never read, nor subscribed to."""
     details: Mapping[str, Any] | None = None
     """Further facts (row count, foreign keys), JSON-ready, sent under `_meta`."""
 

@@ -1,15 +1,12 @@
-"""A resource that somebody subscribes to, and what tells whether it has changed."""
+"""A resource that somebody subscribes to, and what was told of it last."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Iterable
-from datetime import datetime
 from typing import Protocol
 
-import msgspec
-
-from resource_server.provider import Path, Resource
+from resource_server.present import INDISTINCT, Present
+from resource_server.provider import Path
 from resource_server.watching import Watching
 
 FIRST_RETRY_S = 1.0
@@ -28,18 +25,6 @@ class Listener(Protocol):
         ...
 
 
-class State(msgspec.Struct, frozen=True):
-    """What tells whether a document has changed."""
-
-    version: str | None
-    size: int | None = None
-    last_modified: datetime | float | None = None
-
-
-INDISTINCT = State(None)
-"""Nothing tells, so every change is told."""
-
-
 class Topic:
     """A resource that somebody subscribes to, and what was told of it last."""
 
@@ -47,9 +32,12 @@ class Topic:
         "again",
         "certain",
         "cut",
+        "given",
         "has_failed",
         "is_looking",
         "listeners",
+        "misread",
+        "misreads",
         "missing",
         "path",
         "rests_until",
@@ -60,13 +48,11 @@ class Topic:
         "watching",
     )
 
-    def __init__(self, uri: str, token: Hashable, *, cut: bool) -> None:
+    def __init__(self, uri: str, present: Present) -> None:
         self.uri = uri
         """Canonical, without a query."""
-        self.token = token
-        """What was told last; see `version`."""
-        self.cut = cut
-        """Whether it is a collection with more children than are compared."""
+        self.token, self.given, self.cut = present
+        """As it was told last."""
         self.path: Path = ()
         self.watching: Watching | None = None
         """None while no mount has its URI."""
@@ -79,6 +65,10 @@ class Topic:
         """Whether something came up during the look that is under way."""
         self.certain = False
         """Whether it is told without a comparison."""
+        self.misread = False
+        """Whether a client was given something else than what was told."""
+        self.misreads = 0
+        """How often that was so since the last sweep."""
         self.missing = False
         """Whether it has been absent for less than the grace."""
         self.retry_after = FIRST_RETRY_S
@@ -89,27 +79,3 @@ class Topic:
     def is_vague(self) -> bool:
         """Whether a comparison may find nothing though something has changed."""
         return self.cut or self.token == INDISTINCT
-
-    @property
-    def version(self) -> str | int | None:
-        """Of the document that was told last, or the digest of the collection; None if unknown."""
-        if isinstance(self.token, State):
-            return self.token.version
-        return self.token if isinstance(self.token, int) and not self.cut else None
-
-
-def digest(children: Iterable[Resource]) -> int:
-    """Return what differs when a collection, read whole, has other children or has them changed."""
-    return hash(
-        tuple(
-            (child.path[-1], child.type if child.type == "collection" else state_of(child))
-            for child in children
-        )
-    )
-
-
-def state_of(resource: Resource) -> State:
-    """Return what tells whether a document has changed."""
-    if resource.version is not None:
-        return State(resource.version)
-    return State(None, resource.size, resource.last_modified)

@@ -205,12 +205,12 @@ def test_the_root_of_the_machine_is_paged_and_read() -> None:
 
 def test_100_000_names_in_one_directory_are_paged_and_read(tmp_path: Path) -> None:
     (tmp_path / "many").mkdir()
+    # Hard links are made faster than files; a file has at most 65,000 of them.
+    sources = [str(tmp_path / name) for name in ("even", "odd")]
+    for source in sources:
+        Path(source).touch()
     for number in range(100_000):
-        # Hard links are made faster than files; a file has at most 65,000 of them.
-        source = tmp_path / str(number % 2)
-        if number < 2:
-            source.touch()
-        os.link(source, tmp_path / f"many/{number:06}")
+        os.link(sources[number % 2], f"{tmp_path}/many/{number:06}")
     manifest = tmp_path / "mcp-resources.yaml"
     manifest.write_text("server: {page_size: 1000}\nroots:\n  many: {path: many}\n")
     base = "file:///many"

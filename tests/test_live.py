@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from resource_server import live as live_module
+from resource_server import present
 from resource_server.catalog import Catalog
 from resource_server.errors import NotACollection, ResourceBusy, ResourceNotFound
 from resource_server.live import Live
 from resource_server.mount import Mount
+from resource_server.present import ABSENT, State
 from resource_server.provider import Change, Content, Interest, Path, Resource, Template
 from tests.listeners import LIST, Recorder, mounted, uri_of
 
@@ -419,7 +421,7 @@ async def test_a_collection_changes_with_its_children_and_not_with_what_is_below
 @pytest.fixture
 async def crowd(monkeypatch: pytest.MonkeyPatch) -> Shelf:
     """One with more children than are compared."""
-    monkeypatch.setattr(live_module, "_MAX_CHILDREN", 10)
+    monkeypatch.setattr(present, "_MAX_CHILDREN", 10)
     return Shelf(**{f"d/{number:02}": "1" for number in range(20)})
 
 
@@ -634,7 +636,7 @@ async def test_another_spelling_is_the_same_subscription() -> None:
             for uri in ("test://one/a%20b", "TEST://ONE/%61%20b?lines=1", "test://one/a%20b/")
         ]
         assert {topic.uri for topic in topics} == {"test://one/a%20b"}
-        assert topics[0].version == "1"
+        assert topics[0].given == State("1")
         shelf.put("a b", "2")
         shelf.say("a b")
         await recorder.of("a b")
@@ -677,10 +679,10 @@ async def test_a_change_while_somebody_subscribes_is_told(name: str) -> None:
         await calm()
         slow.open.set()
         topic = await subscribing
-        known = topic.version
+        known = topic.given
         shelf.put("a", "2")  # before anything is watched, and nobody says so
         await recorder.of(name)
-        assert topic.version != known
+        assert topic.given != known
 
 
 async def test_many_that_subscribe_at_once_share_one_watch() -> None:
@@ -795,6 +797,62 @@ async def test_of_ten_thousand_those_that_changed_are_told_and_others_have_their
 
 
 @pytest.mark.usefixtures("no_interval")
+async def test_of_many_changed_trees_each_topic_is_looked_at_once_or_so() -> None:
+    names = [f"{number // 20}/{number % 20}" for number in range(2000)]
+    shelf = Shelf(**dict.fromkeys(names, "1"))
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, *names)
+        await calm()
+        shelf.looks.clear()
+        for _ in range(10):
+            shelf.say("", *(str(number) for number in range(100)), kind="tree")
+        shelf.put(names[-1], "2")
+        await recorder.of(names[-1])
+        assert len(shelf.looks) < 10 * len(names)
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_nobody_is_told_of_what_very_many_unsubscribed_from_at_once() -> None:
+    names = [f"{number:04}" for number in range(2000)]
+    shelf = Shelf(**dict.fromkeys(names, "1"))
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, *names)
+        live.unsubscribe_all([(uri_of(name), recorder) for name in names])
+        async with asyncio.timeout(10):
+            while shelf.interest is None or shelf.interest.paths:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        shelf.put(names[-1], "2")
+        shelf.say("", kind="tree")
+        assert await recorder.quiet(0.02) == []
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_what_a_client_was_given_for_a_moment_is_told_of_though_it_is_as_before() -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a")
+        await calm()
+        live.given(uri_of("a"), State("1"))
+        assert await recorder.quiet(0.02) == []
+        live.given(uri_of("a"), State("2"))
+        await recorder.of("a")
+        live.given(uri_of("a"), ABSENT)
+        await recorder.of("a")
+        assert await recorder.quiet(0.02) == ["a", "a"]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_read_that_never_gives_what_is_told_does_not_go_on_for_ever() -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a")
+        for number in range(100):
+            live.given(uri_of("a"), State(f"read {number}"))
+            await calm()
+        assert 1 <= len(recorder.told) < 20
+
+
+@pytest.mark.usefixtures("no_interval")
 async def test_a_change_during_a_look_is_a_reason_for_another() -> None:
     shelf = Shelf(a="1")
     slow = SlowShelf(shelf)
@@ -809,7 +867,7 @@ async def test_a_change_during_a_look_is_a_reason_for_another() -> None:
             await calm()
         slow.open.set()
         assert await recorder.quiet(0.02) == ["a", "a"]
-        assert topic.version == "3"
+        assert topic.given == State("3")
 
 
 async def test_only_so_many_wait_for_a_slow_provider_at_once() -> None:

@@ -141,8 +141,11 @@ def test_every_client_of_the_readme_has_a_configuration() -> None:
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:
     install = re.compile(r"pip install (-q )?-e '\.\[test\]'")
-    assert install.search("\n".join(blocks("sh")))
-    assert install.search((ROOT / ".ci/run").read_text())
+    shown, run = "\n".join(blocks("sh")), (ROOT / ".ci/run").read_text()
+    assert install.search(shown)
+    assert install.search(run)
+    [tests] = re.findall(r"/(pytest\b.*)", shown)
+    assert f" {tests}\n" in run
 
 
 @pytest.mark.parametrize("section", reference.SECTIONS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import sys
 import threading
 import time
@@ -19,6 +20,9 @@ def run(work: Coroutine[Any, Any, int]) -> int:
     """Run a coroutine to its exit status."""
     others = set(threading.enumerate())
     runner = asyncio.Runner()
+    # An interrupt that comes just before the loop begins to wait wakes it only through the
+    # descriptor that is set up with any handler.
+    runner.get_loop().add_signal_handler(signal.SIGURG, lambda: None)
     try:
         return runner.run(work)
     finally:

@@ -12,6 +12,7 @@ from resource_server.cli import messages, output
 from resource_server.eager import settle
 from resource_server.mount import FAILURES, Mount, log_failure
 from resource_server.provider import Path
+from resource_server.providers.filesystem import Filesystem
 
 _MOST_COUNTED = 10_000
 _MOST_RULES = 20
@@ -37,6 +38,8 @@ class Report(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     provider: str
     problem: str | None = None
     abilities: Sequence[str] = ()
+    watch: str | None = None
+    """How changes are noticed: `on` or `off`; for a folder by which means."""
     templates: Sequence[str] = ()
     listed: bool = True
     resources: int = 0
@@ -53,6 +56,7 @@ async def of(mount: Mount, provider: str) -> Report:
         report.problem = uris.display(mount.problem)
         return report
     report.abilities = _abilities(mount)
+    report.watch = _watch(mount)
     try:
         report.templates = [mount.base + each.uri_template for each in mount.provider.templates]
         await _count(mount, report)
@@ -75,6 +79,12 @@ def _abilities(mount: Mount) -> list[str]:
     }
     found = [name for name, ability in optional.items() if ability is not None]
     return ["list", "read", "metadata", *found]
+
+
+def _watch(mount: Mount) -> str:
+    if mount.watches is None:
+        return "off"
+    return mount.provider.watched_by if isinstance(mount.provider, Filesystem) else "on"
 
 
 async def _count(mount: Mount, report: Report) -> None:
@@ -122,6 +132,7 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
     yield "provider", report.provider
     yield "problem", report.problem or ""
     yield "offers", ", ".join(report.abilities)
+    yield "watch", report.watch or ""
     if not report.listed:
         yield "listed", "no, only readable by URI"
     elif report.problem is None:

@@ -73,7 +73,8 @@ class MountOptions:
     listed: bool = True
     """False: readable by URI, but not in the global listing."""
     watch: Literal["auto", "off"] = "auto"
-    """Whether changes are noticed when they happen; `off`: clients cannot subscribe."""
+    """Whether changes are noticed when they happen; `off`: subscribing is not advertised, and what
+    is subscribed to is compared every 30 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

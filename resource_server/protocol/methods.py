@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from resource_server import uris
 from resource_server.catalog import Progress, Reading
-from resource_server.errors import InvalidParameter, ResourceServerError
+from resource_server.errors import InvalidParameter, ResourceNotFound, ResourceServerError
 from resource_server.mount import log_failure
+from resource_server.present import ABSENT, digest, state_of
 from resource_server.protocol import encode, params, revisions
 from resource_server.protocol.outbox import Send
 from resource_server.protocol.server import Server
 from resource_server.protocol.subscriptions import Subscriber, Subscriptions
-from resource_server.protocol.versions import Versions
-from resource_server.topic import digest
 
 T = TypeVar("T")
 
@@ -116,9 +117,15 @@ def _next_cursor(cursor: str | None) -> bytes:
 
 
 async def _read(call: Call, asked: params.ReadResource) -> Result:
-    reading = await call.server.catalog.read(asked.uri, call.progress)
+    try:
+        reading = await call.server.catalog.read(asked.uri, call.progress)
+    except ResourceNotFound:
+        with suppress(ResourceNotFound):
+            mount, path, _ = call.server.catalog.route(asked.uri)
+            call.subscriber.given(uris.join(mount.base, path), ABSENT)
+        raise
     contents = _each(encode.body, reading.bodies)
-    _remember(call.subscriber.versions, reading)
+    _remember(call.subscriber, reading)
     if reading.bodies and not contents:
         raise ResourceServerError("nothing of this read can be sent")
     members = b'"contents":[' + b",".join(contents) + b"]"
@@ -128,15 +135,13 @@ async def _read(call: Call, asked: params.ReadResource) -> Result:
     return Result(members, meta, ttl_ms=call.server.ttl_ms)
 
 
-def _remember(versions: Versions, reading: Reading) -> None:
-    """Take note of what a client has seen, in case it subscribes to it."""
+def _remember(subscriber: Subscriber, reading: Reading) -> None:
+    """Take note of what a client was given."""
     for body in reading.bodies:
-        version = body.entry.resource.version
-        if version is not None and body.content is not None:
-            versions.put(body.entry.uri, version)
-    if reading.collection is not None and reading.complete:
-        seen = digest(body.entry.resource for body in reading.bodies)
-        versions.put(reading.collection, seen)
+        if body.content is not None:
+            subscriber.given(body.entry.uri, state_of(body.entry.resource))
+    if reading.collection is not None:
+        subscriber.given(reading.collection, digest(reading.children))
 
 
 async def _metadata(call: Call, asked: params.ResourceMetadata) -> Result:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 
 import msgspec
 
@@ -58,6 +58,11 @@ class Subscriber:
     def forget(self, stream: Subscriptions) -> None:
         """Make room for another stream."""
         self._streams.discard(stream)
+
+    def given(self, uri: str, given: Hashable) -> None:
+        """Take note of what this client was given of a resource, by its canonical URI."""
+        self.versions.put(uri, given)
+        self.live.given(uri, given)
 
     def claim(self, uri: str) -> None:
         """Count one more subscription.
@@ -130,7 +135,7 @@ class Subscriptions:
         if known is None or known.topic is None:
             return
         read = self._subscriber.versions.get(known.topic.uri)
-        if read is not None and read != known.topic.version:
+        if read is not None and read != known.topic.given:
             self.updated(uri)
 
     async def _begin(self, uri: str, *, claimed: bool) -> _Subscription | None:

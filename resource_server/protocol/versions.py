@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 MIN_KEPT = 1024
 
 
@@ -9,16 +11,16 @@ class Versions:
     """Remembers the version of the last `MIN_KEPT` resources read, and at most twice as many."""
 
     def __init__(self) -> None:
-        self._recent: dict[str, str | int] = {}
-        self._older: dict[str, str | int] = {}
+        self._recent: dict[str, Hashable] = {}
+        self._older: dict[str, Hashable] = {}
 
-    def put(self, uri: str, version: str | int) -> None:
-        """Remember a document's version, or a collection's digest, by its canonical URI."""
+    def put(self, uri: str, version: Hashable) -> None:
+        """Remember what was given of a resource, as `Topic.given`, by its canonical URI."""
         self._recent[uri] = version
         if len(self._recent) >= MIN_KEPT:
             self._older, self._recent = self._recent, {}
 
-    def get(self, uri: str) -> str | int | None:
-        """Return the version that was read last; None where that is not known (any more)."""
+    def get(self, uri: str) -> Hashable:
+        """Return what was given last; None where that is not known (any more)."""
         recent = self._recent.get(uri)
         return self._older.get(uri) if recent is None else recent

@@ -127,6 +127,24 @@ def test_who_subscribed_to_what_a_changed_option_hides_is_told(top: Path) -> Non
         assert client.listed() == ["file:///docs"]
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        "directories: {sub: {readable: false}}",
+        "directories: {sub: {max_size: 2}}",
+        "encoding: utf-16",
+        "types: {'*.txt': text/html}",
+    ],
+)
+def test_who_subscribed_to_what_reads_differently_is_told(top: Path, option: str) -> None:
+    (top / "docs" / "sub").mkdir()
+    (top / "docs" / "sub" / "some.txt").write_text("some", "utf-8")
+    with connected(top) as client:
+        client.request("resources/subscribe", uri="file:///docs/sub/some.txt")
+        keep(top, f"roots:\n  docs: {{path: docs, {option}}}\n")
+        assert ("updated", "file:///docs/sub/some.txt") in {client.told(), client.told()}
+
+
 def test_a_limit_that_changes_is_no_change_of_the_list(top: Path) -> None:
     with connected("-v", top) as client:
         keep(top, "server: {page_size: 1}\n" + DOCS)

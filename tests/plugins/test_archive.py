@@ -11,7 +11,7 @@ import struct
 import tarfile
 import threading
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from resource_server.errors import (
 )
 from resource_server.interest import Interests
 from resource_server.provider import ByteSize, Change
+from resource_server.provider import Path as Member
 from resource_server.testing import check_provider, client
 
 pytestmark = pytest.mark.anyio
@@ -458,9 +459,16 @@ async def test_of_a_replaced_zip_only_what_differs_has_another_version(tmp_path:
     assert {name for name in before if before[name] != after[name]} == {"README.md", "latin"}
 
 
+class Impatient(Interests):
+    """Has the file looked at more often than once a second."""
+
+    async def next(self, within: float | None = None) -> tuple[Set[Member], Set[Member]]:
+        return await super().next(within and 0.02)
+
+
 async def test_an_archive_that_goes_and_comes_back_is_told_each_time(tmp_path: Path) -> None:
     file = zip_of(tmp_path / "a", FILES)
-    interest = Interests()
+    interest = Impatient()
     interest.listing = True
     async with Archive(file) as archive:
         changes = archive.changes(interest)

@@ -186,7 +186,7 @@ def test_every_method_that_both_know_is_among_those_damaged(revision: str) -> No
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize("method", sorted(_VALID))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_parameters_that_the_sdk_refuses_are_refused(
     asked: Asked, method: str, revision: str, data: st.DataObject

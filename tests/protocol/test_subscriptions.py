@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from resource_server.catalog import Limits
 from resource_server.protocol import subscriptions
 from resource_server.protocol.server import Server
 from resource_server.provider import Path, Resource
@@ -223,6 +224,41 @@ async def test_a_child_that_comes_between_read_and_subscription_is_told_of_the_c
     tree.set("folder", "new", to="meanwhile")
     await wire.result("resources/subscribe", {"uri": "test://one/folder"})
     await wire.until(lambda: wire.updates == ["test://one/folder"])
+
+
+async def test_a_child_that_changes_between_a_read_of_some_and_a_subscription(
+    tree: WatchedTree,
+) -> None:
+    async with await server_of(tree, limits=Limits(collection_children=2)) as server:
+        wire = Wire(server, "2025-11-25")
+        await wire.result("resources/read", {"uri": "test://one/"})
+        await wire.result("resources/subscribe", {"uri": "test://one/"})
+        await wire.quiet()
+        assert wire.notifications == []
+        await wire.result("resources/unsubscribe", {"uri": "test://one/"})
+        tree.set("a", to="changed meanwhile")
+        await wire.result("resources/subscribe", {"uri": "test://one/"})
+        await wire.until(lambda: wire.updates == ["test://one/"])
+        await wire.connection.close()
+
+
+async def test_what_could_not_be_read_and_is_there_when_it_is_subscribed_to_is_told_of(
+    wire: Wire, tree: WatchedTree
+) -> None:
+    await wire.error("resources/read", {"uri": "test://one/new"})
+    tree.set("new", to="there")
+    await wire.result("resources/subscribe", {"uri": "test://one/new"})
+    await wire.until(lambda: wire.updates == ["test://one/new"])
+
+
+async def test_what_was_read_while_it_was_away_for_a_moment_is_told_of(
+    wire: Wire, tree: WatchedTree
+) -> None:
+    await wire.result("resources/subscribe", {"uri": A})
+    tree.set("a", to=None)
+    await wire.error("resources/read", {"uri": A})
+    tree.set("a", to="text")
+    await wire.until(lambda: wire.updates == [A])
 
 
 async def test_a_collection_that_is_as_it_was_read_is_not_told_of(wire: Wire) -> None:

@@ -272,7 +272,7 @@ def test_end_of_input_ends_the_process(start: Start) -> None:
 
 
 def test_what_is_in_flight_at_end_of_input_is_still_answered(start: Start) -> None:
-    server = start(limit=0.4)
+    server = start()
     server.send(message("resources/read", 1, uri=LATE))
     server.end()
     (reply,) = server.replies()
@@ -374,7 +374,7 @@ def test_a_client_that_never_reads_is_not_read_from_until_it_does(start: Start) 
 def test_answers_that_have_to_wait_do_not_pile_up_for_a_client_that_never_reads(
     start: Start,
 ) -> None:
-    server = start(limit=0.2)
+    server = start()
     before = server.memory("VmRSS")
     server.send(b"".join(message("resources/read", n, uri=HUGE) for n in range(200)))
     assert server.settled("VmHWM") - before < 80 << 20
@@ -388,7 +388,7 @@ def test_a_regular_file_is_served_to_its_end(start: Start, tmp_path: Path, endin
     requests = INITIALIZE + message("resources/read", 1, uri=LATE) + message("ping", 2)
     (tmp_path / "requests").write_bytes(requests.rstrip(b"\n") + ending)
     with (tmp_path / "requests").open("rb") as file:
-        server = start(stdin=file, limit=0.4)
+        server = start(stdin=file)
     assert sorted(str(reply["id"]) for reply in server.replies()) == ["1", "2", "init"]
     assert (server.code(), server.errors()) == (0, "")
 
@@ -419,14 +419,14 @@ def test_a_large_file_of_requests_is_read_no_faster_than_it_is_answered(
 def test_a_client_that_reads_slowly_gets_every_answer_after_its_end_of_input(
     start: Start,
 ) -> None:
-    server = start(limit=0.1)
+    server = start(limit=0.5)
     asked = b"".join(message("resources/read", n, uri=LARGE) for n in range(20))
     assert server.process.stdin is not None
     server.process.stdin.write(asked.rstrip(b"\n"))
     server.end()
     pause = threading.Event()
     for number in range(20):
-        pause.wait(0.02)
+        pause.wait(0.05)
         assert server.reply()["id"] == number
     assert list(server.replies()) == []
     assert server.code() == 0
@@ -435,7 +435,7 @@ def test_a_client_that_reads_slowly_gets_every_answer_after_its_end_of_input(
 def test_the_last_request_is_answered_even_if_it_came_while_nothing_could_be_written(
     start: Start,
 ) -> None:
-    server = start(limit=0.4, high_water=1)
+    server = start(high_water=1)
     # Two of these answers fit into a pipe; with the third the client has more than it should.
     asked = [message("resources/read", n, uri=LARGE) for n in range(3)]
     assert server.process.stdin is not None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import stat as modes
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
@@ -102,6 +103,15 @@ class Armed:
         found = directory.ignore_stamps.items()
         is_settled = self._arm_files(prefix, {name: seen for name, seen in found if seen})
         return Opened(directory, listing, is_settled)
+
+    def is_there(self, prefix: str) -> bool:
+        """Say whether there is a directory that could be watched, if it could be opened."""
+        try:
+            status = self._tree.directories.status(prefix[:-1])
+        except ResourceError:
+            return False
+        is_directory = modes.S_ISDIR(status.st_mode)
+        return is_directory and self._kinds.of(prefix, status.st_dev) != "made-up"
 
     def _read(
         self, path: Path, outer: Directory | None, status: os.stat_result, fd: int

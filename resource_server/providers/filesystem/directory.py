@@ -128,6 +128,8 @@ class Listing(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Symbolic links; only where they are followed. What they lead to is not judged yet."""
     others: frozenset[str]
     """What is no regular file: directories and links."""
+    digest: int
+    """Of all this; the same only for the same."""
 
 
 class Directory(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -296,7 +298,8 @@ class Directories:
         inner = frozenset(directories.intersection(names)) if directories else _NONE
         leading = frozenset(links.intersection(names)) if links else _NONE
         others = inner | leading if leading else inner
-        return Listing(tuple(names), inner, leading, others)
+        found = tuple(names)
+        return Listing(found, inner, leading, others, hash((found, inner, leading)))
 
     def _keep(self, directory: Directory, listing: Listing, fd: int) -> None:
         """Keep a directory with what was read of it, if nothing has changed meanwhile."""

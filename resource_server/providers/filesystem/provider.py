@@ -39,6 +39,7 @@ from resource_server.providers.filesystem.rules import (
     Rules,
     Scope,
     Selection,
+    fingerprint,
     selection,
 )
 from resource_server.providers.filesystem.tree import Entry, Status, Tree
@@ -111,6 +112,7 @@ class Filesystem:
             hidden=self.hidden,
             max_size=self.max_size,
             encoding=text_encoding(self.encoding),
+            reading=fingerprint(self.max_size, self.encoding, *self.types.items()),
         )
         self._name = os.path.basename(os.path.abspath(self.path)) or "/"
         self._types = tuple(self.types.items())
@@ -273,6 +275,13 @@ class Filesystem:
 
         return sources.changes(self._tree, self.watch, interest)
 
+    @property
+    def watched_by(self) -> str:
+        """What notices the changes, for the operator; see `sources.back_end`."""
+        from resource_server.providers.filesystem import sources
+
+        return sources.back_end(self._root.path, self.watch)
+
     def _type(self, path: Path) -> str | None:
         return media_types.from_name(path[-1], self._types)
 
@@ -288,9 +297,7 @@ class Filesystem:
             title=options.title if options else None,
             description=options.description if options else None,
             mime_type=_DIRECTORY_TYPE,
-            last_modified=entry.stamp.st_mtime_ns / 1e9,
-            # What ignore files say decides what the children are.
-            version=_version(entry.stamp, *(rules.version for rules in entry.scope.ignores)),
+            # No time and no version: they would tell when something hidden comes or goes.
             annotations=entry.scope.annotations,
             listed=entry.scope.listed,
         )
@@ -304,9 +311,10 @@ class Filesystem:
             mime_type=media_types.from_name(name, self._types),
             size=status.st_size,
             last_modified=status.st_mtime_ns / 1e9,
-            version=_version(status),
+            version=_version(status, scope.reading),
             annotations=scope.annotations,
             listed=scope.listed,
+            readable=scope.readable,
         )
 
 
@@ -335,10 +343,11 @@ async def _in_thread(work: Callable[[], T]) -> T:
     return await to_thread.run_sync(work, abandon_on_cancel=True)
 
 
-def _version(status: Status, *more: int) -> str:
+def _version(status: Status, reading: int) -> str:
     # The hash of integers is the same in every process, and eight times faster than blake2b.
-    facts = (status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_dev)
-    return hex(hash(facts + more) & 0xFFFF_FFFF_FFFF_FFFF)[2:]
+    times = (status.st_mtime_ns, status.st_ctime_ns)
+    facts = (status.st_ino, *times, status.st_size, status.st_dev, reading)
+    return hex(hash(facts) & 0xFFFF_FFFF_FFFF_FFFF)[2:]
 
 
 _: type[Provider] = Filesystem

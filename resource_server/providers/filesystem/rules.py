@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import re
+import zlib
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 import msgspec
@@ -150,6 +151,8 @@ class Scope(msgspec.Struct, frozen=True, eq=False):
     annotations: Annotations | None = None
     max_size: int = 0
     encoding: str = ""
+    reading: int = 0
+    """Of the options that decide what a read returns; the same in every process."""
 
 
 class Rules:
@@ -284,4 +287,14 @@ def _overlay(scope: Scope, options: DirectoryOptions, prefix: str) -> Scope:
         readable=scope.readable if options.readable is None else options.readable,
         max_size=scope.max_size if options.max_size is None else options.max_size,
         encoding=scope.encoding if options.encoding is None else text_encoding(options.encoding),
+        reading=fingerprint(
+            options.readable, options.max_size, options.encoding, over=scope.reading
+        ),
     )
+
+
+def fingerprint(*options: object, over: int = 0) -> int:
+    """Return what differs where options do; all of them None leave that of the outer ones."""
+    if all(option is None for option in options):
+        return over
+    return zlib.crc32(repr(options).encode(), over)

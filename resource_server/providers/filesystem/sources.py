@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 import logging
 import os
 import sys
@@ -29,8 +30,9 @@ _STRUCTURE = (
     | inotify.MOVED_TO
     | inotify.DELETE_SELF
     | inotify.MOVE_SELF
+    | inotify.ATTRIB
 )
-_CONTENT = inotify.MODIFY | inotify.CLOSE_WRITE | inotify.ATTRIB
+_CONTENT = inotify.MODIFY | inotify.CLOSE_WRITE
 _FILE = inotify.MODIFY | inotify.CLOSE_WRITE | inotify.DELETE_SELF | inotify.MOVE_SELF
 _STEP_MS = 10
 _DEBOUNCE_MS = 50
@@ -57,8 +59,7 @@ async def _opened(tree: Tree, option: Option, watch: Watch) -> AsyncGenerator[So
         try:
             source = _Inotify(watch)
         except (OSError, AttributeError) as error:
-            reason = getattr(error, "strerror", None) or "this system has none"
-            logger.warning("no inotify (%s): folders are looked at once a second instead", reason)
+            _say_none(_why_none(error))
         else:
             with source:
                 yield source
@@ -74,6 +75,39 @@ def _best(path: str) -> Option:
     if kind(path) == "remote":
         return "poll"
     return "inotify" if sys.platform == "linux" else "watchfiles"
+
+
+def back_end(path: str, option: Option) -> str:
+    """Return what notices the changes of a folder with this option, and why if it has to poll.
+
+    For the operator; on an event loop.
+    """
+    if option in ("off", "poll"):
+        return option
+    if (found := kind(path)) != "local":
+        # There watchfiles runs beside.
+        also = "watchfiles and " if option == "watchfiles" else ""
+        return f"{also}poll ({found} file system)"
+    best = _best(path) if option == "auto" else option
+    if best == "inotify":
+        try:
+            inotify.Inotify.shared().release()
+        except (OSError, AttributeError) as error:
+            return f"poll (no inotify: {_why_none(error)})"
+    return best
+
+
+def _why_none(error: OSError | AttributeError) -> str:
+    """Return why there is no inotify, and what helps if anything does."""
+    if isinstance(error, OSError) and error.errno == errno.EMFILE:
+        return "too many instances; more with: sysctl fs.inotify.max_user_instances=1024"
+    return getattr(error, "strerror", None) or "this system has none"
+
+
+@functools.cache
+def _say_none(reason: str) -> None:
+    """Say that folders are polled: once in a process, however many there are."""
+    logger.warning("no inotify (%s): folders are looked at once a second instead", reason)
 
 
 class _Inotify:

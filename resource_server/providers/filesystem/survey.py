@@ -48,6 +48,7 @@ class Survey:
 
     def __init__(self, tree: Tree, source: Source | None) -> None:
         self._tree = tree
+        self._listed_as = tree.listed_as = {}
         self._nodes: dict[str, Node] = {}
         self._polled: set[str] = set()
         """Of the nodes, those that no event tells of."""
@@ -57,10 +58,8 @@ class Survey:
         self._armed = Armed(tree, source, self._demand)
         self._slow: dict[str, float] = {}
         """Seconds that a look takes at directories with very many names."""
-        self._restless: dict[str, float] = {}
-        """Directories in which something came or went, and since when."""
         self._busy: set[str] = set()
-        """Directories that could not be opened for the moment."""
+        """Directories that are there and cannot be opened for the moment."""
         self._asked = deque[tuple[Iterator[Path], bool]]()
         """Paths that came (True) or went."""
         self._first = OrderedDict[str, bool]()
@@ -160,11 +159,10 @@ class Survey:
 
     # -- what is to be looked at
 
-    def look_at(self, prefix: str, since: float) -> None:
-        """Look at a directory again: since then something may have come or gone."""
-        if prefix in self._nodes:
-            self._restless[prefix] = since
-            self._look_soon(prefix)
+    def look_at(self, prefix: str) -> None:
+        """Look at a directory again: something may have come or gone, or it can be opened now."""
+        if prefix in self._nodes or prefix in self._busy:
+            self._look_soon(prefix, arm=prefix in self._busy)
 
     def _look_soon(self, prefix: str, *, arm: bool = False) -> None:
         self._first[prefix] = arm or self._first.get(prefix, False)
@@ -217,7 +215,6 @@ class Survey:
         """Look at what no event tells of, or at all, where its stamp is not what it was."""
         for prefix in self._busy:
             self._look_soon(prefix, arm=True)
-        self._busy.clear()
         prefixes = list(self._nodes if everything else self._polled)
         for prefix, found in self._polling.directories(self._nodes, prefixes):
             if found == "another":
@@ -226,19 +223,7 @@ class Survey:
             if found != "same":
                 # Watched anew unless it is the same directory for certain.
                 self._look_soon(prefix, arm=found != "changed")
-        if everything:
-            self._look_for_lost()
-        self._found.extend(self._polling.subscribed(self._polled))
-
-    def _look_for_lost(self) -> None:
-        """Look at directories that could not be looked at before: nothing tells when they can."""
-        for prefix, node in self._nodes.items():
-            for name in node.directories:
-                below = f"{prefix}{name}/"
-                if below not in self._nodes and (self._listing or self._demand.needs(below)):
-                    # Whoever has listed it does not know what is in it.
-                    self._restless[below] = float("-inf")
-                    self._look_soon(below, arm=True)
+        self._found.extend(self._polling.subscribed(self._polled | self._busy))
 
     @property
     def only_polls(self) -> bool:
@@ -332,11 +317,17 @@ class Survey:
         except (ResourceNotFound, NotACollection):
             self._armed.disarm(prefix)
             self.renew(prefix)
-            self._restless.pop(prefix, None)
+            if self._armed.is_there(prefix):
+                # Whoever lists it finds nothing in it.
+                self._listed_as[prefix] = None
+                self._busy.add(prefix)
+            else:
+                self._busy.discard(prefix)
             return
         finally:
             self._polled.update(self._armed.given_up)
             self._armed.given_up.clear()
+        self._busy.discard(prefix)
         directory, listing = opened.directory, opened.listing
         if not opened.is_settled:
             self._look_soon(prefix)
@@ -345,9 +336,10 @@ class Survey:
             self._slow[prefix] = spent
         rules = tuple(ignores.version for ignores in directory.scope.ignores)
         own = rules[0] if directory.ignore_stamps else None
-        digest = hash((listing.names, listing.directories, listing.links))
         seen = None if is_fresh(directory.stamp) else directory.stamp
-        now = self._nodes[prefix] = Node(digest, hash(rules), own, seen, listing.directories)
+        now = self._nodes[prefix] = Node(
+            listing.digest, hash(rules), own, seen, listing.directories
+        )
         (self._polled.discard if prefix in self._armed else self._polled.add)(prefix)
         self._found.extend(self._differences(prefix, node, now, directory))
         self._go_on(prefix, directory, listing, node, again=node is None or now.rules != node.rules)
@@ -361,7 +353,7 @@ class Survey:
             for key in self._demand.inside(prefix):
                 yield from (Change(path) for path in self.subscribed(key))
         # What came and went again may have been listed in between.
-        relisted = self._tree.walked_at >= self._restless.pop(prefix, float("inf"))
+        relisted = self._listed_as.pop(prefix, now.digest) != now.digest
         if before is not None:
             relisted = relisted or now.digest != before.digest
         elif self._listing:
@@ -416,7 +408,7 @@ class Survey:
     def _forget(self, prefix: str) -> None:
         if self._nodes.pop(prefix, None) is not None:
             self._polled.discard(prefix)
-            self._restless.pop(prefix, None)
+            self._listed_as.pop(prefix, None)
             self._slow.pop(prefix, None)
             self._armed.disarm(prefix)
 

@@ -82,8 +82,11 @@ class Tree:
         self.rules = rules
         self.directories = Directories(root, rules, outermost, follow_links=follow_links)
         self.follow_links = follow_links
-        self.walked_at = float("-inf")
-        """When somebody was last told what there is, by the monotonic clock."""
+        self.listed_as: dict[str, int | None] | None = None
+        """The digests by which directories were listed to clients; None where they differed.
+
+        Kept by whoever watches, who takes out what has been looked at since.
+        """
         self._believed: dict[Path, tuple[float, Directory, dict[str, Place]]] = {}
         self._folds = folds_names(root.path)
 
@@ -247,7 +250,6 @@ class Tree:
         Raises:
             ResourceNotFound, ResourceBusy, BlockingIOError: as in `children`.
         """
-        self.walked_at = time.monotonic()
         allowance = Allowance(patient=patient)
         frames = [self._open((), self.directories.top(), allowance)]
         found: list[Resource] = []
@@ -326,10 +328,15 @@ class Tree:
 
     def _frame(self, path: Path, directory: Directory, fd: int) -> Frame:
         try:
-            return Frame(path, directory, fd, self.directories.listing(directory, fd))
+            listing = self.directories.listing(directory, fd)
         except BaseException:
             os.close(fd)
             raise
+        if self.listed_as is not None:
+            prefix, digest = directory.prefix, listing.digest
+            if self.listed_as.setdefault(prefix, digest) != digest:
+                self.listed_as[prefix] = None
+        return Frame(path, directory, fd, listing)
 
     def _push(self, frames: list[Frame], entry: Entry, allowance: Allowance) -> bool:
         """Go down into an entry; say whether that is a listed directory that can be opened."""

@@ -28,8 +28,6 @@ from resource_server.providers.filesystem.survey import Survey
 from resource_server.providers.filesystem.tree import Tree
 
 _SETTLE_S = 0.05
-_LAG_S = 0.2
-"""An event may be taken in so much later than what it tells of."""
 _ROOT_S = 1.0
 """Between two looks whether the root is still the same directory: nothing tells of that."""
 _LOST_ROOT_S = 0.1
@@ -173,11 +171,14 @@ class Watch:
         if name in IGNORE_FILES or key == ROOT_IGNORE_FILE:
             self._unsettled["" if key == ROOT_IGNORE_FILE else place] = now
         if mask & _CAME_OR_WENT:
-            self._unsettled.setdefault(place, now + _patience_s(survey, place))
+            patience = max(_SETTLE_S, _POLL_SHARE * survey.patience_s(place))
+            self._unsettled.setdefault(place, now + patience)
             if self._tree.follow_links:
                 self._replaced.setdefault(place, set()).add(key)
             if mask & inotify.ISDIR:
                 self._renewed.add(f"{key}/")
+        elif mask & inotify.ISDIR and mask & inotify.ATTRIB:
+            self._unsettled.setdefault(f"{key}/", now + _SETTLE_S)
         elif not survey.subscribed(key) and place in self._unsettled:
             return  # a look at the whole directory is about to come
         if mask & inotify.MODIFY:
@@ -194,10 +195,10 @@ class Watch:
         prefix, is_file, _ = place.partition("\0")
         if is_file:
             self._unsettled[prefix] = now
-        elif not place:
-            self._root_at = now
         elif mask & inotify.ATTRIB:
             self._unsettled.setdefault(place, now + _SETTLE_S)
+        elif not place:
+            self._root_at = now
         elif mask & _GONE:
             self._renewed.add(place)
             above = place[: place.rfind("/", 0, -1) + 1]
@@ -233,7 +234,7 @@ class Watch:
 
     async def _work(self, survey: Survey) -> Sequence[Change]:
         now = time.monotonic()
-        unsettled = {place: due for place, due in self._unsettled.items() if due <= now}
+        unsettled = {place for place, due in self._unsettled.items() if due <= now}
         for place in unsettled:
             del self._unsettled[place]
         renewed, self._renewed = self._renewed, set()
@@ -243,8 +244,8 @@ class Watch:
         def work() -> Sequence[Change]:
             for prefix in renewed:
                 survey.renew(prefix)
-            for prefix, due in unsettled.items():
-                survey.look_at(prefix, due - _patience_s(survey, prefix) - _LAG_S)
+            for prefix in unsettled:
+                survey.look_at(prefix)
             if unsettled:
                 survey.follow_links_again(replaced)
             if overflowed:
@@ -279,11 +280,6 @@ class Watch:
             survey.follow_links_again()
             ended = time.monotonic()
             self._poll_at = ended + max(_POLL_S, _POLL_SHARE * (ended - began))
-
-
-def _patience_s(survey: Survey, place: str) -> float:
-    """Return how long to wait for more to come or go in a directory before a look at it."""
-    return max(_SETTLE_S, _POLL_SHARE * survey.patience_s(place))
 
 
 @functools.cache

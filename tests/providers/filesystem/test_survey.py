@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from resource_server import live
+from resource_server import live, present
 from resource_server.interest import Interests
 from resource_server.provider import Change
 from resource_server.providers.filesystem import Filesystem, watch
@@ -267,7 +267,7 @@ def test_what_gives_up_its_watch_for_what_is_hidden_then_is_polled(folder: Folde
     assert source.watched == {"", "a/", "b/"}
     folder.write("wanted/file")
     survey.add([("wanted", "file")])
-    survey.look_at("", 0.0)
+    survey.look_at("")
     work(survey)
     (given_up,) = {"a/", "b/"} - source.watched
     folder.write(f"{given_up}new")
@@ -378,13 +378,48 @@ def test_a_directory_that_can_be_read_at_last_is_found_by_the_sweep(folder: Fold
     assert {Change(("shut",), "children"), Change(("shut", "deep", "file"))} <= {*found}
 
 
+@pytest.mark.parametrize("shut", ["sub", ""])
+async def test_a_directory_that_nobody_may_read_for_a_while_is_told_of(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, shut: str
+) -> None:
+    impatient(monkeypatch)
+    folder.write("sub/b.txt")
+    with like_anybody():
+        async with watched(folder.root) as scene:
+            await scene.follow("sub/b.txt")
+            folder.at(shut).chmod(0)
+            await scene.of("sub/b.txt", LIST)
+            folder.at(shut).chmod(0o755)
+            await scene.of("sub/b.txt", LIST)
+            folder.write("sub/b.txt", "changed")
+            await scene.tells("sub/b.txt")
+            folder.write("sub/new.txt")
+            await scene.of(LIST)
+
+
+async def test_what_is_written_in_a_directory_that_cannot_be_listed_is_told_of(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    impatient(monkeypatch)
+    folder.write("sub/b.txt")
+    with like_anybody():
+        async with watched(folder.root) as scene:
+            await scene.subscribe("sub/b.txt")
+            await scene.quiet()
+            folder.at("sub").chmod(0o111)
+            await scene.quiet()
+            folder.write("sub/b.txt", "changed")
+            await scene.tells("sub/b.txt")
+            folder.at("sub").chmod(0o755)
+
+
 def test_a_directory_for_which_there_was_no_descriptor_is_looked_at_again(folder: Folder) -> None:
     source = Register()
     survey = Survey(tree_of(folder), source)
     survey.listing = True
     work(survey)
     folder.write("new/file")
-    survey.look_at("", 0.0)
+    survey.look_at("")
     with no_descriptors():
         assert work(survey) == []
     survey.poll()
@@ -496,7 +531,7 @@ async def test_a_collection_with_more_children_than_are_compared_is_told_of_each
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     impatient(monkeypatch)
-    monkeypatch.setattr(live, "_MAX_CHILDREN", 100)
+    monkeypatch.setattr(present, "_MAX_CHILDREN", 100)
     for number in range(110):
         folder.write(f"many/{number:04}")
     async with watched(folder.root) as scene:

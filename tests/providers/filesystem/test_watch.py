@@ -191,6 +191,26 @@ async def test_what_came_and_went_is_told_of_if_it_was_listed_in_between(folder:
 
 
 @inotify_only
+async def test_what_is_hidden_is_not_told_of_whoever_lists_meanwhile(folder: Folder) -> None:
+    folder.write(".gitignore", "*.log\n")
+    async with watched(folder.root) as scene:
+        await scene.follow()
+        for name in (".env", "x.log", "sub/.swp"):
+            await scene.view.catalog.list()
+            folder.write(name)
+            await scene.view.catalog.list()
+            folder.remove(name)
+            await scene.view.catalog.list()
+        await scene.tells_nothing()
+
+
+async def test_what_is_never_read_cannot_be_subscribed_to(folder: Folder) -> None:
+    options = {"sub": DirectoryOptions(readable=False)}
+    async with watched(folder.root, directories=options) as scene:
+        await scene.refuses("sub/b.txt")
+
+
+@inotify_only
 async def test_reading_is_no_change(folder: Folder) -> None:
     async with watched(folder.root) as scene:
         await scene.follow("a.txt", "")

@@ -1,0 +1,146 @@
+"""What `check` says of how changes are noticed, and what it takes that from."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from resource_server.providers.filesystem import file_systems
+from tests.cli.conftest import ROOT, Lines, Run
+
+PLUGIN = """
+from resource_server.provider import Resource
+
+class Quiet:
+    templates = ()
+    def list(self, parent, *, after, limit): return []
+    def metadata(self, path): return Resource(path=path, name="x", type="collection")
+    def read(self, path, query): return []
+
+class Loud(Quiet):
+    async def changes(self, interest):
+        yield
+"""
+LIMITED = """
+import sys
+from resource_server.cli import main
+from tests.providers.filesystem.teller import limit
+
+try:
+    limit(instances=0)
+except OSError:
+    sys.exit("not permitted")
+main(sys.argv[1:])
+"""
+SYSCTL = "sysctl fs.inotify.max_user_instances="
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="Linux has inotify")
+
+
+def watches(run: Run, folder: Path, manifest: str) -> dict[str, str]:
+    """Return how each mount of a manifest is watched, by its name."""
+    (folder / "mcp-resources.yaml").write_text(manifest, "utf-8")
+    reports = json.loads(run("check", folder, "--json").out)["mounts"]
+    return {report["name"]: report["watch"] for report in reports}
+
+
+@linux_only
+def test_a_folder_is_reported_with_what_watches_it(run: Run, folder: Path) -> None:
+    options = ("auto", "inotify", "watchfiles", "poll", "off")
+    roots = "".join(f"  {option}: {{path: ., watch: {option}}}\n" for option in options)
+    found = watches(run, folder, f"roots:\n{roots}")
+    assert found == {option: option for option in options} | {"auto": "inotify"}
+    assert "\n  watch      inotify\n" in run("check", folder).out
+
+
+@linux_only
+def test_a_folder_that_no_kernel_tells_of_is_reported_to_be_polled(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ("auto", "inotify", "watchfiles")
+    roots = "".join(f"  {option}: {{path: ., watch: {option}}}\n" for option in options)
+    table = Path("/proc/self/mountinfo").read_bytes()
+    here = file_systems.type_of(table, bytes(folder.resolve()))
+    monkeypatch.setattr(file_systems, "_REMOTE", {here})
+    found = watches(run, folder, f"roots:\n{roots}  state: {{path: /proc/self/net}}\n")
+    remote = "poll (remote file system)"
+    assert found == {
+        "auto": remote,
+        "inotify": remote,
+        "watchfiles": f"watchfiles and {remote}",
+        "state": "poll (made-up file system)",
+    }
+
+
+def test_a_plugin_is_reported_to_be_watched_or_not(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(PLUGIN, "utf-8")
+    manifest = """
+    providers:
+      loud: {use: mine.py:Loud}
+      muted: {use: mine.py:Loud, watch: off}
+      quiet: {use: mine.py:Quiet}
+    """
+    found = watches(run, tmp_path, manifest)
+    assert found == {"loud": "on", "muted": "off", "quiet": "off"}
+
+
+def limited(*arguments: str | Path) -> list[str]:
+    """Return what a command line prints where there may be no inotify instance."""
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, *map(str, arguments)],
+        env={"PYTHONPATH": str(ROOT)},
+        input="",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        timeout=30,
+        check=False,
+    )
+    if done.stdout == "not permitted\n":
+        pytest.skip("needs a user namespace")
+    return done.stdout.splitlines()
+
+
+@linux_only
+def test_a_folder_that_gets_no_inotify_is_reported_to_be_polled_with_what_helps(
+    folder: Path,
+) -> None:
+    [line] = [line for line in limited("check", folder) if line.startswith("  watch ")]
+    assert line.split(maxsplit=1)[1].startswith("poll (no inotify: ")
+    assert SYSCTL in line
+
+
+@linux_only
+def test_that_there_is_no_inotify_is_said_once_for_all_folders_with_what_helps(
+    folder: Path,
+) -> None:
+    manifest = "roots:\n  one: {path: docs}\n  two: {path: docs}\n"
+    (folder / "mcp-resources.yaml").write_text(manifest, "utf-8")
+    with subprocess.Popen(
+        [sys.executable, "-c", LIMITED, "watch", str(folder)],
+        env={"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        errors = Lines(process.stderr)
+        try:
+            begun = errors.next()
+            if begun == "not permitted":
+                pytest.skip("needs a user namespace")
+            said = [begun, *(() if "Ctrl-C" in begun else errors.until("Ctrl-C"))]
+            (folder / "docs" / "guide.txt").touch()
+            told = Lines(process.stdout)
+            changed = {told.next().split()[-1] for _ in range(2)}
+            assert changed == {"file:///one/guide.txt", "file:///two/guide.txt"}
+        finally:
+            process.kill()
+    said += errors.rest()
+    [line] = [line for line in said if "inotify" in line]
+    assert SYSCTL in line
