@@ -86,7 +86,8 @@ class Armed:
             ResourceBusy: too many open files.
         """
         path = path_of(prefix)
-        fd = self._tree.root.open(path, _FOLDER)
+        root = self._tree.root
+        fd = root.open(path, _FOLDER) if outer is None else root.open_listed(prefix[:-1], _FOLDER)
         try:
             status = os.fstat(fd)
             kind = self._kinds.of(prefix, status.st_dev)

@@ -58,6 +58,14 @@ class Stamp(msgspec.Struct, frozen=True, gc=False):
     st_size: int
     st_dev: int
 
+    def is_still(self, status: os.stat_result) -> bool:
+        """Say whether the same file or directory, open all the while, is unchanged."""
+        return (
+            self.st_ctime_ns == status.st_ctime_ns
+            and self.st_mtime_ns == status.st_mtime_ns
+            and self.st_size == status.st_size
+        )
+
     def is_of_the_same(self, other: Stamp) -> bool:
         """Say whether it is of the same file or directory, changed or not."""
         return self.st_ino == other.st_ino and self.st_dev == other.st_dev
@@ -72,9 +80,9 @@ def stamp(status: os.stat_result) -> Stamp:
 
 def is_fresh(status: os.stat_result | Stamp) -> bool:
     """Say whether it changed so lately that another change might not show in its stamp."""
-    changed = max(status.st_mtime_ns, status.st_ctime_ns)
-    tick = _TICK_NS if status.st_mtime_ns % 1_000_000_000 else _COARSE_TICK_NS
-    return abs(time.time_ns() - changed) < tick
+    written, changed = status.st_mtime_ns, status.st_ctime_ns
+    tick = _TICK_NS if written % 1_000_000_000 else _COARSE_TICK_NS
+    return -tick < time.time_ns() - (written if written > changed else changed) < tick
 
 
 def has_changed_since(status: os.stat_result | Stamp, moment_ns: int) -> bool:
@@ -304,9 +312,16 @@ class Directories:
     def _keep(self, directory: Directory, listing: Listing, fd: int) -> None:
         """Keep a directory with what was read of it, if nothing has changed meanwhile."""
         status = os.fstat(fd)
-        if stamp(status) == directory.stamp and not is_fresh(status):
-            held = replace(directory, listing=listing)
-            self._held.put(directory.prefix, held, _WEIGHT + len(listing.names))
+        if directory.stamp.is_still(status) and not is_fresh(status):
+            known = Directory(
+                directory.prefix,
+                directory.stamp,
+                directory.outer,
+                directory.scope,
+                directory.ignore_stamps,
+                listing,
+            )
+            self._held.put(directory.prefix, known, _WEIGHT + len(listing.names))
 
     def _holds(self, known: Directory) -> bool:
         """Say whether the ignore files of an unchanged directory are unchanged, too."""
@@ -368,9 +383,7 @@ def _scan(fd: int, *, follow_links: bool) -> _Scanned:
     links: set[str] = set()
     try:
         with os.scandir(fd) as entries:
-            for number, entry in enumerate(entries, 1):
-                if number % _STEP == 0:
-                    breathe()
+            for entry in entries:
                 if not entry.is_file(follow_symlinks=False):
                     if entry.is_dir(follow_symlinks=False):
                         directories.add(entry.name)
@@ -379,6 +392,8 @@ def _scan(fd: int, *, follow_links: bool) -> _Scanned:
                     else:
                         continue
                 names.append(entry.name)
+                if len(names) % _STEP == 0:
+                    breathe()
     except OSError as error:
         raise refusal(error) from None
     return _Scanned(names, directories, links)

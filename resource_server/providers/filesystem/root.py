@@ -133,8 +133,21 @@ class Root:
             ResourceNotFound: absent, refused or leading outside: not told apart.
             ResourceBusy: too many open files, or names that do not stop moving.
         """
+        return self._open(self._current, _name(path), flags)
+
+    def open_listed(self, key: str, flags: int) -> int:
+        """Open what listings of this root have led to: `open` of their names, joined by `/`.
+
+        A root that is another folder since the last call of another method is not noticed.
+
+        Raises:
+            ResourceNotFound, ResourceBusy: as `open`.
+        """
+        return self._open(lambda: self._folder or self._current(), os.fsencode(key), flags)
+
+    def _open(self, folder: Callable[[], _Folder], name: bytes, flags: int) -> int:
         try:
-            return self._way.open(self._current(), _name(path), flags)
+            return self._way.open(folder(), name, flags)
         except OSError as error:
             raise refusal(error) from None
 

@@ -33,7 +33,7 @@ from resource_server.providers.filesystem.tree import Tree
 logger = logging.getLogger(__name__)
 
 _SLICE_S = 0.01
-_BREATH_EVERY_S = 0.002
+_BREATH_EVERY_S = 0.003
 """Meanwhile the event loop has to wait for the interpreter."""
 _SLOW_S = 0.005
 _MAX_DIRECTORIES = 200_000
@@ -334,24 +334,24 @@ class Survey:
         spent = time.monotonic() - began
         if spent > _SLOW_S:
             self._slow[prefix] = spent
-        rules = tuple(ignores.version for ignores in directory.scope.ignores)
+        rules = tuple([ignores.version for ignores in directory.scope.ignores])
         own = rules[0] if directory.ignore_stamps else None
         seen = None if is_fresh(directory.stamp) else directory.stamp
         now = self._nodes[prefix] = Node(
             listing.digest, hash(rules), own, seen, listing.directories
         )
         (self._polled.discard if prefix in self._armed else self._polled.add)(prefix)
-        self._found.extend(self._differences(prefix, node, now, directory))
+        self._found += self._differences(prefix, node, now, directory)
         self._go_on(prefix, directory, listing, node, again=node is None or now.rules != node.rules)
 
     def _differences(
         self, prefix: str, before: Node | None, now: Node, directory: Directory
-    ) -> Iterator[Change]:
-        yield from (Change(path) for path in self.subscribed(prefix[:-1]))
+    ) -> Sequence[Change]:
+        found = [Change(path) for path in self.subscribed(prefix[:-1])]
         if before is None or now.rules != before.rules:
             # What is in it was not there, was something else, or is judged by other rules.
             for key in self._demand.inside(prefix):
-                yield from (Change(path) for path in self.subscribed(key))
+                found += [Change(path) for path in self.subscribed(key)]
         # What came and went again may have been listed in between.
         relisted = self._listed_as.pop(prefix, now.digest) != now.digest
         if before is not None:
@@ -360,12 +360,15 @@ class Survey:
             # Whoever has listed it in the meantime does not know of it.
             relisted = relisted or self._has_changed_unseen(directory)
         if relisted:
-            yield Change(path_of(prefix), "children")
+            found.append(Change(path_of(prefix), "children"))
+        return found
 
     def _has_changed_unseen(self, directory: Directory) -> bool:
         """Say whether a directory or its rules changed after it was found and before its watch."""
-        stamps = (directory.stamp, *directory.ignore_stamps.values())
-        return any(each and has_changed_since(each, self._idle_until_ns) for each in stamps)
+        if has_changed_since(directory.stamp, self._idle_until_ns):
+            return True
+        files = directory.ignore_stamps.values()
+        return any(each and has_changed_since(each, self._idle_until_ns) for each in files)
 
     def _go_on(
         self,
