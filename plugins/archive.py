@@ -89,8 +89,6 @@ class Archive:
         if self.max_size < 1:
             raise ValueError("max_size: write at least 1")
         self._index: _Index | None = None
-        self._relisted: list[set[Path]] = []
-        """For each watch, the directories whose names have changed since it told of them."""
         # One thread at a time looks at the index: a crowd of requests never builds it twice.
         self._indexing = CapacityLimiter(1)
 
@@ -151,23 +149,21 @@ class Archive:
 
     async def changes(self, interest: Interest) -> AsyncIterator[Change]:
         """Look once a second whether the file is another one, as long as anybody is interested."""
-        relisted = set[Path]()
-        self._relisted.append(relisted)
-        seen = self._index and self._index.identity
-        try:
-            while True:
-                came, _ = await interest.next(1.0 if interest.paths or interest.listing else None)
-                found = await to_thread.run_sync(self._look)
-                if found != seen:
-                    seen, came = found, set(interest.paths)
-                    with suppress(ResourceBusy):
-                        await self._current()
-                for path in came:
-                    yield Change(path)
-                while relisted:
-                    yield Change(relisted.pop(), "children")
-        finally:
-            self._relisted = [each for each in self._relisted if each is not relisted]
+        index = self._index
+        seen = index and index.identity
+        while True:
+            came, _ = await interest.next(1.0 if interest.paths or interest.listing else None)
+            found = await to_thread.run_sync(self._look)
+            if found != seen:
+                seen, came = found, set(interest.paths)
+                with suppress(ResourceBusy):
+                    await self._current()
+            for path in came:
+                yield Change(path)
+            before, index = index, self._index
+            if index is not before:
+                for path in await to_thread.run_sync(_relisted, before, index):
+                    yield Change(path, "children")
 
     def _look(self) -> tuple[int, ...] | None:
         """Return what tells one archive from another; None while there is none."""
@@ -202,25 +198,16 @@ class Archive:
             raise ResourceBusy("the archive cannot be read now") from error
 
     def _refresh(self) -> _Index:
-        index = self._index
         try:
             identity = _identity(self.archive.stat())
-            if index is None or index.identity != identity:
-                index = _Index(self)
+            if self._index is None or self._index.identity != identity:
+                self._index = _Index(self, self._index)
         except Exception as error:
             # Of damaged archives the parsers of the standard library raise a dozen types.
-            self._replace(None)
+            self._index = None
             problem = str(error) or type(error).__name__
             raise MountUnavailable(f"cannot serve the archive {self.archive}: {problem}") from error
-        self._replace(index)
-        return index
-
-    def _replace(self, index: _Index | None) -> None:
-        before, self._index = self._index, index
-        if before is not index and self._relisted:
-            changed = _names(before) ^ _names(index)
-            for relisted in self._relisted:
-                relisted.update(path[:-1] for path, _ in changed)
+        return self._index
 
     def _read(self, index: _Index, member: _Member, first: int, count: int) -> str | bytes:
         with self.archive.open("rb") as file:
@@ -241,7 +228,8 @@ class Archive:
 class _Index:
     """All that an archive held at one moment: built once, in a worker thread, then only read."""
 
-    def __init__(self, options: Archive) -> None:
+    def __init__(self, options: Archive, before: _Index | None) -> None:
+        self.replaces = before and before.identity
         self._name = options.archive.name
         self._root = _Directory({})
         if not options.archive.is_file():
@@ -316,9 +304,11 @@ class _Index:
             yield from self._below((*parent, name), "")
 
 
-def _names(index: _Index | None) -> Set[tuple[Path, type]]:
-    """Return the path of everything in an archive, and whether it is a file or a directory."""
-    return {(path, type(index.find(path))) for path in ((), *index.walk(()))} if index else set()
+def _relisted(before: _Index | None, after: _Index | None) -> Set[Path]:
+    """Return the directories that list other names; `()` if it cannot be said which."""
+    if before is None or after is None or after.replaces != before.identity:
+        return {()}
+    return {path[:-1] for path in {*before.walk(())} ^ {*after.walk(())}}
 
 
 @dataclass(slots=True)

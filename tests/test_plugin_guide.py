@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import tomllib
+from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ import pytest
 from resource_server import plugins
 from resource_server import provider as contract
 from resource_server.errors import ManifestError
+from resource_server.interest import Interests
 from resource_server.manifest.references import GROUP
+from resource_server.provider import Change, SupportsWatch
+from resource_server.provider import Path as Member
 from resource_server.testing import check_provider
 
 ROOT = Path(__file__).parent.parent
@@ -87,6 +91,46 @@ async def test_the_provider_is_loaded_from_its_manifest_and_keeps_the_contract(
     manifest = plugins.find(str(folder))
     [spec] = manifest.mounts
     await check_provider(plugins.load(spec, manifest))
+
+
+def save(file: Path, text: str) -> None:
+    """Write a file so that nobody sees half of it."""
+    beside = file.with_suffix(".new")
+    beside.write_text(text, "utf-8")
+    beside.replace(file)
+
+
+class Impatient(Interests):
+    """Has the file looked at more often than once a second."""
+
+    async def next(self, within: float | None = None) -> tuple[Set[Member], Set[Member]]:
+        return await super().next(within and 0.02)
+
+
+@pytest.mark.anyio
+async def test_the_provider_tells_who_lists_it_of_terms_that_come_and_not_of_their_texts(
+    folder: Path,
+) -> None:
+    manifest = plugins.find(str(folder))
+    [spec] = manifest.mounts
+    provider = plugins.load(spec, manifest)
+    assert isinstance(provider, SupportsWatch)
+    interest = Impatient()
+    interest.listing = True
+    interest.add(("billing", "dunning"))
+    changes = provider.changes(interest)
+    dunning = Change(("billing", "dunning"))
+    begun = {await anext(changes) for _ in range(4)}
+    collections: list[Member] = [(), ("billing",), ("shipping",)]
+    assert begun == {dunning, *(Change(path, "children") for path in collections)}
+    other = TERMS.replace("three times", "four times")
+    save(folder / "terms.toml", other)
+    assert await anext(changes) == dunning
+    save(folder / "terms.toml", f'{other}\ninvoice = "What is owed."\n')
+    assert [await anext(changes), await anext(changes)] == [
+        dunning,
+        Change(("billing",), "children"),
+    ]
 
 
 @pytest.mark.parametrize(("command", "output"), transcripts())

@@ -12,7 +12,6 @@ from resource_server.cli import messages, output
 from resource_server.eager import settle
 from resource_server.mount import FAILURES, Mount, log_failure
 from resource_server.provider import Path
-from resource_server.providers.filesystem import Filesystem
 
 _MOST_COUNTED = 10_000
 _MOST_RULES = 20
@@ -39,7 +38,7 @@ class Report(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     problem: str | None = None
     abilities: Sequence[str] = ()
     watch: str | None = None
-    """How changes are noticed: `on` or `off`; for a folder by which means."""
+    """Whether changes are noticed: `on`, `off`, or by which means where the provider tells."""
     templates: Sequence[str] = ()
     listed: bool = True
     resources: int = 0
@@ -56,8 +55,8 @@ async def of(mount: Mount, provider: str) -> Report:
         report.problem = uris.display(mount.problem)
         return report
     report.abilities = _abilities(mount)
-    report.watch = _watch(mount)
     try:
+        report.watch = _watch(mount)
         report.templates = [mount.base + each.uri_template for each in mount.provider.templates]
         await _count(mount, report)
     except FAILURES as error:  # the code of a plugin
@@ -84,7 +83,9 @@ def _abilities(mount: Mount) -> list[str]:
 def _watch(mount: Mount) -> str:
     if mount.watches is None:
         return "off"
-    return mount.provider.watched_by if isinstance(mount.provider, Filesystem) else "on"
+    # Of a provider that has several ways to watch.
+    means: object = getattr(mount.provider, "watched_by", None)
+    return means if isinstance(means, str) else "on"
 
 
 async def _count(mount: Mount, report: Report) -> None:

@@ -26,7 +26,7 @@ HEARTBEAT_S = 0.001
 def run(*, quick: bool) -> None:
     """Print times of pages and whole listings, and the memory that they take."""
     count, rounds = (10_000, 3) if quick else (100_000, 5)
-    serve.relax_garbage_collection()
+    serve.favour_the_loop()
     with tempfile.TemporaryDirectory() as scratch:
         tree, flat = Path(scratch) / "modules", Path(scratch) / "flat"
         entries = make_tree(tree, count)

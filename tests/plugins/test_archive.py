@@ -475,19 +475,59 @@ async def test_an_archive_that_goes_and_comes_back_is_told_each_time(tmp_path: P
         interest.add(("README.md",))
         assert await anext(changes) == Change(("README.md",))
         file.unlink()
-        assert await anext(changes) == Change((), "tree")
+        assert await anext(changes) == Change(("README.md",))
+        assert await anext(changes) == Change((), "children")
         zip_of(file, FILES)
-        assert await anext(changes) == Change((), "tree")
+        assert await anext(changes) == Change(("README.md",))
+        assert await anext(changes) == Change((), "children")
+
+
+@pytest.mark.parametrize("make", [zip_of, tar_of], ids=["zip", "tar"])
+async def test_of_a_replaced_archive_the_directories_are_told_that_list_other_names(
+    tmp_path: Path, make: Callable[[Path, Mapping[str, bytes]], Path]
+) -> None:
+    file = make(tmp_path / "a", FILES)
+    interest = Impatient()
+    interest.listing = True
+    interest.add(("README.md",))
+    async with Archive(file) as archive:
+        changes = archive.changes(interest)
+        readme = Change(("README.md",))
+        assert await anext(changes) == readme
+        more = {**FILES, "docs/guide/other": b"", "new/deep/file": b""}
+        make(tmp_path / "b", more).replace(file)
+        assert await anext(changes) == readme
+        told = {await anext(changes) for _ in range(4)}
+        collections = [(), ("docs", "guide"), ("new",), ("new", "deep")]
+        assert told == {Change(path, "children") for path in collections}
+        for change in (lambda: os.utime(file), lambda: make(file, dict.fromkeys(more, b"other"))):
+            change()
+            assert await anext(changes) == readme
+        interest.add(("last",))
+        assert await anext(changes) == Change(("last",))
+
+
+async def test_names_that_may_have_been_listed_in_between_are_told(tmp_path: Path) -> None:
+    file = zip_of(tmp_path / "a", FILES)
+    interest = Interests()
+    interest.add(())
+    async with Archive(file) as archive:
+        changes = archive.changes(interest)
+        assert await anext(changes) == Change(())
+        for files in ({"other": b""}, FILES):
+            zip_of(tmp_path / "b", files).replace(file)
+            await paths(archive)
+        assert await anext(changes) == Change((), "children")
 
 
 async def test_what_changed_before_anybody_was_interested_is_told(tmp_path: Path) -> None:
     file = zip_of(tmp_path / "a", FILES)
     interest = Interests()
     async with Archive(file) as archive:
-        zip_of(file, {**FILES, "README.md": b"new"})
+        zip_of(file, {**FILES, "new": b"new"})
         changes = archive.changes(interest)
         interest.listing = True
-        assert await anext(changes) == Change((), "tree")
+        assert await anext(changes) == Change((), "children")
 
 
 async def test_a_file_system_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
@@ -523,9 +563,8 @@ async def test_a_client_is_told_which_members_of_a_replaced_archive_differ(
         for name in ("README.md", "image.png", "latin"):
             await connected.request("resources/subscribe", {"uri": f"archive://a/{name}"})
         zip_of(tmp_path / "b", {**FILES, "README.md": b"new", "latin": b"new"}).replace(file)
-        first = [await asyncio.wait_for(told.get(), 10) for _ in range(3)]
-        assert sorted(message.get("params", {}).get("uri", "") for message in first) == [
-            "",
+        first = [await asyncio.wait_for(told.get(), 10) for _ in range(2)]
+        assert sorted(message["params"]["uri"] for message in first) == [
             "archive://a/README.md",
             "archive://a/latin",
         ]

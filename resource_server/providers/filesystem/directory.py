@@ -39,7 +39,7 @@ _TICK_NS = 20_000_000
 _COARSE_TICK_NS = 2_000_000_000
 """Of file systems that count seconds, or pairs of them."""
 _STEP = 8192
-"""Names that are handled without a break."""
+"""Names that are handled in one step: within it no other thread has its turn."""
 _WEIGHT = 4
 """Of a directory without names, in names."""
 _NONE: frozenset[str] = frozenset()
@@ -300,8 +300,6 @@ class Directories:
         for start in range(0, len(names), _STEP):
             some = names[start : start + _STEP]
             exposed += self._rules.exposed(directory.scope, directory.prefix, some, directories)
-            if start:
-                breathe()
         names = _sorted(exposed)
         inner = frozenset(directories.intersection(names)) if directories else _NONE
         leading = frozenset(links.intersection(names)) if links else _NONE
@@ -311,8 +309,7 @@ class Directories:
 
     def _keep(self, directory: Directory, listing: Listing, fd: int) -> None:
         """Keep a directory with what was read of it, if nothing has changed meanwhile."""
-        status = os.fstat(fd)
-        if directory.stamp.is_still(status) and not is_fresh(status):
+        if directory.stamp.is_still(os.fstat(fd)) and not is_fresh(directory.stamp):
             known = Directory(
                 directory.prefix,
                 directory.stamp,
@@ -392,8 +389,6 @@ def _scan(fd: int, *, follow_links: bool) -> _Scanned:
                     else:
                         continue
                 names.append(entry.name)
-                if len(names) % _STEP == 0:
-                    breathe()
     except OSError as error:
         raise refusal(error) from None
     return _Scanned(names, directories, links)
@@ -404,10 +399,7 @@ def _sorted(names: list[str]) -> list[str]:
     if len(names) <= _STEP:
         return sorted(names)
     bounds = sorted(names[::64])[_STEP // 64 :: _STEP // 64]
-    runs: list[list[str]] = []
-    for start in range(0, len(names), _STEP):
-        runs.append(sorted(names[start : start + _STEP]))
-        breathe()
+    runs = [sorted(names[start : start + _STEP]) for start in range(0, len(names), _STEP)]
     cuts = [[0, *(bisect_right(run, bound) for bound in bounds), len(run)] for run in runs]
     found: list[str] = []
     for part in range(len(bounds) + 1):
@@ -417,10 +409,4 @@ def _sorted(names: list[str]) -> list[str]:
             for run, cut in zip(runs, cuts, strict=True)
             for name in run[cut[part] : cut[part + 1]]
         )
-        breathe()
     return found
-
-
-def breathe() -> None:
-    """Let the event loop have the interpreter: left to itself Python changes hands every 5 ms."""
-    time.sleep(0.000_05)

@@ -8,14 +8,12 @@ from typing import Literal, TypeAlias
 from resource_server.errors import ResourceError
 from resource_server.provider import Change
 from resource_server.providers.filesystem.demand import Demand, places
-from resource_server.providers.filesystem.directory import Stamp, breathe, is_fresh, stamp
+from resource_server.providers.filesystem.directory import Stamp, is_fresh, stamp
 from resource_server.providers.filesystem.node import Node
 from resource_server.providers.filesystem.tree import Tree
 
 Finding: TypeAlias = Literal["same", "changed", "unknown", "another"]
 """`unknown`: no stamp tells. `another`: there is another directory in its place."""
-
-_AT_ONCE = 256
 
 
 class Polling:
@@ -35,9 +33,7 @@ class Polling:
         self, nodes: Mapping[str, Node], prefixes: Iterable[str]
     ) -> Iterator[tuple[str, Finding]]:
         """Yield what is found of each of these directories; `nodes` may change meanwhile."""
-        for number, prefix in enumerate(prefixes, 1):
-            if number % _AT_ONCE == 0:
-                breathe()
+        for prefix in prefixes:
             node = nodes.get(prefix)
             if node is not None:
                 yield prefix, self._compare(node, self._stamp(prefix[:-1]))
@@ -52,9 +48,7 @@ class Polling:
 
     def subscribed(self, polled: Collection[str]) -> Iterator[Change]:
         """Yield changes of what is subscribed to in these directories, themselves included."""
-        for number, key in enumerate(set(self._demand.keys.values()), 1):
-            if number % _AT_ONCE == 0:
-                breathe()
+        for key in set(self._demand.keys.values()) if polled else ():
             above, own = places(key)[-2:]
             # What is written in a collection leaves nothing behind in its own stamp.
             if own in polled or (above in polled and self._differs(key)):

@@ -133,7 +133,10 @@ class Root:
             ResourceNotFound: absent, refused or leading outside: not told apart.
             ResourceBusy: too many open files, or names that do not stop moving.
         """
-        return self._open(self._current, _name(path), flags)
+        try:
+            return self._way.open(self._current(), _name(path), flags)
+        except OSError as error:
+            raise refusal(error) from None
 
     def open_listed(self, key: str, flags: int) -> int:
         """Open what listings of this root have led to: `open` of their names, joined by `/`.
@@ -143,11 +146,9 @@ class Root:
         Raises:
             ResourceNotFound, ResourceBusy: as `open`.
         """
-        return self._open(lambda: self._folder or self._current(), os.fsencode(key), flags)
-
-    def _open(self, folder: Callable[[], _Folder], name: bytes, flags: int) -> int:
+        name = key.encode(errors="surrogateescape")
         try:
-            return self._way.open(folder(), name, flags)
+            return self._way.open(self._folder or self._current(), name, flags)
         except OSError as error:
             raise refusal(error) from None
 

@@ -21,7 +21,6 @@ from resource_server.providers.filesystem.demand import Demand, path_of, places,
 from resource_server.providers.filesystem.directory import (
     Directory,
     Listing,
-    breathe,
     has_changed_since,
     is_fresh,
 )
@@ -33,8 +32,6 @@ from resource_server.providers.filesystem.tree import Tree
 logger = logging.getLogger(__name__)
 
 _SLICE_S = 0.01
-_BREATH_EVERY_S = 0.003
-"""Meanwhile the event loop has to wait for the interpreter."""
 _SLOW_S = 0.005
 _MAX_DIRECTORIES = 200_000
 """More are not looked at; each takes about a kilobyte."""
@@ -252,13 +249,9 @@ class Survey:
             self._idle_until_ns = now_ns()
         if self._listing != self.listing:
             self._relist()
-        now = time.monotonic()
-        until, breath_at = now + _SLICE_S, now + _BREATH_EVERY_S
-        while now < until and self._step():
-            now = time.monotonic()
-            if now > breath_at:
-                breathe()
-                breath_at = now + _BREATH_EVERY_S
+        until = time.monotonic() + _SLICE_S
+        while self._step() and time.monotonic() < until:
+            pass
         found, self._found = self._found, []
         if not self._has_first:
             found += self._confirmed

@@ -17,7 +17,7 @@ from resource_server import live
 from resource_server.catalog import Catalog
 from resource_server.live import Live
 from resource_server.providers.filesystem import Filesystem
-from resource_server.providers.filesystem.options import DirectoryOptions
+from resource_server.providers.filesystem.options import DirectoryOptions, Watch
 from tests.listeners import (
     EVENTS,
     EVERY,
@@ -218,6 +218,17 @@ async def test_reading_is_no_change(folder: Folder) -> None:
             folder.at("a.txt").read_text()
             list(folder.at("sub").iterdir())
         await scene.tells_nothing()
+
+
+@inotify_only
+@pytest.mark.parametrize("option", ["inotify", "poll"])
+async def test_other_permissions_are_told_once(folder: Folder, option: Watch) -> None:
+    async with watched(folder.root, [option]) as scene:
+        await asyncio.sleep(0.02)  # what is as young as its watch is told of to be sure
+        await scene.follow("a.txt", "")
+        for mode in (0o600, 0o400):
+            folder.at("a.txt").chmod(mode)
+            await scene.tells_once("a.txt", "")
 
 
 # -- what comes and goes
