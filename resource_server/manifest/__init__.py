@@ -3,7 +3,7 @@
 Importing this package loads neither YAML nor pydantic: the modules that need them do.
 """
 
-from resource_server.manifest.duration import Duration
+from resource_server.duration import Duration
 from resource_server.manifest.model import (
     Cache,
     CollectionRead,

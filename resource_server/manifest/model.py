@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from resource_server.duration import Duration
 from resource_server.manifest.data import DataPath
-from resource_server.manifest.duration import Duration
 from resource_server.manifest.positions import Positions
 from resource_server.provider import Annotations, ByteSize, Provider
 

@@ -18,8 +18,8 @@ from pydantic.errors import (
     PydanticUserError,
 )
 
+from resource_server.duration import Duration
 from resource_server.manifest import references, shapes
-from resource_server.manifest.duration import Duration
 from resource_server.manifest.load import MOUNT_NAME, VERSION
 from resource_server.manifest.model import MountOptions, Server
 from resource_server.manifest.options import MISSING, Option, descriptions, has_options, options_of

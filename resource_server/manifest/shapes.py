@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
-from resource_server.manifest.duration import Duration
+from resource_server.duration import Duration
 from resource_server.manifest.options import has_options
 from resource_server.provider import ByteSize
 

@@ -1,0 +1,1 @@
+"""Databases: tables, rows and declared queries as resources, read and never written."""

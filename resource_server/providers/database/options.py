@@ -1,0 +1,114 @@
+"""Options of a database in the manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta
+
+from resource_server.duration import Duration
+from resource_server.provider import ByteSize
+
+Mask: TypeAlias = Literal["hash", "redact", "last4"]
+ParameterType: TypeAlias = Literal["string", "integer", "number", "boolean", "date", "datetime"]
+Watch: TypeAlias = Literal["auto", "notify", "poll", "off"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """What is shown of the columns of a table."""
+
+    hide: tuple[str, ...] = ()
+    """Columns that are as if they did not exist."""
+    mask: Mapping[str, Mask] = field(default_factory=dict[str, Mask])
+    """Columns shown as something else: a keyed hash, nothing, or their last four characters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeHint:
+    """How a change of a table is found cheaply."""
+
+    column: str
+    """Grows with every change of a row, as `updated_at` does; has an index."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOptions:
+    """One table or view, or all that a pattern names."""
+
+    title: str | None = None
+    """Name for people."""
+    description: str | None = None
+    """What it holds, instead of the comment in the database."""
+    key: tuple[str, ...] = ()
+    """Columns that address a row, where the database declares none."""
+    columns: Columns = Columns()
+    """What is hidden or masked."""
+    where: str | None = None
+    """An SQL condition; rows for which it does not hold are as if they did not exist."""
+    rows: bool = True
+    """False shows the table and its schema, and no rows."""
+    change: ChangeHint | None = None
+    """How to notice changes cheaply."""
+    listed: bool = True
+    """False keeps it out of the global listing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One parameter of a query, written `:name` in its SQL."""
+
+    type: ParameterType = "string"
+    """What its values are."""
+    description: str | None = None
+    """What it means, for people and models."""
+    default: str | int | float | bool | None = None
+    """Without one it has to be given; a parameter that may be NULL is `optional`."""
+    optional: bool = False
+    """Whether it is NULL where it is not given."""
+    enum: tuple[str | int | float, ...] = ()
+    """The only values there are."""
+    examples: tuple[str | int | float, ...] = ()
+    """Values to suggest."""
+    minimum: float | None = None
+    """Of numbers."""
+    maximum: float | None = None
+    """Of numbers."""
+    max_length: Annotated[int, Meta(ge=1)] = 1000
+    """Of strings, in characters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A query of the manifest's author, served as a document."""
+
+    sql: str
+    """One SELECT, with named parameters as `:country`."""
+    title: str | None = None
+    """Name for people."""
+    description: str | None = None
+    """What it answers."""
+    parameters: Mapping[str, Parameter] = field(default_factory=dict[str, Parameter])
+    """By name, without the colon; every one in the SQL, and no other."""
+    rows: Annotated[int, Meta(ge=1, le=100_000)] | None = None
+    """Rows at most; by default those of a page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much one read may return, and how long it may take."""
+
+    rows: Annotated[int, Meta(ge=1, le=10_000)] = 100
+    """Of a page, unless the client asks for more."""
+    max_rows: Annotated[int, Meta(ge=1, le=100_000)] = 1000
+    """Of a page, whatever the client asks for."""
+    bytes: ByteSize = ByteSize(1024 * 1024)
+    """Of one read."""
+    cell: ByteSize = ByteSize(64 * 1024)
+    """Of one value in a row; longer ones are cut, and whole under `~cell`."""
+    timeout: Duration = Duration(2)
+    """Of a page or row."""
+    query_timeout: Duration = Duration(10)
+    """Of a query of the manifest."""
