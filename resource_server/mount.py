@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import cast
 
@@ -28,6 +29,7 @@ from resource_server.provider import (
     SupportsExplain,
     SupportsFetch,
     SupportsHides,
+    SupportsLinks,
     SupportsWalk,
     SupportsWatch,
 )
@@ -84,6 +86,8 @@ class Mount:
         self.explains = provider if isinstance(provider, SupportsExplain) else None
         self.hides = provider if isinstance(provider, SupportsHides) else None
         self.watches = _watching(provider) if watch else None
+        if isinstance(provider, SupportsLinks):
+            provider.linked(self.uri)
         self.problem: str | None = "not started"
         """Why the mount cannot serve now; None while it serves."""
         self._lifetime = _lifetime(provider)
@@ -136,6 +140,11 @@ class Mount:
             except FAILURES as error:
                 logger.warning("mount %s did not close cleanly: %s", self.name, describe(error))
         self.problem = "closed"
+
+    def uri(self, path: Path, query: Mapping[str, str] | None = None) -> str:
+        """Return the URI of a path, with a query."""
+        uri = uris.join(self.base, path)
+        return uris.with_query(uri, query) if query else uri
 
     def entry(self, resource: Resource) -> Entry:
         """Return `resource` with its URI and the manifest's words."""

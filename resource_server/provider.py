@@ -91,6 +91,7 @@ __all__ = [
     "Format",
     "Interest",
     "InvalidParameter",
+    "Link",
     "MaybeAwaitable",
     "MountUnavailable",
     "NotACollection",
@@ -104,6 +105,7 @@ __all__ = [
     "SupportsExplain",
     "SupportsFetch",
     "SupportsHides",
+    "SupportsLinks",
     "SupportsWalk",
     "SupportsWatch",
     "Template",
@@ -402,6 +404,23 @@ class SupportsHides(Protocol):
 
         What lies below a hidden collection is not named again.
         """
+        ...
+
+
+class Link(Protocol):
+    """Gives the URIs of a mount."""
+
+    def __call__(self, path: Path, query: Mapping[str, str] | None = None) -> str:
+        """Return the URI of a path, with a query."""
+        ...
+
+
+@runtime_checkable
+class SupportsLinks(Protocol):
+    """Writes URIs of its own resources into contents: of a row that another refers to, say."""
+
+    def linked(self, link: Link) -> None:
+        """Take the function that gives these URIs; called once, when the mount is made."""
         ...
 
 

@@ -13,7 +13,7 @@ import msgspec
 from resource_server import uris
 from resource_server.cli import arguments, loop, messages
 from resource_server.cli.reload import Served
-from resource_server.manifest import Manifest
+from resource_server.manifest import Manifest, database_url
 from resource_server.transports import stdio
 
 
@@ -57,7 +57,10 @@ async def _serve(served: Served, reader: int, writer: int, *, strict: bool) -> i
 def _waiting(manifest: Manifest, source: str | None) -> str:
     """Say to a person at a terminal what is served, and who is expected there instead."""
     served = ", ".join(spec.base for spec in manifest.mounts)
-    place = source if source and "://" in source else str(pathlib.Path(source or ".").absolute())
+    place = str(pathlib.Path(source or ".").absolute())
+    if source and database_url.is_source(source):
+        url = database_url.resolved(database_url.parse(source), pathlib.Path.cwd())
+        place = database_url.shown(url.text)
     config = {"command": "resource-server", "args": ["serve", uris.display(place)]}
     line = msgspec.json.encode(config).decode()
     return f"serving {served} to an MCP client, which starts it by {line}; Ctrl-D ends"

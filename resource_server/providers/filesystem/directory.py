@@ -13,7 +13,7 @@ import threading
 import time
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
@@ -98,12 +98,13 @@ class RecentlyUsed(Generic[K, V]):
     The last value put is kept whatever its weight.
     """
 
-    __slots__ = ("_held", "_lock", "_max_weight", "_weight")
+    __slots__ = ("_held", "_lock", "_max_weight", "_weigh", "_weight")
 
-    def __init__(self, max_weight: int) -> None:
+    def __init__(self, max_weight: int, weigh: Callable[[V], int]) -> None:
         self._max_weight = max_weight
+        self._weigh = weigh
         self._weight = 0
-        self._held: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._held: OrderedDict[K, V] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, key: K) -> V | None:
@@ -115,16 +116,18 @@ class RecentlyUsed(Generic[K, V]):
             self._held.move_to_end(key)
         except KeyError:
             pass  # forgotten this very moment
-        return held[0]
+        return held
 
-    def put(self, key: K, value: V, weight: int = 1) -> None:
+    def put(self, key: K, value: V) -> None:
         """Keep a value for a while."""
         with self._lock:
             replaced = self._held.pop(key, None)
-            self._held[key] = (value, weight)
-            self._weight += weight - (replaced[1] if replaced else 0)
+            self._held[key] = value
+            self._weight += self._weigh(value)
+            if replaced is not None:
+                self._weight -= self._weigh(replaced)
             while self._weight > self._max_weight and len(self._held) > 1:
-                self._weight -= self._held.popitem(last=False)[1][1]
+                self._weight -= self._weigh(self._held.popitem(last=False)[1])
 
 
 class Listing(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -168,7 +171,7 @@ class Directories:
         self._outermost = outermost
         self._follow_links = follow_links
         self._base = os.path.join(os.path.abspath(root.path), "")
-        self._held: RecentlyUsed[str, Directory] = RecentlyUsed(MAX_NAMES)
+        self._held: RecentlyUsed[str, Directory] = RecentlyUsed(MAX_NAMES, _weight)
 
     def status(self, path: str) -> os.stat_result:
         """Return the status of what a path below the root names; a symbolic link is itself.
@@ -253,7 +256,7 @@ class Directories:
     def _enter(self, prefix: str, status: os.stat_result, above: Scope | None) -> Directory:
         directory, lasts = self._entered(prefix, status, above)
         if lasts:
-            self._held.put(prefix, directory, _WEIGHT)
+            self._held.put(prefix, directory)
         return directory
 
     def _entered(
@@ -318,7 +321,7 @@ class Directories:
                 directory.ignore_stamps,
                 listing,
             )
-            self._held.put(directory.prefix, known, _WEIGHT + len(listing.names))
+            self._held.put(directory.prefix, known)
 
     def _holds(self, known: Directory) -> bool:
         """Say whether the ignore files of an unchanged directory are unchanged, too."""
@@ -360,6 +363,11 @@ class Directories:
                 for name in names
             ],
         )
+
+
+def _weight(directory: Directory) -> int:
+    listing = directory.listing
+    return _WEIGHT if listing is None else _WEIGHT + len(listing.names)
 
 
 def _candidates(prefix: str) -> Sequence[str]:

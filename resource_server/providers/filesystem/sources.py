@@ -12,8 +12,8 @@ import threading
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
 
+from resource_server import inotify
 from resource_server.provider import Change, Interest
-from resource_server.providers.filesystem import inotify
 from resource_server.providers.filesystem.armed import Source
 from resource_server.providers.filesystem.file_systems import kind
 from resource_server.providers.filesystem.options import Watch as Option

@@ -19,9 +19,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import NamedTuple
 
+from resource_server import inotify
 from resource_server.errors import ResourceError
 from resource_server.provider import Change, Interest
-from resource_server.providers.filesystem import inotify
 from resource_server.providers.filesystem.directory import is_fresh
 from resource_server.providers.filesystem.ignore import IGNORE_FILES, ROOT_IGNORE_FILE
 from resource_server.providers.filesystem.survey import Survey

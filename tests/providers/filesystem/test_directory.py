@@ -125,7 +125,7 @@ def test_a_path_that_names_nothing_is_not_found(directories: Directories, path: 
 
 
 def test_what_was_not_used_for_longest_is_forgotten() -> None:
-    held = RecentlyUsed[str, int](3)
+    held = RecentlyUsed[str, int](3, lambda _: 1)
     for name, value in (("a", 1), ("b", 2), ("c", 3)):
         held.put(name, value)
     assert held.get("a") == 1
@@ -134,9 +134,9 @@ def test_what_was_not_used_for_longest_is_forgotten() -> None:
 
 
 def test_the_last_value_is_kept_whatever_its_weight() -> None:
-    held = RecentlyUsed[str, int](3)
+    held = RecentlyUsed[str, int](3, abs)
     held.put("a", 1)
-    held.put("b", 2, weight=10)
-    assert (held.get("a"), held.get("b")) == (None, 2)
+    held.put("b", 10)
+    assert (held.get("a"), held.get("b")) == (None, 10)
     held.put("c", 3)
     assert (held.get("b"), held.get("c")) == (None, 3)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from resource_server.providers.filesystem import inotify
-from resource_server.providers.filesystem.inotify import Inotify
+from resource_server import inotify
+from resource_server.inotify import Inotify
 from tests.listeners import held
 
 pytestmark = [

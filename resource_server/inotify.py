@@ -11,6 +11,7 @@ import ctypes
 import os
 import struct
 import threading
+from collections.abc import Iterator
 from typing import Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -59,11 +60,18 @@ class Watcher(Protocol):
 
 
 class _Entry(msgspec.Struct, eq=False, gc=False):
-    """One watcher's interest in an inode."""
+    """One watcher's interest in an inode; `other` is that of the next, where there are several."""
 
     watcher: Watcher
     place: Place
     mask: int
+    other: _Entry | None = None
+
+    def __iter__(self) -> Iterator[_Entry]:
+        entry: _Entry | None = self
+        while entry is not None:
+            yield entry
+            entry = entry.other
 
 
 class Inotify:
@@ -79,7 +87,7 @@ class Inotify:
         self._add.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32)
         self._remove = libc.inotify_rm_watch
         self._fd = _checked(libc.inotify_init1(_NONBLOCK | _CLOEXEC))
-        self._entries: dict[int, list[_Entry]] = {}
+        self._entries: dict[int, _Entry] = {}
         self._lock = threading.Lock()
         self._users = 0
         self._reads = 0
@@ -124,18 +132,18 @@ class Inotify:
             # Added to what others want, and only then cut to what all want together: replaced at
             # once it would be less than that for a moment.
             watch = _checked(self._add(self._fd, name, mask | _EXCL_UNLINK | _MASK_ADD))
-            entries = self._entries.get(watch)
-            if entries is None:
-                self._entries[watch] = [_Entry(watcher, place, mask)]
+            first = self._entries.get(watch)
+            if first is None:
+                self._entries[watch] = _Entry(watcher, place, mask)
                 return watch
-            before = _union(entries)
-            for entry in entries:
+            before = _union(first)
+            for entry in first:
                 if entry.watcher is watcher and entry.place == place:
                     entry.mask = mask
                     break
             else:
-                entries.append(_Entry(watcher, place, mask))
-            whole = _union(entries)
+                first.other = _Entry(watcher, place, mask, first.other)
+            whole = _union(first)
             if whole != before | mask:
                 _checked(self._add(self._fd, name, whole | _EXCL_UNLINK))
         return watch
@@ -143,11 +151,16 @@ class Inotify:
     def remove(self, watch: int, watcher: Watcher, place: Place) -> None:
         """Watch no longer for this watcher; a watch that is gone already is fine."""
         with self._lock:
-            entries = self._entries.get(watch)
-            if entries is None:
+            first = self._entries.get(watch)
+            if first is None:
                 return  # or the descriptor is closed
-            entries[:] = [e for e in entries if e.watcher is not watcher or e.place != place]
-            if not entries:
+            kept: _Entry | None = None
+            for entry in list(first):
+                if entry.watcher is not watcher or entry.place != place:
+                    entry.other, kept = kept, entry
+            if kept is not None:
+                self._entries[watch] = kept
+            else:
                 del self._entries[watch]
                 self._remove(self._fd, watch)
 
@@ -190,14 +203,14 @@ class Inotify:
                 continue
             with self._lock:
                 gone = mask & IGNORED
-                entries = (self._entries.pop if gone else self._entries.get)(watch, None)
-                entries = list(entries or ())
+                first = (self._entries.pop if gone else self._entries.get)(watch, None)
+                entries = list(first or ())
             for entry in entries:
                 entry.watcher.happened(entry.place, mask, name)
 
     def _overflowed(self) -> None:
         with self._lock:
-            watchers = {entry.watcher for entries in self._entries.values() for entry in entries}
+            watchers = {entry.watcher for first in self._entries.values() for entry in first}
         for watcher in watchers:
             watcher.overflowed()
 
@@ -205,7 +218,7 @@ class Inotify:
 _of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, Inotify] = WeakKeyDictionary()
 
 
-def _union(entries: list[_Entry]) -> int:
+def _union(entries: _Entry) -> int:
     mask = 0
     for entry in entries:
         mask |= entry.mask
