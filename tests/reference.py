@@ -40,6 +40,10 @@ def _manifest() -> str:
         ("Under `server`", "server"),
         ("Under each name in `roots`", "roots.*"),
         ("Under each path in a root's `directories`", "roots.*.directories.*"),
+        ("Under each name in `databases`", "databases.*"),
+        ("Under each name or pattern in a database's `tables`", "databases.*.tables.*"),
+        ("Under each name in a database's `queries`", "databases.*.queries.*"),
+        ("Under each name in a query's `parameters`", "databases.*.queries.*.parameters.*"),
         ("Under each name in `providers`", "providers.*"),
     ):
         lines += [f"{title}:", "", "| option | default | what it does |", "| --- | --- | --- |"]
@@ -71,6 +75,8 @@ def _at(root: dict[str, Any], path: list[str]) -> dict[str, Any]:
     for name in path:
         node = _resolve(root, node)
         node = node["additionalProperties"] if name == "*" else node["properties"][name]
+        # Of what may be false as well, the options.
+        node = next((each for each in node.get("anyOf", ()) if "properties" in each), node)
     return _resolve(root, node)
 
 

@@ -208,7 +208,7 @@ def test_a_file_that_is_not_there_is_named(project: Project) -> None:
 
 def test_an_unknown_name_lists_what_is_known(project: Project) -> None:
     assert project.problems(use="s3") == [
-        "3:10: providers.p.use: unknown provider 's3'; known: filesystem, or a .py file"
+        "3:10: providers.p.use: unknown provider 's3'; known: filesystem, database, or a .py file"
     ]
 
 

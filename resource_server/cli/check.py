@@ -26,7 +26,7 @@ def command(
 ) -> int:
     """Open everything that SOURCE names and report what it offers.
 
-    Exit status 1: a mount cannot be served; 2: the manifest is wrong.
+    Exit status 1: a mount cannot be served, or an option names nothing; 2: the manifest is wrong.
     """
     messages.log_to_stderr(verbose)
     manifest = runtime.find(source, allow_plugins=not no_plugins, strict=True)
@@ -44,7 +44,8 @@ async def _check(catalog: Catalog, manifest: Manifest, *, as_json: bool) -> int:
     async with catalog:
         await catalog.start()
         reports = [
-            await report.of(mount, use) for mount, use in zip(catalog.mounts, uses, strict=True)
+            await report.of(mount, use, spec, manifest.positions)
+            for mount, use, spec in zip(catalog.mounts, uses, manifest.mounts, strict=True)
         ]
     problem = media_types.magic_problem()
     if as_json:
@@ -54,7 +55,7 @@ async def _check(catalog: Catalog, manifest: Manifest, *, as_json: bool) -> int:
             report.show(each)
         if problem is not None:
             messages.note(problem)
-    return 1 if any(each.problem for each in reports) else 0
+    return 1 if any(each.problem or each.mistakes for each in reports) else 0
 
 
 async def _explain(catalog: Catalog, asked: Sequence[str], *, as_json: bool) -> int:

@@ -21,7 +21,18 @@ from resource_server.manifest.wording import unknown
 from resource_server.mount import log_failure
 
 PROGRAM = "resource-server"
-_COMMANDS = ("serve", "check", "list", "read", "metadata", "watch", "init", "schema", "version")
+_COMMANDS = (
+    "serve",
+    "check",
+    "list",
+    "read",
+    "metadata",
+    "watch",
+    "init",
+    "sql",
+    "schema",
+    "version",
+)
 
 
 class _Commands(click.Group):
@@ -41,11 +52,12 @@ class _Commands(click.Group):
     cls=_Commands,
     subcommand_metavar="COMMAND [SOURCE] [URI]",
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="SOURCE is a folder or a manifest; without one it is the current folder.",
+    epilog="SOURCE is a folder, a manifest, a SQLite file or the URL of a database; "
+    "without one it is the current folder.",
 )
 @click.version_option(__version__, "--version", "-V", prog_name=PROGRAM)
 def program() -> None:
-    """Serve folders as MCP resources."""
+    """Serve folders and databases as MCP resources."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -1,35 +1,55 @@
-"""`resource-server init`: a commented manifest for a folder, to begin with."""
+"""`resource-server init`: a commented manifest for a folder or a database, to begin with."""
 
 from __future__ import annotations
 
+import asyncio
 import pathlib
 
 import click
 
-from resource_server.cli import messages, output
-from resource_server.manifest import init
+from resource_server.cli import loop, messages, output
+from resource_server.errors import MountUnavailable, ResourceError
+from resource_server.manifest import init, sources
+from resource_server.manifest.databases.url import DatabaseUrl
 from resource_server.manifest.sources import FILE_NAME
 
 
 @click.command("init", short_help="Write a manifest to begin with.")
-@click.argument("folder", metavar="[SOURCE]", default=".")
+@click.argument("source", default=".")
 @click.option("--force", is_flag=True, help="Overwrite a manifest that is there.")
 @click.option("--output", "-o", "to", metavar="NAME", help="Another file name; - prints it.")
-def command(folder: str, force: bool, to: str | None) -> int:
-    """Write a commented manifest that serves the folder SOURCE, into it."""
-    path = pathlib.Path(folder)
+def command(source: str, force: bool, to: str | None) -> int:
+    """Write a commented manifest that serves SOURCE: into the folder, or beside the database."""
+    url = sources.database(source)
+    if url is not None:
+        path = pathlib.Path(url.database).parent if url.engine == "sqlite" else pathlib.Path()
+        return loop.run(_of_database(url, path, to, force=force))
+    path = pathlib.Path(source)
     if not path.is_dir():
-        reason = "not a folder" if path.exists() else "no such folder"
-        return messages.failed(f"{reason}: {folder}")
-    text = init.write(path)
+        reason = "neither a folder nor a database" if path.exists() else "no such folder"
+        return messages.failed(f"{reason}: {source}")
+    return _write(init.write(path), path, to, force=force)
+
+
+async def _of_database(url: DatabaseUrl, path: pathlib.Path, to: str | None, *, force: bool) -> int:
+    # Imported here: a folder needs none of it.
+    from resource_server.manifest.databases import survey
+
+    try:
+        text = await survey.manifest(url)
+    except (MountUnavailable, ResourceError) as error:
+        return messages.failed(f"the database cannot be read: {error}")
+    return await asyncio.to_thread(_write, text, path, to, force=force)
+
+
+def _write(text: str, path: pathlib.Path, to: str | None, *, force: bool) -> int:
+    """Write a manifest into a folder, or print it."""
     if to == "-":
         output.document(text)
         return 0
     file = path / (to or FILE_NAME)
     if file.parent != path:
-        return messages.failed(
-            "a manifest lies in the folder that it serves; name no other", status=2
-        )
+        return messages.failed("a manifest lies beside what it serves; name no folder", status=2)
     try:
         with file.open("w" if force else "x", encoding="utf-8") as stream:
             stream.write(text)

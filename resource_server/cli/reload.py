@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from resource_server.cli import messages, runtime
 from resource_server.errors import Diagnostic, ManifestError, ResourceBusy
-from resource_server.manifest.sources import FILE_NAME
+from resource_server.manifest import sources
 from resource_server.mount import FAILURES, Mount, log_failure
 from resource_server.protocol.server import Server
 
@@ -43,7 +43,7 @@ class Served:
         self._source = source
         self._allow_plugins = allow_plugins
         self._strict = strict
-        self._file = _file(source)
+        self._file = sources.manifest_file(source)
         # Before it is read: what is written from here on is noticed.
         self._stamp = _stamp(self._file)
         self.manifest = runtime.find(source, allow_plugins=allow_plugins, strict=strict)
@@ -163,18 +163,12 @@ class Served:
             await mount.close()
 
 
-def _file(source: str | None) -> pathlib.Path:
-    """Return where the manifest of a source is, or would be."""
-    path = pathlib.Path(source or ".")
-    return path / FILE_NAME if path.is_dir() else path
-
-
-def _stamp(file: pathlib.Path) -> Stamp:
+def _stamp(file: pathlib.Path | None) -> Stamp:
     try:
-        found = file.stat()
+        found = file.stat() if file is not None else None
     except (OSError, ValueError):
         return None
-    if not stat.S_ISREG(found.st_mode):
+    if found is None or not stat.S_ISREG(found.st_mode):
         return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 

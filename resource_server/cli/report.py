@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -10,12 +11,29 @@ from resource_server import uris
 from resource_server.catalog import Catalog, Limits
 from resource_server.cli import messages, output
 from resource_server.eager import settle
+from resource_server.errors import Diagnostic
+from resource_server.manifest import MountSpec, Positions
+from resource_server.manifest.data import DataPath
+from resource_server.manifest.problems import dotted
 from resource_server.mount import FAILURES, Mount, log_failure
-from resource_server.provider import Path
+from resource_server.provider import MaybeAwaitable, Path
 
 _MOST_COUNTED = 10_000
 _MOST_RULES = 20
 _EXAMPLES = 3
+
+
+@runtime_checkable
+class SupportsWarnings(Protocol):
+    """Tells the operator what is unsafe, or cannot have been meant. Never sent to clients."""
+
+    def warnings(self) -> MaybeAwaitable[Sequence[tuple[str, str]]]:
+        """Return what to see to: the option that it is about, and one sentence.
+
+        An option (`tables.orders.key`) that names nothing there is a mistake. Without one (`""`)
+        it is a warning, such as of a login that may do more than read.
+        """
+        ...
 
 
 class Hidden(msgspec.Struct, frozen=True):
@@ -46,9 +64,13 @@ class Report(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     hidden: Sequence[Hidden] = ()
     """The rule that hides most first; what lies below a hidden collection is not counted."""
     hidden_more: bool = False
+    warnings: Sequence[str] = ()
+    """What is unsafe."""
+    mistakes: Sequence[str] = ()
+    """Options that cannot have been meant, each with its place in the manifest."""
 
 
-async def of(mount: Mount, provider: str) -> Report:
+async def of(mount: Mount, provider: str, spec: MountSpec, positions: Positions) -> Report:
     """Return the report of a mount that was started, or tried to be."""
     report = Report(name=mount.name, uri=mount.base, provider=provider, listed=mount.listed)
     if mount.problem is not None:
@@ -63,6 +85,7 @@ async def of(mount: Mount, provider: str) -> Report:
         log_failure(error, f"asking mount {mount.name} what it offers")
         report.problem = "what it offers cannot be told; -v says why"
     await _sum_up_hidden(mount, report)
+    await _warn(mount, report, spec, positions)
     return report
 
 
@@ -119,6 +142,27 @@ async def _sum_up_hidden(mount: Mount, report: Report) -> None:
     report.hidden_more = len(found) >= _MOST_COUNTED
 
 
+async def _warn(mount: Mount, report: Report, spec: MountSpec, positions: Positions) -> None:
+    if not isinstance(mount.provider, SupportsWarnings):
+        return
+    try:
+        found = await settle(mount.provider.warnings())
+    except FAILURES as error:
+        log_failure(error, f"asking mount {mount.name} for warnings")
+        report.problem = "what is unsafe cannot be told; -v says why"
+        return
+    report.warnings = [uris.display(text) for option, text in found if not option]
+    report.mistakes = [
+        _mistake(positions, positions.named(spec.path, option), uris.display(text))
+        for option, text in found
+        if option
+    ]
+
+
+def _mistake(positions: Positions, at: DataPath, text: str) -> str:
+    return str(Diagnostic(positions.file, *positions.value(at), dotted(at), text))
+
+
 def _examples(paths: Sequence[Path]) -> list[str]:
     return [uris.display("/".join(path)) for path in paths[:_EXAMPLES]]
 
@@ -147,3 +191,7 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
         yield "hidden", f"and what {rest:,} other rules hide"
     if report.hidden_more:
         yield "hidden", f"and more: only the first {_MOST_COUNTED:,} were counted"
+    for warning in report.warnings:
+        yield "warning", warning
+    for mistake in report.mistakes:
+        yield "mistake", mistake

@@ -13,7 +13,8 @@ import msgspec
 from resource_server import uris
 from resource_server.cli import arguments, loop, messages
 from resource_server.cli.reload import Served
-from resource_server.manifest import Manifest, database_url
+from resource_server.manifest import Manifest
+from resource_server.manifest.databases import url as database_url
 from resource_server.transports import stdio
 
 

@@ -145,10 +145,19 @@ class Decoder:
             message = self._reason(error)
             # An error that begins with an option's name is about that option.
             names, colon, rest = message.partition(": ")
-            name = names.rpartition(".")[2]
-            if colon and name in values:
-                return self.refuse((*path, name), rest)
+            if colon and (at := self._option_named(names, values, path)):
+                return self.refuse(at, rest)
             return self.refuse(path, message, at_key=True)
+
+    def _option_named(
+        self, words: str, values: Mapping[str, object], path: DataPath
+    ) -> DataPath | None:
+        """Return the place that `secrets`, `Filesystem.secrets` or `queries.top.sql` names."""
+        first, _, rest = words.partition(".")
+        if first in values:
+            return self._positions.named((*path, first), rest)
+        last = words.rpartition(".")[2]
+        return (*path, last) if last in values else None
 
     def _reason(self, error: BaseException) -> str:
         """Return what a plugin raised: a `ValueError` was written for whoever sets its options."""
@@ -185,7 +194,7 @@ class Decoder:
         if len(members) == 1:
             return self._value(members[0], raw, path)
         fitting = [arm for arm in members if _fits(arm, raw)]
-        if len(fitting) == 1:
+        if len(fitting) == 1 and not _is_switch(fitting[0]):
             return self._value(fitting[0], raw, path)
         # "5" is text where both text and numbers may stand.
         fitting.sort(key=lambda arm: shapes.unwrap(arm)[0] is not type(raw))
@@ -299,9 +308,17 @@ def _fits(arm: Any, raw: object) -> bool:
         return has_options(inner) or shapes.mapping_types(inner) is not None or _opaque(inner)
     if is_list(raw):
         return shapes.list_type(inner) is not None or _opaque(inner)
+    if raw is None and has_options(inner):
+        return True  # with nothing but defaults
     return (
         not has_options(inner) and not shapes.mapping_types(inner) and not shapes.list_type(inner)
     )
+
+
+def _is_switch(arm: Any) -> bool:
+    """Whether all it can be is true, or false: what else it might be has to be said with it."""
+    values = shapes.choices(shapes.unwrap(arm)[0])
+    return bool(values) and all(isinstance(value, bool) for value in values)
 
 
 def _opaque(annotation: Any) -> bool:

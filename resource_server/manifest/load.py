@@ -6,6 +6,8 @@ is known; which code may run to know it is the caller's decision.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import os
 import pathlib
 import re
@@ -14,6 +16,8 @@ from collections.abc import Mapping
 from resource_server import uris
 from resource_server.manifest import document, environment, references
 from resource_server.manifest.data import DataPath, is_mapping
+from resource_server.manifest.databases import url as database_url
+from resource_server.manifest.databases.url import DatabaseUrl
 from resource_server.manifest.decode import Decoder, FindClass
 from resource_server.manifest.model import Manifest, MountOptions, MountSpec, Server
 from resource_server.manifest.options import options_of
@@ -23,10 +27,17 @@ from resource_server.manifest.wording import one_line, printable, unknown
 
 VERSION = 1
 MOUNT_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
-_SECTIONS = ("version", "server", "roots", "providers")
+DATABASE_NAME = r"[a-z0-9_-]{1,64}"
+_SECTIONS = ("version", "server", "roots", "databases", "providers")
+MOUNTS = {"roots": "filesystem", "databases": "database", "providers": None}
+"""The sections that hold mounts, each with their provider; None where each names its own."""
+_PLAIN_NAME = "a name begins with a letter or digit and goes on with those, '.', '_' or '-'"
+_DATABASE_NAME = "a database's name has small letters, digits, '_' and '-'"
+_STAND_IN = "sqlite:///shop.db"
+"""In the place of a URL that cannot be used, so that the other options are checked as well."""
 _SCHEMA = "$schema"
 """Tells editors of JSON files which schema to check them by."""
-_LATER_SECTIONS = ("databases", "http", "tools", "prompts")
+_LATER_SECTIONS = ("http", "tools", "prompts")
 
 
 def load(path: pathlib.Path, *, find_class: FindClass | None = None) -> Manifest:
@@ -38,10 +49,24 @@ def load(path: pathlib.Path, *, find_class: FindClass | None = None) -> Manifest
     problems = Problems(printable(str(path), longest=4096))
     data, positions = document.parse(document.read(path, problems), problems)
     data, positions = environment.substitute(data, positions, os.environ, problems)
+    positions = _concealing(data, positions)
     reading = _Reading(path, data, positions, problems, find_class or _built_in)
     manifest = reading.manifest()
     problems.raise_any()
     return manifest
+
+
+def _concealing(data: Mapping[str, object], positions: Positions) -> Positions:
+    """Return positions that keep the passwords of databases out of what their provider says."""
+    secrets = dict(positions.secrets)
+    for section in MOUNTS:
+        mounts = data.get(section)
+        for raw in mounts.values() if is_mapping(mounts) else ():
+            url = raw.get("url") if is_mapping(raw) else None
+            if isinstance(url, str) and database_url.is_source(url):
+                with contextlib.suppress(ValueError):
+                    secrets |= dict.fromkeys(database_url.parse(url).secrets, "***")
+    return dataclasses.replace(positions, secrets=secrets)
 
 
 def _built_in(reference: str, directory: pathlib.Path) -> type | None:
@@ -97,7 +122,7 @@ class _Reading:
             )
 
     def _mounts(self) -> tuple[MountSpec, ...]:
-        entries = [*self._entries("roots"), *self._entries("providers")]
+        entries = [entry for section in MOUNTS for entry in self._entries(section)]
         if not entries and not self._problems.sorted():
             self._decoder.refuse((), f"nothing to serve; write at least: {document.EXAMPLE}")
         entries.sort(key=lambda entry: self._positions.key(entry[0]))
@@ -116,30 +141,32 @@ class _Reading:
 
     def _mount(self, path: DataPath, raw: object) -> MountSpec | None:
         section, name = str(path[0]), str(path[1])
-        if not re.fullmatch(MOUNT_NAME, name):
-            self._decoder.refuse(
-                path,
-                "a name begins with a letter or digit and goes on with those, '.', '_' or '-', "
-                "64 at most",
-                at_key=True,
-            )
+        is_database = section == "databases"
+        if not re.fullmatch(DATABASE_NAME if is_database else MOUNT_NAME, name):
+            words = _DATABASE_NAME if is_database else _PLAIN_NAME
+            self._decoder.refuse(path, f"{words}, 64 at most", at_key=True)
             return None
         other = self._names.setdefault(name, path)
         if other != path:
             self._decoder.refuse(path, f"{self._place(other)} has this name too", at_key=True)
         raw = {} if raw is None else raw
         if not is_mapping(raw):
-            self._decoder.refuse(
-                path, f"expected a mapping of options, found {self._decoder.found(raw, path)}"
-            )
+            # Of a database it is a URL, and holds a password.
+            held = "no mapping" if is_database else self._decoder.found(raw, path)
+            self._decoder.refuse(path, f"expected a mapping of options, found {held}")
             return None
         options = dict(raw)
         # For `watch` a provider may have words of its own, so it is read with the provider's.
         names = [key for key in options_of(MountOptions) if key in options and key != "watch"]
         common = {key: options.pop(key) for key in names}
         own: MountOptions | None = self._decoder.build(MountOptions, common, path)
-        use = "filesystem" if section == "roots" else self._use(options, path)
-        base = self._base(common.get("uri"), section, name, path)
+        use = MOUNTS[section] or self._use(options, path)
+        default = f"file:///{name}/" if section == "roots" else f"resource://{name}/"
+        if use == "database" and isinstance(options.get("url"), str):
+            url = self._database_url(str(options["url"]), (*path, "url"))
+            options["url"] = _STAND_IN if url is None else url.text
+            default = f"{'sqlite' if url is None else url.engine}://{name}/"
+        base = self._base(common.get("uri"), default, path)
         if use is not None:
             self._decoder.provider(use, options, path, self._find_class)
         if use is None or own is None or base is None:
@@ -172,15 +199,28 @@ class _Reading:
             return None
         return None if at in self._positions.unset else use
 
-    def _base(self, uri: object, section: str, name: str, path: DataPath) -> str | None:
-        """Return the canonical base URI: `file:///name/` of roots, else `resource://name/`."""
+    def _database_url(self, text: str, at: DataPath) -> DatabaseUrl | None:
+        """Return where a database is, its file relative to the manifest."""
+        if at in self._positions.unset:
+            return None
+        try:
+            return database_url.resolved(database_url.parse(text), self._directory)
+        except ValueError as error:
+            self._decoder.refuse(at, str(error))
+            return None
+
+    def _base(self, uri: object, default: str, path: DataPath) -> str | None:
+        """Return the canonical base URI: the one given, or else the default."""
         at = (*path, "uri")
         given = uri is not None
         if uri is None:
-            at = path
-            uri = f"file:///{name}/" if section == "roots" else f"resource://{name}/"
+            at, uri = path, default
         elif not isinstance(uri, str) or at in self._positions.unset:
             return None  # reported already
+        elif database_url.is_source(uri):
+            return self._decoder.refuse(
+                at, "where a database is goes into 'url'; 'uri' is what clients see: sqlite://shop/"
+            )
         try:
             base = uris.normalise_base(uri)
         except ValueError as error:

@@ -38,6 +38,18 @@ class Positions:
         """Return where a value's key stands; items of a list have none: the item itself."""
         return self.keys.get(path) or self.value(path)
 
+    def named(self, below: DataPath, words: str) -> DataPath:
+        """Return the place that `tables.a.b.where` names below another, or the nearest around it.
+
+        Of `a` and `a.b`, which may both be keys, the longer one is meant.
+        """
+        keys = [path[-1] for path in self.keys if path[:-1] == below]
+        found = [key for key in keys if isinstance(key, str) and f"{words}.".startswith(f"{key}.")]
+        if not found:
+            return below
+        key = max(found, key=len)
+        return self.named((*below, key), words[len(key) + 1 :])
+
     @staticmethod
     def _nearest(places: Mapping[DataPath, Place], path: DataPath) -> Place:
         while path and path not in places:

@@ -17,7 +17,10 @@ GROUP = "resource_server.providers"
 FILE = re.compile(r"(.+\.py)(?::([A-Za-z_][A-Za-z0-9_]*))?", re.DOTALL)
 """A Python file, and perhaps which class in it."""
 
-_BUILT_IN = {"filesystem": "resource_server.providers.filesystem:Filesystem"}
+_BUILT_IN = {
+    "filesystem": "resource_server.providers.filesystem:Filesystem",
+    "database": "resource_server.providers.database.provider:Database",
+}
 
 
 def built_in(reference: str) -> type | None:

@@ -20,7 +20,7 @@ from pydantic.errors import (
 
 from resource_server.duration import Duration
 from resource_server.manifest import references, shapes
-from resource_server.manifest.load import MOUNT_NAME, VERSION
+from resource_server.manifest.load import DATABASE_NAME, MOUNT_NAME, VERSION
 from resource_server.manifest.model import MountOptions, Server
 from resource_server.manifest.options import MISSING, Option, descriptions, has_options, options_of
 from resource_server.provider import ByteSize
@@ -33,7 +33,10 @@ _VARIABLE: Schema = {"type": "string", "pattern": r"\$\{"}
 
 def schema() -> Schema:
     """Return the JSON Schema of the manifest. Imports the classes of installed providers."""
-    definitions: Schema = {"root": _mount("filesystem", root=True)}
+    definitions: Schema = {
+        "root": _mount("filesystem", has_use=False),
+        "database": _mount("database", has_use=False),
+    }
     names = [*references.built_in_names(), *references.installed()]
     for name in names:
         # A package that cannot be imported has no options to tell; `check` says what is wrong.
@@ -48,20 +51,23 @@ def schema() -> Schema:
             "$schema": {"type": "string", "description": "This schema, for editors of JSON."},
             "version": {"const": VERSION, "description": "Version of this format."},
             "server": {**_object(Server), "description": _summary(Server)},
-            "roots": _named("Folder trees, by name.", {"$ref": "#/$defs/root"}),
+            "roots": _named("Folder trees, by name.", MOUNT_NAME, {"$ref": "#/$defs/root"}),
+            "databases": _named("Databases, by name.", DATABASE_NAME, {"$ref": "#/$defs/database"}),
             "providers": _named(
-                "Resources of any other provider, by name.", _any_provider(names, definitions)
+                "Resources of any other provider, by name.",
+                MOUNT_NAME,
+                _any_provider(names, definitions),
             ),
         },
         "$defs": definitions,
     }
 
 
-def _named(description: str, each: Schema) -> Schema:
+def _named(description: str, name: str, each: Schema) -> Schema:
     return {
         "type": ["object", "null"],
         "description": description,
-        "propertyNames": {"pattern": f"^{MOUNT_NAME}$"},
+        "propertyNames": {"pattern": f"^{name}$"},
         "additionalProperties": each,
     }
 
@@ -94,11 +100,11 @@ def _open(found: Schema) -> Schema:
     return {**found, "anyOf": [*found["anyOf"], {}]}
 
 
-def _mount(name: str, *, root: bool = False) -> Schema:
+def _mount(name: str, *, has_use: bool = True) -> Schema:
     cls = references.built_in(name) or references.installed()[name].load()
     found = _object(cls)
     properties = {**_properties(MountOptions), **found["properties"]}
-    if not root:
+    if has_use:
         properties["use"] = {}
     return {**found, "properties": properties, "description": _summary(cls)}
 
@@ -156,7 +162,8 @@ def _of(annotation: Any) -> Schema:
     if members[0] is not inner:
         return _of(members[0])
     if values := shapes.choices(inner):
-        return {"anyOf": [{"enum": list(values)}, _VARIABLE]}
+        found: Schema = {"enum": list(values)}
+        return {"anyOf": [found, _VARIABLE]} if any(isinstance(v, str) for v in values) else found
     if has_options(inner):
         return _object(inner)
     if mapping := shapes.mapping_types(inner):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import types
 from collections.abc import (
@@ -106,7 +107,9 @@ def describe(annotation: Any) -> str:
     if len(members) == 1 and members[0] is not annotation:
         return describe(members[0])
     if values := choices(annotation):
-        words = ", ".join(str(value) for value in values)
+        words = ", ".join(
+            json.dumps(each) if isinstance(each, bool) else str(each) for each in values
+        )
         return f"one of {words}" if len(values) > 1 else words
     if has_options(annotation) or mapping_types(annotation):
         return "a mapping"

@@ -1,7 +1,8 @@
-"""What the command line names, a folder or a manifest or nothing, as a manifest."""
+"""What the command line names, as a manifest: a manifest, a folder, a database, or nothing."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import re
@@ -9,6 +10,8 @@ import stat
 from typing import TYPE_CHECKING, NoReturn
 
 from resource_server.errors import Diagnostic, ManifestError
+from resource_server.manifest.databases import url as database_url
+from resource_server.manifest.databases.url import DatabaseUrl
 from resource_server.manifest.model import Manifest, MountSpec
 from resource_server.manifest.wording import printable
 from resource_server.uris import display
@@ -20,14 +23,47 @@ FILE_NAME = "mcp-resources.yaml"
 """The manifest that a folder is served by, where it has one."""
 
 _SUFFIXES = (".yaml", ".yml", ".json")
-_DATABASE_URL = re.compile(r"sqlite:///|[a-z][a-z0-9]*\+[a-z0-9_]+://", re.IGNORECASE)
+_DATABASE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
 _SQLITE = b"SQLite format 3\0"
-_NO_DATABASES = "databases are not supported by this version"
 
 
 def is_source(argument: str) -> bool:
     """Whether a command line's first argument is a source; otherwise it is a resource's URI."""
-    return bool(_DATABASE_URL.match(argument)) or _exists(argument)
+    return database_url.is_source(argument) or _exists(argument)
+
+
+def manifest_file(source: str | None = None) -> pathlib.Path | None:
+    """Return where the manifest of a source is, or would be; None where there can be none."""
+    if source is not None and database_url.is_source(source):
+        return None
+    path = pathlib.Path(source or ".")
+    if path.is_dir():
+        return path / FILE_NAME
+    return path if path.suffix.lower() in _SUFFIXES else None
+
+
+def database(source: str) -> DatabaseUrl | None:
+    """Return the database that a source names by its file or URL; None where it is none.
+
+    Raises:
+        ManifestError: it names one, but not one that can be read.
+    """
+    if database_url.is_source(source):
+        try:
+            url = database_url.resolved(database_url.parse(source), pathlib.Path.cwd())
+        except ValueError as error:
+            _refuse(source.partition("://")[0] + "://…", str(error))
+        if url.engine == "sqlite":
+            _check_file(pathlib.Path(url.database), source)
+        return url
+    path = pathlib.Path(source)
+    with contextlib.suppress(OSError, ValueError):
+        if path.suffix.lower() in _DATABASE_SUFFIXES and not path.is_dir():
+            _check_file(path, source)
+            return database_url.of_file(path)
+        if path.is_file() and _header(path) == _SQLITE:
+            return database_url.of_file(path)
+    return None
 
 
 def _exists(argument: str) -> bool:
@@ -38,7 +74,7 @@ def _exists(argument: str) -> bool:
 
 
 def find(source: str | None = None, *, find_class: FindClass | None = None) -> Manifest:
-    """Return the manifest of a source: a manifest file, or a folder with or without one.
+    """Return the manifest of a source: a manifest file, a folder, or a database's file or URL.
 
     Without a source, that of the current folder. `find_class` is as in `load.load`.
 
@@ -47,11 +83,10 @@ def find(source: str | None = None, *, find_class: FindClass | None = None) -> M
     """
     if source is None:
         source = "."
-    if _DATABASE_URL.match(source):
-        # Not the URL itself: it may hold a password.
-        _refuse(source.partition("://")[0] + "://…", _NO_DATABASES)
     if not source:
-        _refuse("source", "is empty; name a folder or a manifest")
+        _refuse("source", "is empty; name a folder, a manifest or a database")
+    if (url := database(source)) is not None:
+        return _of_database(url)
     path = pathlib.Path(source)
     try:
         mode = path.stat().st_mode
@@ -62,8 +97,7 @@ def find(source: str | None = None, *, find_class: FindClass | None = None) -> M
     except FileNotFoundError:
         _refuse(source, "no such file or folder")
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a file name"
-        _refuse(source, f"cannot be read: {reason[:1].lower()}{reason[1:]}")
+        _refuse(source, f"cannot be read: {_reason(error)}")
     return _refuse(source, "neither a file nor a folder")
 
 
@@ -73,12 +107,37 @@ def _file(path: pathlib.Path, find_class: FindClass | None) -> Manifest:
         from resource_server.manifest.load import load
 
         return load(path, find_class=find_class)
-    with path.open("rb") as file:
-        if file.read(len(_SQLITE)) == _SQLITE:
-            _refuse(str(path), _NO_DATABASES)
     return _refuse(
-        str(path), "not a manifest, whose name ends in .yaml; serve the folder it is in instead"
+        str(path),
+        "neither a manifest, whose name ends in .yaml, nor a SQLite database; "
+        "serve the folder it is in instead",
     )
+
+
+def _header(path: pathlib.Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(len(_SQLITE))
+
+
+def _check_file(path: pathlib.Path, source: str) -> None:
+    """Refuse what cannot be a SQLite database, and say why."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            _refuse(source, "not a file; a SQLite database is one")
+        header = _header(path)
+    except FileNotFoundError:
+        _refuse(source, "no such file; databases are read, never made")
+    except (OSError, ValueError) as error:
+        _refuse(source, f"cannot be read: {_reason(error)}")
+    if not header:
+        _refuse(source, "an empty file; a database has a table at least")
+    if header != _SQLITE:
+        _refuse(source, "not a SQLite database, or an encrypted one")
+
+
+def _reason(error: Exception) -> str:
+    reason = getattr(error, "strerror", None) or "not a file name"
+    return f"{reason[:1].lower()}{reason[1:]}"
 
 
 def _folder(path: pathlib.Path, find_class: FindClass | None) -> Manifest:
@@ -104,6 +163,32 @@ def _without_manifest(path: pathlib.Path) -> Manifest:
         path=("roots", name),
     )
     return Manifest(file=None, directory=path, mounts=(spec,))
+
+
+def _of_database(url: DatabaseUrl) -> Manifest:
+    """Return the manifest of a database alone, named after it."""
+    # Imported here: a folder is served without it.
+    from resource_server.providers.database.provider import Database
+
+    name, title = database_name(url)
+    spec = MountSpec(
+        name=name,
+        base=f"{url.engine}://{name}/",
+        use=Database(url=url.text),
+        title=title if title != name else None,
+        path=("databases", name),
+    )
+    is_file = url.engine == "sqlite"
+    directory = pathlib.Path(url.database).parent if is_file else pathlib.Path.cwd()
+    return Manifest(file=None, directory=directory, mounts=(spec,))
+
+
+def database_name(url: DatabaseUrl) -> tuple[str, str]:
+    """Return a mount's name and title for a database: `("my-shop", "My Shop")`."""
+    title = pathlib.PurePath(url.database).stem if url.engine == "sqlite" else url.database
+    title = display(title)
+    name = re.sub(r"[^a-z0-9_-]+", "-", title.lower()).strip("-")[:64]
+    return name or "database", title or "database"
 
 
 def mount_name(folder: pathlib.Path) -> tuple[str, str]:

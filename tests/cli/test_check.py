@@ -114,6 +114,44 @@ def test_a_provider_that_cannot_tell_what_it_hides_is_status_1(run: Run, numbers
     assert facts(done.out)["problem"] == "what it hides cannot be told; -v says why"
 
 
+WARNING = """
+    async def warnings(self):
+        return [("", "the login may write\\x1b"), ("count", "no such number; did you mean 4?")]
+"""
+
+
+def test_what_is_unsafe_is_told_and_an_option_that_names_nothing_is_status_1(
+    run: Run, numbers: Path
+) -> None:
+    (numbers / "numbers.py").write_text(NUMBERS + WARNING, "utf-8")
+    (numbers / "mcp-resources.yaml").write_text("providers:\n  n: {use: numbers.py, count: 5}\n")
+    done = run("check", numbers)
+    mistake = (
+        f"{numbers}/mcp-resources.yaml:2:31: providers.n.count: no such number; did you mean 4?"
+    )
+    assert done.status == 1
+    assert facts(done.out)["warning"] == r"the login may write\x1b"
+    assert facts(done.out)["mistake"] == mistake
+    (report,) = json.loads(run("check", numbers, "--json").out)["mounts"]
+    assert report["mistakes"] == [mistake]
+    assert len(report["warnings"]) == 1
+
+
+def test_what_is_only_unsafe_is_no_failure(run: Run, numbers: Path) -> None:
+    unsafe = "\n    def warnings(self): return [(, 'the login may write')]\n"
+    (numbers / "numbers.py").write_text(NUMBERS + unsafe, "utf-8")
+    done = run("check", numbers)
+    assert (done.status, facts(done.out)["warning"]) == (0, "the login may write")
+
+
+def test_a_provider_that_cannot_tell_what_is_unsafe_is_status_1(run: Run, numbers: Path) -> None:
+    wrong = "\n    def warnings(self): raise KeyError\n"
+    (numbers / "numbers.py").write_text(NUMBERS + wrong, "utf-8")
+    done = run("check", numbers)
+    assert done.status == 1
+    assert facts(done.out)["problem"] == "what is unsafe cannot be told; -v says why"
+
+
 def test_a_missing_libmagic_is_told_and_no_failure(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "magic.py").write_text("raise ImportError\n", "utf-8")
     done = subprocess.run(

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
+from resource_server.manifest.load import load
 from tests.cli.conftest import Run
 
 NAME = "mcp-resources.yaml"
@@ -69,3 +72,80 @@ def test_the_schema_is_json_that_knows_the_sections(run: Run) -> None:
     done = run("schema")
     assert (done.status, done.err) == (0, "")
     assert {"server", "roots", "providers"} <= set(json.loads(done.out)["properties"])
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """A SQLite database with a view, a table without a key, and a broken view."""
+    file = tmp_path / "My shop.db"
+    connection = sqlite3.connect(file)
+    connection.executescript(
+        "create table customers (id integer primary key, email text);"
+        "insert into customers values (1, 'a@b.c'), (2, 'd@e.f');"
+        "create table notes (text text);"
+        "create view mails as select email from customers;"
+        "create table gone (a); create view broken as select a from gone; drop table gone;"
+    )
+    connection.close()
+    return file
+
+
+def test_a_manifest_of_a_database_lies_beside_it_and_names_its_tables(run: Run, shop: Path) -> None:
+    done = run("init", shop)
+    assert (done.status, done.out, done.err) == (0, f"wrote {shop.parent / NAME}\n", "")
+    written = (shop.parent / NAME).read_text("utf-8")
+    assert '  my-shop:\n    url: "sqlite:///My%20shop.db"  # relative to this file' in written
+    (spec,) = load(shop.parent / NAME).mounts
+    assert (spec.base, spec.title) == ("sqlite://my-shop/", "My shop")
+    assert spec.options["url"] == f"sqlite:///{quote(str(shop))}"
+    assert spec.options["tables"] == {
+        "broken": False,
+        "customers": None,
+        "mails": None,
+        "notes": None,
+    }
+    assert "customers:  # 2 rows, key id\n        # columns: {mask: {email: hash}}\n" in written
+    assert "mails:  # view, 2 rows, no key\n" in written
+    assert "notes:  # 0 rows, no key but a number" in written
+    assert sorted(file.name for file in shop.parent.iterdir()) == ["My shop.db", NAME]
+
+
+def test_a_manifest_of_a_database_is_printed_instead(
+    run: Run, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shop.parent)
+    printed = run("init", "My shop.db", "-o", "-")
+    assert printed.status == 0
+    assert run("init", "sqlite:///My shop.db", "-o", "-") == printed
+    assert not (shop.parent / NAME).exists()
+
+
+def test_a_table_that_takes_long_to_count_is_not_counted(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "slow.db"
+    connection = sqlite3.connect(file)
+    connection.executescript(
+        "create table few (a integer primary key); insert into few values (1);"
+        "create view many as with recursive n (i) as (select 1 union all select i + 1 from n)"
+        "select i from n;"
+    )
+    connection.close()
+    done = run("init", file, "-o", "-")
+    assert done.status == 0
+    assert "few:  # 1 row, key a\n" in done.out
+    assert "many:  # view, no key\n" in done.out
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("none.db", "no such file; databases are read, never made"),
+        ("postgresql+psycopg://me:secret@host/db", "another driver is not supported"),
+        ("postgresql://me:s@secret@host/db", "has signs where none may be"),
+    ],
+)
+def test_a_database_that_cannot_be_read_is_one_line(run: Run, source: str, words: str) -> None:
+    done = run("init", source)
+    assert (done.status, done.out) == (2, "")
+    assert words in done.err
+    assert "secret" not in done.err
+    assert done.err.count("\n") == 1

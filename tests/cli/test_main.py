@@ -13,7 +13,18 @@ import pytest
 from resource_server import __version__
 from tests.cli.conftest import ROOT, Run, started, wait_for, with_plugin
 
-COMMANDS = ["serve", "check", "list", "read", "metadata", "watch", "init", "schema", "version"]
+COMMANDS = [
+    "serve",
+    "check",
+    "list",
+    "read",
+    "metadata",
+    "watch",
+    "init",
+    "sql",
+    "schema",
+    "version",
+]
 
 
 def is_one_line(text: str) -> bool:
@@ -72,6 +83,19 @@ def test_a_source_that_is_not_there_is_one_line_and_status_2(run: Run, command: 
     done = run(command, "no/such/folder")
     assert (done.status, done.out) == (2, "")
     assert done.err == "no/such/folder: no such file or folder\n"
+    done = run(command, "no/such/shop.db")
+    assert (done.status, done.out) == (2, "")
+    assert done.err == "no/such/shop.db: no such file; databases are read, never made\n"
+
+
+@pytest.mark.parametrize("command", ["list", "check", "serve", "read", "watch", "metadata"])
+def test_a_url_that_cannot_be_used_is_one_line_without_it(run: Run, command: str) -> None:
+    uri = ["a://b/c"] if command in ("read", "metadata") else []
+    done = run(command, "mysql://me:se@cret@host/db", *uri)
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith("mysql://…: has signs where none may be")
+    assert is_one_line(done.err)
+    assert "cret" not in done.err
 
 
 def test_every_problem_of_a_manifest_is_a_line(run: Run, tmp_path: Path) -> None:

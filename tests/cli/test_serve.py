@@ -171,6 +171,21 @@ def test_a_person_at_a_terminal_is_told_who_is_expected(folder: Path) -> None:
     assert config == {"command": "resource-server", "args": ["serve", str(folder)]}
 
 
+def test_nobody_is_shown_the_password_of_a_database() -> None:
+    terminal, end = pty.openpty()
+    url = "postgresql+asyncpg://me:topsecret@127.0.0.1:1/db?password=topsecret"
+    with started("serve", url, stdin=end, stdout=end) as (process, errors):
+        os.close(end)
+        told = errors.readline()
+        os.write(terminal, b"\x04")
+        assert process.wait(20) == 0
+        told += errors.read()
+    os.close(terminal)
+    assert "serving postgresql://db/ to an MCP client" in told
+    assert "postgresql+asyncpg://…@127.0.0.1:1/db" in told
+    assert "topsecret" not in told
+
+
 def test_who_does_not_read_the_log_is_served_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "mcp-resources.yaml").write_text("roots: {gone: {path: gone}}\n", "utf-8")
     unread, log = os.pipe()

@@ -26,6 +26,11 @@ GOOD = [
     "providers: {a: {use: filesystem, path: ., uri: 'docs://x/'}, b: {use: x.py, whatever: 1}}",
     "providers: {a: {use: x.py, watch: off}, b: {use: filesystem, path: ., watch: poll}}",
     "providers: {a: {use: x.py, watch: {words: of its own}}}",
+    "databases: {a-b_1: {url: 'sqlite:///x.db'}}",
+    "databases: {a: {url: '${DATABASE:-sqlite:///x.db}', title: A, watch: notify, interval: 1s,"
+    " tables: {t: {key: [id], columns: {hide: [a], mask: {b: last4}}}, u: , 'x_*': false},"
+    " queries: {q: {sql: select 1, parameters: {p: {type: integer, default: 5}}}},"
+    " limits: {rows: 5, timeout: 2s}}}",
 ]
 BAD = [
     "version: 2",
@@ -41,6 +46,11 @@ BAD = [
     "providers: {a: {}}",
     "providers: {a: {use: filesystem, path: ., pth: x}}",
     "providers: {a: {use: filesystem, path: ., watch: always}}",
+    "databases: {a: {}}",
+    "databases: {A: {url: 'sqlite:///x'}}",
+    "databases: {a: {url: 'sqlite:///x', tables: {t: true}}}",
+    "databases: {a: {url: 'sqlite:///x', tables: {t: {colums: {}}}}}",
+    "databases: {a: {url: 'sqlite:///x', queries: {q: {}}}}",
 ]
 
 
@@ -125,6 +135,7 @@ def test_every_option_has_a_description() -> None:
 
     found = schema()
     assert undescribed(found["$defs"]["root"], "root") == []
+    assert undescribed(found["$defs"]["database"], "database") == []
     assert undescribed(found["properties"]["server"], "server") == []
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from resource_server.errors import ManifestError
 from resource_server.manifest import Manifest, Server, sources
+from resource_server.manifest.databases import url as database_url
 
 
 def refusal(source: str) -> str:
@@ -103,20 +104,114 @@ def test_problems_of_a_manifest_name_it_as_it_was_named(
     assert refusal(".").startswith("mcp-resources.yaml:1:1: rots: unknown section")
 
 
-def test_a_sqlite_file_says_that_databases_are_not_supported(tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "shop.db"
-    with sqlite3.connect(file) as connection:
-        connection.execute("create table t (a)")
+def sqlite_file(file: pathlib.Path) -> pathlib.Path:
+    connection = sqlite3.connect(file)
+    connection.execute("create table t (a)")
     connection.close()
-    assert refusal(str(file)) == f"{file}: databases are not supported by this version"
+    return file
+
+
+def url(found: Manifest) -> object:
+    return getattr(found.mounts[0].use, "url", None)
 
 
 @pytest.mark.parametrize(
-    "url", ["sqlite:///shop.db", "postgresql+asyncpg://me:secret@host/db", "mysql+asyncmy://h/d"]
+    ("file", "name", "title"),
+    [
+        ("shop.db", "shop", None),
+        ("My Shop.sqlite3", "my-shop", "My Shop"),
+        ("data", "data", None),
+        ("a?b#c%20.db", "a-b-c-20", "a?b#c%20"),
+        ("日本.sqlite", "database", "日本"),
+        (b"caf\xe9.db", "caf", "caf\ufffd"),
+        ("odd.yaml", "odd", None),
+    ],
 )
-def test_a_database_url_says_that_databases_are_not_supported(url: str) -> None:
-    scheme = url.partition("://")[0]
-    assert refusal(url) == f"{scheme}://…: databases are not supported by this version"
+def test_a_sqlite_file_of_any_name_is_one_database_named_after_it(
+    tmp_path: pathlib.Path, file: str | bytes, name: str, title: str | None
+) -> None:
+    path = sqlite_file(tmp_path / os.fsdecode(file))
+    found = sources.find(str(path))
+    assert (found.file, found.directory, found.server) == (None, tmp_path, Server())
+    assert only_mount(found) == (name, f"sqlite://{name}/", title)
+    assert found.mounts[0].path == ("databases", name)
+    assert database_url.parse(str(url(found))).database == str(path)
+    assert sources.find(database_url.of_file(path).text) == found
+
+
+def test_a_url_of_a_file_is_relative_to_where_one_is(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sqlite_file(tmp_path / "shop.db")
+    monkeypatch.chdir(tmp_path)
+    found = sources.find("sqlite:///shop.db")
+    assert only_mount(found) == ("shop", "sqlite://shop/", None)
+    assert url(found) == f"sqlite:///{tmp_path}/shop.db"
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "base"),
+    [
+        ("postgresql+asyncpg://me:secret@host/Sales", "sales", "postgresql://sales/"),
+        ("postgresql://me@host/sales", "sales", "postgresql://sales/"),
+        ("mysql+asyncmy://h:3306/d_1", "d_1", "mysql://d_1/"),
+        ("mariadb://root@127.0.0.1", "database", "mariadb://database/"),
+    ],
+)
+def test_a_url_of_a_server_is_one_database_named_after_it(
+    source: str, name: str, base: str
+) -> None:
+    found = sources.find(source)
+    assert only_mount(found)[:2] == (name, base)
+    assert url(found) == source
+    assert "secret" not in repr(found)
+
+
+def test_what_is_no_database_says_why(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "empty.db").touch()
+    (tmp_path / "text.sqlite").write_text("something else entirely")
+    (tmp_path / "folder.db").mkdir()
+    os.mkfifo(tmp_path / "fifo.sqlite3")
+    at = f"{tmp_path}/"
+    assert refusal(at + "none.db") == f"{at}none.db: no such file; databases are read, never made"
+    assert (
+        refusal(at + "empty.db") == f"{at}empty.db: an empty file; a database has a table at least"
+    )
+    assert refusal(at + "text.sqlite") == (
+        f"{at}text.sqlite: not a SQLite database, or an encrypted one"
+    )
+    assert refusal(at + "fifo.sqlite3") == f"{at}fifo.sqlite3: not a file; a SQLite database is one"
+    assert refusal(f"sqlite:///{at}empty.db").endswith(
+        "an empty file; a database has a table at least"
+    )
+    assert only_mount(sources.find(at + "folder.db"))[1] == "file:///folder.db/"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "postgresql+psycopg2://me:secret@host/db",
+        "postgres://me:secret@host/db",
+        "oracle+oracledb://me:secret@host/db",
+        "mysql+asyncmy://me:s@secret@host/db",
+        "mysql+asyncmy://me:s/secret@host/db",
+        "mysql+asyncmy://me:s?secret@host/db",
+    ],
+)
+def test_a_url_that_cannot_be_used_is_refused_without_being_shown(source: str) -> None:
+    found = refusal(source)
+    assert found.startswith(f"{source.partition('://')[0]}://…: ")
+    assert "secret" not in found
+    assert "me" not in found.split()
+
+
+def test_only_manifests_and_folders_have_a_manifest_to_follow(tmp_path: pathlib.Path) -> None:
+    assert sources.manifest_file() == pathlib.Path("mcp-resources.yaml")
+    assert sources.manifest_file(str(tmp_path)) == tmp_path / "mcp-resources.yaml"
+    assert sources.manifest_file("a/m.yml") == pathlib.Path("a/m.yml")
+    assert sources.manifest_file(str(sqlite_file(tmp_path / "shop.db"))) is None
+    assert sources.manifest_file("sqlite:///shop.db") is None
+    assert sources.manifest_file("mysql://me:secret@host/x.yaml") is None
 
 
 def test_what_is_no_source_says_so_in_one_line(tmp_path: pathlib.Path) -> None:
@@ -130,7 +225,7 @@ def test_what_is_no_source_says_so_in_one_line(tmp_path: pathlib.Path) -> None:
     assert refusal(at + "none") == f"{at}none: no such file or folder"
     assert refusal(at + "README.md/x").startswith(f"{at}README.md/x: cannot be read: not a dir")
     assert refusal(at + "README.md") == (
-        f"{at}README.md: not a manifest, whose name ends in .yaml; "
+        f"{at}README.md: neither a manifest, whose name ends in .yaml, nor a SQLite database; "
         "serve the folder it is in instead"
     )
     assert refusal(at + "fifo") == f"{at}fifo: neither a file nor a folder"
@@ -140,7 +235,7 @@ def test_what_is_no_source_says_so_in_one_line(tmp_path: pathlib.Path) -> None:
     assert refusal(at + "loop").startswith(f"{at}loop: cannot be read: too many levels")
     assert refusal(at + "gone.yaml") == f"{at}gone.yaml: no such file or folder"
     assert refusal("a\0b") == "a\\x00b: cannot be read: not a file name"
-    assert refusal("") == "source: is empty; name a folder or a manifest"
+    assert refusal("") == "source: is empty; name a folder, a manifest or a database"
 
 
 def test_a_socket_is_no_source(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,6 +262,11 @@ def test_a_folder_that_cannot_be_opened_says_why(tmp_path: pathlib.Path) -> None
         ("sqlite:///shop.db", True),
         ("SQLite:///shop.db", True),
         ("postgresql+asyncpg://host/db", True),
+        ("postgresql://me:secret@host/db", True),
+        ("mysql://127.0.0.1:3306/db", True),
+        ("mariadb://root@localhost/db", True),
+        ("postgres://me@host/db", True),
+        ("postgresql://shop/public/orders/a@b:c", False),
         ("sqlite://shop/orders/5", False),
         ("file:///project/README.md", False),
         ("git+ssh", False),
@@ -184,17 +284,22 @@ def test_a_source_is_told_from_a_resource_uri(
     assert sources.is_source(argument) is expected
 
 
-def test_a_folder_without_a_manifest_needs_neither_yaml_nor_pydantic(
-    tmp_path: pathlib.Path,
+@pytest.mark.parametrize("source", ["", "shop.db"])
+def test_a_source_without_a_manifest_needs_neither_yaml_nor_pydantic(
+    tmp_path: pathlib.Path, source: str
 ) -> None:
+    sqlite_file(tmp_path / "shop.db")
     code = (
         "import sys\n"
         "from resource_server import plugins\n"
         "manifest = plugins.find(sys.argv[1])\n"
         "plugins.load(manifest.mounts[0], manifest)\n"
-        "print(sorted({'yaml', 'pydantic', 'pydantic_core'} & set(sys.modules)))\n"
+        "print(sorted({'yaml', 'pydantic', 'pydantic_core', 'sqlalchemy'} & set(sys.modules)))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, str(tmp_path / source)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout == "[]\n"

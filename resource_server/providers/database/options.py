@@ -10,10 +10,21 @@ from msgspec import Meta
 
 from resource_server.duration import Duration
 from resource_server.provider import ByteSize
+from resource_server.providers.database import parameters
 
 Mask: TypeAlias = Literal["hash", "redact", "last4"]
 ParameterType: TypeAlias = Literal["string", "integer", "number", "boolean", "date", "datetime"]
 Watch: TypeAlias = Literal["auto", "notify", "poll", "off"]
+
+
+def _check_names(option: str, names: tuple[str, ...]) -> None:
+    seen = set[str]()
+    for name in names:
+        if not name:
+            raise ValueError(f"{option}: '' is no name of a column")
+        if name in seen:
+            raise ValueError(f"{option}: '{name}' is given twice")
+        seen.add(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +36,13 @@ class Columns:
     mask: Mapping[str, Mask] = field(default_factory=dict[str, Mask])
     """Columns shown as something else: a keyed hash, nothing, or their last four characters."""
 
+    def __post_init__(self) -> None:
+        _check_names("hide", self.hide)
+        _check_names("mask", tuple(self.mask))
+        for name in self.hide:
+            if name in self.mask:
+                raise ValueError(f"mask: '{name}' is hidden, so there is nothing to mask")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeHint:
@@ -32,6 +50,9 @@ class ChangeHint:
 
     column: str
     """Grows with every change of a row, as `updated_at` does; has an index."""
+
+    def __post_init__(self) -> None:
+        _check_names("column", (self.column,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +75,11 @@ class TableOptions:
     """How to notice changes cheaply."""
     listed: bool = True
     """False keeps it out of the global listing."""
+
+    def __post_init__(self) -> None:
+        _check_names("key", self.key)
+        if self.where is not None and not self.where.strip():
+            raise ValueError("where: is empty; leave it out, or write an SQL condition")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +105,9 @@ class Parameter:
     max_length: Annotated[int, Meta(ge=1)] = 1000
     """Of strings, in characters."""
 
+    def __post_init__(self) -> None:
+        parameters.check(self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
@@ -94,6 +123,10 @@ class Query:
     """By name, without the colon; every one in the SQL, and no other."""
     rows: Annotated[int, Meta(ge=1, le=100_000)] | None = None
     """Rows at most; by default those of a page."""
+
+    def __post_init__(self) -> None:
+        if not self.sql.strip():
+            raise ValueError("sql: is empty; write one SELECT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

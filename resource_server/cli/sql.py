@@ -1,0 +1,54 @@
+"""`resource-server sql`: what the owner of a database may run for it to be served well."""
+
+from __future__ import annotations
+
+import click
+
+from resource_server.cli import arguments, loop, messages, output, runtime
+from resource_server.errors import MountUnavailable, ResourceError
+from resource_server.manifest.wording import unknown
+from resource_server.provider import Provider
+
+
+@click.command("sql", short_help="Print SQL that the owner of a database may run.")
+@click.argument("source", required=False)
+@click.option("--role", "what", flag_value="role", help="A login that reads what is exposed.")
+@click.option("--notify", "what", flag_value="notify", help="Triggers that tell of changes.")
+@click.option("--name", metavar="NAME", help="Which database, where there are several.")
+@arguments.shared
+def command(
+    source: str | None, what: str | None, name: str | None, no_plugins: bool, verbose: int
+) -> int:
+    """Print SQL for a database of SOURCE; nothing is run.
+
+    The tables are those that the manifest exposes now.
+    """
+    # Imported here: this command alone knows that there are databases.
+    from resource_server.manifest.databases import exposed
+
+    if what is None:
+        raise click.UsageError("--role or --notify is missing", click.get_current_context())
+    messages.log_to_stderr(verbose)
+    manifest = runtime.find(source, allow_plugins=not no_plugins)
+    mounts = runtime.build(manifest, allow_plugins=not no_plugins).catalog.mounts
+    found = {each.name: each.provider for each in mounts if exposed.is_database(each.provider)}
+    if not found:
+        return messages.failed("there is no database to print SQL for")
+    if name is None and len(found) > 1:
+        return messages.failed(f"--name is missing; one of {', '.join(found)}", status=2)
+    if name is not None and name not in found:
+        return messages.failed(unknown("database", name, found), status=2)
+    name = name or next(iter(found))
+    return loop.run(_print(name, found[name], what))
+
+
+async def _print(name: str, database: Provider, what: str) -> int:
+    from resource_server.manifest.databases import exposed, roles, triggers
+
+    assert exposed.is_database(database)  # noqa: S101
+    try:
+        found = await exposed.of(name, database)
+    except (MountUnavailable, ResourceError) as error:
+        return messages.failed(f"what {name} exposes cannot be told: {error}")
+    output.document(roles.role(found) if what == "role" else triggers.notify(found))
+    return 0

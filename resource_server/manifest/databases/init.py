@@ -1,0 +1,151 @@
+"""A commented manifest for a database, to begin with."""
+
+from __future__ import annotations
+
+import glob
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from resource_server.manifest.init import SCHEMA_NAME
+from resource_server.providers.database.table import Table
+
+MOST_TABLES = 200
+"""More are left to the rule that what is not named is served as it is."""
+
+_HEAD = """\
+# yaml-language-server: $schema=./{schema}
+# Editors check and complete this file: resource-server schema > {schema}
+version: 1
+
+databases:
+  {name}:
+    {url}
+    title: {title}
+    # Served read-only: every table and view, unless it is said otherwise below. A name may be a
+    # pattern, and the first that fits counts: "audit_*": false hides all of these.
+    # `resource-server check` lists what is hidden, and privileges that are too broad.
+"""
+_TAIL = """\
+    # queries:                        # documents with parameters, written by you
+    #   newest:
+    #     title: The newest rows
+    #     sql: select * from {table} limit :count
+    #     parameters:
+    #       count: {{type: integer, default: 10, maximum: 100}}
+    # limits: {{rows: 100, max_rows: 1000, timeout: 2s, query_timeout: 10s}}
+"""
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WORDS = re.compile(r"y|n|yes|no|on|off|true|false|null", re.IGNORECASE)
+_SECRET = re.compile(r"passw|secret|token|salt|api_?key|card_?n|cvv|iban|ssn", re.IGNORECASE)
+_PERSONAL = re.compile(r"e_?mail|phone|mobile", re.IGNORECASE)
+
+
+class Rows(NamedTuple):
+    """How many rows a table has; `about` where only an estimate is known."""
+
+    number: int
+    about: bool = False
+
+
+class Found(NamedTuple):
+    """A table as a manifest names it, as it was found."""
+
+    name: str
+    table: Table | None
+    """None where it cannot be read, as a view on what is gone."""
+    rows: Rows | None = None
+
+
+class Database(NamedTuple):
+    """A database as it was found."""
+
+    name: str
+    """Of the mount."""
+    title: str
+    url: str
+    """As the manifest has it: it may hold `${NAME}`."""
+    note: str
+    """In a few words, where the URL leads."""
+    tables: Sequence[Found]
+    schemas: Sequence[str] = ()
+
+
+def write(found: Database) -> str:
+    """Return the text of a manifest that serves a database."""
+    name, title, url, note, tables, schemas = found
+    head = _HEAD.format(
+        schema=SCHEMA_NAME,
+        name=_key(name),
+        url=f"url: {_quoted(url)}  # {note}",
+        title=_quoted(title.replace("${", "$${")),
+    )
+    lines = [head]
+    if schemas:
+        lines.append(f"    schemas: [{', '.join(map(_quoted, schemas))}]\n")
+    shown = [each for each in tables if _is_text(each.name)]
+    if shown:
+        lines.append("    tables:\n")
+        lines += [f"      {line}\n" for line in _tables(shown[:MOST_TABLES])]
+        if (rest := len(tables) - min(len(shown), MOST_TABLES)) > 0:
+            lines.append(f"    # and {rest:,} others, which are served as they are\n")
+        first = next((each.name for each in shown if each.table is not None), shown[0].name)
+        lines.append(_TAIL.format(table=first if _PLAIN.fullmatch(first) else "…"))
+    return "".join(lines)
+
+
+def _tables(tables: Iterable[Found]) -> Iterator[str]:
+    for found in tables:
+        name, table = _key(glob.escape(found.name)), found.table
+        if table is None:
+            yield f"{name}: false  # cannot be read: it names what is not there"
+            continue
+        yield f"{name}:  # {', '.join(_facts(table, found.rows))}"
+        if table.comment and _is_text(table.comment):
+            yield f"  description: {_quoted(table.comment.replace('${', '$${'))}"
+        if table.key_kind == "none":
+            yield "  # key: [id]  # the columns that tell its rows apart: these then have URIs"
+        if columns := _columns(table.column_names):
+            yield f"  # columns: {{{columns}}}"
+
+
+def _facts(table: Table, rows: Rows | None) -> Iterator[str]:
+    if table.type != "table":
+        yield table.type
+    if rows is not None:
+        unit = "row" if rows.number == 1 else "rows"
+        yield f"{'about ' if rows.about else ''}{rows.number:,} {unit}"
+    match table.key_kind:
+        case "none":
+            yield "no key"
+        case "rowid":
+            yield "no key but a number that VACUUM may change"
+        case _:
+            yield f"key {', '.join(map(_key, table.key))}"
+
+
+def _columns(names: Iterable[str]) -> str:
+    """Return what to hide and mask, judged by the names of columns."""
+    names = [name for name in names if _is_text(name)]
+    hide = [name for name in names if _SECRET.search(name)]
+    mask = [name for name in names if _PERSONAL.search(name) and name not in hide]
+    found = [f"hide: [{', '.join(map(_key, hide))}]"] if hide else []
+    if mask:
+        found.append(f"mask: {{{', '.join(f'{_key(name)}: hash' for name in mask)}}}")
+    return ", ".join(found)
+
+
+def _key(text: str) -> str:
+    return text if _PLAIN.fullmatch(text) and not _WORDS.fullmatch(text) else _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    # In YAML a JSON string means the same; what YAML cannot hold is escaped as it does.
+    return "".join(
+        c if c.isprintable() else f"\\U{ord(c):08x}" for c in json.dumps(text, ensure_ascii=False)
+    )
+
+
+def _is_text(text: str) -> bool:
+    return not any("\ud800" <= c <= "\udfff" for c in text)

@@ -1,0 +1,96 @@
+"""What is in a database, for a manifest to begin with: its tables, and their numbers of rows."""
+
+from __future__ import annotations
+
+import pathlib
+import time
+from urllib.parse import quote_from_bytes
+
+from resource_server.errors import DeadlineExceeded, ResourceError, ResourceNotFound
+from resource_server.manifest import sources
+from resource_server.manifest.databases.init import (
+    MOST_TABLES,
+    Found,
+    Rows,
+    write,
+)
+from resource_server.manifest.databases.init import Database as Described
+from resource_server.manifest.databases.url import DatabaseUrl
+from resource_server.providers.database.engine import Engine, Statement
+from resource_server.providers.database.provider import Database
+from resource_server.providers.database.table import Table, TableInfo
+
+VARIABLE = "DATABASE_URL"
+"""Holds the URL that is not written into a manifest, since it holds a password."""
+_COUNT_S = 0.25
+"""For counting the rows of one table; of a longer one the statistics tell."""
+_ALL_COUNTS_S = 5.0
+
+
+async def manifest(url: DatabaseUrl) -> str:
+    """Return the text of a manifest for a database, to lie beside its file if it is one.
+
+    Raises:
+        MountUnavailable, ResourceError: it cannot be read.
+    """
+    name, title = sources.database_name(url)
+    base = f"{url.engine}://{name}/..."
+    if url.engine == "sqlite":
+        file = pathlib.Path(url.database).name.encode("utf-8", "surrogateescape")
+        written = f"sqlite:///{quote_from_bytes(file)}"
+        note = f"relative to this file; URIs are {base}"
+    elif url.secrets:
+        written, note = f"${{{VARIABLE}}}", f"it holds a password; URIs are {base}"
+    else:
+        written, note = url.text.replace("${", "$${"), f"URIs are {base}"
+    async with Database(url=url.text) as database:
+        found, schemas = await tables(database.engine)
+    return write(Described(name, title, written, note, found, schemas))
+
+
+async def tables(engine: Engine) -> tuple[list[Found], list[str]]:
+    """Return the tables of a database in order, and its schemas where it has them.
+
+    Only the first are looked at; the others have their names alone.
+    """
+    infos = await engine.tables()
+    enough = time.monotonic() + _ALL_COUNTS_S
+    found: list[Found] = []
+    for info in infos[:MOST_TABLES]:
+        table = await _table(engine, info)
+        rows = (
+            None if table is None else await _rows(engine, table, is_late=time.monotonic() > enough)
+        )
+        found.append(Found(_name(info), table, rows))
+    found += [Found(_name(info), None) for info in infos[MOST_TABLES:]]
+    schemas = dict.fromkeys(info.name.schema for info in infos)
+    return found, [schema for schema in schemas if schema is not None]
+
+
+def _name(info: TableInfo) -> str:
+    """Return how a manifest names a table."""
+    schema, name = info.name
+    return name if schema is None else f"{schema}.{name}"
+
+
+async def _table(engine: Engine, info: TableInfo) -> Table | None:
+    try:
+        return await engine.table(info.name)
+    except ResourceNotFound:
+        return None
+
+
+async def _rows(engine: Engine, table: Table, *, is_late: bool) -> Rows | None:
+    if not is_late:
+        quote = engine.dialect.identifier_preparer.quote_identifier
+        name = ".".join(quote(part) for part in table.name if part is not None)
+        statement = Statement(f"SELECT count(*) FROM {name}")  # noqa: S608
+        try:
+            counted = await engine.fetch(statement, limit=1, within=_COUNT_S, lane="slow")
+            return Rows(int(str(counted.rows[0][0])))
+        except DeadlineExceeded:
+            pass
+        except ResourceError:
+            return None
+    estimate = await engine.estimate(table.name)
+    return None if estimate is None else Rows(estimate, about=True)

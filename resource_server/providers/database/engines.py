@@ -1,0 +1,62 @@
+"""Which engine reads the database of a URL; each loads only what it needs itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias
+from urllib.parse import unquote_to_bytes
+
+if TYPE_CHECKING:
+    from resource_server.providers.database.engine import Engine
+
+EngineName: TypeAlias = Literal["sqlite", "postgresql", "mysql", "mariadb"]
+
+_NAMES: dict[str, EngineName] = {
+    "sqlite": "sqlite",
+    "postgresql": "postgresql",
+    "postgres": "postgresql",
+    "mysql": "mysql",
+    "mariadb": "mariadb",
+}
+
+
+def name_of(url: str) -> EngineName:
+    """Return the engine of a database URL, as `postgresql+asyncpg://…`.
+
+    Raises:
+        ValueError: there is none; does not hold the URL, for it may have a password in it.
+    """
+    scheme = url.partition("://")[0].partition("+")[0].lower()
+    if scheme not in _NAMES:
+        raise ValueError("url: not a database; write sqlite:///…, postgresql://… or mysql://…")
+    return _NAMES[scheme]
+
+
+def engine_of(
+    url: str,
+    *,
+    readable: Callable[[str, str], bool],
+    schemas: Sequence[str],
+    interval: float,
+    notify: bool,
+) -> Engine:
+    """Return the engine, not opened.
+
+    Raises:
+        MountUnavailable: its driver is not installed.
+    """
+    name = name_of(url)
+    if name == "sqlite":
+        import os
+
+        from resource_server.providers.database.sqlite import Sqlite
+
+        path = os.fsdecode(unquote_to_bytes(url.partition(":///")[2].partition("?")[0]))
+        return Sqlite(path, readable=readable)
+    if name == "postgresql":
+        from resource_server.providers.database.postgres import Postgres
+
+        return Postgres(url, schemas=schemas, interval=interval, notify=notify)
+    from resource_server.providers.database.mysql import Mysql
+
+    return Mysql(url)

@@ -1,0 +1,94 @@
+"""Text in Markdown: as it is, whatever it holds.
+
+Text of a database may have been written by anybody: it must neither end a table cell nor become a
+link, an image or HTML where Markdown is shown (CommonMark 0.31, GitHub's tables).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from resource_server import uris
+
+SPECIAL = "\n\r\\`|<[*_~&"
+"""Characters with which something other than text can begin inside a line."""
+
+_ESCAPED = re.compile(
+    r"""
+      \r\n?|\n
+    | [`|<\[*~]
+    | \\(?=[!-/:-@\[-`{-~\r\n]|\Z)        # before a letter it is a backslash anyway
+    | _(?![^\W_])|(?<![^\W_])_            # within a word it is no emphasis
+    | &(?=[#A-Za-z])
+    """,
+    re.VERBOSE,
+)
+_BLOCK = re.compile(r"(?m)^( {0,3})(#{1,6}(?=[ \t]|$)|[-+>=]|\d{1,9}(?=[.)]))")
+_BACKTICKS = re.compile(r"`+")
+
+
+def _escape(match: re.Match[str]) -> str:
+    found = match[0]
+    return "<br>" if found in {"\n", "\r", "\r\n"} else f"\\{found}"
+
+
+def escape(text: str) -> str:
+    """Return text for the inside of a line or a table cell; its line ends become `<br>`."""
+    return _ESCAPED.sub(_escape, uris.display(text))
+
+
+def paragraph(text: str) -> str:
+    """Return text as one paragraph, whatever its lines begin with."""
+    lines = [escape(line.strip()) for line in text.strip().splitlines()]
+    return "  \n".join(_BLOCK.sub(_escape_block, line) for line in lines if line)
+
+
+def _escape_block(match: re.Match[str]) -> str:
+    # `1.` is escaped behind the digits.
+    return f"{match[0]}\\" if match[2].isdigit() else f"{match[1]}\\{match[2]}"
+
+
+def heading(text: str, level: int = 1) -> str:
+    """Return a heading with this text."""
+    # A row of # at the end would be taken for the end of the heading.
+    shown = re.sub(r"(#+)$", r"\\\1", escape(text.strip()))
+    return f"{'#' * level} {shown}"
+
+
+def code(text: str, *, in_table: bool = False) -> str:
+    """Return text as inline code, its line ends as spaces."""
+    text = " ".join(uris.display(text).splitlines())
+    if not text.strip():
+        return text
+    if in_table and "|" in text:
+        if "\\" in text:
+            # Code has no escapes, but a table looks for `\|` in it first: nothing says both.
+            return escape(text)
+        text = text.replace("|", r"\|")
+    fence = _fence(text, 1)
+    pad = " " if text[0] in "` " or text[-1] in "` " else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def block(text: str, language: str = "") -> str:
+    """Return text as a block of code; its fence is longer than any within."""
+    text = uris.display(text).strip("\r\n")
+    fence = _fence(text, 3)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _fence(text: str, least: int) -> str:
+    longest = max(map(len, _BACKTICKS.findall(text)), default=0)
+    return "`" * max(least, longest + 1)
+
+
+def table_head(names: Sequence[str], numeric: Sequence[bool]) -> str:
+    """Return the first two lines of a table; `numeric` columns stand to the right."""
+    rules = ["---:" if right else "---" for right in numeric]
+    return f"| {' | '.join(map(escape, names))} |\n| {' | '.join(rules)} |\n"
+
+
+def table_rows(columns: Iterable[Sequence[str]]) -> str:
+    """Return the lines of a table, given its columns: their cells are Markdown already."""
+    return "".join([f"| {' | '.join(row)} |\n" for row in zip(*columns, strict=True)])

@@ -1,0 +1,199 @@
+"""The built-in provider of databases: tables, rows and declared queries, read and never written."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Literal, Self
+
+from resource_server.duration import Duration
+from resource_server.errors import MountUnavailable, ResourceNotFound, ResourceServerError
+from resource_server.provider import (
+    Change,
+    Content,
+    Interest,
+    Link,
+    Path,
+    Provider,
+    Resource,
+    Template,
+)
+from resource_server.providers.database.address import (
+    CellAddress,
+    DefinitionAddress,
+    PageAddress,
+    QueryAddress,
+    RowAddress,
+)
+from resource_server.providers.database.changes import Watch as _Watch
+from resource_server.providers.database.documents import Document, Documents
+from resource_server.providers.database.engine import Engine
+from resource_server.providers.database.engines import engine_of, name_of
+from resource_server.providers.database.options import Limits, Query, TableOptions, Watch
+from resource_server.providers.database.policy import Policy
+from resource_server.providers.database.queries import Queries
+from resource_server.providers.database.relation import Relations
+from resource_server.providers.database.tree import Tree
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Database:
+    """Serves the tables and queries of one database. Its fields are a database's options."""
+
+    url: str = field(repr=False)
+    """Where it is: `sqlite:///shop.db`, relative to the manifest, or `postgresql://…`, `mysql://…`,
+    `mariadb://…`."""
+    tables: Mapping[str, TableOptions | Literal[False]] = field(
+        default_factory=dict[str, TableOptions | Literal[False]]
+    )
+    """What is special about tables, by name or pattern; the first that fits counts. False hides."""
+    schemas: tuple[str, ...] = ()
+    """Which schemas are shown, of engines that have them; by default all."""
+    queries: Mapping[str, Query] = field(default_factory=dict[str, Query])
+    """Queries that are served as documents, by name."""
+    limits: Limits = field(default_factory=Limits)
+    """How much one read may return, and how long it may take."""
+    watch: Watch = "auto"
+    """How changes are noticed; `auto` takes what the engine offers."""
+    interval: Duration = Duration(0.25)
+    """Between two looks, where changes have to be polled for."""
+    require_readonly_role: bool = False
+    """Whether a login that may do more than read is refused."""
+    immutable: bool = False
+    """SQLite: whether the file never changes, so that it is read without locks."""
+
+    def __post_init__(self) -> None:
+        name = name_of(self.url)
+        self._policy = Policy(self.tables, name)
+        self._queries = Queries(self.queries, name, self.limits)
+        self._engine = engine_of(
+            self.url,
+            readable=self._policy.readable,
+            schemas=self.schemas,
+            interval=self.interval,
+            notify=self.watch == "notify",
+        )
+        self._link: Link | None = None
+        self._relations = Relations(self._engine, self._policy)
+        self._documents = Documents(
+            self._engine, self._relations, self._queries, self.limits, self._uri
+        )
+        self._tree = Tree(
+            self._engine, self._relations, self._queries, self.limits, self._documents
+        )
+
+    @property
+    def engine(self) -> Engine:
+        """What reads the database, for the operator's commands; open while this is entered."""
+        return self._engine
+
+    def _uri(self, path: Path, query: Mapping[str, str] | None = None) -> str:
+        if self._link is None:
+            raise ResourceServerError("a database that is not mounted has no URIs")
+        return self._link(path, query)
+
+    def linked(self, link: Link) -> None:
+        """See `SupportsLinks.linked`."""
+        self._link = link
+
+    async def __aenter__(self) -> Self:
+        await self._engine.open()
+        privileges = await self._engine.privileges()
+        if privileges:
+            named = ", ".join(privilege.name for privilege in privileges[:5])
+            if self.require_readonly_role:
+                await self._engine.close()
+                raise MountUnavailable(f"the login may do more than read: {named}")
+            logger.warning("a database is read with a login that may do more: %s", named)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._engine.close()
+
+    @property
+    def templates(self) -> Sequence[Template]:
+        """The addresses of rows, pages, definitions and queries."""
+        prefix = "{schema}/" if self._engine.has_schemas else ""
+        return [*_templates(prefix), *self._queries.templates]
+
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        """Return tables by name, rows in the order of their key. See `Provider.list`."""
+        return await self._tree.children(parent, after, limit)
+
+    async def metadata(self, path: Path) -> Resource:
+        """Return what is known of a table, a row or a document. See `Provider.metadata`."""
+        return await self._tree.resource(path)
+
+    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+        """Return the current body of a document. See `Provider.read`."""
+        return [(await self._document(path, query)).content]
+
+    async def _document(self, path: Path, query: Mapping[str, str]) -> Document:
+        match self._tree.address(path):
+            case RowAddress() as row:
+                return await self._documents.read_row(row, query)
+            case PageAddress() as page:
+                return await self._documents.read_page(page, query)
+            case DefinitionAddress() as definition:
+                return await self._documents.read_definition(definition, query)
+            case CellAddress() as cell:
+                return await self._documents.read_cell(cell, query)
+            case QueryAddress(name):
+                return await self._documents.read_query(name, query)
+            case _:
+                raise ResourceNotFound
+
+    async def changes(self, interest: Interest) -> AsyncIterator[Change]:
+        """Yield what commits may have changed. See `SupportsWatch.changes`."""
+        watch = _Watch(self._engine, self._relations, self._tree, self.limits)
+        async with aclosing(watch.changes(interest)) as changes:
+            async for change in changes:
+                yield change
+
+    async def complete(
+        self, variable: str, value: str, *, given: Mapping[str, str]
+    ) -> Sequence[str]:
+        """Return names of schemas and tables, and values of parameters. See `SupportsComplete`."""
+        match variable:
+            case "table" | "schema":
+                return await self._tree.names(variable, given)
+            case "format":
+                return ("json", "columns", "csv", "markdown")
+            case _:
+                return self._queries.complete(variable, value, given)
+
+
+def _templates(prefix: str) -> Sequence[Template]:
+    return (
+        Template(
+            f"{prefix}{{table}}/~rows{{?after,limit,columns,format}}",
+            name="rows",
+            title="Rows of a table",
+            description="A page of rows in the order of the key; format: json, columns, csv or "
+            "markdown; columns: names separated by commas",
+            type="document",
+        ),
+        Template(
+            f"{prefix}{{table}}/{{+key}}",
+            name="row",
+            title="A row by its key",
+            description="One segment for each column of the key, as in orders/5",
+            mime_type="application/json",
+            type="document",
+        ),
+        Template(
+            f"{prefix}{{table}}/~schema{{?format}}",
+            name="schema",
+            title="How a table is made",
+            description="Columns, keys and indexes; format: markdown or json",
+            mime_type="text/markdown",
+            type="document",
+        ),
+    )
+
+
+_: type[Provider] = Database

@@ -1,0 +1,202 @@
+"""The engine of SQLite files, over aiosqlite."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from resource_server.errors import (
+    InvalidParameter,
+    MountUnavailable,
+    ResourceNotFound,
+)
+from resource_server.providers.database.engine import Engine, Lane, Privilege, Rows, Statement
+from resource_server.providers.database.sqlite_authorizer import Readable
+from resource_server.providers.database.sqlite_catalog import Catalog
+from resource_server.providers.database.sqlite_commits import Commits
+from resource_server.providers.database.sqlite_connection import Connection, Refused
+from resource_server.providers.database.sqlite_file import DatabaseFile
+from resource_server.providers.database.sqlite_lanes import Lane as Line
+from resource_server.providers.database.sqlite_lanes import Pool
+from resource_server.providers.database.table import Table, TableInfo, TableName
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine.interfaces import Dialect
+
+T = TypeVar("T")
+
+_OPENING = 30.0
+"""Seconds that reading a schema may take at first."""
+_SCHEMA = 5.0
+"""Seconds that a question about the schema may take."""
+_CLOSING = 2.0
+"""Seconds to wait for statements that were interrupted."""
+
+
+def _all(_table: str, _column: str) -> bool:
+    return True
+
+
+class Sqlite:
+    """A SQLite database in a file, read as whoever else uses it writes it. An `Engine`.
+
+    `readable` decides which columns of which tables any statement may read; see `Readable`.
+    `interval` is how often commits are looked for, in seconds.
+    """
+
+    name = "sqlite"
+    has_schemas = False
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        readable: Readable = _all,
+        interval: float = 0.05,
+    ) -> None:
+        self._file = DatabaseFile(path)
+        self._readable = readable
+        self._interval = interval
+        self._dialect: Dialect | None = None
+        self._commits: set[Commits] = set()
+        self._connect()
+
+    def _connect(self) -> None:
+        self._hot = Line(self._file, "reader", self._readable)
+        self._slow = Pool(self._file, self._readable)
+        self._schema = Line(self._file, "catalog", self._readable)
+        self._catalog = Catalog()
+
+    @property
+    def dialect(self) -> Dialect:
+        """SQLAlchemy's dialect, for statements with positional parameters."""
+        if self._dialect is None:
+            from sqlalchemy.dialects import sqlite
+
+            self._dialect = sqlite.dialect()
+        return self._dialect
+
+    async def open(self) -> None:
+        """See whether it can be read. Other connections are opened when they are needed."""
+        try:
+            await self._ask(self._catalog.version, _OPENING)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Stop what runs and close every connection. It may be opened again."""
+        hot, slow, schema = self._hot, self._slow, self._schema
+        self._connect()
+        for lane in (hot, slow, schema):
+            await lane.close(_CLOSING)
+
+    async def tables(self) -> Sequence[TableInfo]:
+        """Return every table and view. See `Engine.tables`."""
+        return await self._ask(self._catalog.tables)
+
+    async def table(self, name: TableName) -> Table:
+        """Return one table. See `Engine.table`."""
+        if name.schema is not None:
+            raise ResourceNotFound
+        return await self._ask(lambda connection: self._catalog.table(connection, name.name))
+
+    async def fetch(
+        self, statement: Statement, *, limit: int, within: float, lane: Lane = "hot"
+    ) -> Rows:
+        """Run one SELECT of ours. See `Engine.fetch`.
+
+        Fewer rows than there are come back with `more`, where they are very large.
+
+        Raises:
+            ResourceNotFound: what it selects from is gone, refused or broken.
+        """
+        sql, parameters = statement
+        run = self._hot.run if lane == "hot" else self._slow.run
+        try:
+            return await run(lambda connection: connection.select(sql, parameters, limit), within)
+        except Refused:
+            raise ResourceNotFound from None
+
+    async def query(self, statement: Statement, *, limit: int, within: float) -> Rows:
+        """Run a query of the manifest's author. See `Engine.query`."""
+        sql, parameters = _wrapped(statement.sql, limit + 1), statement.parameters
+
+        def run(connection: Connection) -> Rows:
+            connection.prepare(sql, parameters)
+            return connection.select(sql, parameters, limit)
+
+        try:
+            return await self._slow.run(run, within)
+        except Refused:
+            raise InvalidParameter("the database refuses this query") from None
+
+    async def check(self, sql: str, parameters: Sequence[str]) -> Sequence[str] | None:
+        """Prepare a query whose parameters are written `?` or by name. See `Engine.check`."""
+        try:
+            return await self._slow.run(
+                lambda connection: _check(connection, sql, parameters), _SCHEMA
+            )
+        except Refused as error:
+            raise ValueError(str(error)) from None
+
+    async def estimate(self, name: TableName) -> int | None:
+        """Return what ANALYZE has found, if it ever ran. See `Engine.estimate`."""
+        return await self._ask(lambda connection: self._catalog.estimate(connection, name.name))
+
+    async def schema_state(self) -> object:
+        """Return the version of the schema and the file it is of. See `Engine.schema_state`."""
+        version = await self._ask(self._catalog.version)
+        identity = self._schema.identity
+        return version, identity and identity[:2]
+
+    async def privileges(self) -> Sequence[Privilege]:
+        """Return none: SQLite has no logins, and connections cannot write."""
+        return ()
+
+    async def commits(self) -> AsyncGenerator[None, None]:
+        """Yield after each commit, by a connection of its own. See `Engine.commits`."""
+        commits = Commits(Line(self._file, "watcher", self._readable), self._interval)
+        self._commits.add(commits)
+        following = commits.follow()
+        try:
+            async for each in following:
+                yield each
+        finally:
+            self._commits.discard(commits)
+            await following.aclose()
+
+    def nudge(self) -> None:
+        """Look for commits now, and again within 20 ms: something was seen to happen to the file.
+
+        Called in the event loop.
+        """
+        for commits in self._commits:
+            commits.nudge()
+
+    async def _ask(self, function: Callable[[Connection], T], within: float = _SCHEMA) -> T:
+        try:
+            return await self._schema.run(function, within)
+        except Refused:
+            raise MountUnavailable("the schema of the database cannot be read") from None
+
+
+def _wrapped(sql: str, limit: int) -> str:
+    return f"SELECT * FROM ({sql}\n) LIMIT {limit:d}"  # noqa: S608 - the manifest's, authorized
+
+
+def _check(connection: Connection, sql: str, names: Sequence[str]) -> Sequence[str] | None:
+    parameters: Mapping[str, None] | tuple[None, ...] = dict.fromkeys(names)
+    try:
+        connection.prepare(_wrapped(sql, 1), parameters)
+    except sqlite3.ProgrammingError as error:
+        if "no name" not in str(error):
+            raise
+        parameters = (None,) * len(names)
+        connection.prepare(_wrapped(sql, 1), parameters)
+    return connection.names(_wrapped(sql, 0), parameters)
+
+
+_: type[Engine] = Sqlite

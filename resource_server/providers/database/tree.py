@@ -1,0 +1,365 @@
+"""The tree of a database: what its collections hold, and what may be known of each resource."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from resource_server.errors import DeadlineExceeded, NotACollection, ResourceNotFound
+from resource_server.provider import Format, Path, Resource
+from resource_server.providers.database import address as addresses
+from resource_server.providers.database import keys
+from resource_server.providers.database.address import (
+    Address,
+    CellAddress,
+    DatabaseAddress,
+    DefinitionAddress,
+    PageAddress,
+    QueriesAddress,
+    QueryAddress,
+    RowAddress,
+    SchemaAddress,
+    TableAddress,
+    path_of,
+)
+from resource_server.providers.database.documents import Documents, lane_of
+from resource_server.providers.database.engine import Engine
+from resource_server.providers.database.formats import FORMATS
+from resource_server.providers.database.options import Limits
+from resource_server.providers.database.queries import Queries
+from resource_server.providers.database.relation import Relation, Relations, version_of
+from resource_server.providers.database.table import TableInfo, TableName
+
+_COUNT_S = 0.02
+"""For an exact count; what takes longer is estimated."""
+_AT_LEAST = 10_000
+"""Rows that are counted where there is not even an estimate."""
+_COUNTED_S = 1.0
+"""So long a count is believed."""
+_JSON = "application/json"
+_PAGE_FORMATS = tuple(format for name, format in FORMATS.items() if name != "json")
+_DEFINITION_FORMATS = (Format("json", _JSON, "All of it, exactly"),)
+
+
+class Tree:
+    """Lists and describes what a database shows."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        relations: Relations,
+        queries: Queries,
+        limits: Limits,
+        documents: Documents,
+    ) -> None:
+        self._engine = engine
+        self._relations = relations
+        self._queries = queries
+        self._limits = limits
+        self._documents = documents
+        self._counts: dict[TableName, tuple[float, Mapping[str, Any]]] = {}
+
+    def address(self, path: Path) -> Address:
+        """Return what a path names; raises `ResourceNotFound` where it can be nothing."""
+        return addresses.parse(path, has_schemas=self._engine.has_schemas)
+
+    # -- children
+
+    async def children(self, path: Path, after: Path | None, limit: int) -> Sequence[Resource]:
+        """Return the direct children of a collection, as `Provider.list`."""
+        last = None if after is None else after[-1]
+        match self.address(path):
+            case DatabaseAddress():
+                if self._engine.has_schemas:
+                    found = [self._schema(name) for name in await self._schemas()]
+                else:
+                    found = [self._table(info) for info in await self._relations.infos()]
+                if self._queries:
+                    found.append(self._query_collection())
+                return _after(found, last, limit)
+            case SchemaAddress(schema):
+                return _after(await self._tables_of(schema), last, limit)
+            case QueriesAddress() if self._queries:
+                return _after([self._query(name) for name in self._queries], last, limit)
+            case TableAddress(table):
+                return await self._rows(await self._relations.get(table), (), path, last, limit)
+            case RowAddress(table, key):
+                relation = await self._relations.get(table)
+                if not relation.has_rows or len(key) > len(relation.key):
+                    raise ResourceNotFound
+                if len(key) == len(relation.key):
+                    await self._documents.row(table, key)
+                    raise NotACollection
+                return await self._rows(relation, key, path, last, limit)
+            case _:
+                await self.resource(path)
+                raise NotACollection
+
+    async def _schemas(self) -> Sequence[str]:
+        infos = await self._relations.infos()
+        return list(dict.fromkeys(info.name.schema or "" for info in infos))
+
+    async def _tables_of(self, schema: str) -> list[Resource]:
+        infos = await self._relations.infos()
+        found = [self._table(info) for info in infos if info.name.schema == schema]
+        if not found:
+            raise ResourceNotFound
+        return found
+
+    async def _rows(
+        self, relation: Relation, within: Path, path: Path, last: str | None, limit: int
+    ) -> Sequence[Resource]:
+        """Return the documents of a table and then its rows, or the values of the next column."""
+        found: list[Resource] = []
+        if not within:
+            documents = [self._page(relation)] if relation.has_rows else []
+            documents.append(self._definition(relation))
+            names = [each.path[-1] for each in documents]
+            if last is None or last in names:
+                found = documents[names.index(last) + 1 if last else 0 :]
+                last = None
+        if not relation.has_rows or not relation.key or len(found) >= limit:
+            return found[:limit]
+        columns = relation.key
+        bound = self._bound(relation, within)
+        place = len(within)
+        begin = None if last is None else keys.decode(last, columns[place])
+        room = limit - len(found)
+        if place < len(columns) - 1:
+            value = None if begin is None else relation.bound([begin])[0]
+            rows = await self._engine.fetch(
+                relation.statements.prefixes(room, within=bound, after=value),
+                limit=room,
+                within=self._limits.timeout,
+                lane=lane_of(relation),
+            )
+            for (held,) in rows.rows:
+                segment = _segment(held, relation, place)
+                if segment is not None:
+                    found.append(self._prefix(relation, (*path, segment)))
+            return found
+        after = None if begin is None else relation.bound([*self._values(relation, within), begin])
+        rows = await self._engine.fetch(
+            relation.statements.page(room, within=bound, after=after),
+            limit=room,
+            within=self._limits.timeout,
+            lane=lane_of(relation),
+        )
+        for values, held in zip(*relation.split(rows), strict=True):
+            segment = _segment(held[place], relation, place)
+            if segment is not None:
+                found.append(self._row((*path, segment), version_of(values)))
+        return found
+
+    def _values(self, relation: Relation, segments: Path) -> list[object]:
+        pairs = zip(segments, relation.key, strict=False)
+        return [keys.decode(segment, column) for segment, column in pairs]
+
+    def _bound(self, relation: Relation, segments: Path) -> tuple[object, ...]:
+        return relation.bound(self._values(relation, segments))
+
+    async def names(self, variable: str, given: Mapping[str, str]) -> Sequence[str]:
+        """Return the schemas, or the tables of the schema that is given."""
+        if variable == "schema":
+            return await self._schemas()
+        infos = await self._relations.infos()
+        schema = given.get("schema")
+        return [info.name.name for info in infos if schema in (None, info.name.schema)]
+
+    # -- what is known
+
+    async def resource(self, path: Path) -> Resource:
+        """Return what is known of a resource, as `Provider.metadata`."""
+        match self.address(path):
+            case DatabaseAddress():
+                return self._database()
+            case SchemaAddress(schema):
+                await self._tables_of(schema)
+                return self._schema(schema)
+            case QueriesAddress() if self._queries:
+                return self._query_collection()
+            case QueryAddress(name):
+                return await self._query_state(name)
+            case TableAddress(table):
+                return await self._table_state(await self._relations.get(table))
+            case DefinitionAddress(table):
+                document = await self._documents.read_definition(DefinitionAddress(table), {})
+                found = self._definition(await self._relations.get(table))
+                return _versioned(found, document.version)
+            case PageAddress(table):
+                relation = await self._relations.get(table)
+                document = await self._documents.read_page(PageAddress(table), {})
+                return _versioned(self._page(relation), document.version)
+            case RowAddress(table, key):
+                return await self._row_or_prefix(table, key)
+            case CellAddress() as cell:
+                document = await self._documents.read_cell(cell, {})
+                return self._cell(cell, document.content.mime_type, document.version)
+            case _:
+                raise ResourceNotFound
+
+    async def _row_or_prefix(self, table: TableName, key: Path) -> Resource:
+        relation = await self._relations.get(table)
+        if len(key) < len(relation.key) and relation.has_rows:
+            bound = self._bound(relation, key)
+            rows = await self._engine.fetch(
+                relation.statements.page(1, within=bound),
+                limit=1,
+                within=self._limits.timeout,
+                lane=lane_of(relation),
+            )
+            if not rows.rows:
+                raise ResourceNotFound
+            held = rows.rows[0][-len(relation.key) :]
+            segments = relation.segments(held)[: len(key)]
+            return self._prefix(relation, path_of(RowAddress(table, segments)))
+        row = await self._documents.row(table, key)
+        return self._row(path_of(RowAddress(table, row.key)), row.version)
+
+    async def _query_state(self, name: str) -> Resource:
+        found = self._query(name)
+        if self._queries.get(name).is_complete:
+            return _versioned(found, (await self._documents.read_query(name, {})).version)
+        return found
+
+    async def _table_state(self, relation: Relation) -> Resource:
+        info = TableInfo(relation.name, relation.table.type, relation.table.comment)
+        details: dict[str, Any] = {
+            "table": {
+                "type": relation.table.type,
+                "key": list(relation.table.key),
+                "keyKind": relation.table.key_kind,
+                **(await self._count(relation) if relation.has_rows else {}),
+            }
+        }
+        return _detailed(self._table(info), details)
+
+    async def _count(self, relation: Relation) -> Mapping[str, Any]:
+        now = time.monotonic()
+        known = self._counts.get(relation.name)
+        if known is not None and now < known[0]:
+            return known[1]
+        counted = await self._counted(relation)
+        if len(self._counts) > 1024:
+            self._counts.clear()
+        self._counts[relation.name] = (time.monotonic() + _COUNTED_S, counted)
+        return counted
+
+    async def _counted(self, relation: Relation) -> Mapping[str, Any]:
+        statements = relation.statements
+        try:
+            rows = await self._engine.fetch(
+                statements.count(), limit=1, within=_COUNT_S, lane="slow"
+            )
+            return {"rowCount": rows.rows[0][0], "rowCountKind": "exact"}
+        except DeadlineExceeded:
+            pass
+        if relation.options.where is None:
+            estimate = await self._engine.estimate(relation.name)
+            if estimate is not None:
+                return {"rowCount": estimate, "rowCountKind": "estimate"}
+        try:
+            rows = await self._engine.fetch(
+                statements.count(_AT_LEAST),
+                limit=1,
+                within=self._limits.timeout,
+                lane="slow",
+            )
+        except DeadlineExceeded:
+            return {}
+        return {"rowCount": rows.rows[0][0], "rowCountKind": "atLeast"}
+
+    # -- resources
+
+    def _database(self) -> Resource:
+        details = {"engine": self._engine.name}
+        return Resource(path=(), name=self._engine.name, type="collection", details=details)
+
+    def _schema(self, name: str) -> Resource:
+        path = path_of(SchemaAddress(name))
+        return Resource(path=path, name=name, type="collection", title=f"Schema {name}")
+
+    def _table(self, info: TableInfo) -> Resource:
+        options = self._relations.options(info.name)
+        return Resource(
+            path=path_of(TableAddress(info.name)),
+            name=info.name.name,
+            type="collection",
+            title=options.title,
+            description=options.description or info.comment,
+            listed=options.listed,
+        )
+
+    def _page(self, relation: Relation) -> Resource:
+        return Resource(
+            path=path_of(PageAddress(relation.name)),
+            name=f"{relation.name.name} rows",
+            title=f"Rows of {relation.options.title or relation.name.name}",
+            mime_type=_JSON,
+            formats=_PAGE_FORMATS,
+        )
+
+    def _definition(self, relation: Relation) -> Resource:
+        return Resource(
+            path=path_of(DefinitionAddress(relation.name)),
+            name=f"{relation.name.name} schema",
+            title=f"Schema of {relation.options.title or relation.name.name}",
+            mime_type="text/markdown",
+            formats=_DEFINITION_FORMATS,
+        )
+
+    def _prefix(self, relation: Relation, path: Path) -> Resource:
+        return Resource(path=path, name=path[-1], type="collection", listed=False)
+
+    def _row(self, path: Path, version: str) -> Resource:
+        name = "/".join(path[1:] if not self._engine.has_schemas else path[2:])
+        return Resource(path=path, name=name, mime_type=_JSON, version=version, listed=False)
+
+    def _cell(self, address: CellAddress, mime_type: str | None, version: str) -> Resource:
+        return Resource(
+            path=path_of(address), name=address.column, mime_type=mime_type, version=version
+        )
+
+    def _query_collection(self) -> Resource:
+        return Resource(
+            path=path_of(QueriesAddress()), name="queries", type="collection", title="Queries"
+        )
+
+    def _query(self, name: str) -> Resource:
+        declared = self._queries.get(name)
+        return Resource(
+            path=path_of(QueryAddress(name)),
+            name=name,
+            title=declared.title,
+            description=declared.description,
+            mime_type=_JSON,
+            formats=_PAGE_FORMATS,
+        )
+
+
+def _after(found: Sequence[Resource], last: str | None, limit: int) -> Sequence[Resource]:
+    """Return those that come after `last` in the order of their paths."""
+    ordered = sorted(found, key=lambda each: each.path)
+    return [each for each in ordered if last is None or each.path[-1] > last][:limit]
+
+
+def _segment(value: object, relation: Relation, place: int) -> str | None:
+    try:
+        return keys.encode(value, relation.key[place])
+    except ValueError:
+        return None  # no URI is long enough
+
+
+def _versioned(resource: Resource, version: str) -> Resource:
+    return _changed(resource, version=version)
+
+
+def _detailed(resource: Resource, details: Mapping[str, Any]) -> Resource:
+    return _changed(resource, details=details)
+
+
+def _changed(resource: Resource, **members: Any) -> Resource:
+    from msgspec.structs import replace
+
+    return replace(resource, **members)

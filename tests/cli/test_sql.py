@@ -1,0 +1,51 @@
+"""`resource-server sql`; what it prints for servers is run in `tests/manifest/databases`."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+
+TWO = "databases:\n  a: {url: 'sqlite:///a.db'}\n  b: {url: 'sqlite:///b.db'}\n"
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    for name in "ab":
+        connection = sqlite3.connect(tmp_path / f"{name}.db")
+        connection.execute("create table t (a)")
+        connection.close()
+    (tmp_path / "mcp-resources.yaml").write_text(TWO, "utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("option", ["--role", "--notify"])
+def test_a_file_needs_nothing(run: Run, two: Path, option: str) -> None:
+    done = run("sql", option, two / "a.db")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith("-- a: ")
+    assert "Nothing to do." in done.out
+
+
+def test_of_several_databases_one_is_named(run: Run, two: Path) -> None:
+    done = run("sql", "--role", two)
+    assert (done.status, done.out) == (2, "")
+    assert done.err == "resource-server: --name is missing; one of a, b\n"
+    assert run("sql", "--role", two, "--name", "b").out.startswith("-- b: ")
+    done = run("sql", "--role", two, "--name", "bb")
+    assert (done.status, done.err) == (2, "resource-server: unknown database; did you mean 'b'?\n")
+
+
+def test_a_source_without_a_database_says_so(run: Run, folder: Path) -> None:
+    done = run("sql", "--role", folder)
+    assert (done.status, done.out) == (1, "")
+    assert done.err == "resource-server: there is no database to print SQL for\n"
+
+
+def test_what_to_print_has_to_be_said(run: Run, two: Path) -> None:
+    done = run("sql", two)
+    assert (done.status, done.out) == (2, "")
+    assert "--role or --notify is missing" in done.err

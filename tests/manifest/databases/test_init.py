@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resource_server import plugins
+from resource_server.manifest.databases.init import MOST_TABLES, Database, Found, Rows, write
+from resource_server.manifest.load import load
+from resource_server.providers.database.options import TableOptions
+from resource_server.providers.database.table import Column, KeyKind, Table, TableName
+
+
+def table(
+    name: str,
+    *columns: str,
+    key: tuple[str, ...] = ("id",),
+    key_kind: KeyKind = "primary",
+    comment: str | None = None,
+) -> Table:
+    return Table(
+        TableName(None, name),
+        "view" if key_kind == "none" else "table",
+        tuple(Column(column, "TEXT", "text") for column in ("id", *columns)),
+        key=key,
+        key_kind=key_kind,
+        comment=comment,
+    )
+
+
+def database(*tables: Found, url: str = "sqlite:///shop.db", title: str = "shop") -> Database:
+    return Database("shop", title, url, "URIs are sqlite://shop/...", tables)
+
+
+SHOP = (
+    Found(
+        "customers",
+        table("customers", "email", "Password", comment="One per 5 ${customer}.\nYes."),
+        Rows(1234),
+    ),
+    Found("order lines", table("order lines", key=("order", "line no")), Rows(1)),
+    Found("off", table("off", key_kind="rowid", key=("rowid",)), Rows(5_000_000, about=True)),
+    Found("sales", table("sales", key=(), key_kind="none")),
+    Found("broken", None),
+    Found("odd[*]", table("odd[*]")),
+)
+
+
+def test_each_table_has_its_facts_its_comment_and_what_may_be_meant() -> None:
+    lines = write(database(*SHOP)).splitlines()
+    first = lines.index("    tables:")
+    last = next(n for n, line in enumerate(lines) if line.startswith("    # queries:"))
+    assert lines[first + 1 : last] == [
+        "      customers:  # 1,234 rows, key id",
+        '        description: "One per 5 $${customer}.\\nYes."',
+        "        # columns: {hide: [Password], mask: {email: hash}}",
+        '      "order lines":  # 1 row, key order, "line no"',
+        '      "off":  # about 5,000,000 rows, no key but a number that VACUUM may change',
+        "      sales:  # view, no key",
+        "        # key: [id]  # the columns that tell its rows apart: these then have URIs",
+        "      broken: false  # cannot be read: it names what is not there",
+        '      "odd[[][*]]":  # key id',
+    ]
+
+
+def test_what_is_written_loads_and_changes_nothing(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "mcp-resources.yaml"
+    file.write_text(write(database(*SHOP, title="${shop} 🍵 \x7f")), encoding="utf-8")
+    manifest = load(file)
+    (spec,) = manifest.mounts
+    assert (spec.base, spec.title) == ("sqlite://shop/", "${shop} 🍵 \x7f")
+    found: Any = plugins.load(spec, manifest)
+    assert found.url == f"sqlite:///{tmp_path}/shop.db"
+    assert found.tables.pop("customers") == TableOptions(description="One per 5 ${customer}.\nYes.")
+    assert found.tables.pop("broken") is False
+    assert all(options == TableOptions() for options in found.tables.values())
+
+
+def test_what_is_commented_out_loads_as_well(tmp_path: pathlib.Path) -> None:
+    lines = write(database(*SHOP)).splitlines()
+    start = lines.index("    tables:")
+    lines[start:] = [
+        line.replace("# ", "", 1) if line.strip()[0] == "#" else line for line in lines[start:]
+    ]
+    file = tmp_path / "m.yaml"
+    file.write_text("\n".join(lines), encoding="utf-8")
+    manifest = load(file)
+    found: Any = plugins.load(manifest.mounts[0], manifest)
+    assert found.tables["customers"].columns.mask == {"email": "hash"}
+    assert found.tables["sales"].key == ("id",)
+    assert found.queries["newest"].parameters["count"].maximum == 100
+
+
+@given(st.lists(st.text(min_size=1), min_size=1, max_size=5, unique=True), st.text())
+def test_any_name_and_comment_is_read_back(names: list[str], comment: str) -> None:
+    text = write(
+        database(*(Found(name, table(name, name, comment=comment or None)) for name in names))
+    )
+    (shop,) = yaml.safe_load(text)["databases"].values()
+    assert len(shop.get("tables", {})) == len(names)
+
+
+def test_a_name_that_is_not_unicode_is_left_out() -> None:
+    text = write(database(Found("a\udc80", table("a")), Found("b", table("b", "c\udc80", "email"))))
+    assert list(yaml.safe_load(text)["databases"]["shop"]["tables"]) == ["b"]
+    assert "mask: {email: hash}" in text
+
+
+def test_of_many_tables_the_first_are_named() -> None:
+    text = write(database(*(Found(f"t{n}", table(f"t{n}")) for n in range(MOST_TABLES + 7))))
+    assert len(yaml.safe_load(text)["databases"]["shop"]["tables"]) == MOST_TABLES
+    assert "# and 7 others, which are served as they are" in text
+
+
+@pytest.mark.parametrize("url", ["sqlite:///a%20b.db", "${DATABASE_URL}", "mysql://h/d?x=#1"])
+def test_a_url_is_kept_as_it_is(url: str) -> None:
+    assert yaml.safe_load(write(database(url=url)))["databases"]["shop"]["url"] == url
+
+
+def test_schemas_are_named_where_there_are_any() -> None:
+    found = database(Found("public.orders", table("orders")))._replace(schemas=["public", "my one"])
+    shop = yaml.safe_load(write(found))["databases"]["shop"]
+    assert (shop["schemas"], list(shop["tables"])) == (["public", "my one"], ["public.orders"])

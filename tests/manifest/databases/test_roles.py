@@ -1,0 +1,231 @@
+"""The SQL that `sql` prints, run as it is by psql and mariadb on real servers."""
+# ruff: noqa: S608
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from resource_server.manifest.databases.exposed import Exposed
+from resource_server.manifest.databases.roles import role
+from resource_server.manifest.databases.triggers import CHANNEL, notify
+from resource_server.providers.database.options import Limits
+from resource_server.providers.database.table import TableName
+
+HOSTILE = ("plain", 'quo"te', "back`tick", "semi; drop table plain; --", "line\n\\! echo", "wild_%")
+
+
+@dataclass
+class Server:
+    """A database of its own on a server, and the client that runs scripts in it."""
+
+    name: str
+    run: Callable[..., str]
+    """Run a script as a user, by default the one who owns everything; return what it prints."""
+
+
+def client(*command: str) -> Callable[..., str]:
+    def run(script: str, *options: str) -> str:
+        done = subprocess.run(
+            [*command, *options],
+            input=script,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        if done.returncode:
+            raise PermissionError(done.stderr)
+        return done.stdout
+
+    return run
+
+
+def connected(*command: str) -> Callable[..., str]:
+    run = client(*command)
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    try:
+        run("select 1;")
+    except PermissionError:
+        pytest.skip(f"{command[0]} reaches no server at 127.0.0.1")
+    return run
+
+
+@pytest.fixture
+def postgresql() -> Iterator[Server]:
+    base = ("psql", "-X", "-q", "-A", "-t", "-w", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1")
+    admin = connected(*base, "-U", "postgres", "-d", "postgres")
+    name = f"roles_{uuid.uuid4().hex[:12]}"
+    admin(f'create database "{name}"')
+    try:
+        yield Server(name, client(*base, "-d", name, "-U", "postgres"))
+    finally:
+        admin(f'drop database "{name}" with (force)')
+        admin(f'drop role if exists "{name}_reader"')
+
+
+@pytest.fixture
+def mariadb() -> Iterator[Server]:
+    base = ("mariadb", "--no-defaults", "-N", "-B", "-h", "127.0.0.1")
+    admin = connected(*base, "-uroot")
+    name = f"roles_{uuid.uuid4().hex[:12]}"
+    admin(f"create database `{name}`")
+    try:
+        yield Server(name, client(*base, "-D", name, "-uroot"))
+    finally:
+        admin(f"drop user if exists `{name}_reader`@`%`; drop database `{name}`")
+
+
+def exposed(server: Server, engine: str, *tables: TableName) -> Exposed:
+    return Exposed(server.name, engine, server.name, tables, Limits())
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def backquoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def test_a_role_of_postgresql_reads_the_exposed_tables_and_nothing_else(postgresql: Server) -> None:
+    run, reader = postgresql.run, ("-U", f"{postgresql.name}_reader")
+    run(f"create schema {quoted('my schema')};")
+    for name in (*HOSTILE, "hidden"):
+        at = f"{quoted('my schema')}.{quoted(name)}"
+        run(f"create table {at} (id int primary key, secret text); insert into {at} values (1);")
+    tables = [TableName("my schema", name) for name in HOSTILE]
+    script = role(exposed(postgresql, "postgresql", *tables))
+    assert run(script) == ""
+    assert run(script) == "", "a second time"
+    for name in HOSTILE:
+        assert run(f"select id from {quoted('my schema')}.{quoted(name)};", *reader) == "1\n"
+    refused = (
+        'select * from "my schema".hidden;',
+        'insert into "my schema".plain values (2);',
+        'set default_transaction_read_only = off; update "my schema".plain set id = 3;',
+        "create table mine (a int);",
+        "create schema mine;",
+        "create role other;",
+    )
+    for statement in refused:
+        with pytest.raises(PermissionError, match=r"permission denied|read-only"):
+            run(statement, *reader)
+    assert (
+        run("show default_transaction_read_only; show statement_timeout;", *reader) == "on\n15s\n"
+    )
+    # What is no longer exposed is taken back.
+    run(role(exposed(postgresql, "postgresql", tables[0])))
+    with pytest.raises(PermissionError, match="permission denied"):
+        run(f"select id from {quoted('my schema')}.{quoted(HOSTILE[1])};", *reader)
+    assert run('select id from "my schema".plain;', *reader) == "1\n"
+
+
+def test_a_login_of_mariadb_reads_the_exposed_tables_and_nothing_else(mariadb: Server) -> None:
+    run, login = mariadb.run, f"`{mariadb.name}_reader`@`%`"
+    reader = ("-u", f"{mariadb.name}_reader", "-ppass")
+    for name in (*HOSTILE, "hidden"):
+        at = backquoted(name)
+        run(f"create table {at} (id int primary key); insert into {at} values (1);")
+    tables = [TableName(None, name) for name in HOSTILE]
+    script = role(exposed(mariadb, "mariadb", *tables))
+    assert run(script) == ""
+    with pytest.raises(PermissionError, match="locked"):
+        run("select 1;", "-u", f"{mariadb.name}_reader")
+    run(f"alter user {login} identified by 'pass' account unlock;")
+    assert run(script) == "", "a second time"
+    for name in HOSTILE:
+        assert run(f"select id from {backquoted(name)};", *reader) == "1\n"
+    refused = (
+        "select * from hidden;",
+        "insert into plain values (2);",
+        "create table mine (a int);",
+        "create temporary table mine (a int);",
+        "select 1 into outfile '/tmp/never';",
+        "set global max_connections = 5;",
+    )
+    for statement in refused:
+        with pytest.raises(PermissionError, match="denied"):
+            run(statement, *reader)
+    assert run("select load_file('/etc/hostname') is null;", *reader) == "1\n"
+    assert run("select @@max_statement_time;", *reader).startswith("15")
+    run(role(exposed(mariadb, "mariadb", tables[0])))
+    with pytest.raises(PermissionError, match="denied"):
+        run(f"select id from {backquoted(HOSTILE[1])};", *reader)
+    assert run("select id from plain;", *reader) == "1\n"
+
+
+def test_only_the_shown_columns_can_be_given(postgresql: Server, mariadb: Server) -> None:
+    for server, engine, schema in (
+        (postgresql, "postgresql", "public"),
+        (mariadb, "mariadb", None),
+    ):
+        table = TableName(schema, "t")
+        server.run("create table t (id int primary key, secret int); insert into t values (1, 2);")
+        shown = exposed(server, engine, table)._replace(columns={table: ("id",)})
+        server.run(role(shown))
+        narrower = [
+            line[3:] for line in role(shown).splitlines() if "SELECT" in line and "--" in line
+        ]
+        assert len(narrower) == 2
+        server.run("\n".join(narrower))
+        if engine == "mariadb":
+            login = f"`{server.name}_reader`@`%`"
+            server.run(f"alter user {login} identified by 'pass' account unlock;")
+        reader = ("-U",) if engine == "postgresql" else ("-ppass", "-u")
+        assert server.run("select id from t;", *reader, f"{server.name}_reader") == "1\n"
+        with pytest.raises(PermissionError, match="denied"):
+            server.run("select secret from t;", *reader, f"{server.name}_reader")
+
+
+def test_triggers_tell_of_every_commit_and_of_nothing_in_it(postgresql: Server) -> None:
+    run = postgresql.run
+    for name in HOSTILE:
+        run(f"create table {quoted(name)} (id int primary key);")
+    run("create view seen as select * from plain;")
+    tables = [TableName("public", name) for name in (*HOSTILE, "seen")]
+    view = TableName("public", "seen")
+    script = notify(exposed(postgresql, "postgresql", *tables)._replace(views=frozenset((view,))))
+    assert run(script) == ""
+    assert run(script) == "", "a second time"
+    heard = 'Asynchronous notification "resource_server" received from server process'
+    for name in HOSTILE:
+        table = quoted(name)
+        for change in (f"insert into {table} values (1)", f"truncate {table}"):
+            assert heard in run(f"listen {CHANNEL}; {change}; select 1;"), (name, change)
+    assert heard not in run(f"listen {CHANNEL}; begin; insert into plain values (5); rollback;")
+    (undo,) = [line.partition(": ")[2] for line in script.splitlines() if "To undo" in line]
+    run(undo)
+    assert heard not in run(f"listen {CHANNEL}; insert into plain values (6); select 1;")
+
+
+@pytest.mark.parametrize("write", [role, notify])
+@pytest.mark.parametrize("engine", ["sqlite", "mysql", "mariadb", "postgresql"])
+def test_no_name_ends_a_comment(write: Callable[[Exposed], str], engine: str) -> None:
+    name = "a\nhostile\r\u2028hostile"
+    table = TableName(name if engine == "postgresql" else None, name)
+    found = Exposed("m", engine, "d", [TableName("s", "t")], Limits(), frozenset([table]))
+    text = write(found._replace(columns={table: (name,)}))
+    assert not any(line.startswith("hostile") for line in text.splitlines())
+
+
+def test_what_needs_no_sql_says_so() -> None:
+    sqlite = Exposed("shop", "sqlite", "shop.db", [], Limits())
+    assert "Nothing to do." in role(sqlite)
+    assert "Nothing to do." in notify(sqlite)
+    assert "Nothing to do." in notify(sqlite._replace(engine="mariadb"))
+    assert "Nothing to do." in notify(sqlite._replace(engine="postgresql"))
+    every = role(sqlite) + notify(sqlite)
+    assert all(line.startswith("-- ") for line in every.splitlines())
+
+
+def test_the_role_of_mysql_has_no_option_that_only_mariadb_knows() -> None:
+    found = Exposed("shop", "mysql", "d", [TableName(None, "t")], Limits())
+    assert "MAX_STATEMENT_TIME" not in role(found)
+    assert "GRANT SELECT ON `d`.`t` TO `shop_reader`@`%`;" in role(found)

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import make_url
+
+from resource_server.manifest.databases import url as database_url
+
+FILES = st.text(
+    st.characters(exclude_characters="\0/", exclude_categories=("Cs",)), min_size=1
+).filter(lambda name: name not in (".", ".."))
+WORDS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=20)
+
+
+@given(FILES)
+def test_the_url_of_a_file_leads_back_to_it(name: str) -> None:
+    path = pathlib.Path("/folder") / name
+    assert database_url.parse(database_url.of_file(path).text).database == str(path)
+
+
+def test_a_file_name_that_is_not_utf_8_is_kept() -> None:
+    path = pathlib.Path(os.fsdecode(b"/a/caf\xe9.db"))
+    assert database_url.parse(database_url.of_file(path).text).database == str(path)
+
+
+def test_a_file_is_relative_to_a_folder_unless_it_is_absolute() -> None:
+    folder = pathlib.Path("/conf")
+    found = [
+        database_url.resolved(database_url.parse(url), folder).text
+        for url in ("sqlite:///shop.db", "sqlite+aiosqlite:///../a b.db", "sqlite:////data/x.db")
+    ]
+    assert found == [
+        "sqlite:////conf/shop.db",
+        "sqlite:////conf/../a%20b.db",
+        "sqlite:////data/x.db",
+    ]
+
+
+@given(WORDS, WORDS, WORDS)
+def test_a_server_is_understood_as_sqlalchemy_does(user: str, password: str, name: str) -> None:
+    quote = database_url.quote
+    url = (
+        f"postgresql://{quote(user, safe='')}:{quote(password, safe='')}"
+        f"@host:5432/{quote(name, safe='')}"
+    )
+    found, theirs = database_url.parse(url), make_url(url)
+    assert found.text == url
+    assert (found.engine, found.host) == (theirs.get_backend_name(), theirs.host)
+    assert found.database == (theirs.database or "")
+    assert (theirs.password or "") in ("", *found.secrets)
+    if len(password) > 3:
+        assert password not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "database"),
+    [
+        ("postgresql+asyncpg://h/d", "h", "d"),
+        ("postgresql://[::1]:5432/d", "::1", "d"),
+        ("mysql://[::1]", "::1", ""),
+        ("postgresql:///d?host=/run/postgresql", "", "d"),
+        ("MariaDB+asyncmy://u@h/", "h", ""),
+    ],
+)
+def test_what_may_be_left_out_is_empty(url: str, host: str, database: str) -> None:
+    found = database_url.parse(url)
+    assert (found.host, found.database) == (host, database)
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("shop.db", "not a database URL"),
+        ("oracle://h/d", "unknown engine; known: sqlite, postgresql, mysql, mariadb"),
+        ("postgres://h/d", "unknown engine; write postgresql://"),
+        (
+            "postgresql+psycopg://h/d",
+            "another driver is not supported; write postgresql+asyncpg://",
+        ),
+        ("sqlite+pysqlite:///x", "another driver is not supported; write sqlite+aiosqlite://"),
+        ("sqlite://shop.db", "a file has three slashes before it"),
+        ("sqlite:///", "names no file"),
+        ("sqlite:///:memory:", "names no file"),
+        ("sqlite:///file:x.db", "names no file"),
+        ("sqlite:///x.db?mode=rwc", "a file takes no options"),
+        ("sqlite:///a%00b", "not a file name"),
+        ("mysql://u:p@ss@h/d", "has signs where none may be"),
+        ("mysql://u:p/ss@h/d", "has signs where none may be"),
+        ("mysql://u:p?ss@h/d", "has signs where none may be"),
+        ("mysql://u:100%@h/d", "has signs where none may be"),
+        ("mysql://u:p@h:port/d", "has signs where none may be"),
+        ("mysql://u:p@h/a/b", "has signs where none may be"),
+        ("mysql://u:p@/d", "has a user but no host"),
+    ],
+)
+def test_what_cannot_be_used_says_what_to_do(url: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(reason)}"):
+        database_url.parse(url)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgresql://me:p@host:5432/db?password=x", "postgresql://…@host:5432/db"),
+        ("mysql://me:p@ss@host/db", "mysql://…@host/db"),
+        ("mysql://me:p?ss@host/db", "mysql://…@host/db"),
+        ("sqlite:///shop.db", "sqlite:///shop.db"),
+        ("folder", "folder"),
+    ],
+)
+def test_what_is_shown_of_a_url_has_no_login(text: str, shown: str) -> None:
+    assert database_url.shown(text) == shown

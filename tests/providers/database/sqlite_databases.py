@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+from resource_server.providers.database.engine import Statement
+from resource_server.providers.database.sqlite import Sqlite
+from resource_server.providers.database.table import Table, TableName
+
+PATIENCE_S = 30.0
+"""For what must happen: others run beside the tests."""
+
+ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
+"""SQLite can be interrupted in this."""
+
+UNSTOPPABLE = "SELECT instr(hay, needle) FROM heap"
+"""SQLite looks through the whole heap before it notices an interrupt; takes a few seconds."""
+
+HEAP = """
+CREATE TABLE heap(hay, needle);
+WITH RECURSIVE c(x) AS (SELECT 'aaaaaaaa' UNION ALL SELECT x || x FROM c WHERE length(x) < 500000)
+INSERT INTO heap SELECT x || substr(x, 1, 300000), substr(x, 1, 400000) || 'b'
+FROM c ORDER BY length(x) DESC LIMIT 1;
+"""
+
+
+def write(path: Path, script: str) -> Path:
+    """Run statements as the application does that owns the file."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(script)
+    return path
+
+
+def asked(path: Path, sql: str, *parameters: object) -> list[tuple[object, ...]]:
+    """Return what SQLite itself answers."""
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(sql, parameters).fetchall()
+
+
+@asynccontextmanager
+async def opened(
+    path: Path, readable: Callable[[str, str], bool] = lambda table, column: True
+) -> AsyncIterator[Sqlite]:
+    engine = Sqlite(path, readable=readable)
+    await engine.open()
+    try:
+        yield engine
+    finally:
+        await engine.close()
+
+
+async def rows(
+    engine: Sqlite, sql: str, *parameters: object, limit: int = 100
+) -> Sequence[tuple[object, ...]]:
+    """Return rows as a page would be fetched."""
+    found = await engine.fetch(Statement(sql, parameters), limit=limit, within=PATIENCE_S)
+    return found.rows
+
+
+async def queried(
+    engine: Sqlite, sql: str, *parameters: object, within: float = PATIENCE_S
+) -> Sequence[tuple[object, ...]]:
+    """Return the rows of a query of the manifest's author."""
+    return (await engine.query(Statement(sql, parameters), limit=100, within=within)).rows
+
+
+async def reflected(engine: Sqlite, name: str) -> Table:
+    return await engine.table(TableName(None, name))
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Return every file below a folder with a hash of what is in it."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
