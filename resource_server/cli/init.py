@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import pathlib
 
 import click
@@ -39,7 +38,7 @@ async def _of_database(url: DatabaseUrl, path: pathlib.Path, to: str | None, *, 
         text = await survey.manifest(url)
     except (MountUnavailable, ResourceError) as error:
         return messages.failed(f"the database cannot be read: {error}")
-    return await asyncio.to_thread(_write, text, path, to, force=force)
+    return _write(text, path, to, force=force)
 
 
 def _write(text: str, path: pathlib.Path, to: str | None, *, force: bool) -> int:

@@ -146,6 +146,9 @@ class Decoder:
             # An error that begins with an option's name is about that option.
             names, colon, rest = message.partition(": ")
             if colon and (at := self._option_named(names, values, path)):
+                names, colon, more = rest.partition(": ")
+                if colon and (inner := self._positions.named(at, names)) != at:
+                    at, rest = inner, more
                 return self.refuse(at, rest)
             return self.refuse(path, message, at_key=True)
 

@@ -9,7 +9,7 @@ import re
 import stat
 from typing import TYPE_CHECKING, NoReturn
 
-from resource_server.errors import Diagnostic, ManifestError
+from resource_server.errors import Diagnostic, ManifestError, MountUnavailable
 from resource_server.manifest.databases import url as database_url
 from resource_server.manifest.databases.url import DatabaseUrl
 from resource_server.manifest.model import Manifest, MountSpec
@@ -171,10 +171,14 @@ def _of_database(url: DatabaseUrl) -> Manifest:
     from resource_server.providers.database.provider import Database
 
     name, title = database_name(url)
+    try:
+        provider = Database(url=url.text)
+    except MountUnavailable as error:  # its driver is not installed
+        _refuse(database_url.shown(url.text), str(error))
     spec = MountSpec(
         name=name,
         base=f"{url.engine}://{name}/",
-        use=Database(url=url.text),
+        use=provider,
         title=title if title != name else None,
         path=("databases", name),
     )

@@ -10,17 +10,18 @@ names beyond ASCII), and nobody may change it meanwhile. All broken rules are re
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, cast
 
 import anyio
 
+from resource_server import uris
 from resource_server.catalog import Catalog
 from resource_server.mount import Mount
 from resource_server.protocol.local import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
-from resource_server.provider import Path, Provider, Resource
+from resource_server.provider import Path, Provider, Resource, SupportsLinks
 from resource_server.testing import abilities, changes, listings, resources
 from resource_server.testing.calls import Calls, is_below, show
 from resource_server.testing.changes import MakeChange
@@ -58,6 +59,8 @@ async def check_provider(
         ProviderViolations: rules are broken; it names all of them.
         MountUnavailable: the provider cannot serve now.
     """
+    if isinstance(provider, SupportsLinks):
+        provider.linked(_link)
     calls = Calls(provider)
     async with AsyncExitStack() as lifetime:
         lasting = await _enter(calls, lifetime)
@@ -127,6 +130,11 @@ async def _enter(calls: Calls, lifetime: AsyncExitStack) -> bool:
     if hasattr(provider, "__aenter__") or hasattr(provider, "__aexit__"):
         calls.broken("a lifetime has __aenter__ and __aexit__", "one of them is missing")
     return False
+
+
+def _link(path: Path, query: Mapping[str, str] | None = None) -> str:
+    uri = uris.join("test://checked/", path)
+    return uris.with_query(uri, query) if query else uri
 
 
 async def _check_concurrency(calls: Calls, some: Sequence[Resource]) -> None:

@@ -138,7 +138,7 @@ def test_what_is_unsafe_is_told_and_an_option_that_names_nothing_is_status_1(
 
 
 def test_what_is_only_unsafe_is_no_failure(run: Run, numbers: Path) -> None:
-    unsafe = "\n    def warnings(self): return [(, 'the login may write')]\n"
+    unsafe = "\n    def warnings(self): return [('', 'the login may write')]\n"
     (numbers / "numbers.py").write_text(NUMBERS + unsafe, "utf-8")
     done = run("check", numbers)
     assert (done.status, facts(done.out)["warning"]) == (0, "the login may write")

@@ -261,7 +261,7 @@ def test_what_is_said_of_an_option_stands_at_it(
 
 class Picky:
     def __init__(self, queries: dict[str, dict[str, str]]) -> None:
-        raise ValueError("queries.a.b.sql: not a SELECT")
+        raise ValueError("queries.a.b: sql: not a SELECT: this")
 
 
 def test_a_provider_names_an_option_however_deep(tmp_path: pathlib.Path) -> None:
@@ -269,5 +269,5 @@ def test_a_provider_names_an_option_however_deep(tmp_path: pathlib.Path) -> None
     with pytest.raises(ManifestError) as caught:
         load(tmp_path / "m.yaml", find_class=lambda reference, directory: Picky)
     (found,) = caught.value.diagnostics
-    assert (found.line, found.column) == (2, 43)
-    assert (found.where, found.message) == ('providers.x.queries["a.b"].sql', "not a SELECT")
+    assert (found.line, found.column) == (2, 39)
+    assert (found.where, found.message) == ('providers.x.queries["a.b"].sql', "not a SELECT: this")

@@ -29,7 +29,7 @@ GOOD = [
     "databases: {a-b_1: {url: 'sqlite:///x.db'}}",
     "databases: {a: {url: '${DATABASE:-sqlite:///x.db}', title: A, watch: notify, interval: 1s,"
     " tables: {t: {key: [id], columns: {hide: [a], mask: {b: last4}}}, u: , 'x_*': false},"
-    " queries: {q: {sql: select 1, parameters: {p: {type: integer, default: 5}}}},"
+    " queries: {q: {sql: 'select :p', parameters: {p: {type: integer, default: 5}}}},"
     " limits: {rows: 5, timeout: 2s}}}",
 ]
 BAD = [

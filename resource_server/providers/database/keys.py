@@ -105,8 +105,14 @@ def storage_value(value: object) -> object:
     if value is None or isinstance(value, (str, bytes, float)):
         return value
     if isinstance(value, int):
-        return int(value) if -(2**63) <= value < 2**63 else float(value)
-    return float(value) if isinstance(value, Decimal) else _text_of(value)
+        # By way of a decimal, which makes infinity of what is too great.
+        return int(value) if -(2**63) <= value < 2**63 else float(Decimal(value))
+    if isinstance(value, Decimal):
+        return float(value)
+    try:
+        return _text_of(value)
+    except ValueError:
+        return str(value)  # is in no row
 
 
 def encode_text(text: str) -> str:

@@ -186,8 +186,11 @@ def _columns(table: Table) -> str:
     referring = {name for key in table.foreign_keys for name in key.columns}
     rows: list[Sequence[str]] = []
     for column in table.columns:
-        role = [f"key {keys[column.name]}" if len(keys) > 1 else "key"] * (column.name in keys)
-        role += ["foreign key"] * (column.name in referring)
+        role: list[str] = []
+        if column.name in keys:
+            role.append(f"key {keys[column.name]}" if len(keys) > 1 else "key")
+        if column.name in referring:
+            role.append("foreign key")
         rows.append(
             (
                 markdown.code(column.name, in_table=True),

@@ -94,7 +94,7 @@ class _Thread:
         def connect() -> Connection | _Nothing:
             try:
                 self._connection = open()
-            except Exception as error:  # noqa: BLE001 - raised by whoever waits
+            except Exception as error:
                 # aiosqlite would end the thread without telling when.
                 self.failure = error
                 return _Nothing()

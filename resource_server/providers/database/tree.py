@@ -112,19 +112,20 @@ class Tree:
     ) -> Sequence[Resource]:
         """Return the documents of a table and then its rows, or the values of the next column."""
         found: list[Resource] = []
-        if not within:
+        if not within and (last is None or not self._is_row((*path, last))):
             documents = [self._page(relation)] if relation.has_rows else []
             documents.append(self._definition(relation))
-            names = [each.path[-1] for each in documents]
-            if last is None or last in names:
-                found = documents[names.index(last) + 1 if last else 0 :]
-                last = None
+            found = [each for each in documents if last is None or each.path[-1] > last]
+            last = None
         if not relation.has_rows or not relation.key or len(found) >= limit:
             return found[:limit]
         columns = relation.key
         bound = self._bound(relation, within)
         place = len(within)
-        begin = None if last is None else keys.decode(last, columns[place])
+        try:
+            begin = None if last is None else keys.decode(last, columns[place])
+        except ResourceNotFound:
+            return found  # no key comes after what is none
         room = limit - len(found)
         if place < len(columns) - 1:
             value = None if begin is None else relation.bound([begin])[0]
@@ -151,6 +152,12 @@ class Tree:
             if segment is not None:
                 found.append(self._row((*path, segment), version_of(values)))
         return found
+
+    def _is_row(self, path: Path) -> bool:
+        try:
+            return isinstance(self.address(path), RowAddress)
+        except ResourceNotFound:
+            return False
 
     def _values(self, relation: Relation, segments: Path) -> list[object]:
         pairs = zip(segments, relation.key, strict=False)

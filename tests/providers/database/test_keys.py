@@ -350,6 +350,19 @@ def test_an_integer_too_long_for_sqlite_is_bound_as_sqlite_reads_it(value: int) 
     assert storage_value(value) == itself
 
 
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [
+        (10**400, math.inf),
+        (Decimal("-1E+999"), -math.inf),
+        (timedelta(days=1000), "1000 days, 0:00:00"),
+        (datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=2))), "0001-01-01 00:00:00+02:00"),
+    ],
+)
+def test_what_sqlite_cannot_have_is_bound_all_the_same(value: object, stored: object) -> None:
+    assert storage_value(value) == stored
+
+
 # --- what no key can be is not found
 
 

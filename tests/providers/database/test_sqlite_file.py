@@ -72,7 +72,7 @@ async def test_a_fifo_is_unavailable_at_once(tmp_path: pathlib.Path) -> None:
     assert await unusable(tmp_path / "shop.db") == "the database is not a regular file"
 
 
-@pytest.mark.parametrize("size", [1, 15, 100, 511, 512, 4096, 100_000])
+@pytest.mark.parametrize("size", [2, 15, 100, 511, 512, 4096, 100_000])
 async def test_what_is_no_database_is_unavailable(tmp_path: pathlib.Path, size: int) -> None:
     path = tmp_path / "shop.db"
     path.write_bytes(bytes((7 * n + 11) % 251 for n in range(size)))
@@ -103,9 +103,7 @@ async def test_damaged_pages_are_an_error_and_the_others_are_read(tmp_path: path
 async def test_a_truncated_file_is_unavailable(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", ORDERS)
     os.truncate(path, path.stat().st_size // 2)
-    async with opened(path) as engine:
-        with pytest.raises(MountUnavailable, match="damaged"):
-            await rows(engine, SUM)
+    assert "damaged" in await unusable(path)
 
 
 async def test_a_file_truncated_while_it_is_served_is_unavailable_and_not_the_end(
@@ -229,8 +227,6 @@ def read_only() -> Iterator[pathlib.Path]:
 
 READ = """
 import asyncio, os, sys
-if os.geteuid() == 0:
-    os.setgroups([]), os.setgid(65534), os.setuid(65534)
 from resource_server.providers.database.engine import Statement
 from resource_server.providers.database.sqlite import Sqlite
 
@@ -245,7 +241,8 @@ async def main():
             print(repr(error), flush=True)
     await engine.close()
 
-import sqlalchemy, aiosqlite  # as this user may not be able to later
+if os.geteuid() == 0:
+    os.setgroups([]), os.setgid(65534), os.setuid(65534)
 asyncio.run(main())
 """
 
