@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 import runpy
 import shlex
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -207,3 +209,43 @@ def test_a_command_of_the_readme_prints_what_it_shows(command: str, output: str)
 def test_every_example_is_in_the_readme() -> None:
     for manifest in EXAMPLES.glob("*/mcp-resources.yaml"):
         assert f"({manifest.parent.name}/)" in README
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """The shop with its database, made as its README says."""
+    folder = tmp_path / "shop"
+    shutil.copytree(EXAMPLES / "shop", folder, ignore=shutil.ignore_patterns("*.db*"))
+    subprocess.run([sys.executable, str(folder / "make.py")], check=True, timeout=60)
+    return folder
+
+
+HELD_BACK = ("audit_log", "audit_log/1", "orders/4", "order_lines/4/1", "orders/4/~cell/status")
+
+
+@modes
+async def test_the_shop_is_read_and_what_is_held_back_is_absent(
+    shop: Path, mode: str, revision: str
+) -> None:
+    async with served(shop, mode, revision) as client:
+        assert {f"sqlite://shop/{name}" for name in ("orders", "sales", "~query")} <= set(
+            await listed(client)
+        )
+        assert [
+            path for path in HELD_BACK if not await is_absent(client, f"sqlite://shop/{path}")
+        ] == []
+        order = json.loads(await text(client, "sqlite://shop/orders/5"))
+        assert (order["status"], order["card_number"]) == ("sent", "…0009")
+        assert json.loads(await text(client, "sqlite://shop/order_lines/5/2"))["grams"] == 50
+        tea = json.loads(await text(client, "sqlite://shop/products/~tearl~2Fgrey"))
+        assert tea["name"] == "Earl Grey"
+        customers = await text(client, "sqlite://shop/customers/~rows?format=csv")
+        assert "Ada Winter" in customers
+        assert "@" not in customers
+        best = json.loads(await text(client, "sqlite://shop/~query/top_customers?country=FR"))
+        assert [row["name"] for row in best["rows"]] == ["Chloé Martin", "Bo Chen"]
+        [picture] = (
+            await client.read_resource("sqlite://shop/products/assam-2/~cell/picture")
+        ).contents
+        assert isinstance(picture, BlobResourceContents)
+        assert base64.b64decode(picture.blob).startswith(b"\x89PNG")

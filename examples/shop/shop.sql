@@ -12,7 +12,7 @@ create table products (
     sku text primary key not null,
     name text not null,
     price_cents integer not null check (price_cents > 0),
-    attributes text not null check (json_valid(attributes)),  -- JSON
+    attributes json not null check (json_valid(attributes)),
     picture blob
 ) without rowid;
 

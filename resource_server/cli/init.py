@@ -19,6 +19,7 @@ from resource_server.manifest.sources import FILE_NAME
 @click.option("--output", "-o", "to", metavar="NAME", help="Another file name; - prints it.")
 def command(source: str, force: bool, to: str | None) -> int:
     """Write a commented manifest that serves SOURCE: into the folder, or beside the database."""
+    messages.log_to_stderr(0)
     url = sources.database(source)
     if url is not None:
         path = pathlib.Path(url.database).parent if url.engine == "sqlite" else pathlib.Path()

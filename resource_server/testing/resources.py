@@ -77,6 +77,8 @@ async def check_document(calls: Calls, document: Resource, *, readable: bool) ->
             rule = "what is not readable raises ResourceNotFound"
             calls.broken(rule, f"read({place}) gave {show(contents)}")
         return
+    if isinstance(contents, InvalidParameter):
+        return  # it has to be asked something
     if isinstance(contents, ResourceTooLarge):
         contents = await calls.read(document.path, contents.next)
     if not isinstance(contents, Sequence) or not contents:

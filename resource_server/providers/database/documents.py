@@ -107,7 +107,12 @@ class Documents:
         if address.column not in names:
             raise ResourceNotFound
         value = row.values[names.index(address.column)]
-        cell = whole_cell(value, row.relation.columns[address.column])
+        # Imported here: most databases have no need of a thread for it.
+        from anyio import to_thread
+
+        cell = await to_thread.run_sync(
+            whole_cell, value, row.relation.columns[address.column], abandon_on_cancel=True
+        )
         return Document(Content(cell.data, cell.mime_type), version_of([value]))
 
     async def _links(self, row: Row) -> Mapping[str, str]:
@@ -153,7 +158,7 @@ class Documents:
             cursor = cursors.decode(
                 given, fingerprint=relation.fingerprint, columns=len(relation.key)
             )
-            after = cursor.key
+            after = relation.bound(cursor.key)
         found = await self._engine.fetch(
             relation.statements.page(limit + 1, after=after, columns=columns),
             limit=limit + 1,

@@ -13,7 +13,7 @@ import msgspec
 
 from resource_server.errors import ResourceNotFound
 from resource_server.provider import Path
-from resource_server.providers.database import keys
+from resource_server.providers.database import keys, values
 from resource_server.providers.database.engine import Engine, Rows
 from resource_server.providers.database.options import TableOptions
 from resource_server.providers.database.policy import Policy, View
@@ -27,7 +27,8 @@ MAX_KEPT = 1024
 _BELIEVED_S = 1.0
 """So long a schema is taken to be as it was."""
 
-_encode = msgspec.msgpack.Encoder(enc_hook=str).encode
+_NO_LIMIT = 2**62
+_UNTYPED = Column("", "", "any")
 
 
 class Relation:
@@ -97,7 +98,19 @@ def version_of(row: Sequence[object]) -> str:
 
 
 def _digest(value: object) -> str:
-    return hashlib.blake2b(_encode(value), digest_size=8).hexdigest()
+    try:
+        encoded = _encode(value)
+    except (UnicodeEncodeError, OverflowError):
+        # Text that is not UTF-8, integers beyond 64 bit.
+        encoded = repr(value).encode(errors="backslashreplace")
+    return hashlib.blake2b(encoded, digest_size=8).hexdigest()
+
+
+def _plain(value: object) -> object:
+    return values.json_value(value, _UNTYPED, cell=_NO_LIMIT)
+
+
+_encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
 
 
 _ROWID = Column("rowid", "INTEGER", "integer", nullable=False)

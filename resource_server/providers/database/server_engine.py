@@ -108,6 +108,7 @@ class ServerEngine(ABC):
         self._ours: Pool | None = None
         self._authors: Pool | None = None
         self._slow = Places(SLOW_PLACES)
+        self._deadlines: set[asyncio.Timeout] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -132,10 +133,16 @@ class ServerEngine(ABC):
 
     async def close(self) -> None:
         """Give up every connection; what still runs is stopped."""
-        for task in tuple(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=_RECOVERY_S)
+        try:
+            async with asyncio.timeout(_RECOVERY_S):
+                while self._deadlines or self._tasks:
+                    for deadline in self._deadlines:
+                        if not deadline.expired():
+                            deadline.reschedule(0)
+                    await asyncio.sleep(0.005)
+        except TimeoutError:
+            for task in self._tasks:
+                task.cancel()
         pools = [pool for pool in (self._ours, self._authors) if pool is not None]
         self._ours = self._authors = None
         for pool in pools:
@@ -291,20 +298,18 @@ class ServerEngine(ABC):
         pool = self._pool(author=author)
         lanes = (self._slow, pool.places) if lane == "slow" and not author else (pool.places,)
         entered: list[Places] = []
+        waiting = True
+        deadline = asyncio.timeout(within)
         try:
-            async with asyncio.timeout(within) as deadline:
-                try:
-                    for places in lanes:
-                        await places.enter()
-                        entered.append(places)
-                except BaseException:
-                    _leave(entered)
-                    raise
+            async with deadline:
+                self._deadlines.add(deadline)
+                await _enter(lanes, entered)
+                waiting = False
                 return await self._hold(pool, entered, work, within, author)
         except TimeoutError:
             if not deadline.expired():
                 raise MountUnavailable("the database server does not answer") from None
-            if len(entered) < len(lanes):
+            if waiting:
                 raise ResourceBusy("the database is overloaded") from None
             raise DeadlineExceeded from None
         except Exception as error:
@@ -312,17 +317,22 @@ class ServerEngine(ABC):
             if failure is error:
                 raise
             raise failure from None
+        finally:
+            self._deadlines.discard(deadline)
 
     def _mapped(self, error: Exception, *, author: bool) -> Exception:
-        if isinstance(error, ResourceServerError | ValueError) and not self._is_lost(error):
-            return self._failure(error, author=author)
+        if isinstance(error, ResourceServerError):
+            return error
         if isinstance(error, Lost):
             return ResourceBusy("the connection to the database was lost")
+        failure = self._failure(error, author=author)
+        if failure is not error:
+            return failure
         from sqlalchemy.exc import SQLAlchemyError
 
         if isinstance(error, SQLAlchemyError):
             return MountUnavailable("the database server is not one that can be used")
-        return self._failure(error, author=author)
+        return error
 
     async def _hold(
         self, pool: Pool, entered: list[Places], work: Work[T], within: float, author: bool
@@ -435,6 +445,16 @@ class ServerEngine(ABC):
         """Yield whenever something may have been committed, and once at the beginning."""
 
 
+async def _enter(lanes: Sequence[Places], entered: list[Places]) -> None:
+    try:
+        for places in lanes:
+            await places.enter()
+            entered.append(places)
+    except BaseException:
+        _leave(entered)
+        raise
+
+
 def _leave(entered: list[Places]) -> None:
     while entered:
         entered.pop().leave()
@@ -442,5 +462,6 @@ def _leave(entered: list[Places]) -> None:
 
 def _give_up(pooled: Any) -> None:
     """Close a connection at once, whatever its state, and take it out of its pool."""
-    pooled.invalidate()
-    pooled.close()
+    if pooled.dbapi_connection is not None:
+        pooled.invalidate()
+        pooled.close()

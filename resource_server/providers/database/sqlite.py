@@ -17,6 +17,7 @@ from resource_server.providers.database.sqlite_authorizer import Readable
 from resource_server.providers.database.sqlite_catalog import Catalog
 from resource_server.providers.database.sqlite_commits import Commits
 from resource_server.providers.database.sqlite_connection import Connection, Refused
+from resource_server.providers.database.sqlite_events import nudging
 from resource_server.providers.database.sqlite_file import DatabaseFile
 from resource_server.providers.database.sqlite_lanes import Lane as Line
 from resource_server.providers.database.sqlite_lanes import Pool
@@ -56,6 +57,7 @@ class Sqlite:
         readable: Readable = _all,
         interval: float = 0.05,
     ) -> None:
+        self._path = os.fspath(path)
         self._file = DatabaseFile(path)
         self._readable = readable
         self._interval = interval
@@ -162,8 +164,9 @@ class Sqlite:
         self._commits.add(commits)
         following = commits.follow()
         try:
-            async for each in following:
-                yield each
+            with nudging(self._path, commits.nudge):
+                async for each in following:
+                    yield each
         finally:
             self._commits.discard(commits)
             await following.aclose()

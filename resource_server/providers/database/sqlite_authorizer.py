@@ -67,17 +67,20 @@ class Authorizer:
     ) -> None:
         self._catalog = role == "catalog"
         self._pragmas = _PRAGMAS[role]
-        self._tables = schema.relations.keys()
+        self.tables = schema.relations.keys()
+        """The tables and views there are, those behind virtual tables aside."""
         self._shadows = schema.shadows
-        self._spelt = {_folded(name): name for name in (*self._tables, *self._shadows)}
+        self._spelt = {_folded(name): name for name in (*self.tables, *self._shadows)}
         self._modules = frozenset(map(_folded, modules)) - _EPONYMOUS
         self._readable = readable
         self.direct = False
         """Whether a statement is only prepared: then nothing but itself asks, and a table behind a
         virtual table is refused. While it runs, virtual tables ask for theirs."""
+        self.asked: set[str] = set()
+        """The tables that were asked for, those aside that are asked for by views."""
 
     def __call__(
-        self, action: int, first: str | None, second: str | None, schema: str | None, _: str | None
+        self, action: int, first: str | None, second: str | None, schema: str | None, by: str | None
     ) -> int:
         """Return SQLITE_OK or SQLITE_DENY; see `sqlite3.Connection.set_authorizer`."""
         if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
@@ -85,6 +88,8 @@ class Authorizer:
         elif action == sqlite3.SQLITE_READ:
             allowed = schema is None or _folded(schema) == "main"
             allowed = allowed and self._may_read(first or "", second or "")
+            if by not in self.tables:
+                self.asked.add(first or "")
         elif action == sqlite3.SQLITE_FUNCTION:
             allowed = _folded(second or "") in FUNCTIONS
         elif action == sqlite3.SQLITE_PRAGMA:
@@ -95,12 +100,12 @@ class Authorizer:
         return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
     def _may_read(self, table: str, column: str) -> bool:
-        if not column and table not in self._tables:
+        if not column and table not in self.tables:
             # As it is spelt in the statement, and perhaps a name that only the statement gives.
             table = self._spelt.get(_folded(table), table)
         if self._catalog and table in _SCHEMA_TABLES:
             return True
-        if table in self._tables:
+        if table in self.tables:
             return self._catalog or self._readable(table, "" if column == "ROWID" else column)
         behind = self._shadows.get(table)
         if behind is not None:

@@ -126,6 +126,8 @@ class Tree:
             begin = None if last is None else keys.decode(last, columns[place])
         except ResourceNotFound:
             return found  # no key comes after what is none
+        if last is not None and begin is None:
+            return found  # nor after NULL
         room = limit - len(found)
         if place < len(columns) - 1:
             value = None if begin is None else relation.bound([begin])[0]

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
+import yaml
 
 from resource_server.manifest.databases.exposed import Exposed
 from resource_server.manifest.databases.roles import role
@@ -17,6 +21,7 @@ from resource_server.manifest.databases.triggers import CHANNEL, notify
 from resource_server.providers.database.options import Limits
 from resource_server.providers.database.table import TableName
 
+ROOT = Path(__file__).parents[3]
 HOSTILE = ("plain", 'quo"te', "back`tick", "semi; drop table plain; --", "line\n\\! echo", "wild_%")
 
 
@@ -203,6 +208,66 @@ def test_triggers_tell_of_every_commit_and_of_nothing_in_it(postgresql: Server) 
     (undo,) = [line.partition(": ")[2] for line in script.splitlines() if "To undo" in line]
     run(undo)
     assert heard not in run(f"listen {CHANNEL}; insert into plain values (6); select 1;")
+
+
+def printed(*arguments: str | Path) -> str:
+    """Run a command line in a process of its own; return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "resource_server", *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_what_is_exposed_can_be_served_by_the_login_that_is_printed_for_it(
+    postgresql: Server, tmp_path: Path
+) -> None:
+    run, name = postgresql.run, postgresql.name
+    run(
+        "create table orders (id int primary key, status text, card text);"
+        "insert into orders values (1, 'sent', '4111'), (2, 'draft', '5500');"
+        "create view seen as select id from orders; create table audit_log (id int primary key);"
+        "create schema other; create table other.t (id int primary key);"
+    )
+    manifest = (
+        f"databases:\n  {name}:\n    url: postgresql://USER@127.0.0.1/{name}\n"
+        "    schemas: [public]\n    require_readonly_role: READ_ONLY\n    tables:\n"
+        "      audit_*: false\n      orders: {columns: {hide: [card]}, where: status <> 'draft'}\n"
+    )
+    file = tmp_path / "m.yaml"
+    file.write_text(manifest.replace("USER", "postgres").replace("READ_ONLY", "false"))
+    script = printed("sql", "--role", file)
+    assert script.count("GRANT SELECT ON TABLE") == 2
+    assert 'GRANT SELECT ("id", "status") ON "public"."orders"' in script
+    run(script)
+    assert run(printed("sql", "--notify", file)) == ""
+    assert "resource_server" in run("listen resource_server; delete from orders where id = 2;")
+    file.write_text(manifest.replace("USER", f"{name}_reader").replace("READ_ONLY", "true"))
+    found = printed("list", file, "--all", "--json")
+    tables = {uri for uri in ("orders", "seen", "audit_log", "t") if f'/{uri}"' in found}
+    assert tables == {"orders", "seen"}
+    row = printed("read", file, f"postgresql://{name}/public/orders/1")
+    assert json.loads(row) == {"id": 1, "status": "sent"}
+
+
+def test_a_manifest_of_a_server_has_its_schemas_and_never_its_password(postgresql: Server) -> None:
+    postgresql.run("create table orders (id int primary key, email text);")
+    postgresql.run("comment on table orders is 'One per order';")
+    url = f"postgresql+asyncpg://postgres:topsecret@127.0.0.1/{postgresql.name}"
+    text = printed("init", url, "-o", "-")
+    assert "topsecret" not in text
+    (found,) = yaml.safe_load(text)["databases"].values()
+    assert (found["url"], found["schemas"]) == ("${DATABASE_URL}", ["public"])
+    assert found["tables"] == {"public.orders": {"description": "One per order"}}
+    assert "public.orders:  # 0 rows, key id\n" in text
+    without = f"postgresql://postgres@127.0.0.1/{postgresql.name}"
+    (found,) = yaml.safe_load(printed("init", without, "-o", "-"))["databases"].values()
+    assert found["url"] == without
 
 
 @pytest.mark.parametrize("write", [role, notify])

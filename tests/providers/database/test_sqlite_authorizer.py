@@ -41,8 +41,6 @@ SELECT count(card_number) FROM orders
 SELECT id FROM orders GROUP BY card_number
 SELECT max(total) FILTER (WHERE card_number = '4111') FROM orders
 SELECT id, rank() OVER (ORDER BY card_number) FROM orders
-SELECT total FROM orders JOIN (SELECT '4111' AS card_number) USING (card_number)
-SELECT total FROM orders NATURAL JOIN (SELECT '4111' AS card_number)
 SELECT (SELECT card_number FROM orders)
 SELECT EXISTS (SELECT 1 FROM orders WHERE card_number LIKE '4%')
 WITH x AS (SELECT * FROM orders) SELECT id FROM x WHERE card_number = '4111'
@@ -115,3 +113,35 @@ async def test_the_schema_tells_of_everything(tmp_path: pathlib.Path) -> None:
     async with opened(write(tmp_path / "shop.db", SHOP), readable) as engine:
         assert (await reflected(engine, "orders")).column_names == ("id", "total", "card_number")
         assert (await reflected(engine, "audit")).column_names == ("line",)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT total FROM orders JOIN (SELECT '4111' AS card_number) USING (card_number)",
+        "SELECT total FROM orders NATURAL JOIN (SELECT '4111' AS card_number)",
+        "WITH x AS (SELECT total FROM orders NATURAL JOIN (SELECT '4111' AS card_number)) "
+        "SELECT * FROM x",
+        "SELECT (SELECT total FROM orders NATURAL /**/ JOIN (SELECT '4111' AS card_number))",
+    ],
+)
+async def test_no_join_compares_what_is_hidden(tmp_path: pathlib.Path, sql: str) -> None:
+    path = write(tmp_path / "shop.db", SHOP)
+    async with opened(path) as engine:
+        assert await queried(engine, sql) == [(5,)]
+    async with opened(path, readable) as engine:
+        with pytest.raises(InvalidParameter):
+            await queried(engine, sql)
+        with pytest.raises(ValueError, match="prohibited"):
+            await engine.check(sql, ())
+
+
+async def test_tables_that_hide_nothing_are_joined_by_the_names_of_their_columns(
+    tmp_path: pathlib.Path,
+) -> None:
+    more = "CREATE TABLE names(id, name); INSERT INTO names VALUES (1, 'first');"
+    async with opened(write(tmp_path / "shop.db", SHOP + more), readable) as engine:
+        assert await queried(engine, "SELECT name FROM totals JOIN names USING (id)") == [
+            ("first",)
+        ]
+        assert await queried(engine, "SELECT name FROM names NATURAL JOIN totals") == [("first",)]
