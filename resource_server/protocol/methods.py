@@ -12,7 +12,7 @@ from resource_server import uris
 from resource_server.catalog import Progress, Reading
 from resource_server.errors import InvalidParameter, ResourceNotFound, ResourceServerError
 from resource_server.mount import log_failure
-from resource_server.present import ABSENT, digest, state_of
+from resource_server.present import ABSENT, INDISTINCT, digest, state_of
 from resource_server.protocol import encode, params, revisions
 from resource_server.protocol.outbox import Send
 from resource_server.protocol.server import Server
@@ -138,8 +138,9 @@ async def _read(call: Call, asked: params.ReadResource) -> Result:
 def _remember(subscriber: Subscriber, reading: Reading) -> None:
     """Take note of what a client was given."""
     for body in reading.bodies:
-        if body.content is not None:
-            subscriber.given(body.entry.uri, state_of(body.entry.resource))
+        state = state_of(body.entry.resource)
+        if body.content is not None and state != INDISTINCT:
+            subscriber.given(body.entry.uri, state)
     if reading.collection is not None:
         subscriber.given(reading.collection, digest(reading.children))
 

@@ -85,8 +85,10 @@ class Documents:
         shown, held = relation.split(found)
         return Row(relation, shown[0], relation.segments(held[0]))
 
-    async def read_row(self, address: RowAddress, query: Mapping[str, str]) -> Document:
-        """Return a row as a JSON object, with links to the rows that it refers to."""
+    async def read_row(
+        self, address: RowAddress, query: Mapping[str, str]
+    ) -> tuple[Document, Path]:
+        """Return a row as a JSON object, with links to the rows it refers to, and its key."""
         _refuse_unknown(query, ())
         row = await self.row(address.table, address.key)
         table = row.relation.table
@@ -97,7 +99,7 @@ class Documents:
             max_bytes=self._limits.bytes,
             cell=self._limits.cell,
         )
-        return Document(Content(text, "application/json"), row.version)
+        return Document(Content(text, "application/json"), row.version), row.key
 
     async def read_cell(self, address: CellAddress, query: Mapping[str, str]) -> Document:
         """Return one value of a row, whole."""

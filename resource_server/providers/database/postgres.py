@@ -197,17 +197,11 @@ class Postgres(ServerEngine):
             connection: Any = await connect(**options, timeout=CONNECT_S, server_settings=_SETTINGS)
         except Exception as error:
             raise self._refusal(error) from None
-        for type_name, codec in CODECS.items():
-            await connection.set_type_codec(
-                type_name,
-                schema="pg_catalog",
-                encoder=codec.encode,
-                decoder=codec.decode,
-                format="tuple",
-            )
-        await connection.set_type_codec(
-            "char", schema="pg_catalog", encoder=str, decoder=str, format="text"
-        )
+        try:
+            await _set_codecs(connection)
+        except BaseException:
+            connection.terminate()
+            raise
         return connection
 
     def _refusal(self, error: Exception) -> Exception:
@@ -326,7 +320,23 @@ class Postgres(ServerEngine):
         if isinstance(error, asyncpg.InterfaceError):
             # Encoding a parameter; decoding does not fail.
             return InvalidParameter("a value does not fit where it is used")
+        if isinstance(error, UnicodeError):
+            return InvalidParameter("the database holds text that is not Unicode")
         return error
+
+
+async def _set_codecs(connection: Connection) -> None:
+    for type_name, codec in CODECS.items():
+        await connection.set_type_codec(
+            type_name,
+            schema="pg_catalog",
+            encoder=codec.encode,
+            decoder=codec.decode,
+            format="tuple",
+        )
+    await connection.set_type_codec(
+        "char", schema="pg_catalog", encoder=str, decoder=str, format="text"
+    )
 
 
 def _server_failure(state: str, *, author: bool) -> Exception:

@@ -20,15 +20,8 @@ from resource_server.provider import (
     Resource,
     Template,
 )
-from resource_server.providers.database.address import (
-    CellAddress,
-    DefinitionAddress,
-    PageAddress,
-    QueryAddress,
-    RowAddress,
-)
 from resource_server.providers.database.changes import Watch as _Watch
-from resource_server.providers.database.documents import Document, Documents
+from resource_server.providers.database.documents import Documents
 from resource_server.providers.database.engine import Engine
 from resource_server.providers.database.engines import engine_of, name_of
 from resource_server.providers.database.options import Limits, Query, TableOptions, Watch
@@ -130,22 +123,19 @@ class Database:
 
     async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
         """Return the current body of a document. See `Provider.read`."""
-        return [(await self._document(path, query)).content]
+        document = await self._tree.document(path, query)
+        if document is None:
+            raise ResourceNotFound
+        return [document.content]
 
-    async def _document(self, path: Path, query: Mapping[str, str]) -> Document:
-        match self._tree.address(path):
-            case RowAddress() as row:
-                return await self._documents.read_row(row, query)
-            case PageAddress() as page:
-                return await self._documents.read_page(page, query)
-            case DefinitionAddress() as definition:
-                return await self._documents.read_definition(definition, query)
-            case CellAddress() as cell:
-                return await self._documents.read_cell(cell, query)
-            case QueryAddress(name):
-                return await self._documents.read_query(name, query)
-            case _:
-                raise ResourceNotFound
+    async def fetch(
+        self, path: Path, query: Mapping[str, str]
+    ) -> tuple[Resource, Sequence[Content]]:
+        """Return metadata and content, of one statement. See `SupportsFetch.fetch`."""
+        document = await self._tree.document(path, query)
+        if document is None:
+            return await self._tree.resource(path), ()
+        return document.resource, [document.content]
 
     async def changes(self, interest: Interest) -> AsyncIterator[Change]:
         """Yield what commits may have changed. See `SupportsWatch.changes`."""

@@ -36,7 +36,7 @@ _CLOSING = 2.0
 """Seconds to wait for statements that were interrupted."""
 
 
-def _all(_table: str, _column: str) -> bool:
+def _all(table: str, column: str, *, in_query: bool = False, through: str | None = None) -> bool:
     return True
 
 
@@ -125,13 +125,10 @@ class Sqlite:
     async def query(self, statement: Statement, *, limit: int, within: float) -> Rows:
         """Run a query of the manifest's author. See `Engine.query`."""
         sql, parameters = _wrapped(statement.sql, limit + 1), statement.parameters
-
-        def run(connection: Connection) -> Rows:
-            connection.prepare(sql, parameters)
-            return connection.select(sql, parameters, limit)
-
         try:
-            return await self._slow.run(run, within)
+            return await self._slow.run(
+                lambda connection: connection.query(sql, parameters, limit), within
+            )
         except Refused:
             raise InvalidParameter("the database refuses this query") from None
 
@@ -193,12 +190,12 @@ def _wrapped(sql: str, limit: int) -> str:
 def _check(connection: Connection, sql: str, names: Sequence[str]) -> Sequence[str] | None:
     parameters: Mapping[str, None] | tuple[None, ...] = dict.fromkeys(names)
     try:
-        connection.prepare(_wrapped(sql, 1), parameters)
+        connection.check(_wrapped(sql, 1), parameters)
     except sqlite3.ProgrammingError as error:
         if "no name" not in str(error):
             raise
         parameters = (None,) * len(names)
-        connection.prepare(_wrapped(sql, 1), parameters)
+        connection.check(_wrapped(sql, 1), parameters)
     return connection.names(_wrapped(sql, 0), parameters)
 
 

@@ -7,17 +7,32 @@ what later versions of SQLite add included.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
-from typing import Literal, TypeAlias
+from collections.abc import Iterable
+from typing import Literal, Protocol, TypeAlias
 
 from resource_server.providers.database.sqlite_schema import Schema
 
 Role: TypeAlias = Literal["reader", "catalog", "watcher"]
 """`reader`: rows; `catalog`: our own statements about the schema; `watcher`: commits only."""
 
-Readable: TypeAlias = Callable[[str, str], bool]
-"""Whether a column of a table may be read; the column is "" where only rows are counted, or a
-rowid is read that no column has the name of. Asked for what views read as well."""
+
+class Readable(Protocol):
+    """Decides which columns may be read."""
+
+    def __call__(
+        self, table: str, column: str, *, in_query: bool = False, through: str | None = None
+    ) -> bool:
+        """Return whether a statement may read a column of a table.
+
+        Args:
+            table: its name in the schema.
+            column: "" where only rows are counted, or a rowid is read that no column is named for.
+            in_query: it is the SQL of a manifest's author; else it is our own.
+            through: the view that reads it. None as well for queries that have a WITH, since
+                SQLite does not tell its tables from views of the same name.
+        """
+        ...
+
 
 FUNCTIONS = frozenset(
     """
@@ -70,14 +85,16 @@ class Authorizer:
         self.tables = schema.relations.keys()
         """The tables and views there are, those behind virtual tables aside."""
         self._shadows = schema.shadows
-        self._spelt = {_folded(name): name for name in (*self.tables, *self._shadows)}
-        self._modules = frozenset(map(_folded, modules)) - _EPONYMOUS
+        self._spelt = {folded(name): name for name in (*self.tables, *self._shadows)}
+        self._modules = frozenset(map(folded, modules)) - _EPONYMOUS
         self._readable = readable
         self.direct = False
         """Whether a statement is only prepared: then nothing but itself asks, and a table behind a
         virtual table is refused. While it runs, virtual tables ask for theirs."""
-        self.asked: set[str] = set()
-        """The tables that were asked for, those aside that are asked for by views."""
+        self.in_query = False
+        """Whether a statement is the SQL of a manifest's author."""
+        self.views = True
+        """Whether a name that reads something is that of a view, if there is one."""
 
     def __call__(
         self, action: int, first: str | None, second: str | None, schema: str | None, by: str | None
@@ -86,37 +103,39 @@ class Authorizer:
         if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
             allowed = True
         elif action == sqlite3.SQLITE_READ:
-            allowed = schema is None or _folded(schema) == "main"
-            allowed = allowed and self._may_read(first or "", second or "")
-            if by not in self.tables:
-                self.asked.add(first or "")
+            allowed = schema is None or folded(schema) == "main"
+            allowed = allowed and self._may_read(first or "", second or "", by)
         elif action == sqlite3.SQLITE_FUNCTION:
-            allowed = _folded(second or "") in FUNCTIONS
+            allowed = folded(second or "") in FUNCTIONS
         elif action == sqlite3.SQLITE_PRAGMA:
-            allowed = _folded(first or "") in self._pragmas
+            allowed = folded(first or "") in self._pragmas
             allowed = allowed and (second is None or self._catalog)
         else:
             allowed = False
         return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
-    def _may_read(self, table: str, column: str) -> bool:
+    def _may_read(self, table: str, column: str, by: str | None) -> bool:
         if not column and table not in self.tables:
             # As it is spelt in the statement, and perhaps a name that only the statement gives.
-            table = self._spelt.get(_folded(table), table)
+            table = self._spelt.get(folded(table), table)
         if self._catalog and table in _SCHEMA_TABLES:
             return True
         if table in self.tables:
-            return self._catalog or self._readable(table, "" if column == "ROWID" else column)
+            return self._catalog or self._ask(table, "" if column == "ROWID" else column, by)
         behind = self._shadows.get(table)
         if behind is not None:
-            return self._catalog or (not self.direct and self._readable(behind, ""))
-        name = _folded(table)
+            return self._catalog or (not self.direct and self._ask(behind, "", by))
+        name = folded(table)
         if name in _EPONYMOUS:
             return True
         internal = name.startswith(("sqlite_", "pragma_")) or name in self._modules
         return not column and not internal
 
+    def _ask(self, table: str, column: str, by: str | None) -> bool:
+        through = by if self.views and by in self.tables else None
+        return self._readable(table, column, in_query=self.in_query, through=through)
 
-def _folded(name: str) -> str:
+
+def folded(name: str) -> str:
     """Return a name as SQLite compares it: only the case of ASCII letters does not matter."""
     return name.lower() if name.isascii() else name.translate(_LOWER)

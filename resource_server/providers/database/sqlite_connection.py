@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Generic, TypeAlias, TypeVar
 
 from resource_server.errors import MountUnavailable, ResourceBusy
 from resource_server.providers.database.engine import Rows
-from resource_server.providers.database.sqlite_authorizer import Authorizer, Readable, Role
+from resource_server.providers.database.sqlite_authorizer import (
+    Authorizer,
+    Readable,
+    Role,
+    folded,
+)
 from resource_server.providers.database.sqlite_schema import (
     MODULES,
     Schema,
@@ -52,6 +58,7 @@ _STATEMENT_LIMITS = {
 }
 """Set when the schema has been read, which may be larger than a statement."""
 _JOINS = re.compile("using|natural", re.IGNORECASE)
+_WITH = re.compile("with", re.IGNORECASE)
 # `sqlite3.SQLITE_DBCONFIG_DEFENSIVE` and others came with Python 3.12, as `setconfig` did.
 _DEFENSIVE, _TRIGGERS, _TOKENIZERS = 1010, 1003, 1004
 _BUSY = frozenset((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL))
@@ -191,21 +198,39 @@ class Connection:
             rows.append(row)
         return Rows(columns, rows)
 
-    def prepare(self, sql: str, parameters: Parameters) -> None:
-        """See whether a statement may be run, without running it.
+    def query(self, sql: str, parameters: Parameters, limit: int) -> Rows:
+        """Run the SQL of a manifest's author, if it asks for nothing that is not for queries."""
+        with self._in_query(sql):
+            self._prepare(sql, parameters)
+            return self.select(sql, parameters, limit)
 
-        What it asks for itself is told from what virtual tables ask for while it runs.
-        """
-        asked = self.authorizer.asked
-        asked.clear()
+    def check(self, sql: str, parameters: Parameters) -> None:
+        """See whether the SQL of a manifest's author may be run, without running it."""
+        with self._in_query(sql):
+            self._prepare(sql, parameters)
+
+    @contextmanager
+    def _in_query(self, sql: str) -> Iterator[None]:
+        self.authorizer.in_query = True
+        self.authorizer.views = _WITH.search(sql) is None
+        try:
+            yield
+        finally:
+            self.authorizer.in_query = False
+            self.authorizer.views = True
+
+    def _prepare(self, sql: str, parameters: Parameters) -> None:
+        # What it asks for itself is told from what virtual tables ask for while it runs.
         self.authorizer.direct = True
         try:
             self.database.execute(f"EXPLAIN {sql}", parameters).close()
             if _JOINS.search(sql):
                 # SQLite does not ask for the columns that these compare: all must be readable.
-                for table in asked & self.authorizer.tables:
-                    every = f"EXPLAIN SELECT * FROM main.{quoted(table)}"  # noqa: S608
-                    self.database.execute(every).close()
+                words = folded(sql)
+                for table in self.authorizer.tables:
+                    if folded(table).replace('"', '""') in words or folded(table) in words:
+                        every = f"EXPLAIN SELECT * FROM main.{quoted(table)}"  # noqa: S608
+                        self.database.execute(every).close()
         finally:
             self.authorizer.direct = False
 
@@ -216,7 +241,8 @@ class Connection:
         """
         self.database.set_progress_handler(lambda: 1, _STEPS)
         try:
-            return self._select(sql, parameters, 0).columns
+            with self._in_query(sql):
+                return self._select(sql, parameters, 0).columns
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
                 raise

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from resource_server.errors import DeadlineExceeded, NotACollection, ResourceNotFound
-from resource_server.provider import Format, Path, Resource
+from resource_server.provider import Content, Format, Path, Resource
 from resource_server.providers.database import address as addresses
 from resource_server.providers.database import keys
 from resource_server.providers.database.address import (
@@ -40,6 +42,13 @@ _COUNTED_S = 1.0
 _JSON = "application/json"
 _PAGE_FORMATS = tuple(format for name, format in FORMATS.items() if name != "json")
 _DEFINITION_FORMATS = (Format("json", _JSON, "All of it, exactly"),)
+
+
+class Described(NamedTuple):
+    """A document with what is known of it, of the same moment."""
+
+    resource: Resource
+    content: Content
 
 
 class Tree:
@@ -140,7 +149,7 @@ class Tree:
             for (held,) in rows.rows:
                 segment = _segment(held, relation, place)
                 if segment is not None:
-                    found.append(self._prefix(relation, (*path, segment)))
+                    found.append(self._prefix((*path, segment)))
             return found
         after = None if begin is None else relation.bound([*self._values(relation, within), begin])
         rows = await self._engine.fetch(
@@ -188,49 +197,66 @@ class Tree:
                 return self._schema(schema)
             case QueriesAddress() if self._queries:
                 return self._query_collection()
-            case QueryAddress(name):
-                return await self._query_state(name)
+            case QueryAddress(name) if not self._queries.get(name).is_complete:
+                return self._query(name)
             case TableAddress(table):
                 return await self._table_state(await self._relations.get(table))
-            case DefinitionAddress(table):
-                document = await self._documents.read_definition(DefinitionAddress(table), {})
-                found = self._definition(await self._relations.get(table))
-                return _versioned(found, document.version)
-            case PageAddress(table):
-                relation = await self._relations.get(table)
-                document = await self._documents.read_page(PageAddress(table), {})
-                return _versioned(self._page(relation), document.version)
-            case RowAddress(table, key):
-                return await self._row_or_prefix(table, key)
-            case CellAddress() as cell:
-                document = await self._documents.read_cell(cell, {})
-                return self._cell(cell, document.content.mime_type, document.version)
+            case RowAddress(table, key) if await self._is_prefix(table, key):
+                return await self._prefix_state(table, key)
             case _:
-                raise ResourceNotFound
+                described = await self.document(path, {})
+                if described is None:
+                    raise ResourceNotFound
+                return described.resource
 
-    async def _row_or_prefix(self, table: TableName, key: Path) -> Resource:
+    async def document(self, path: Path, query: Mapping[str, str]) -> Described | None:
+        """Return a document with what is known of it; None for a collection, there or not."""
+        documents = self._documents
+        match self.address(path):
+            case RowAddress(table, key) as row if not await self._is_prefix(table, key):
+                found, key = await documents.read_row(row, query)
+                resource = self._row(path_of(RowAddress(table, key)), found.version)
+            case PageAddress(table) as page:
+                found = await documents.read_page(page, query)
+                resource = self._page(await self._relations.get(table))
+            case DefinitionAddress(table) as definition:
+                found = await documents.read_definition(definition, query)
+                resource = self._definition(await self._relations.get(table))
+            case CellAddress() as cell:
+                found = await documents.read_cell(cell, query)
+                resource = self._cell(cell, found.content.mime_type)
+            case QueryAddress(name):
+                found = await documents.read_query(name, query)
+                resource = self._query(name)
+            case _:
+                return None
+        if not query.keys() <= {"format"}:
+            # Of something else than what is there without a query.
+            return Described(resource, found.content)
+        return Described(replace(resource, version=found.version), found.content)
+
+    async def _is_prefix(self, table: TableName, key: Path) -> bool:
         relation = await self._relations.get(table)
-        if len(key) < len(relation.key) and relation.has_rows:
-            bound = self._bound(relation, key)
-            rows = await self._engine.fetch(
-                relation.statements.page(1, within=bound),
-                limit=1,
-                within=self._limits.timeout,
-                lane=lane_of(relation),
-            )
-            if not rows.rows:
-                raise ResourceNotFound
-            held = rows.rows[0][-len(relation.key) :]
-            segments = relation.segments(held)[: len(key)]
-            return self._prefix(relation, path_of(RowAddress(table, segments)))
-        row = await self._documents.row(table, key)
-        return self._row(path_of(RowAddress(table, row.key)), row.version)
+        return relation.has_rows and len(key) < len(relation.key)
 
-    async def _query_state(self, name: str) -> Resource:
-        found = self._query(name)
-        if self._queries.get(name).is_complete:
-            return _versioned(found, (await self._documents.read_query(name, {})).version)
-        return found
+    async def _prefix_state(self, table: TableName, key: Path) -> Resource:
+        """Return the collection of the rows whose keys begin so.
+
+        Raises:
+            ResourceNotFound: there is no such row.
+        """
+        relation = await self._relations.get(table)
+        rows = await self._engine.fetch(
+            relation.statements.page(1, within=self._bound(relation, key)),
+            limit=1,
+            within=self._limits.timeout,
+            lane=lane_of(relation),
+        )
+        if not rows.rows:
+            raise ResourceNotFound
+        held = rows.rows[0][-len(relation.key) :]
+        segments = relation.segments(held)[: len(key)]
+        return self._prefix(path_of(RowAddress(table, segments)))
 
     async def _table_state(self, relation: Relation) -> Resource:
         info = TableInfo(relation.name, relation.table.type, relation.table.comment)
@@ -242,7 +268,7 @@ class Tree:
                 **(await self._count(relation) if relation.has_rows else {}),
             }
         }
-        return _detailed(self._table(info), details)
+        return replace(self._table(info), details=details)
 
     async def _count(self, relation: Relation) -> Mapping[str, Any]:
         now = time.monotonic()
@@ -318,17 +344,15 @@ class Tree:
             formats=_DEFINITION_FORMATS,
         )
 
-    def _prefix(self, relation: Relation, path: Path) -> Resource:
+    def _prefix(self, path: Path) -> Resource:
         return Resource(path=path, name=path[-1], type="collection", listed=False)
 
     def _row(self, path: Path, version: str) -> Resource:
         name = "/".join(path[1:] if not self._engine.has_schemas else path[2:])
         return Resource(path=path, name=name, mime_type=_JSON, version=version, listed=False)
 
-    def _cell(self, address: CellAddress, mime_type: str | None, version: str) -> Resource:
-        return Resource(
-            path=path_of(address), name=address.column, mime_type=mime_type, version=version
-        )
+    def _cell(self, address: CellAddress, mime_type: str | None) -> Resource:
+        return Resource(path=path_of(address), name=address.column, mime_type=mime_type)
 
     def _query_collection(self) -> Resource:
         return Resource(
@@ -358,17 +382,3 @@ def _segment(value: object, relation: Relation, place: int) -> str | None:
         return keys.encode(value, relation.key[place])
     except ValueError:
         return None  # no URI is long enough
-
-
-def _versioned(resource: Resource, version: str) -> Resource:
-    return _changed(resource, version=version)
-
-
-def _detailed(resource: Resource, details: Mapping[str, Any]) -> Resource:
-    return _changed(resource, details=details)
-
-
-def _changed(resource: Resource, **members: Any) -> Resource:
-    from msgspec.structs import replace
-
-    return replace(resource, **members)

@@ -4,12 +4,13 @@ import asyncio
 import hashlib
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 from resource_server.providers.database.engine import Statement
 from resource_server.providers.database.sqlite import Sqlite
+from resource_server.providers.database.sqlite_authorizer import Readable
 from resource_server.providers.database.table import Table, TableName
 
 PATIENCE_S = 30.0
@@ -43,10 +44,8 @@ def asked(path: Path, sql: str, *parameters: object) -> list[tuple[object, ...]]
 
 
 @asynccontextmanager
-async def opened(
-    path: Path, readable: Callable[[str, str], bool] = lambda table, column: True
-) -> AsyncIterator[Sqlite]:
-    engine = Sqlite(path, readable=readable)
+async def opened(path: Path, readable: Readable | None = None) -> AsyncIterator[Sqlite]:
+    engine = Sqlite(path) if readable is None else Sqlite(path, readable=readable)
     await engine.open()
     try:
         yield engine

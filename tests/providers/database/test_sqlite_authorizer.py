@@ -27,8 +27,16 @@ CREATE TABLE json_each(secret); INSERT INTO json_each VALUES ('secret');
 HIDDEN = {("orders", "card_number"), ("audit", None), ("docs", None), ("json_each", None)}
 
 
-def readable(table: str, column: str) -> bool:
+def readable(
+    table: str, column: str, *, in_query: bool = False, through: str | None = None
+) -> bool:
     return (table, None) not in HIDDEN and (table, column) not in HIDDEN
+
+
+def readable_through_views(
+    table: str, column: str, *, in_query: bool = False, through: str | None = None
+) -> bool:
+    return not in_query or through is not None or readable(table, column)
 
 
 SECRETS = """
@@ -120,6 +128,8 @@ async def test_the_schema_tells_of_everything(tmp_path: pathlib.Path) -> None:
     [
         "SELECT total FROM orders JOIN (SELECT '4111' AS card_number) USING (card_number)",
         "SELECT total FROM orders NATURAL JOIN (SELECT '4111' AS card_number)",
+        "SELECT 5 FROM orders NATURAL JOIN (SELECT '4111' AS card_number)",
+        "SELECT 5 FROM \"orders\" NATURAL JOIN (SELECT '4111' AS card_number)",
         "WITH x AS (SELECT total FROM orders NATURAL JOIN (SELECT '4111' AS card_number)) "
         "SELECT * FROM x",
         "SELECT (SELECT total FROM orders NATURAL /**/ JOIN (SELECT '4111' AS card_number))",
@@ -134,6 +144,20 @@ async def test_no_join_compares_what_is_hidden(tmp_path: pathlib.Path, sql: str)
             await queried(engine, sql)
         with pytest.raises(ValueError, match="prohibited"):
             await engine.check(sql, ())
+
+
+async def test_a_view_may_show_what_is_hidden_elsewhere(tmp_path: pathlib.Path) -> None:
+    async with opened(write(tmp_path / "shop.db", SHOP), readable_through_views) as engine:
+        assert await queried(engine, "SELECT card_number FROM everything") == [("4111",)]
+        assert await queried(engine, "SELECT lines FROM audited") == [(1,)]
+        assert await rows(engine, "SELECT card_number FROM orders") == [("4111",)]
+        for sql in (
+            "SELECT card_number FROM orders",
+            "WITH everything AS (SELECT card_number FROM orders) SELECT * FROM everything",
+            "WITH audited(a) AS MATERIALIZED (SELECT line FROM audit) SELECT * FROM audited",
+        ):
+            with pytest.raises(InvalidParameter):
+                await queried(engine, sql)
 
 
 async def test_tables_that_hide_nothing_are_joined_by_the_names_of_their_columns(
