@@ -38,7 +38,7 @@ _TAIL = """\
 """
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _WORDS = re.compile(r"y|n|yes|no|on|off|true|false|null", re.IGNORECASE)
-_SECRET = re.compile(r"passw|secret|token|salt|api_?key|card_?n|cvv|iban|ssn", re.IGNORECASE)
+_SECRET = re.compile(r"passw|secret|token|salt|api_?key|card(?!i)|cvv|iban|ssn", re.IGNORECASE)
 _PERSONAL = re.compile(r"e_?mail|phone|mobile", re.IGNORECASE)
 
 

@@ -20,6 +20,7 @@ from resource_server.provider import (
     Resource,
     Template,
 )
+from resource_server.providers.database.address import TableAddress, path_of
 from resource_server.providers.database.changes import Watch as _Watch
 from resource_server.providers.database.documents import Documents
 from resource_server.providers.database.engine import Engine
@@ -136,6 +137,31 @@ class Database:
         if document is None:
             return await self._tree.resource(path), ()
         return document.resource, [document.content]
+
+    async def hides(self, *, limit: int) -> Sequence[tuple[Path, str]]:
+        """Return the tables and columns that the manifest hides. See `SupportsHides`."""
+        found: list[tuple[Path, str]] = []
+        for info in await self._engine.tables():
+            path = path_of(TableAddress(info.name))
+            options, rule = self._policy.of(info.name), self._policy.rule(info.name) or ""
+            if options is None:
+                found.append((path, rule))
+            else:
+                hidden = options.columns.hide
+                found += [((*path, column), f"{rule}.columns.hide") for column in hidden]
+        return found[:limit]
+
+    async def explain(self, path: Path) -> str:
+        """Return what exposes or hides a table, a row or a document. See `SupportsExplain`."""
+        try:
+            address = self._tree.address(path)
+            table = getattr(address, "table", None)
+            if table is not None and self._policy.of(table) is None:
+                return f"hidden by {self._policy.rule(table)}: false"
+            await self._tree.resource(path)
+        except ResourceNotFound:
+            return "not there, or kept out by the condition `where` of its table"
+        return "exposed"
 
     async def changes(self, interest: Interest) -> AsyncIterator[Change]:
         """Yield what commits may have changed. See `SupportsWatch.changes`."""

@@ -127,7 +127,7 @@ class Catalog:
         relation = self._names(connection).relations.get(name)
         if relation is None:
             raise ResourceNotFound
-        table, depends = self._reflect(connection.database, relation)
+        table, depends = self._reflect(connection, relation)
         self._tables[name] = _Kept(table, data if depends else None)
         if len(self._tables) > _MOST_TABLES:
             self._tables.popitem(last=False)
@@ -161,13 +161,15 @@ class Catalog:
             self._schema = read_schema(connection.database)
         return self._schema
 
-    def _reflect(self, database: sqlite3.Connection, relation: Relation) -> tuple[Table, bool]:
+    def _reflect(self, connection: Connection, relation: Relation) -> tuple[Table, bool]:
         """Return a table, and whether its key would be another with other rows."""
-        name = relation.name
+        name, database = relation.name, connection.database
         try:
             found = _columns(database, name)
-        except (sqlite3.OperationalError, sqlite3.DatabaseError) as error:
-            if (error.sqlite_errorcode & 0xFF) in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH):
+        except sqlite3.DatabaseError as error:
+            broken = (error.sqlite_errorcode & 0xFF) in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH)
+            # A virtual table is connected again after a change of the schema, which is refused.
+            if broken and not connection.is_outdated():
                 raise ResourceNotFound from None
             raise
         shown = [column for column in found if column.hidden != _HIDDEN and is_text(column.name)]

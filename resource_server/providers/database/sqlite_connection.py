@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Generic, TypeAlias, TypeVar
 
@@ -157,7 +157,7 @@ class Connection:
             work.finish(work.run(self))
         except (sqlite3.Error, sqlite3.Warning, MemoryError, OverflowError, ValueError) as error:
             explained = _explained(error)
-            if isinstance(explained, Refused) and self._is_outdated():
+            if isinstance(explained, Refused) and self.is_outdated():
                 raise Outdated from None
             raise explained from None
         finally:
@@ -210,7 +210,7 @@ class Connection:
             self._prepare(sql, parameters)
 
     @contextmanager
-    def _in_query(self, sql: str) -> Iterator[None]:
+    def _in_query(self, sql: str) -> Generator[None]:
         self.authorizer.in_query = True
         self.authorizer.views = _WITH.search(sql) is None
         try:
@@ -256,7 +256,8 @@ class Connection:
         (data,) = self.database.execute("PRAGMA data_version").fetchone()
         return schema, data
 
-    def _is_outdated(self) -> bool:
+    def is_outdated(self) -> bool:
+        """Return whether the schema is another than when the connection was opened."""
         if self._version is None:
             return False
         try:

@@ -255,6 +255,42 @@ def test_what_is_exposed_can_be_served_by_the_login_that_is_printed_for_it(
     assert json.loads(row) == {"id": 1, "status": "sent"}
 
 
+def test_the_login_that_is_printed_for_mariadb_serves_what_is_exposed(
+    mariadb: Server, tmp_path: Path
+) -> None:
+    run, name = mariadb.run, mariadb.name
+    run(
+        "create table orders (id int primary key, status varchar(9), card varchar(20));"
+        "insert into orders values (1, 'sent', '4111'), (2, 'draft', '5500');"
+        "create view seen as select id from orders; create table audit_log (id int primary key);"
+    )
+    manifest = (
+        f"databases:\n  {name}:\n    url: mariadb://USER@127.0.0.1/{name}\n"
+        "    require_readonly_role: READ_ONLY\n    tables:\n      audit_*: false\n"
+        "      orders: {columns: {hide: [card]}, where: status <> 'draft'}\n"
+    )
+    file = tmp_path / "m.yaml"
+    file.write_text(manifest.replace("USER", "root").replace("READ_ONLY", "false"))
+    script = printed("sql", "--role", file)
+    run(script)
+    run(f"alter user `{name}_reader`@`%` identified by 'pass' account unlock;")
+    narrower = [
+        line[3:] for line in script.splitlines() if line.startswith("-- ") and "SELECT" in line
+    ]
+    for more in ("", "\n".join(narrower)):  # with all columns, then with those that are shown
+        run(more)
+        file.write_text(
+            manifest.replace("USER", f"{name}_reader:pass").replace("READ_ONLY", "true")
+        )
+        found = printed("list", file, "--all", "--json")
+        tables = {uri for uri in ("orders", "seen", "audit_log") if f'/{uri}"' in found}
+        assert tables == {"orders", "seen"}
+        assert printed("read", file, f"mariadb://{name}/orders/~rows?format=csv").split() == [
+            "id,status",
+            "1,sent",
+        ]
+
+
 def test_a_manifest_of_a_server_has_its_schemas_and_never_its_password(postgresql: Server) -> None:
     postgresql.run("create table orders (id int primary key, email text);")
     postgresql.run("comment on table orders is 'One per order';")

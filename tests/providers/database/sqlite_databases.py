@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def asked(path: Path, sql: str, *parameters: object) -> list[tuple[object, ...]]
 
 
 @asynccontextmanager
-async def opened(path: Path, readable: Readable | None = None) -> AsyncIterator[Sqlite]:
+async def opened(path: Path, readable: Readable | None = None) -> AsyncGenerator[Sqlite]:
     engine = Sqlite(path) if readable is None else Sqlite(path, readable=readable)
     await engine.open()
     try:
@@ -53,7 +53,7 @@ async def opened(path: Path, readable: Readable | None = None) -> AsyncIterator[
         await engine.close()
         # A thread that is stuck tells its loop when it comes back.
         async with asyncio.timeout(PATIENCE_S):
-            while any("_connection_worker" in thread.name for thread in threading.enumerate()):
+            while any("_connection_worker" in thread.name for thread in threading.enumerate()):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
 

@@ -4,7 +4,7 @@ import asyncio
 import pathlib
 import random
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
 
 import pytest
@@ -40,14 +40,13 @@ class Heard:
 
 
 @asynccontextmanager
-async def following(path: pathlib.Path, interval: float = 0.05) -> AsyncIterator[Heard]:
-    async with opened(path) as engine:
-        async with followed(engine) as heard:
-            yield heard
+async def following(path: pathlib.Path) -> AsyncGenerator[Heard]:
+    async with opened(path) as engine, followed(engine) as heard:
+        yield heard
 
 
 @asynccontextmanager
-async def followed(engine: Sqlite) -> AsyncIterator[Heard]:
+async def followed(engine: Sqlite) -> AsyncGenerator[Heard]:
     heard = Heard()
     task = asyncio.create_task(heard.follow(engine))
     try:
@@ -166,7 +165,7 @@ async def test_the_last_of_many_commits_is_never_missed(
     tmp_path: pathlib.Path, journal: str
 ) -> None:
     path = write(tmp_path / "shop.db", f"PRAGMA journal_mode = {journal};" + ORDERS)
-    chance = random.Random(journal)
+    chance = random.Random(journal)  # noqa: S311
     async with following(path) as heard:
         await heard.beyond(0)
         with closing(sqlite3.connect(path, timeout=PATIENCE_S)) as writer:

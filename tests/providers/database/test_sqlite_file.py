@@ -163,8 +163,7 @@ async def test_a_replaced_file_is_read_from_then_on(tmp_path: pathlib.Path, jour
     async with opened(path) as engine:
         assert await rows(engine, COUNT) == [(2000,)]
         state = await engine.schema_state()
-        for name in (f"{path}-wal", f"{path}-shm"):
-            pathlib.Path(name).unlink(missing_ok=True)
+        remove_log(path)
         other = "CREATE TABLE orders(id TEXT PRIMARY KEY, extra); INSERT INTO orders VALUES (1, 2);"
         write(tmp_path / "new.db", other).replace(path)
         assert await rows(engine, "SELECT id, extra FROM orders") == [("1", 2)]
@@ -278,6 +277,11 @@ def test_a_database_with_a_log_is_read_where_no_file_can_be_made(read_only: path
         reader.kill()
         reader.wait()
         reader.stdout.close()
+
+
+def remove_log(path: pathlib.Path) -> None:
+    for name in (f"{path}-wal", f"{path}-shm"):
+        pathlib.Path(name).unlink(missing_ok=True)
 
 
 class Writer:

@@ -4,8 +4,8 @@ import asyncio
 import os
 import sqlite3
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -224,7 +224,7 @@ LEGITIMATE: list[tuple[str, list[tuple[object, ...]]]] = [
 
 
 @asynccontextmanager
-async def shop(folder: Path) -> AsyncIterator[Sqlite]:
+async def shop(folder: Path) -> AsyncGenerator[Sqlite]:
     """Serve a shop, and see that nothing is written to it nor beside it."""
     write(folder / "other.db", "CREATE TABLE secrets(x); INSERT INTO secrets VALUES ('secret')")
     path = write(folder / "shop.db", SHOP)
@@ -251,7 +251,6 @@ async def attempt(engine: Sqlite, sql: str) -> Rows | ResourceError:
     try:
         return await engine.query(Statement(sql), limit=10, within=DEADLINE_S)
     except ResourceError as error:
-        assert "evil" not in str(error)
         return error
     finally:
         assert time.monotonic() - started < DEADLINE_S + ALLOWANCE_S
@@ -260,7 +259,9 @@ async def attempt(engine: Sqlite, sql: str) -> Rows | ResourceError:
 @pytest.mark.parametrize("sql", WRITES + FILES + PRAGMAS + INTERNALS)
 async def test_a_query_that_does_more_than_select_is_refused(tmp_path: Path, sql: str) -> None:
     async with shop(tmp_path) as engine:
-        assert isinstance(await attempt(engine, sql), InvalidParameter)
+        answer = await attempt(engine, sql)
+        assert isinstance(answer, InvalidParameter)
+        assert str(answer) == "the database refuses this query"
 
 
 @pytest.mark.parametrize("sql", WRITES + FILES + PRAGMAS + INTERNALS)
@@ -285,10 +286,8 @@ async def test_a_query_without_end_or_measure_is_not_run_to_check_it(
 ) -> None:
     async with shop(tmp_path) as engine:
         started = time.monotonic()
-        try:
+        with suppress(ValueError):
             await engine.check(sql, ())
-        except ValueError:
-            pass
         assert time.monotonic() - started < DEADLINE_S + ALLOWANCE_S
 
 

@@ -1,10 +1,11 @@
+# ruff: noqa: S608 - these are the statements of an attacker
 from __future__ import annotations
 
 import asyncio
 import pathlib
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 
@@ -76,16 +77,17 @@ async def test_a_malicious_table_is_refused_and_others_are_read(
         for sql in ("SELECT * FROM evil", "SELECT count(*) FROM evil"):
             for ask in (engine.fetch, engine.query):
                 started = time.monotonic()
-                with pytest.raises((ResourceError, MountUnavailable)):
+                try:
                     found = await ask(Statement(sql), limit=10, within=DEADLINE_S)
-                    # Nothing of it was looked at to count it.
-                    if sql.startswith("SELECT count") and found.rows[0][0] == 1:
-                        raise ResourceError
+                except (ResourceError, MountUnavailable):
+                    pass
+                else:
+                    # To count it nothing of it needed to be computed.
+                    assert found.rows == [(1,)]
+                    assert "count" in sql
                 assert time.monotonic() - started < DEADLINE_S + ALLOWANCE_S
-        try:
+        with suppress(ResourceError):
             await reflected(engine, "evil")
-        except ResourceError:
-            pass
         assert "plain" in [info.name.name for info in await engine.tables()]
         assert (await reflected(engine, "plain")).key == ("id",)
         assert await rows(engine, "SELECT id, twice FROM plain") == [(1, 42)]
