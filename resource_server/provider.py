@@ -107,6 +107,7 @@ __all__ = [
     "SupportsHides",
     "SupportsLinks",
     "SupportsWalk",
+    "SupportsWarnings",
     "SupportsWatch",
     "Template",
     "Truncation",
@@ -403,6 +404,19 @@ class SupportsHides(Protocol):
         """Return up to `limit` hidden paths, each with the rule that hides it.
 
         What lies below a hidden collection is not named again.
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsWarnings(Protocol):
+    """Tells the operator what is unsafe, or cannot have been meant. Never sent to clients."""
+
+    def warnings(self) -> MaybeAwaitable[Sequence[tuple[str, str]]]:
+        """Return what to see to: the option that it is about, and one sentence.
+
+        An option (`tables.orders.key`) that names nothing there is a mistake. Without one (`""`)
+        it is a warning, such as of a login that may do more than read.
         """
         ...
 

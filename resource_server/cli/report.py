@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -16,24 +15,11 @@ from resource_server.manifest import MountSpec, Positions
 from resource_server.manifest.data import DataPath
 from resource_server.manifest.problems import dotted
 from resource_server.mount import FAILURES, Mount, log_failure
-from resource_server.provider import MaybeAwaitable, Path
+from resource_server.provider import Path, SupportsWarnings
 
 _MOST_COUNTED = 10_000
 _MOST_RULES = 20
 _EXAMPLES = 3
-
-
-@runtime_checkable
-class SupportsWarnings(Protocol):
-    """Tells the operator what is unsafe, or cannot have been meant. Never sent to clients."""
-
-    def warnings(self) -> MaybeAwaitable[Sequence[tuple[str, str]]]:
-        """Return what to see to: the option that it is about, and one sentence.
-
-        An option (`tables.orders.key`) that names nothing there is a mistake. Without one (`""`)
-        it is a warning, such as of a login that may do more than read.
-        """
-        ...
 
 
 class Hidden(msgspec.Struct, frozen=True):

@@ -87,6 +87,11 @@ async def check_document(calls: Calls, document: Resource, *, readable: bool) ->
     for content in contents:
         await _check_content(calls, document, content)
     _check_size(calls, document, contents[0])
+    await _check_queries(calls, document)
+
+
+async def _check_queries(calls: Calls, document: Resource) -> None:
+    place = show(document.path)
     unknown = await calls.read(document.path, {"no-such-3f9c": "1"})
     if not isinstance(unknown, InvalidParameter):
         rule = "an unknown query parameter raises InvalidParameter"

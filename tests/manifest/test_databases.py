@@ -42,7 +42,6 @@ databases:
     watch: poll
     interval: 1s
     require_readonly_role: true
-    immutable: true
 """
 
 
@@ -91,7 +90,7 @@ def test_a_database_is_read_with_all_its_options(tmp_path: pathlib.Path) -> None
     assert (found.limits.rows, found.limits.bytes) == (50, 2 * 1024 * 1024)
     assert (found.limits.timeout, found.limits.query_timeout) == (1, 60)
     assert (found.watch, found.interval) == ("poll", 1)
-    assert (found.require_readonly_role, found.immutable) == (True, True)
+    assert found.require_readonly_role is True
 
 
 def test_what_is_left_out_has_its_default(tmp_path: pathlib.Path) -> None:

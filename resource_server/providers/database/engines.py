@@ -37,7 +37,7 @@ def engine_of(
     *,
     readable: Callable[[str, str], bool],
     schemas: Sequence[str],
-    interval: float,
+    interval: float | None,
     notify: bool,
 ) -> Engine:
     """Return the engine, not opened.
@@ -52,11 +52,11 @@ def engine_of(
         from resource_server.providers.database.sqlite import Sqlite
 
         path = os.fsdecode(unquote_to_bytes(url.partition(":///")[2].partition("?")[0]))
-        return Sqlite(path, readable=readable)
+        return Sqlite(path, readable=readable, interval=interval or 0.05)
     if name == "postgresql":
         from resource_server.providers.database.postgres import Postgres
 
-        return Postgres(url, schemas=schemas, interval=interval, notify=notify)
+        return Postgres(url, schemas=schemas, interval=interval or 0.25, notify=notify)
     from resource_server.providers.database.mysql import Mysql
 
-    return Mysql(url)
+    return Mysql(url, interval=interval or 1.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from resource_server.errors import (
@@ -41,8 +42,11 @@ _IDLE_AFTER_S = 60.0
 _IDLE_INTERVAL_S = 1.0
 _MAX_RETRY_S = 5.0
 
-_BUSY_CLASSES = frozenset(("08", "40", "53", "57", "58"))
-"""Connection, rollback, resources, operator, system."""
+_BUSY_CLASSES = frozenset(("40", "53", "57", "58"))
+"""Rollback, resources, operator, system."""
+_LOST_STATES = frozenset(
+    ("08000", "08001", "08003", "08004", "08006", "25P03", "57P01", "57P02", "57P03", "57P05")
+)
 
 
 class Postgres(ServerEngine):
@@ -54,6 +58,8 @@ class Postgres(ServerEngine):
     """
 
     driver = "postgresql+asyncpg"
+    # JSON stays the text it is.
+    engine_options = MappingProxyType({"json_deserializer": str})
 
     def __init__(
         self,
@@ -95,7 +101,8 @@ class Postgres(ServerEngine):
         Raises:
             ResourceNotFound: there is none of this name, or it may not be read.
         """
-        rows = await self._ask(catalog.TABLE, self._schemas, *name)
+        nameable = "\0" not in name.name and "\0" not in (name.schema or "")
+        rows = await self._ask(catalog.TABLE, self._schemas, *name) if nameable else ()
         if not rows:
             raise ResourceNotFound
         return catalog.table(name, str(rows[0][0]))
@@ -305,7 +312,7 @@ class Postgres(ServerEngine):
 
         if isinstance(error, asyncpg.PostgresError):
             state = _state(error)
-            return state.startswith("08") or state in {"57P01", "57P02", "57P03", "57P05", "25P03"}
+            return state in _LOST_STATES
         if isinstance(error, asyncpg.InterfaceError):
             return "closed" in str(error)
         return isinstance(error, OSError) and not isinstance(error, TimeoutError)
@@ -334,9 +341,6 @@ async def _set_codecs(connection: Connection) -> None:
             decoder=codec.decode,
             format="tuple",
         )
-    await connection.set_type_codec(
-        "char", schema="pg_catalog", encoder=str, decoder=str, format="text"
-    )
 
 
 def _server_failure(state: str, *, author: bool) -> Exception:

@@ -39,7 +39,8 @@ _KINDS: dict[str, Kind] = {
     "varchar": "text",
     "bpchar": "text",
     "name": "text",
-    "char": "text",
+    # The one that is written "char"; the driver gives bytes.
+    "char": "blob",
     "citext": "text",
     "bytea": "blob",
     "bool": "boolean",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
@@ -29,6 +29,7 @@ from resource_server.providers.database.options import Limits, Query, TableOptio
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries import Queries
 from resource_server.providers.database.relation import Relations
+from resource_server.providers.database.table import Table
 from resource_server.providers.database.tree import Tree
 
 logger = logging.getLogger(__name__)
@@ -53,12 +54,11 @@ class Database:
     """How much one read may return, and how long it may take."""
     watch: Watch = "auto"
     """How changes are noticed; `auto` takes what the engine offers."""
-    interval: Duration = Duration(0.25)
-    """Between two looks, where changes have to be polled for."""
+    interval: Duration | None = None
+    """Between two looks, where changes have to be polled for; by default 50 ms (SQLite), 250 ms
+    (PostgreSQL) or 1 s (MySQL, MariaDB)."""
     require_readonly_role: bool = False
     """Whether a login that may do more than read is refused."""
-    immutable: bool = False
-    """SQLite: whether the file never changes, so that it is read without locks."""
 
     def __post_init__(self) -> None:
         name = name_of(self.url)
@@ -150,6 +150,20 @@ class Database:
                 hidden = options.columns.hide
                 found += [((*path, column), f"{rule}.columns.hide") for column in hidden]
         return found[:limit]
+
+    async def warnings(self) -> Sequence[tuple[str, str]]:
+        """Return rights that are too many, and options that fit nothing. See `SupportsWarnings`."""
+        found = [
+            ("", f"the login may do more than read: {privilege.name}")
+            for privilege in await self._engine.privileges()
+        ]
+        names = [info.name for info in await self._engine.tables()]
+        tables: list[Table] = []
+        for name in names:
+            if self._policy.of(name) is not None:
+                with suppress(ResourceNotFound):
+                    tables.append(await self._engine.table(name))
+        return [*found, *self._policy.problems(names, tables)]
 
     async def explain(self, path: Path) -> str:
         """Return what exposes or hides a table, a row or a document. See `SupportsExplain`."""

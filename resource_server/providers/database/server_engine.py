@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from resource_server.errors import (
@@ -101,6 +102,8 @@ class ServerEngine(ABC):
 
     driver: str
     """The dialect and driver, as in an SQLAlchemy URL."""
+    engine_options: Mapping[str, Any] = MappingProxyType({})
+    """More options of SQLAlchemy's engine."""
 
     def __init__(self, url: str) -> None:
         self._given_url = url
@@ -269,6 +272,7 @@ class ServerEngine(ABC):
             max_overflow=0,
             # Every statement is rolled back here, with a deadline.
             pool_reset_on_return=None,
+            **self.engine_options,
         )
         return Pool(engine, size)
 

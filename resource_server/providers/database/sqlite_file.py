@@ -1,7 +1,6 @@
 """A SQLite database as a file: which one it is now, and whether it can be opened at all."""
 
 # The file is looked at with every statement, and `pathlib` takes several times as long.
-# ruff: noqa: PTH100, PTH110, PTH116, PTH120
 
 from __future__ import annotations
 

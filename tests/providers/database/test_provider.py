@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sqlite3
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
@@ -133,13 +133,13 @@ async def test_a_composite_key_is_browsed_column_by_column(file: Path) -> None:
 
 
 @pytest.fixture
-def people(file: Path) -> Iterator[dict[str, TableOptions]]:
+def people(file: Path) -> dict[str, TableOptions]:
     run(
         file,
         "create table people (id integer primary key, name text, salary integer, mail text)",
         "insert into people values (1, 'Ada', 9, 'ada@example.org'), (2, 'Bo', 7, 'bo@x.org')",
     )
-    yield {
+    return {
         "people": TableOptions(
             columns=Columns(hide=("salary",), mask={"mail": "redact"}), where="name <> 'Bo'"
         )

@@ -36,8 +36,7 @@ KEYS = {
     ),
     "CREATE TABLE t(a NOT NULL); CREATE UNIQUE INDEX i ON t(a) WHERE a > 1": ("rowid", ("rowid",)),
     "CREATE TABLE t(a NOT NULL); CREATE UNIQUE INDEX i ON t(abs(a))": ("rowid", ("rowid",)),
-    "CREATE TABLE t(a TEXT COLLATE NOCASE NOT NULL);"
-    "CREATE UNIQUE INDEX i ON t(a COLLATE BINARY)": (
+    "CREATE TABLE t(a TEXT COLLATE NOCASE NOT NULL);CREATE UNIQUE INDEX i ON t(a COLLATE BINARY)": (
         "rowid",
         ("rowid",),
     ),

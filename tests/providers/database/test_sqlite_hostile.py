@@ -160,8 +160,7 @@ EXPLAIN SELECT 1
 EXPLAIN QUERY PLAN SELECT 1
 """.strip().splitlines()
 
-BOMBS = (
-    """
+BOMBS = """
 SELECT zeroblob(900000000)
 SELECT hex(zeroblob(400000000))
 SELECT randomblob(900000000)
@@ -180,18 +179,17 @@ SELECT count(*) FROM json_each('[' || replace(hex(randomblob(1000000)), 'A', '1,
 SELECT 'x' LIKE replace(hex(randomblob(2000)), 'A', '%')
 SELECT 'x' GLOB replace(hex(randomblob(2000)), 'A', '*')
 """.strip().splitlines()
-    + [
+BOMBS.extend(
+    [
         "SELECT " + "(" * 400 + "1" + ")" * 400,
         "SELECT " + " + ".join("1" * 400),
         " UNION ALL ".join(["SELECT 1"] * 400),
         "SELECT '" + "x" * 300_000 + "'",
         "SELECT " + ", ".join(map(str, range(2500))),
-        "WITH RECURSIVE c(x) AS (SELECT 'a%' UNION ALL SELECT x || x FROM c WHERE length(x) < 4000) "
+        "WITH RECURSIVE c(x) AS "
+        "(SELECT 'a%' UNION ALL SELECT x || x FROM c WHERE length(x) < 4000) "
         "SELECT max(c.x LIKE d.x) FROM c, c AS d",
-        "SELECT count(*) FROM orders a, orders b, orders c, orders d, orders e, orders f, orders g, "
-        "orders h, orders i, orders j, orders k, orders l, orders m, orders n, orders o, orders p, "
-        "orders q, orders r, orders s, orders t, orders u, orders v, orders w, orders x, orders y, "
-        "orders z, orders aa, orders bb, orders cc, orders dd, orders ee, orders ff, orders gg",
+        "SELECT count(*) FROM " + ", ".join(f"orders o{n}" for n in range(40)),  # noqa: S608
     ]
 )
 

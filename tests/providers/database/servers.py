@@ -1,0 +1,179 @@
+"""What the tests of database servers share: where they are, a way to them that can be cut."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import NamedTuple, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+import pytest
+
+from resource_server.errors import DeadlineExceeded, ResourceError
+from resource_server.providers.database.engine import Engine, Statement
+
+T = TypeVar("T")
+
+DEADLINE_S = 1.0
+PATIENCE_S = 30.0
+"""So long what must happen may take."""
+
+
+def server_url(variable: str, default: str) -> str:
+    """Return the URL of a test server with a login that may make databases."""
+    return os.environ.get(variable, default)
+
+
+def unique_name() -> str:
+    return f"rs_test_{secrets.token_hex(6)}"
+
+
+def with_parts(
+    url: str, *, database: str | None = None, login: str | None = None, port: int | None = None
+) -> str:
+    """Return the URL with another database, `user:password` or port of this machine."""
+    parts = urlsplit(url)
+    given, _, place = parts.netloc.rpartition("@")
+    place = place if port is None else f"127.0.0.1:{port}"
+    given = given if login is None else login
+    path = parts.path if database is None else f"/{database}"
+    return urlunsplit(parts._replace(netloc=f"{given}@{place}" if given else place, path=path))
+
+
+def skip_without(kind: str, connect: Callable[[], Awaitable[None]]) -> None:
+    """Skip the test where there is no server."""
+
+    async def attempt() -> None:
+        await connect()
+
+    try:
+        asyncio.run(attempt())
+    except Exception as error:
+        pytest.skip(f"no {kind} to test with: {type(error).__name__}")
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until something holds."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not await condition():  # noqa: ASYNC110  # what a server does is no event here
+            await asyncio.sleep(0.02)
+
+
+async def attempt(engine: Engine, sql: str, parameters: tuple[object, ...] = ()) -> str:
+    """Run a query and say how it ended; none may take much longer than its deadline."""
+    started = time.monotonic()
+    try:
+        rows = await engine.query(Statement(sql, parameters), limit=10, within=DEADLINE_S)
+    except DeadlineExceeded:
+        outcome = "stopped"
+    except ResourceError as error:
+        outcome = "told" if sql.strip(" ;)\0") and sql in str(error) else "refused"
+    else:
+        assert len(rows.rows) <= 10
+        outcome = "answered"
+    # Half a second after the deadline; more, since others run beside this.
+    assert time.monotonic() - started < DEADLINE_S + 5
+    return outcome
+
+
+class Proxy(NamedTuple):
+    """A way to a server, by a port of this machine."""
+
+    port: int
+    cut: Callable[[], Awaitable[None]]
+    restore: Callable[[], Awaitable[None]]
+
+
+@asynccontextmanager
+async def proxy_to(host: str, port: int) -> AsyncIterator[Proxy]:
+    writers: set[asyncio.StreamWriter] = set()
+    server: list[asyncio.Server] = []
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        except OSError:
+            pass
+        finally:
+            writer.close()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection(host, port)
+        writers.update((writer, far_writer))
+        await asyncio.gather(pump(reader, far_writer), pump(far_reader, writer))
+        writers.difference_update((writer, far_writer))
+
+    async def listen(at: int) -> int:
+        server[:] = [await asyncio.start_server(accept, "127.0.0.1", at)]
+        return int(server[0].sockets[0].getsockname()[1])
+
+    async def cut() -> None:
+        server[0].close()
+        for writer in tuple(writers):
+            writer.transport.abort()
+        await eventually(lambda: _value(not writers))
+
+    own = await listen(0)
+    try:
+        yield Proxy(own, cut, lambda: _ignore(listen(own)))
+    finally:
+        await cut()
+
+
+async def _value(value: T) -> T:
+    return value
+
+
+async def _ignore(awaitable: Awaitable[object]) -> None:
+    await awaitable
+
+
+class Commits:
+    """Counts what `commits()` yields."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.seen = 0
+        self._moved = asyncio.Condition()
+        self._task = asyncio.create_task(self._count(engine))
+
+    async def _count(self, engine: Engine) -> None:
+        async for _ in engine.commits():
+            async with self._moved:
+                self.seen += 1
+                self._moved.notify_all()
+
+    async def beyond(self, seen: int) -> None:
+        """Wait until more were seen."""
+        async with asyncio.timeout(PATIENCE_S), self._moved:
+            await self._moved.wait_for(lambda: self.seen > seen)
+
+    async def quiet(self, seconds: float) -> None:
+        """Wait until nothing was seen for so long."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                seen = self.seen
+                await asyncio.sleep(seconds)
+                if self.seen == seen:
+                    return
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+
+def assert_secrets_kept(
+    error: BaseException, caplog: pytest.LogCaptureFixture, *secret: str
+) -> None:
+    """Assert that neither the error nor any log says one of these."""
+    formatter = logging.Formatter()
+    told = [str(error), repr(error), *(formatter.format(record) for record in caplog.records)]
+    for text in told:
+        for one in secret:
+            assert one not in text
