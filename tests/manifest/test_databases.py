@@ -97,7 +97,7 @@ def test_what_is_left_out_has_its_default(tmp_path: pathlib.Path) -> None:
     found = provider(tmp_path, "databases: {shop: {url: 'sqlite:///shop.db'}}")
     assert (found.tables, found.schemas, found.queries) == ({}, (), {})
     assert found.limits == options.Limits()
-    assert (found.watch, found.interval) == ("auto", 0.25)
+    assert (found.watch, found.interval) == ("auto", None)
     assert (found.require_readonly_role, found.immutable) == (False, False)
 
 
