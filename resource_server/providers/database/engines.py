@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 if TYPE_CHECKING:
     from resource_server.providers.database.engine import Engine
+    from resource_server.providers.database.sqlite_authorizer import Readable
 
 EngineName: TypeAlias = Literal["sqlite", "postgresql", "mysql", "mariadb"]
 
@@ -35,7 +36,7 @@ def name_of(url: str) -> EngineName:
 def engine_of(
     url: str,
     *,
-    readable: Callable[[str, str], bool],
+    readable: Readable,
     schemas: Sequence[str],
     interval: float | None,
     notify: bool,

@@ -161,9 +161,7 @@ class Mysql(ServerEngine):
                     again = moved
                     await asyncio.sleep(self._interval)
             except Exception as error:
-                failure = self._failure(error, author=False)
-                if failure is error and not isinstance(error, TimeoutError | MountUnavailable):
-                    raise
+                self._raise_unless_passing(error)
             finally:
                 if connection is not None:
                     connection.close()

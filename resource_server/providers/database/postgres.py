@@ -156,9 +156,7 @@ class Postgres(ServerEngine):
                         yield None
                     await self._pause(noticed, idle=time.monotonic() - moved)
             except Exception as error:
-                failure = self._failure(error, author=False)
-                if failure is error and not isinstance(error, TimeoutError):
-                    raise
+                self._raise_unless_passing(error)
             finally:
                 if connection is not None:
                     connection.terminate()
@@ -313,6 +311,9 @@ class Postgres(ServerEngine):
         if isinstance(error, asyncpg.PostgresError):
             state = _state(error)
             return state in _LOST_STATES
+        if isinstance(error, asyncpg.InternalClientError):
+            # What the server said last is not understood, as its farewell to an idle connection.
+            return True
         if isinstance(error, asyncpg.InterfaceError):
             return "closed" in str(error)
         return isinstance(error, OSError) and not isinstance(error, TimeoutError)

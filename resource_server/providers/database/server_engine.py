@@ -338,6 +338,12 @@ class ServerEngine(ABC):
             return MountUnavailable("the database server is not one that can be used")
         return error
 
+    def _raise_unless_passing(self, error: Exception) -> None:
+        """Raise what no second attempt can mend; a server that cannot be reached may come back."""
+        passing = isinstance(error, TimeoutError | ResourceServerError)
+        if not passing and self._failure(error, author=False) is error:
+            raise error
+
     async def _hold(
         self, pool: Pool, entered: list[Places], work: Work[T], within: float, author: bool
     ) -> T:

@@ -7,7 +7,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit, urlunsplit
@@ -90,7 +90,7 @@ class Proxy(NamedTuple):
 
 
 @asynccontextmanager
-async def proxy_to(host: str, port: int) -> AsyncIterator[Proxy]:
+async def proxy_to(host: str, port: int) -> AsyncGenerator[Proxy]:
     writers: set[asyncio.StreamWriter] = set()
     server: list[asyncio.Server] = []
 

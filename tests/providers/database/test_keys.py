@@ -261,11 +261,11 @@ def test_every_row_of_sqlite_is_found_by_its_own_segment(
         for number, value in enumerate(values):
             place, sent = bound(value)
             if value is not None or None not in values[:number]:
-                insert = f"insert or ignore into t values ({place}, {number})"  # noqa: S608
+                insert = f"insert or ignore into t values ({place}, {number})"
                 connection.execute(insert, (sent,))
         for key, number in connection.execute("select k, n from t").fetchall():
             place, sent = bound(storage_value(decode(encode(key, column), column)))
-            select = f"select n from t where k is {place}"  # noqa: S608
+            select = f"select n from t where k is {place}"
             assert connection.execute(select, (sent,)).fetchall() == [(number,)]
     finally:
         connection.close()

@@ -276,7 +276,7 @@ async def test_a_changed_schema_is_noticed(tmp_path: pathlib.Path) -> None:
 
 async def test_an_estimate_is_what_analyze_found(tmp_path: pathlib.Path) -> None:
     fill = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 500) "
-    fill = f"INSERT INTO t {fill} SELECT x, x FROM c"  # noqa: S608
+    fill = f"INSERT INTO t {fill} SELECT x, x FROM c"
     path = write(tmp_path / "shop.db", f"CREATE TABLE t(a, b); {fill}")
     async with opened(path) as engine:
         name = TableName(None, "t")

@@ -160,7 +160,7 @@ EXPLAIN SELECT 1
 EXPLAIN QUERY PLAN SELECT 1
 """.strip().splitlines()
 
-BOMBS = """
+SHORT_BOMBS = """
 SELECT zeroblob(900000000)
 SELECT hex(zeroblob(400000000))
 SELECT randomblob(900000000)
@@ -179,19 +179,18 @@ SELECT count(*) FROM json_each('[' || replace(hex(randomblob(1000000)), 'A', '1,
 SELECT 'x' LIKE replace(hex(randomblob(2000)), 'A', '%')
 SELECT 'x' GLOB replace(hex(randomblob(2000)), 'A', '*')
 """.strip().splitlines()
-BOMBS.extend(
-    [
-        "SELECT " + "(" * 400 + "1" + ")" * 400,
-        "SELECT " + " + ".join("1" * 400),
-        " UNION ALL ".join(["SELECT 1"] * 400),
-        "SELECT '" + "x" * 300_000 + "'",
-        "SELECT " + ", ".join(map(str, range(2500))),
-        "WITH RECURSIVE c(x) AS "
-        "(SELECT 'a%' UNION ALL SELECT x || x FROM c WHERE length(x) < 4000) "
-        "SELECT max(c.x LIKE d.x) FROM c, c AS d",
-        "SELECT count(*) FROM " + ", ".join(f"orders o{n}" for n in range(40)),  # noqa: S608
-    ]
-)
+BOMBS: list[str] = [
+    *SHORT_BOMBS,
+    "SELECT " + "(" * 400 + "1" + ")" * 400,
+    "SELECT " + " + ".join("1" * 400),
+    " UNION ALL ".join(["SELECT 1"] * 400),
+    "SELECT '" + "x" * 300_000 + "'",
+    "SELECT " + ", ".join(map(str, range(2500))),
+    "WITH RECURSIVE c(x) AS "
+    "(SELECT 'a%' UNION ALL SELECT x || x FROM c WHERE length(x) < 4000) "
+    "SELECT max(c.x LIKE d.x) FROM c, c AS d",
+    "SELECT count(*) FROM " + ", ".join(f"orders o{n}" for n in range(40)),
+]
 
 LEGITIMATE: list[tuple[str, list[tuple[object, ...]]]] = [
     ("SELECT customer FROM orders ORDER BY id", [("Ada",), ("Alan",)]),

@@ -1,4 +1,3 @@
-# ruff: noqa: S608 - these are the statements of an attacker
 from __future__ import annotations
 
 import asyncio
