@@ -12,8 +12,29 @@ settings.register_profile(
 )
 settings.load_profile("untimed")
 
+_SERVICES = {
+    "PostgreSQL": ("postgres",),
+    "MariaDB": ("mysql", "mariadb"),
+    "TypeScript clients": ("typescript",),
+}
+"""Services that tests need, with words in the names of these tests."""
+
 
 @pytest.fixture
 def anyio_backend() -> str:
     """Asynchronous tests run on asyncio, as the server does."""
     return "asyncio"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many tests of each service ran: a service that is missing must not go unnoticed."""
+    for service, words in _SERVICES.items():
+        names = {
+            outcome: [report.nodeid.lower() for report in terminalreporter.stats.get(outcome, [])]
+            for outcome in ("passed", "skipped")
+        }
+        ran, skipped = (
+            sum(any(word in name for word in words) for name in names[outcome])
+            for outcome in ("passed", "skipped")
+        )
+        terminalreporter.write_line(f"{service}: {ran} tests ran, {skipped} skipped")
