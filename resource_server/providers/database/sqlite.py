@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import Dialect
 
 T = TypeVar("T")
+
+# In detail it would log statements and their values.
+logging.getLogger("aiosqlite").setLevel(logging.WARNING)
 
 _OPENING = 30.0
 """Seconds that reading a schema may take at first."""
