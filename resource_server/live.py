@@ -140,7 +140,7 @@ class Live:
         `given` is as `Present.given`.
         """
         topic = self._topics.get(uri)
-        if topic is not None and given not in (topic.given, INDISTINCT):
+        if topic is not None and given != topic.given:
             topic.misread = True
             topic.misreads += 1
             # Of some providers a read never gives what `metadata` says.

@@ -12,13 +12,10 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing, suppress
 
-from resource_server.errors import ResourceError, ResourceNotFound
+from resource_server.errors import ResourceNotFound
 from resource_server.provider import Change, Interest, Path
-from resource_server.providers.database import keys
 from resource_server.providers.database.address import RowAddress
-from resource_server.providers.database.documents import lane_of
 from resource_server.providers.database.engine import Engine
-from resource_server.providers.database.options import Limits
 from resource_server.providers.database.relation import Relations, version_of
 from resource_server.providers.database.table import TableName
 from resource_server.providers.database.tree import Tree
@@ -29,11 +26,10 @@ _ROWS_AT_ONCE = 500
 class Watch:
     """The watch over one database, for as long as `changes` is iterated."""
 
-    def __init__(self, engine: Engine, relations: Relations, tree: Tree, limits: Limits) -> None:
+    def __init__(self, engine: Engine, relations: Relations, tree: Tree) -> None:
         self._engine = engine
         self._relations = relations
         self._tree = tree
-        self._limits = limits
         self._versions: dict[Path, str | None] = {}
         """Of rows subscribed to, as last seen; None where there was none."""
         self._asked: set[Path] = set()
@@ -78,10 +74,9 @@ class Watch:
             self._gate = asyncio.create_task(self._watch_commits())
 
     async def _committed(self, paths: Iterable[Path]) -> AsyncGenerator[Change]:
-        state = await self._engine.schema_state()
+        state = await self._relations.state()
         if state != self._state:
             known, self._state = self._state, state
-            self._relations.forget()
             if known is not None:
                 yield Change((), "tree")
         async with aclosing(self._confirm(paths)) as found:
@@ -133,18 +128,11 @@ class Watch:
         bound: list[tuple[object, ...]] = []
         for key in wanted:
             if len(key) == len(relation.key):
-                pairs = zip(key, relation.key, strict=True)
-                with suppress(ResourceError):
-                    values = [keys.decode(segment, column) for segment, column in pairs]
-                    bound.append(relation.bound(values))
+                with suppress(ResourceNotFound):
+                    bound.append(relation.key_of(key))
         for start in range(0, len(bound), _ROWS_AT_ONCE):
             some = bound[start : start + _ROWS_AT_ONCE]
-            rows = await self._engine.fetch(
-                relation.statements.rows(some),
-                limit=len(some),
-                within=self._limits.timeout,
-                lane=lane_of(relation),
-            )
+            rows = await relation.fetch(relation.statements.rows(some), len(some))
             for values, held in zip(*relation.split(rows), strict=True):
                 with suppress(ValueError):
                     found[relation.segments(held)] = version_of(values)

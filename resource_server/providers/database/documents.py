@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
 from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.provider import Content, Link, Path, Truncation
-from resource_server.providers.database import cursors, formats, keys
+from resource_server.providers.database import cursors, formats
 from resource_server.providers.database.address import (
     CellAddress,
     DefinitionAddress,
@@ -17,7 +16,7 @@ from resource_server.providers.database.address import (
     TableAddress,
     path_of,
 )
-from resource_server.providers.database.engine import Engine, Lane
+from resource_server.providers.database.engine import Engine
 from resource_server.providers.database.formats import FORMATS, FormatName
 from resource_server.providers.database.options import Limits
 from resource_server.providers.database.queries import Queries
@@ -72,14 +71,7 @@ class Documents:
         relation = await self._relations.get(table)
         if not relation.has_rows or not relation.key or len(key) != len(relation.key):
             raise ResourceNotFound
-        pairs = zip(key, relation.key, strict=True)
-        values = [keys.decode(segment, column) for segment, column in pairs]
-        found = await self._engine.fetch(
-            relation.statements.rows([relation.bound(values)]),
-            limit=1,
-            within=self._limits.timeout,
-            lane=lane_of(relation),
-        )
+        found = await relation.fetch(relation.statements.rows([relation.key_of(key)]), 1)
         if not found.rows:
             raise ResourceNotFound
         shown, held = relation.split(found)
@@ -161,12 +153,8 @@ class Documents:
                 given, fingerprint=relation.fingerprint, columns=len(relation.key)
             )
             after = relation.bound(cursor.key)
-        found = await self._engine.fetch(
-            relation.statements.page(limit + 1, after=after, columns=columns),
-            limit=limit + 1,
-            within=self._limits.timeout,
-            lane=lane_of(relation),
-        )
+        statement = relation.statements.page(limit + 1, after=after, columns=columns)
+        found = await relation.fetch(statement, limit + 1)
         shown, held = relation.split(found, columns)
         more = len(shown) > limit
         path = path_of(address)
@@ -229,7 +217,7 @@ class Documents:
         write = schema_json if format == "json" else schema_markdown
         text = write(relation.table, links, title=options.title, description=options.description)
         mime_type = "application/json" if format == "json" else "text/markdown"
-        return Document(Content(text, mime_type), _digest(text))
+        return Document(Content(text, mime_type), version_of(text))
 
     async def _table_links(self, relation: Relation) -> Mapping[TableName, str]:
         links: dict[TableName, str] = {}
@@ -258,11 +246,6 @@ class Documents:
         )
         truncated = Truncation("limit", "rows") if written.more else None
         return Document(Content(written.text, written.mime_type, truncated), version_of(found.rows))
-
-
-def lane_of(relation: Relation) -> Lane:
-    """Return where to read a table: what has no key may take long."""
-    return "hot" if relation.key and relation.table.type == "table" else "slow"
 
 
 def format_of(query: Mapping[str, str]) -> FormatName:
@@ -294,7 +277,3 @@ def _refuse_unknown(query: Mapping[str, str], known: Sequence[str]) -> None:
         if name not in known:
             takes = f"; there are {', '.join(known)}" if known else ""
             raise InvalidParameter(f"unknown query parameter {name[:40]!r}{takes}")
-
-
-def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
+
+from resource_server.providers.database.sql_text import EngineName
 
 if TYPE_CHECKING:
     from resource_server.providers.database.engine import Engine
     from resource_server.providers.database.sqlite_authorizer import Readable
-
-EngineName: TypeAlias = Literal["sqlite", "postgresql", "mysql", "mariadb"]
 
 _NAMES: dict[str, EngineName] = {
     "sqlite": "sqlite",

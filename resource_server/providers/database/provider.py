@@ -25,6 +25,7 @@ from resource_server.providers.database.changes import Watch as _Watch
 from resource_server.providers.database.documents import Documents
 from resource_server.providers.database.engine import Engine
 from resource_server.providers.database.engines import engine_of, name_of
+from resource_server.providers.database.formats import FORMATS
 from resource_server.providers.database.options import Limits, Query, TableOptions, Watch
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries import Queries
@@ -72,7 +73,7 @@ class Database:
             notify=self.watch == "notify",
         )
         self._link: Link | None = None
-        self._relations = Relations(self._engine, self._policy)
+        self._relations = Relations(self._engine, self._policy, self.limits)
         self._documents = Documents(
             self._engine, self._relations, self._queries, self.limits, self._uri
         )
@@ -179,7 +180,7 @@ class Database:
 
     async def changes(self, interest: Interest) -> AsyncIterator[Change]:
         """Yield what commits may have changed. See `SupportsWatch.changes`."""
-        watch = _Watch(self._engine, self._relations, self._tree, self.limits)
+        watch = _Watch(self._engine, self._relations, self._tree)
         async with aclosing(watch.changes(interest)) as changes:
             async for change in changes:
                 yield change
@@ -192,7 +193,7 @@ class Database:
             case "table" | "schema":
                 return await self._tree.names(variable, given)
             case "format":
-                return ("json", "columns", "csv", "markdown")
+                return tuple(FORMATS)
             case _:
                 return self._queries.complete(variable, value, given)
 

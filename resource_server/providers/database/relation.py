@@ -14,8 +14,8 @@ import msgspec
 from resource_server.errors import ResourceNotFound
 from resource_server.provider import Path
 from resource_server.providers.database import keys, values
-from resource_server.providers.database.engine import Engine, Rows
-from resource_server.providers.database.options import TableOptions
+from resource_server.providers.database.engine import Engine, Lane, Rows, Statement
+from resource_server.providers.database.options import Limits, TableOptions
 from resource_server.providers.database.policy import Policy, View
 from resource_server.providers.database.table import Column, Table, TableInfo, TableName
 
@@ -34,19 +34,22 @@ _UNTYPED = Column("", "", "any")
 class Relation:
     """One exposed table or view, of one state of the schema."""
 
-    def __init__(self, view: View, engine: Engine) -> None:
+    def __init__(self, view: View, engine: Engine, limits: Limits) -> None:
         # Imported here: SQLAlchemy takes a tenth of a second, and a schema can be read without.
         from resource_server.providers.database.statements import Statements
 
         self.view = view
         self._engine = engine
+        self._limits = limits
+        # What has no key may take long.
+        self._lane: Lane = "hot" if view.table.key and view.table.type == "table" else "slow"
         self.table: Table = view.table
         self.options: TableOptions = view.options
         self.columns: dict[str, Column] = {column.name: column for column in self.table.columns}
         self.key: tuple[Column, ...] = tuple(
             self.columns.get(name, _ROWID) for name in self.table.key
         )
-        self.fingerprint = _digest(
+        self.fingerprint = version_of(
             [(c.name, c.type, c.kind) for c in self.table.columns] + [self.table.key]
         )
         self.statements: Statements = Statements(
@@ -63,6 +66,12 @@ class Relation:
         """Whether rows may be read."""
         return self.options.rows
 
+    async def fetch(self, statement: Statement, limit: int) -> Rows:
+        """Run one of its statements, within the time of a page. Raises as `Engine.fetch`."""
+        return await self._engine.fetch(
+            statement, limit=limit, within=self._limits.timeout, lane=self._lane
+        )
+
     def split(
         self, rows: Rows, columns: Sequence[str] | None = None
     ) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:
@@ -74,6 +83,15 @@ class Relation:
         width = len(names)
         shown = self.view.mask([row[:width] for row in rows.rows], names)
         return shown, [row[width:] for row in rows.rows]
+
+    def key_of(self, segments: Path) -> tuple[object, ...]:
+        """Return what segments of a key, or of its first columns, mean, as the engine takes it.
+
+        Raises:
+            ResourceNotFound: no key is written so.
+        """
+        pairs = zip(segments, self.key, strict=False)
+        return self.bound([keys.decode(segment, column) for segment, column in pairs])
 
     def bound(self, key: Sequence[object]) -> tuple[object, ...]:
         """Return decoded values of a key as the engine takes them."""
@@ -92,12 +110,8 @@ class Relation:
         )
 
 
-def version_of(row: Sequence[object]) -> str:
-    """Return what differs when a row shows something else."""
-    return _digest(row)
-
-
-def _digest(value: object) -> str:
+def version_of(value: object) -> str:
+    """Return what differs when a row, or whatever else was read, is something else."""
     try:
         encoded = _encode(value)
     except (UnicodeEncodeError, OverflowError):
@@ -119,8 +133,9 @@ _ROWID = Column("rowid", "INTEGER", "integer", nullable=False)
 class Relations:
     """The exposed tables of one database, reflected when they are asked for."""
 
-    def __init__(self, engine: Engine, policy: Policy) -> None:
+    def __init__(self, engine: Engine, policy: Policy, limits: Limits) -> None:
         self._engine = engine
+        self._limits = limits
         self._policy = policy
         self._known: OrderedDict[TableName, Relation] = OrderedDict()
         self._infos: Sequence[TableInfo] | None = None
@@ -153,7 +168,8 @@ class Relations:
             return known
         if self._policy.of(name) is None:
             raise ResourceNotFound
-        relation = Relation(self._policy.view(await self._engine.table(name)), self._engine)
+        view = self._policy.view(await self._engine.table(name))
+        relation = Relation(view, self._engine, self._limits)
         self._known[name] = relation
         if len(self._known) > MAX_KEPT:
             self._known.popitem(last=False)
@@ -169,11 +185,12 @@ class Relations:
             state = await self._engine.schema_state()
             if state != self._state:
                 self._state = state
-                self.forget()
+                self._known.clear()
+                self._infos = None
             self._believed_until = time.monotonic() + _BELIEVED_S
 
-    def forget(self) -> None:
-        """Reflect again when asked."""
-        self._known.clear()
-        self._infos = None
+    async def state(self) -> object:
+        """Look at the schema now; return what differs when it is another one."""
         self._believed_until = 0.0
+        await self._refresh()
+        return self._state

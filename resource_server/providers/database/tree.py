@@ -25,7 +25,7 @@ from resource_server.providers.database.address import (
     TableAddress,
     path_of,
 )
-from resource_server.providers.database.documents import Documents, lane_of
+from resource_server.providers.database.documents import Documents
 from resource_server.providers.database.engine import Engine
 from resource_server.providers.database.formats import FORMATS
 from resource_server.providers.database.options import Limits
@@ -129,7 +129,7 @@ class Tree:
         if not relation.has_rows or not relation.key or len(found) >= limit:
             return found[:limit]
         columns = relation.key
-        bound = self._bound(relation, within)
+        bound = relation.key_of(within)
         place = len(within)
         try:
             begin = None if last is None else keys.decode(last, columns[place])
@@ -140,24 +140,15 @@ class Tree:
         room = limit - len(found)
         if place < len(columns) - 1:
             value = None if begin is None else relation.bound([begin])[0]
-            rows = await self._engine.fetch(
-                relation.statements.prefixes(room, within=bound, after=value),
-                limit=room,
-                within=self._limits.timeout,
-                lane=lane_of(relation),
-            )
+            statement = relation.statements.prefixes(room, within=bound, after=value)
+            rows = await relation.fetch(statement, room)
             for (held,) in rows.rows:
                 segment = _segment(held, relation, place)
                 if segment is not None:
                     found.append(self._prefix((*path, segment)))
             return found
-        after = None if begin is None else relation.bound([*self._values(relation, within), begin])
-        rows = await self._engine.fetch(
-            relation.statements.page(room, within=bound, after=after),
-            limit=room,
-            within=self._limits.timeout,
-            lane=lane_of(relation),
-        )
+        after = None if begin is None else (*bound, *relation.bound([begin]))
+        rows = await relation.fetch(relation.statements.page(room, within=bound, after=after), room)
         for values, held in zip(*relation.split(rows), strict=True):
             segment = _segment(held[place], relation, place)
             if segment is not None:
@@ -169,13 +160,6 @@ class Tree:
             return isinstance(self.address(path), RowAddress)
         except ResourceNotFound:
             return False
-
-    def _values(self, relation: Relation, segments: Path) -> list[object]:
-        pairs = zip(segments, relation.key, strict=False)
-        return [keys.decode(segment, column) for segment, column in pairs]
-
-    def _bound(self, relation: Relation, segments: Path) -> tuple[object, ...]:
-        return relation.bound(self._values(relation, segments))
 
     async def names(self, variable: str, given: Mapping[str, str]) -> Sequence[str]:
         """Return the schemas, or the tables of the schema that is given."""
@@ -246,12 +230,7 @@ class Tree:
             ResourceNotFound: there is no such row.
         """
         relation = await self._relations.get(table)
-        rows = await self._engine.fetch(
-            relation.statements.page(1, within=self._bound(relation, key)),
-            limit=1,
-            within=self._limits.timeout,
-            lane=lane_of(relation),
-        )
+        rows = await relation.fetch(relation.statements.page(1, within=relation.key_of(key)), 1)
         if not rows.rows:
             raise ResourceNotFound
         held = rows.rows[0][-len(relation.key) :]
