@@ -22,6 +22,7 @@ from resource_server.providers.database.sqlite_events import nudging
 from resource_server.providers.database.sqlite_file import DatabaseFile
 from resource_server.providers.database.sqlite_lanes import Lane as Line
 from resource_server.providers.database.sqlite_lanes import Pool
+from resource_server.providers.database.sqlite_quick import Quick
 from resource_server.providers.database.table import Table, TableInfo, TableName
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Sqlite:
         self._connect()
 
     def _connect(self) -> None:
+        self._quick = Quick(self._file, self._readable)
         self._hot = Line(self._file, "reader", self._readable)
         self._slow = Pool(self._file, self._readable)
         self._schema = Line(self._file, "catalog", self._readable)
@@ -95,6 +97,7 @@ class Sqlite:
     async def close(self) -> None:
         """Stop what runs and close every connection. It may be opened again."""
         hot, slow, schema = self._hot, self._slow, self._schema
+        self._quick.close()
         self._connect()
         for lane in (hot, slow, schema):
             await lane.close(_CLOSING)
@@ -119,10 +122,18 @@ class Sqlite:
         Raises:
             ResourceNotFound: what it selects from is gone, refused or broken.
         """
+        stored = lane == "hot"
+        if stored:
+            found = self._quick.select(statement, limit)
+            if isinstance(found, Rows):
+                return found
+            lane = found
         sql, parameters = statement
         run = self._hot.run if lane == "hot" else self._slow.run
         try:
-            return await run(lambda connection: connection.select(sql, parameters, limit), within)
+            return await run(
+                lambda connection: connection.select(sql, parameters, limit, stored=stored), within
+            )
         except Refused:
             raise ResourceNotFound from None
 

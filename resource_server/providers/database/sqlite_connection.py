@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Generic, TypeAlias, TypeVar
 
-from resource_server.errors import MountUnavailable, ResourceBusy
-from resource_server.providers.database.engine import Rows
+from resource_server.errors import InvalidParameter, MountUnavailable, ResourceBusy
+from resource_server.providers.database.engine import Beginning, Rows
 from resource_server.providers.database.sqlite_authorizer import (
     Authorizer,
     Readable,
@@ -29,10 +29,12 @@ Parameters: TypeAlias = Sequence[object] | Mapping[str, object]
 """By place, or by name."""
 
 _BUSY_TIMEOUT = 0.25
-"""Seconds to wait for a writer of a rollback journal."""
 _HEAP = 256 * 1024 * 1024
 """Bytes of all SQLite connections of the process, as this module asks for."""
 _LARGEST_VALUE = 16 * 1024 * 1024
+_LARGEST_CUT = 128 * 1024 * 1024
+"""Larger values are fetched one after the other, and only their beginning is kept."""
+_KEPT_OF_CUT = 64 * 1024
 _MOST_BYTES = 64 * 1024 * 1024
 """Of the texts and blobs of one result, about; the rows behind are left out."""
 _STEPS = 1000
@@ -111,14 +113,17 @@ class Connection:
     """A connection that reads one file and can do nothing else.
 
     As little of `sqlite3.Connection` as aiosqlite calls: its threads open it, execute and close.
+    `patience` is how long it waits for a writer of a rollback journal, in seconds.
     """
 
-    def __init__(self, uri: str, role: Role, readable: Readable) -> None:
+    def __init__(
+        self, uri: str, role: Role, readable: Readable, *, patience: float = _BUSY_TIMEOUT
+    ) -> None:
         self.running: Work[object] | None = None
         self.authorizer = Authorizer(role, Schema({}, {}), readable)
         self._version: object = None
         try:
-            self.database = _connect(uri)
+            self.database = _connect(uri, patience)
         except (sqlite3.Error, MemoryError) as error:
             raise _explained(error) from None
         try:
@@ -172,8 +177,24 @@ class Connection:
         """Close it."""
         self.database.close()
 
-    def select(self, sql: str, parameters: Parameters, limit: int) -> Rows:
-        """Return up to `limit` rows, fewer where they are very large. Invalid UTF-8 is escaped."""
+    def select(self, sql: str, parameters: Parameters, limit: int, *, stored: bool = False) -> Rows:
+        """Return up to `limit` rows, fewer where they are very large. Invalid UTF-8 is escaped.
+
+        `stored`: all values are stored ones, as nothing in the file decides how long it takes to
+        compute them. Of one over 16 MiB there is a `Beginning` then; over 128 MiB it is refused.
+        """
+        try:
+            return self._decoded(sql, parameters, limit)
+        except sqlite3.DataError as error:
+            if not stored or error.sqlite_errorcode != sqlite3.SQLITE_TOOBIG:
+                raise
+        self.database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_CUT)
+        try:
+            return self._decoded(sql, parameters, limit)
+        finally:
+            self.database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
+
+    def _decoded(self, sql: str, parameters: Parameters, limit: int) -> Rows:
         try:
             return self._select(sql, parameters, limit)
         except sqlite3.OperationalError as error:
@@ -192,9 +213,12 @@ class Connection:
             if len(rows) == limit or size > _MOST_BYTES:
                 cursor.close()
                 return Rows(columns, rows, more=True)
+            before = size
             for value in row:
                 if value.__class__ is str or value.__class__ is bytes:
                     size += len(value)
+            if size - before > _LARGEST_VALUE:
+                row, size = tuple(map(_cut, row)), before + _LARGEST_VALUE
             rows.append(row)
         return Rows(columns, rows)
 
@@ -279,13 +303,13 @@ class Connection:
         return schema
 
 
-def _connect(uri: str) -> sqlite3.Connection:
+def _connect(uri: str, patience: float) -> sqlite3.Connection:
     return sqlite3.connect(
         uri,
         uri=True,
-        timeout=_BUSY_TIMEOUT,
+        timeout=patience,
         isolation_level=None,
-        check_same_thread=False,  # `interrupt` is called from the event loop.
+        check_same_thread=False,  # The event loop calls `interrupt`, and may read by it.
         cached_statements=256,
     )
 
@@ -309,6 +333,12 @@ def _escaped(text: bytes) -> str:
     return text.decode("utf-8", "surrogateescape")
 
 
+def _cut(value: object) -> object:
+    if isinstance(value, str | bytes) and len(value) > _LARGEST_VALUE:
+        return Beginning(value[:_KEPT_OF_CUT], len(value))
+    return value
+
+
 def _explained(error: BaseException) -> Exception:
     """Return what an error of SQLite means for whoever waits for the statement."""
     if isinstance(error, MemoryError):
@@ -321,6 +351,8 @@ def _explained(error: BaseException) -> Exception:
         return ResourceBusy("the database is locked by a writer")
     if primary in _MEMORY:
         return ResourceBusy("the database needs too much memory for this")
+    if primary == sqlite3.SQLITE_TOOBIG:
+        return InvalidParameter("a value is too large; read other columns, by `columns`")
     if primary in _UNUSABLE:
         return MountUnavailable(_UNUSABLE[primary])
     return Refused(str(error))

@@ -49,6 +49,8 @@ import pybase64
 from msgspec import UNSET, Raw, UnsetType
 
 from resource_server import media_types, uris
+from resource_server.errors import InvalidParameter
+from resource_server.providers.database.engine import Beginning
 from resource_server.providers.database.literals import LITERALS, not_finite
 from resource_server.providers.database.table import Column
 
@@ -188,6 +190,8 @@ def json_value(value: Any, column: Column, *, cell: int) -> object:
     cls = cast("type[object]", type(value))
     if cls in _NATIVE:
         return value
+    if cls is Beginning:
+        return _beginning(value, cell)
     if cls is str:
         return _json(value, cell) if column.kind == "json" else _text(value, cell)
     if cls is int and column.kind == "boolean" and 0 <= value <= 1:
@@ -197,6 +201,12 @@ def json_value(value: Any, column: Column, *, cell: int) -> object:
     if column.values and isinstance(value, set | frozenset):
         return _members(cast("set[object]", value), column.values, cell)
     return _form_of(cls)(value, cell)
+
+
+def _beginning(value: Beginning, cell: int) -> CutText | Blob:
+    if isinstance(value.data, str):
+        return CutText(uris.display(value.data[:cell]), value.size)
+    return Blob(_base64(value.data, cell), value.size, truncated=True)
 
 
 def _is_bit(column: Column) -> bool:
@@ -228,9 +238,12 @@ def _bytes(text: str) -> bytes:
 
 def _blob(data: Any, cell: int) -> Blob:
     view = memoryview(data).cast("B")
-    limit = min(INLINE_BLOB_BYTES, cell)
-    base64 = pybase64.b64encode(bytes(view[:limit])).decode("ascii")
-    return Blob(base64, len(view), True if len(view) > limit else UNSET)
+    cut = len(view) > min(INLINE_BLOB_BYTES, cell)
+    return Blob(_base64(view, cell), len(view), True if cut else UNSET)
+
+
+def _base64(data: bytes | memoryview, cell: int) -> str:
+    return pybase64.b64encode(bytes(data[: min(INLINE_BLOB_BYTES, cell)])).decode("ascii")
 
 
 def _integer(value: int, cell: int) -> object:
@@ -315,7 +328,13 @@ def whole_cell(value: Any, column: Column) -> Cell:
     Text is `text/plain`, JSON and numbers and NULL are `application/json`. Of a blob, and of text
     that is not Unicode, the bytes tell the type: what is text by them comes as text. For worker
     threads, as `media_types.from_content` is.
+
+    Raises:
+        InvalidParameter: it is larger than can be kept in memory.
     """
+    if isinstance(value, Beginning):
+        unit = "characters" if isinstance(value.data, str) else "bytes"
+        raise InvalidParameter(f"the value has {value.size} {unit}, more than can be read here")
     form = json_value(value, column, cell=_NO_LIMIT)
     if isinstance(form, Blob):
         return _document(_bytes(value) if isinstance(value, str) else bytes(value))

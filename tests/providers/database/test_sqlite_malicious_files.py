@@ -8,8 +8,8 @@ from contextlib import closing, suppress
 
 import pytest
 
-from resource_server.errors import MountUnavailable, ResourceError
-from resource_server.providers.database.engine import Rows, Statement
+from resource_server.errors import InvalidParameter, MountUnavailable, ResourceError
+from resource_server.providers.database.engine import Beginning, Rows, Statement
 from tests.providers.database.sqlite_databases import (
     PATIENCE_S,
     contents,
@@ -127,6 +127,25 @@ async def test_rows_of_large_values_come_in_parts_that_fit_into_memory(
         )
         assert len(few.rows) == 10
         assert not few.more
+
+
+async def test_of_a_value_too_large_for_memory_there_is_the_beginning(
+    tmp_path: pathlib.Path,
+) -> None:
+    script = """
+    CREATE TABLE t(id INTEGER PRIMARY KEY, a); CREATE VIEW v AS SELECT a || a AS a FROM t;
+    INSERT INTO t VALUES (1, zeroblob(17000000)), (2, hex(zeroblob(8500000))), (3, 'small');
+    """
+    async with opened(write(tmp_path / "shop.db", script)) as engine:
+        found = await rows(engine, "SELECT id, a FROM t ORDER BY id")
+        assert found[0] == (1, Beginning(bytes(64 * 1024), 17_000_000))
+        assert found[1] == (2, Beginning("0" * 64 * 1024, 17_000_000))
+        assert found[2] == (3, "small")
+        with pytest.raises(InvalidParameter, match="too large"):
+            await engine.fetch(
+                Statement("SELECT a FROM v"), limit=9, within=PATIENCE_S, lane="slow"
+            )
+        assert await rows(engine, "SELECT id FROM t ORDER BY id") == [(1,), (2,), (3,)]
 
 
 async def test_names_that_are_statements_are_only_names(tmp_path: pathlib.Path) -> None:

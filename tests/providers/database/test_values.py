@@ -18,6 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resource_server.errors import InvalidParameter
+from resource_server.providers.database.engine import Beginning
 from resource_server.providers.database.table import Column, Kind
 from resource_server.providers.database.values import (
     INLINE_BLOB_BYTES,
@@ -403,3 +405,19 @@ def _mariadb(sql: str) -> tuple[Sequence[tuple[Any, ...]], Sequence[str]]:
             await connection.ensure_closed()
 
     return asyncio.run(fetch())
+
+
+@pytest.mark.parametrize("kind", ["any", "json", "text", "blob"])
+def test_the_beginning_of_a_value_has_the_form_of_a_cut_one(kind: Kind) -> None:
+    text, blob = Beginning("x" * 5000, 10**8), Beginning(b"x" * 5000, 10**8)
+    assert sent(text, column(kind)) == {
+        "$text": "x" * CELL,
+        "characters": 10**8,
+        "truncated": True,
+    }
+    form = sent(blob, column(kind))
+    assert b64decode(form.pop("$blob")) == b"x" * min(CELL, INLINE_BLOB_BYTES)
+    assert form == {"bytes": 10**8, "truncated": True}
+    for value in (text, blob):
+        with pytest.raises(InvalidParameter, match="100000000"):
+            whole_cell(value, column(kind))
