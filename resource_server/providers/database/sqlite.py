@@ -67,7 +67,6 @@ class Sqlite:
         self._readable = readable
         self._interval = interval
         self._dialect: Dialect | None = None
-        self._commits: set[Commits] = set()
         self._connect()
 
     def _connect(self) -> None:
@@ -173,23 +172,13 @@ class Sqlite:
     async def commits(self) -> AsyncGenerator[None, None]:
         """Yield after each commit, by a connection of its own. See `Engine.commits`."""
         commits = Commits(Line(self._file, "watcher", self._readable), self._interval)
-        self._commits.add(commits)
         following = commits.follow()
         try:
             with nudging(self._path, commits.nudge):
                 async for each in following:
                     yield each
         finally:
-            self._commits.discard(commits)
             await following.aclose()
-
-    def nudge(self) -> None:
-        """Look for commits now, and again within 20 ms: something was seen to happen to the file.
-
-        Called in the event loop.
-        """
-        for commits in self._commits:
-            commits.nudge()
 
     async def _ask(self, function: Callable[[Connection], T], within: float = _SCHEMA) -> T:
         try:

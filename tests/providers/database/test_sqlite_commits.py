@@ -4,6 +4,7 @@ import asyncio
 import pathlib
 import random
 import sqlite3
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
 
@@ -128,34 +129,21 @@ async def test_a_commit_behind_a_lock_is_told(tmp_path: pathlib.Path) -> None:
             await heard.beyond(count)
 
 
-async def test_a_nudge_tells_before_the_next_look_would(tmp_path: pathlib.Path) -> None:
-    path = write(tmp_path / "shop.db", ORDERS)
+@pytest.mark.skipif(sys.platform != "linux", reason="events of files are those of inotify")
+@pytest.mark.parametrize("journal", ["DELETE", "WAL"])
+async def test_events_of_the_file_tell_before_the_next_look_would(
+    tmp_path: pathlib.Path, journal: str
+) -> None:
+    path = write(tmp_path / "shop.db", f"PRAGMA journal_mode = {journal};" + ORDERS)
     # It looks by itself only after the test has failed.
     engine = Sqlite(path, interval=600)
     await engine.open()
     async with followed(engine) as heard:
         count = await heard.beyond(0)
-        for _ in range(10):
-            write(path, "UPDATE orders SET n = n + 1")
-            engine.nudge()
-            count = await heard.beyond(count)
-    engine.nudge()
-    await engine.close()
-
-
-async def test_a_nudge_just_before_a_commit_tells_of_it(tmp_path: pathlib.Path) -> None:
-    path = write(tmp_path / "shop.db", "PRAGMA journal_mode = WAL;" + ORDERS)
-    engine = Sqlite(path, interval=600)
-    await engine.open()
-    async with followed(engine) as heard:
-        count = await heard.beyond(0)
-        with closing(sqlite3.connect(path)) as writer:
+        with closing(sqlite3.connect(path, timeout=PATIENCE_S)) as writer:
             for _ in range(10):
-                engine.nudge()
-                await asyncio.sleep(0)
                 with writer:
                     writer.execute("UPDATE orders SET n = n + 1")
-                engine.nudge()
                 count = await heard.beyond(count)
     await engine.close()
 
