@@ -67,4 +67,4 @@ def _cut(cut: Json) -> str:
     return f"a part{total}, cut by {_REASONS[cut['reason']]}{going_on}"
 
 
-_REASONS = {"requested": "the range", "limit": "the size limit", "deadline": "the time limit"}
+_REASONS = {"requested": "the range", "limit": "a limit", "deadline": "the time limit"}

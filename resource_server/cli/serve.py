@@ -20,14 +20,19 @@ from resource_server.transports import stdio
 
 @click.command("serve", short_help="Serve a source to an MCP client.")
 @click.argument("source", required=False)
+@click.option("--http", "address", metavar="HOST:PORT", help="Serve many clients over HTTP.")
 @click.option("--strict", is_flag=True, help="Refuse to serve unless everything can be served.")
 @arguments.shared
-def command(source: str | None, strict: bool, no_plugins: bool, verbose: int) -> int:
+def command(
+    source: str | None, address: str | None, strict: bool, no_plugins: bool, verbose: int
+) -> int:
     """Serve SOURCE to an MCP client over standard input and output.
 
     A mount that cannot start is reported, and the others serve; it is tried again when asked for.
     A manifest that changes is loaded again; the code of plugins is not.
     """
+    if address is not None:
+        return _over_http(source, address, strict=strict, no_plugins=no_plugins, verbose=verbose)
     # First of all: from here on nothing that a plugin prints or reads touches the protocol.
     reader, writer = stdio.claim()
     messages.log_to_stderr(verbose, waits=False)
@@ -36,6 +41,38 @@ def command(source: str | None, strict: bool, no_plugins: bool, verbose: int) ->
         messages.note(_waiting(served.manifest, source))
     favour_the_loop()
     return loop.run(_serve(served, reader, writer, strict=strict))
+
+
+def _over_http(
+    source: str | None, given: str, *, strict: bool, no_plugins: bool, verbose: int
+) -> int:
+    # Imported here: one client over standard input and output does without.
+    from resource_server.transports.http import listen
+
+    try:
+        address = listen.parse_address(given)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--http") from None
+    messages.log_to_stderr(verbose, waits=False)
+    served = Served(source, allow_plugins=not no_plugins, strict=strict)
+
+    async def serve() -> int:
+        async with served as server:
+            if strict and (problems := await server.catalog.start()):
+                return messages.failed(f"refused to serve without: {', '.join(problems)}")
+            try:
+                await listen.serve(
+                    server,
+                    served.manifest.http,
+                    address,
+                    started=lambda actual: messages.note(f"serving at {actual.url}"),
+                )
+            except OSError as error:
+                return messages.failed(f"cannot listen on {given}: {error.strerror}")
+        return 0
+
+    favour_the_loop()
+    return loop.run(serve())
 
 
 def favour_the_loop() -> None:

@@ -19,6 +19,7 @@ from resource_server.manifest.data import DataPath, is_mapping
 from resource_server.manifest.databases import url as database_url
 from resource_server.manifest.databases.url import DatabaseUrl
 from resource_server.manifest.decode import Decoder, FindClass
+from resource_server.manifest.http import Http
 from resource_server.manifest.model import Manifest, MountOptions, MountSpec, Server
 from resource_server.manifest.options import options_of
 from resource_server.manifest.positions import Positions
@@ -28,7 +29,7 @@ from resource_server.manifest.wording import one_line, printable, unknown
 VERSION = 1
 MOUNT_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 DATABASE_NAME = r"[a-z0-9_-]{1,64}"
-_SECTIONS = ("version", "server", "roots", "databases", "providers")
+_SECTIONS = ("version", "server", "roots", "databases", "providers", "http")
 MOUNTS = {"roots": "filesystem", "databases": "database", "providers": None}
 """The sections that hold mounts, each with their provider; None where each names its own."""
 _PLAIN_NAME = "a name begins with a letter or digit and goes on with those, '.', '_' or '-'"
@@ -37,7 +38,7 @@ _STAND_IN = "sqlite:///shop.db"
 """In the place of a URL that cannot be used, so that the other options are checked as well."""
 _SCHEMA = "$schema"
 """Tells editors of JSON files which schema to check them by."""
-_LATER_SECTIONS = ("http", "tools", "prompts")
+_LATER_SECTIONS = ("tools", "prompts")
 
 
 def load(path: pathlib.Path, *, find_class: FindClass | None = None) -> Manifest:
@@ -105,10 +106,12 @@ class _Reading:
                 self._decoder.refuse((name,), unknown("section", name, _SECTIONS), at_key=True)
         self._check_version()
         server = self._decoder.build(Server, self._data.get("server"), ("server",))
+        http = self._decoder.build(Http, self._data.get("http"), ("http",))
         return Manifest(
             file=self._file,
             directory=self._directory,
             server=server or Server(),
+            http=http or Http(),
             mounts=self._mounts(),
             positions=self._positions,
         )

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from resource_server.duration import Duration
 from resource_server.manifest.data import DataPath
+from resource_server.manifest.http import Http
 from resource_server.manifest.positions import Positions
 from resource_server.provider import Annotations, ByteSize, Provider
 
@@ -107,5 +108,6 @@ class Manifest:
     directory: pathlib.Path
     """Absolute; what relative paths are relative to."""
     server: Server = Server()
+    http: Http = Http()
     mounts: tuple[MountSpec, ...] = ()
     positions: Positions = field(default=Positions(), repr=False)

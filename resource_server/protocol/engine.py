@@ -79,7 +79,9 @@ class Listen(msgspec.Struct, frozen=True, eq=False):
 class Connection:
     """The state of one client: its revision, its subscriptions, its requests in flight.
 
-    `push` takes what belongs to no request: what a handshake client subscribed to.
+    `push` takes what belongs to no request: what a handshake client subscribed to. `room` is set
+    while the client takes its answers, `push_room` while it takes what is pushed: by default both
+    come the same way.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Connection:
         *,
         push: Send,
         room: asyncio.Event | None = None,
+        push_room: asyncio.Event | None = None,
     ) -> None:
         self.server = server
         self.revision = revision
@@ -99,33 +102,36 @@ class Connection:
         self._log_level: str | None = None
         self._in_flight: dict[params.RequestId, asyncio.Task[None]] = {}
         self._bytes_in_flight = 0
-        self._subscriber = Subscriber(server.live, push, room)
+        self._subscriber = Subscriber(server.live, push, push_room or room)
         self._listens: dict[params.RequestId, Listen] = {}
         self._is_ending = False
 
     # -- messages
 
-    def receive(self, data: bytes, reply: Send, notify: Send) -> None:
-        """Take one message, or a batch where the revision has them."""
-        if data.lstrip()[:1] == b"[":
-            self._receive_batch(data, reply, notify)
-        else:
-            self._receive_one(data, reply, notify)
+    def receive(self, data: bytes, reply: Send, notify: Send) -> asyncio.Future[Any] | None:
+        """Take one message, or a batch where the revision has them.
 
-    def _receive_batch(self, data: bytes, reply: Send, notify: Send) -> None:
+        Returns what is done when nothing more will be replied, where that is not yet certain.
+        """
+        if data.lstrip()[:1] == b"[":
+            return self._receive_batch(data, reply, notify)
+        return self._receive_one(data, reply, notify)
+
+    def _receive_batch(self, data: bytes, reply: Send, notify: Send) -> asyncio.Future[Any] | None:
         try:
             items = self._batch(data)
         except Fault as fault:
-            reply(_error(None, fault))
-            return
+            reply(faults.message(None, fault))
+            return None
         batch = Batch()
         tasks = [self._receive_one(bytes(item), batch.add, notify, batch=batch) for item in items]
         waiting = [task for task in tasks if task is not None]
         if waiting:
             whole = asyncio.gather(*waiting, return_exceptions=True)
             whole.add_done_callback(lambda _: batch.reply(reply))
-        else:
-            batch.reply(reply)
+            return whole
+        batch.reply(reply)
+        return None
 
     def _batch(self, data: bytes) -> list[msgspec.Raw]:
         try:
@@ -147,21 +153,29 @@ class Connection:
         try:
             message = _decode_message(data)
         except msgspec.ValidationError:
-            reply(_error(_salvaged_id(data), Fault(revisions.INVALID_REQUEST, "Invalid request")))
+            reply(
+                faults.message(
+                    _salvaged_id(data), Fault(revisions.INVALID_REQUEST, "Invalid request")
+                )
+            )
             return None
         except _UNPARSABLE:
-            reply(_error(None, Fault(revisions.PARSE_ERROR, "Parse error")))
+            reply(faults.message(None, Fault(revisions.PARSE_ERROR, "Parse error")))
             return None
         if message.method is UNSET:
             if message.result is UNSET and message.error is UNSET:
                 fault = Fault(revisions.INVALID_REQUEST, "Invalid request: no method")
-                reply(_error(None if message.id is UNSET else message.id, fault))
+                reply(faults.message(None if message.id is UNSET else message.id, fault))
             return None
         if message.id is UNSET:
             self._notified(message.method, message.params)
             return None
         if message.id is None:
-            reply(_error(None, Fault(revisions.INVALID_REQUEST, "Invalid request: id is null")))
+            reply(
+                faults.message(
+                    None, Fault(revisions.INVALID_REQUEST, "Invalid request: id is null")
+                )
+            )
             return None
         request = Request(
             message.id, message.method, message.params, reply, notify, batch, len(data)
@@ -196,7 +210,7 @@ class Connection:
             call = Call(self.server, revision, subscriber, request.id, request.notify, progress)
             outcome = eager.run(method.handle(call, asked))
         except (*FAILURES, asyncio.CancelledError) as error:
-            request.reply(_error(request.id, self._fault(error, request)))
+            request.reply(faults.message(request.id, self._fault(error, request)))
             return None
         if isinstance(outcome, eager.Suspended):
             task = asyncio.get_running_loop().create_task(self._finish(outcome, request))
@@ -241,7 +255,7 @@ class Connection:
                     result.stream.close()
             except (*FAILURES, asyncio.CancelledError) as error:
                 if not cancelled():
-                    request.reply(_error(request.id, self._fault(error, request)))
+                    request.reply(faults.message(request.id, self._fault(error, request)))
 
     def _admit(self, request: Request) -> tuple[Method, Revision, params.Params]:
         """Return the method, the revision it is served in and the decoded parameters."""
@@ -443,7 +457,3 @@ def _progress(meta: params.Meta | None, notify: Send) -> Progress | None:
 
 def _notification(method: str, body: dict[str, Any]) -> bytes:
     return _encode({"jsonrpc": "2.0", "method": method, "params": body})
-
-
-def _error(request_id: params.RequestId | None, fault: Fault) -> bytes:
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (_encode(request_id), fault.encode())

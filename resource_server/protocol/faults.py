@@ -17,6 +17,7 @@ from resource_server.errors import (
     ResourceTooLarge,
 )
 from resource_server.protocol import revisions
+from resource_server.protocol.params import RequestId
 from resource_server.protocol.revisions import Revision
 
 
@@ -35,6 +36,14 @@ class Fault(Exception):
         if self.data is not None:
             error["data"] = self.data
         return msgspec.json.encode(error)
+
+
+def message(request_id: RequestId | None, fault: Fault) -> bytes:
+    """Return the answer to a request; to what has no usable id, with None."""
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (
+        msgspec.json.encode(request_id),
+        fault.encode(),
+    )
 
 
 def unsupported(requested: str) -> Fault:

@@ -1,0 +1,158 @@
+"""Sessions of the handshake revisions: one client's connection over many requests."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import OrderedDict
+
+from resource_server.access import Caller
+from resource_server.protocol.engine import Connection
+from resource_server.protocol.server import Server
+from resource_server.transports.http.channel import Channel
+from resource_server.transports.http.request import Refused
+
+MAX_CHANNELS = 64
+"""Answers of one session that were cut off and may still be asked for."""
+_EVICTED_AFTER_S = 60.0
+"""Where there is no place for another session, one that is idle for so long makes room."""
+_DRAIN_S = 2.0
+
+
+class Session:
+    """One client: its connection, the stream of what it subscribed to, answers it may resume."""
+
+    def __init__(self, server: Server, caller: Caller) -> None:
+        self.id = secrets.token_urlsafe(16)
+        self.subject = caller.subject
+        """Whose token opened it; nobody else may use it. None where there are no tokens."""
+        self.told = Channel(b"0")
+        """What belongs to no request."""
+        self.connection = Connection(server, push=self.told.put, push_room=self.told.room)
+        self.used = time.monotonic()
+        self.requests = 0
+        """As many are being answered."""
+        self._channels = OrderedDict[bytes, Channel]()
+        self._count = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits for anything."""
+        return not self.requests and not self.told.is_read
+
+    def channel(self) -> Channel:
+        """Return a channel for the answer to one request."""
+        self._count += 1
+        return Channel(b"%d" % self._count)
+
+    def keep(self, channel: Channel) -> None:
+        """Keep a channel that was cut off, for who asks for the rest."""
+        if channel.name is not None:
+            self._channels[channel.name] = channel
+            while len(self._channels) > MAX_CHANNELS:
+                self._channels.popitem(last=False)
+
+    def resumed(self, event_id: str) -> tuple[Channel, int | None]:
+        """Return the channel that an event was on, and its number.
+
+        Where there is none, the stream of what belongs to no request.
+        """
+        name, _, number = event_id.partition("-")
+        if not (number.isascii() and number.isdigit() and len(number) < 16):
+            return self.told, None
+        if name == "0":
+            return self.told, int(number)
+        channel = self._channels.get(name.encode("latin-1", "replace"))
+        return (self.told, None) if channel is None else (channel, int(number))
+
+    async def close(self) -> None:
+        """End its streams and cancel what is in flight."""
+        await self.connection.close()
+        for channel in (self.told, *self._channels.values()):
+            channel.end()
+
+    async def drain(self) -> None:
+        """Let what is in flight be answered, for a moment, and then close it."""
+        await self.connection.drain(_DRAIN_S)
+        await self.close()
+
+
+class Sessions:
+    """All sessions, at most `most`, each for as long as it is used every `idle` seconds."""
+
+    def __init__(self, server: Server, *, most: int, idle: float) -> None:
+        self._server = server
+        self._most = most
+        self._idle = idle
+        # In the order in which they were used, the least recently used first.
+        self._sessions = OrderedDict[str, Session]()
+        self._closing = set[asyncio.Task[None]]()
+        self._reaper: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def open(self, caller: Caller) -> Session:
+        """Begin a session.
+
+        Raises:
+            Refused: there are too many.
+        """
+        self._reap()
+        if len(self._sessions) >= self._most and not self._evict():
+            raise Refused(503, "there are too many sessions", [(b"retry-after", b"60")])
+        session = Session(self._server, caller)
+        self._sessions[session.id] = session
+        return session
+
+    def get(self, session_id: str, caller: Caller) -> Session:
+        """Return a session that the caller has opened.
+
+        Raises:
+            Refused: there is none; it has ended, or is somebody else's.
+        """
+        session = self._sessions.get(session_id)
+        if session is None or session.subject != caller.subject:
+            raise Refused(404, "there is no such session")
+        session.used = time.monotonic()
+        self._sessions.move_to_end(session_id)
+        return session
+
+    def end(self, session: Session) -> None:
+        """End a session."""
+        if self._sessions.pop(session.id, None) is not None:
+            task = asyncio.get_running_loop().create_task(session.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    def _evict(self) -> bool:
+        now = time.monotonic()
+        for session in self._sessions.values():
+            if now - session.used < _EVICTED_AFTER_S:
+                return False
+            if session.is_idle:
+                self.end(session)
+                return True
+        return False
+
+    def _reap(self) -> None:
+        """End what was not used for too long, and look again when the next one may be due."""
+        if self._reaper is not None:
+            self._reaper.cancel()
+        limit = time.monotonic() - self._idle
+        for session in list(self._sessions.values()):
+            if session.used > limit:
+                break
+            if session.is_idle:
+                self.end(session)
+        pause = max(self._idle / 4, 1.0)
+        self._reaper = asyncio.get_running_loop().call_later(pause, self._reap)
+
+    async def close(self) -> None:
+        """End all sessions: what is in flight may be answered for a moment."""
+        if self._reaper is not None:
+            self._reaper.cancel()
+        sessions = list(self._sessions.values())
+        self._sessions.clear()
+        await asyncio.gather(*(session.drain() for session in sessions), *self._closing)
