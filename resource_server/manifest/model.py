@@ -108,6 +108,6 @@ class Manifest:
     directory: pathlib.Path
     """Absolute; what relative paths are relative to."""
     server: Server = Server()
-    http: Http = Http()
+    http: Http = field(default_factory=Http)
     mounts: tuple[MountSpec, ...] = ()
     positions: Positions = field(default=Positions(), repr=False)

@@ -21,6 +21,7 @@ from pydantic.errors import (
 from resource_server.duration import Duration
 from resource_server.manifest import references, shapes
 from resource_server.manifest.load import DATABASE_NAME, MOUNT_NAME, VERSION
+from resource_server.manifest.http import Http
 from resource_server.manifest.model import MountOptions, Server
 from resource_server.manifest.options import MISSING, Option, descriptions, has_options, options_of
 from resource_server.provider import ByteSize
@@ -51,6 +52,7 @@ def schema() -> Schema:
             "$schema": {"type": "string", "description": "This schema, for editors of JSON."},
             "version": {"const": VERSION, "description": "Version of this format."},
             "server": {**_object(Server), "description": _summary(Server)},
+            "http": {**_object(Http), "description": _summary(Http)},
             "roots": _named("Folder trees, by name.", MOUNT_NAME, {"$ref": "#/$defs/root"}),
             "databases": _named("Databases, by name.", DATABASE_NAME, {"$ref": "#/$defs/database"}),
             "providers": _named(

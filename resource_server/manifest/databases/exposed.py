@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import NamedTuple, TypeGuard, cast
 
@@ -48,6 +49,8 @@ async def of(mount: str, database: Database) -> Exposed:
     url = database_url.parse(database.url)
     if url.engine == "sqlite":  # nobody has rights to it that could be given
         return Exposed(mount, url.engine, "", (), database.limits)
+    # Whoever may give rights has more than a reader needs.
+    database = dataclasses.replace(database, require_readonly_role=False)
     async with database:
         engine = database.engine
         names = [table async for table in _tables(database)]

@@ -37,6 +37,7 @@ _TAIL = """\
     # limits: {{rows: 100, max_rows: 1000, timeout: 2s, query_timeout: 10s}}
 """
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 _WORDS = re.compile(r"y|n|yes|no|on|off|true|false|null", re.IGNORECASE)
 _SECRET = re.compile(r"passw|secret|token|salt|api_?key|card(?!i)|cvv|iban|ssn", re.IGNORECASE)
 _PERSONAL = re.compile(r"e_?mail|phone|mobile", re.IGNORECASE)
@@ -91,7 +92,7 @@ def write(found: Database) -> str:
         if (rest := len(tables) - min(len(shown), MOST_TABLES)) > 0:
             lines.append(f"    # and {rest:,} others, which are served as they are\n")
         first = next((each.name for each in shown if each.table is not None), shown[0].name)
-        lines.append(_TAIL.format(table=first if first.isascii() and first.isidentifier() else "…"))
+        lines.append(_TAIL.format(table=first if _NAME.fullmatch(first) else "…"))
     return "".join(lines)
 
 

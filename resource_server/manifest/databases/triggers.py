@@ -35,6 +35,7 @@ def _postgresql(exposed: Exposed) -> Iterator[str]:
     yield "-- Run it with psql as the owner of the tables; the manifest then says `watch: notify`."
     yield "-- It tells that something was committed, not what: whoever may connect may listen."
     yield "BEGIN;"
+    yield "SET LOCAL client_min_messages = warning;"
     yield f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger"
     yield "LANGUAGE plpgsql SET search_path = pg_catalog AS $$"
     yield "BEGIN"

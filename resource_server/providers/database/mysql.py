@@ -15,7 +15,7 @@ from resource_server.errors import (
     ResourceNotFound,
 )
 from resource_server.providers.database import mysql_catalog as catalog
-from resource_server.providers.database.engine import Engine, Privilege, Rows, Statement
+from resource_server.providers.database.engine import Engine, Gate, Privilege, Rows, Statement
 from resource_server.providers.database.server_engine import (
     CATALOG_S,
     CONNECT_S,
@@ -90,9 +90,7 @@ class Mysql(ServerEngine):
             (catalog.FOREIGN_KEYS, name.name),
             (catalog.VIEW, name.name),
         ]
-        if self._mariadb:
-            questions.append((catalog.JSON_CHECKS, name.name))
-        found, columns, indexes, keys, view, *checks = await self._ask(*questions)
+        found, columns, indexes, keys, view = await self._ask(*questions)
         if not found or not columns:
             raise ResourceNotFound
         definition = str(view[0][0] or "") if view else None
@@ -103,8 +101,17 @@ class Mysql(ServerEngine):
             indexes=indexes,
             foreign_keys=keys,
             definition=definition,
-            checks=checks[0] if checks else (),
+            json=await self._json_columns(name.name) if not view else frozenset(),
         )
+
+    async def _json_columns(self, table: str) -> frozenset[str]:
+        if not self._mariadb:
+            return frozenset()
+        try:
+            ((row, *_),) = await self._ask((catalog.definition(table),))
+        except ResourceNotFound:
+            return frozenset()
+        return catalog.json_columns(str(row[1]))
 
     async def estimate(self, name: TableName) -> int | None:
         """Return about how many rows a table has, from statistics; None where there are none."""
@@ -130,6 +137,11 @@ class Mysql(ServerEngine):
         return await self._run(work, within=CATALOG_S)
 
     # Changes.
+
+    @property
+    def gate(self) -> Gate:
+        """Counters of the server. See `Engine.gate`."""
+        return Gate("counters", self._interval)
 
     async def commits(self) -> AsyncIterator[None]:
         """Yield whenever something may have been committed, and once at the beginning.
@@ -216,6 +228,8 @@ class Mysql(ServerEngine):
 
     async def _prepare_session(self, connection: Connection) -> None:
         await connection.query("SET NAMES utf8mb4")
+        # As parameters are bound, whatever the server's own is.
+        await connection.query("SET time_zone = '+00:00'")
         await connection.query("SET SESSION TRANSACTION READ ONLY")
 
     async def _begin(self, connection: Connection, within: float) -> None:

@@ -82,11 +82,6 @@ VIEW = """
 SELECT view_definition FROM information_schema.views
 WHERE table_schema = DATABASE() AND table_name = %s"""
 
-JSON_CHECKS = """
-SELECT constraint_name, check_clause FROM information_schema.check_constraints
-WHERE constraint_schema = DATABASE() AND table_name = %s"""
-"""MariaDB: a column is JSON by a condition of its own name."""
-
 ESTIMATE = """
 SELECT table_rows FROM information_schema.tables
 WHERE table_schema = DATABASE() AND table_name = %s AND table_type <> 'VIEW'"""
@@ -121,9 +116,22 @@ _QUOTED = re.compile(r"'((?:[^']|'')*)'", re.DOTALL)
 _GENERATED = re.compile(r"\b(?:VIRTUAL|STORED|PERSISTENT)\b")
 _GRANT = re.compile(r"GRANT (.+?) ON (?:(?:TABLE|FUNCTION|PROCEDURE) )?(\S+) TO ", re.DOTALL)
 _COLUMN_LIST = re.compile(r" \([^)]*\)")
-_JSON_CHECK = re.compile(r"json_valid\(`(.+)`\)")
-
+_JSON_COLUMN = re.compile(r"^ +`((?:[^`]|``)+)` .* CHECK \(json_valid\(`\1`\)\),?$", re.MULTILINE)
 _READING = frozenset(("SELECT", "USAGE", "SHOW VIEW", "SHOW DATABASES", "EXECUTE", "PROCESS"))
+
+
+def definition(name: str) -> str:
+    """Return the question for the statement that makes a table."""
+    quoted = name.replace("`", "``").replace("%", "%%")
+    return f"SHOW CREATE TABLE `{quoted}`"
+
+
+def json_columns(statement: str) -> frozenset[str]:
+    """Return the columns that hold JSON: on MariaDB by a condition of their own.
+
+    The statement tells it to every login, `information_schema` only to the owner.
+    """
+    return frozenset(name.replace("``", "`") for name in _JSON_COLUMN.findall(statement))
 
 
 def table_info(row: Sequence[Any]) -> TableInfo:
@@ -140,14 +148,9 @@ def table(
     indexes: Iterable[Sequence[Any]],
     foreign_keys: Iterable[Sequence[Any]],
     definition: str | None,
-    checks: Iterable[Sequence[Any]],
+    json: frozenset[str],
 ) -> Table:
     """Return what the answers to the questions above say of one table."""
-    json = {
-        column
-        for column, clause in checks
-        if (match := _JSON_CHECK.fullmatch(str(clause))) and match[1] == column
-    }
     all_columns = tuple(_column(one, json) for one in columns)
     all_indexes, whole = _indexes(indexes)
     key, key_kind = _key(all_indexes, whole, all_columns)
@@ -173,7 +176,7 @@ def _comment(type_: str, text: str | None) -> str | None:
     return None if type_ == "VIEW" else text or None
 
 
-def _column(row: Sequence[Any], json: set[str]) -> Column:
+def _column(row: Sequence[Any], json: frozenset[str]) -> Column:
     name, type_, data_type, nullable, default, extra, comment = row
     generated = _GENERATED.search(extra.upper()) is not None
     kind: Kind = _KINDS.get(data_type, "other")

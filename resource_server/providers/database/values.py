@@ -16,7 +16,7 @@
 | date, time, timestamp | string, ISO 8601: `"2026-11-20T10:00:00Z"`; as stored where that is text |
 | duration (MariaDB TIME) | string `"[-]HH:MM:SS[.ffffff]"`, as many hours as it takes |
 | UUID, network address | string |
-| JSON | the value as it is written; a string where it does not parse |
+| JSON | the value as it is written; a string where it does not parse, and in arrays |
 | array | array of these forms; PostgreSQL's multiranges are arrays of ranges |
 | composite | object of these forms; without names an array |
 | range, point and other shapes, bit string | string as PostgreSQL writes it: `"[1,5)"` |
@@ -28,6 +28,9 @@ An array, composite or JSON value that is longer than the cell limit is cut as i
 limit counts characters of text; it makes the beginning of a blob shorter where it is below 1 KiB.
 What is cut is whole under `~cell`. The values of one column may have several forms: SQLite lets
 every cell be of another type, and one that does not fit its column never fails a page.
+
+Of the columns of a declared query only the names are known: what is told by the declared type
+(JSON, booleans and BIT of SQLite and MariaDB) has the form of what the driver gives.
 
 Text comes from the driver as `str` with lone surrogates for bytes that are not UTF-8, JSON as text.
 """
