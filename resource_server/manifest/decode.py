@@ -142,15 +142,27 @@ class Decoder:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # the code of a plugin
-            message = self._reason(error)
-            # An error that begins with an option's name is about that option.
-            names, colon, rest = message.partition(": ")
-            if colon and (at := self._option_named(names, values, path)):
-                names, colon, more = rest.partition(": ")
-                if colon and (inner := self._positions.named(at, names)) != at:
-                    at, rest = inner, more
-                return self.refuse(at, rest)
-            return self.refuse(path, message, at_key=True)
+            # Each line is one problem, and those with the name of an option before them its.
+            lines = self._reason(error).splitlines() or [""]
+            if any(self._option_of(line, values, path) is None for line in lines):
+                return self.refuse(path, "\n".join(lines), at_key=True)
+            for line in lines:
+                if (found := self._option_of(line, values, path)) is not None:
+                    self.refuse(*found)
+            return _FAILED
+
+    def _option_of(
+        self, message: str, values: Mapping[str, object], path: DataPath
+    ) -> tuple[DataPath, str] | None:
+        """Return the option that a message begins with, and the rest of it."""
+        names, colon, rest = message.partition(": ")
+        at = self._option_named(names, values, path) if colon else None
+        if at is None:
+            return None
+        names, colon, more = rest.partition(": ")
+        if colon and (inner := self._positions.named(at, names)) != at:
+            return inner, more
+        return at, rest
 
     def _option_named(
         self, words: str, values: Mapping[str, object], path: DataPath

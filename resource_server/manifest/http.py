@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from msgspec import Meta
@@ -54,8 +54,8 @@ class Token:
     def __post_init__(self) -> None:
         if not _TOKEN.fullmatch(self.token):
             raise ValueError(
-                "token: expected 16 or more letters, digits and -._~+/ ; "
-                "openssl rand -hex 32 makes a good one"
+                "token: expected 16 or more letters, digits or any of -._~+/, "
+                "as 'openssl rand -hex 32' prints them"
             )
 
 
@@ -64,7 +64,7 @@ class Auth:
     """Whose tokens count. With it every request has to carry one."""
 
     issuer: str | tuple[str, ...] = ()
-    """URL of the authorization server, or several; where its keys are is asked there."""
+    """URL of the authorization server, or several; each is asked where its keys are."""
     jwks_url: str | None = None
     """Where the keys of the issuer are, if it cannot be asked."""
     audience: str | None = None
@@ -124,14 +124,15 @@ class Http:
     """Web pages that may ask: `https://app.example.org`."""
     limits: HttpLimits = HttpLimits()
     """How much clients may ask for."""
-    auth: Auth | None = None
+    # Not None: an entry that was left empty is a mistake, and must not open the server.
+    auth: Auth | Literal[False] = False
     """Whose tokens count; by default nobody needs one."""
 
     def __post_init__(self) -> None:
         if self.url is not None and (not _is_url(self.url) or "?" in self.url):
             raise ValueError("url: expected an address such as https://files.example.org/mcp")
         auth = self.auth
-        if auth is not None and auth.issuers and auth.audience is None and self.url is None:
+        if auth and auth.issuers and auth.audience is None and self.url is None:
             raise ValueError(
                 "auth: tokens of an issuer have to be issued for this server; "
                 "write 'url' in http, or 'audience' here"

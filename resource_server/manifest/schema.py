@@ -20,8 +20,8 @@ from pydantic.errors import (
 
 from resource_server.duration import Duration
 from resource_server.manifest import references, shapes
-from resource_server.manifest.load import DATABASE_NAME, MOUNT_NAME, VERSION
 from resource_server.manifest.http import Http
+from resource_server.manifest.load import DATABASE_NAME, MOUNT_NAME, VERSION
 from resource_server.manifest.model import MountOptions, Server
 from resource_server.manifest.options import MISSING, Option, descriptions, has_options, options_of
 from resource_server.provider import ByteSize

@@ -203,4 +203,6 @@ def mount_name(folder: pathlib.Path) -> tuple[str, str]:
 
 
 def _refuse(source: str, message: str) -> NoReturn:
-    raise ManifestError([Diagnostic(printable(source, longest=4096), 0, 0, "", message)])
+    # It may be the URL of a database that is not supported, with its password.
+    place = printable(database_url.shown(source), longest=4096)
+    raise ManifestError([Diagnostic(place, 0, 0, "", message)])

@@ -8,13 +8,14 @@ from __future__ import annotations
 import argparse
 import platform
 
-from tests.benchmarks import listing, notify, startup, stdio
+from tests.benchmarks import database, listing, notify, startup, stdio
 
 BENCHMARKS = {
     "stdio": stdio.run,
     "listing": listing.run,
     "startup": startup.run,
     "notify": notify.run,
+    "database": database.run,
 }
 
 

@@ -104,7 +104,7 @@ class Stopwatch:
         self.repeated = 0
         """Events that told of something once more."""
 
-    def time(self, name: str | None, change: Callable[[], None]) -> None:
+    def time(self, name: str | None, change: Callable[[], object]) -> None:
         """Change a file, or with None the list, and wait until that is told."""
         while self.witness.event(0):
             self.repeated += 1

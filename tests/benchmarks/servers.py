@@ -18,6 +18,8 @@ EVERYTHING = "server-everything"
 FILESYSTEM = "server-filesystem"
 BARE_INOTIFY = "bare inotify loop"
 WATCHFILES = "watchfiles"
+DBHUB = "dbhub"
+DATASETTE = "datasette"
 
 EVERYTHING_TEXT = "demo://resource/dynamic/text/1"
 """One line that server-everything makes in memory: it reads no file for it."""
@@ -49,13 +51,29 @@ def watchfiles(folder: Path, *, step_ms: int = 50, debounce_ms: int = 1600) -> l
     return [sys.executable, script, str(folder), str(step_ms), str(debounce_ms)]
 
 
-def node(name: str, *arguments: str) -> list[str] | None:
+def node(name: str, *arguments: str, scope: str = "@modelcontextprotocol") -> list[str] | None:
     """Return the command of an npm peer, or None where it or Node is not installed.
 
     Looked for in the folder that the variable `BENCHMARK_NODE_MODULES` names, else in
     `tests/clients/node_modules`.
     """
     modules = Path(os.environ.get("BENCHMARK_NODE_MODULES", ROOT / "tests/clients/node_modules"))
-    script = modules / "@modelcontextprotocol" / name / "dist" / "index.js"
+    script = modules / scope / name / "dist" / "index.js"
     program = shutil.which("node")
     return [program, str(script), *arguments] if program and script.is_file() else None
+
+
+def dbhub(database: Path) -> list[str] | None:
+    """Return the command of dbhub, or None where it is not installed."""
+    source = f"sqlite://{database.resolve()}"
+    return node(DBHUB, "--transport", "stdio", "--dsn", source, scope="@bytebase")
+
+
+def datasette(database: Path, port: int) -> list[str] | None:
+    """Return the command of datasette, or None where it is not installed.
+
+    Looked for beside this Python, then on the `PATH`: it needs no place in its environment.
+    """
+    folders = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+    program = shutil.which(DATASETTE, path=folders)
+    return [program, "serve", str(database), "--port", str(port)] if program else None

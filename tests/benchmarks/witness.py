@@ -1,4 +1,7 @@
-"""Who is told of changes in a folder: a client of this server, or who reads what a peer prints."""
+"""Who is told of changes in a folder: a client of this server, or who reads what a peer prints.
+
+The client can be told of changes in a database as well.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +35,15 @@ class Event(NamedTuple):
 
 
 class Subscriber(Client):
-    """A client of `resource-server serve FOLDER`, which follows the list and what it asks for."""
+    """A client of `resource-server serve SOURCE`, which follows the list and what it asks for.
 
-    def __init__(self, folder: Path, *, modern: bool) -> None:
-        super().__init__(servers.ours(folder), modern=modern)
+    Names are relative to `base`: by default that of a folder.
+    """
+
+    def __init__(self, source: Path, *, modern: bool, base: str | None = None) -> None:
+        super().__init__(servers.ours(source), modern=modern)
         self._modern = modern
-        self._base = f"file:///{folder.name}/"
+        self._base = base or f"file:///{source.name}/"
         self._names: dict[str, str] = {}
         if modern:
             self._listen({"resourcesListChanged": True})

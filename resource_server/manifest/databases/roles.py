@@ -55,6 +55,9 @@ def _seconds(limits: Limits) -> int:
 
 def _postgresql(exposed: Exposed) -> Iterator[str]:
     name = f"{exposed.mount[:56]}_reader"
+    if name.startswith("pg_"):
+        # Reserved.
+        name = f"reader_of_{exposed.mount[:53]}"
     login, database = double_quoted(name), double_quoted(exposed.database)
     schemas = dict.fromkeys(table.schema for table in exposed.tables if table.schema is not None)
     yield "-- Run it with psql as the owner of the tables, who may create roles; then give it a"

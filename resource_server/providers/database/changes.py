@@ -2,7 +2,8 @@
 
 A commit of whatever only opens the gate. Rows that somebody subscribes to are then read again,
 those of one table by one statement, and told of where they differ; everything else that is
-subscribed to is suggested to the server, which compares. While nobody is interested nothing is
+subscribed to is suggested to the server, which compares. A table whose manifest names a column for
+it (`change`) is passed over as long as that has not moved. While nobody is interested nothing is
 asked of the database.
 """
 
@@ -11,16 +12,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing, suppress
+from typing import TypeAlias
 
-from resource_server.errors import ResourceNotFound
+from resource_server.errors import ResourceError, ResourceNotFound
 from resource_server.provider import Change, Interest, Path
-from resource_server.providers.database.address import RowAddress
+from resource_server.providers.database.address import (
+    CellAddress,
+    PageAddress,
+    RowAddress,
+    TableAddress,
+)
 from resource_server.providers.database.engine import Engine
-from resource_server.providers.database.relation import Relations, version_of
+from resource_server.providers.database.relation import Relation, Relations, version_of
 from resource_server.providers.database.table import TableName
 from resource_server.providers.database.tree import Tree
 
 _ROWS_AT_ONCE = 500
+_AGAIN_S = 0.05
+"""After so long it is looked again at a database that was busy."""
+
+_OfRows: TypeAlias = TableAddress | PageAddress | RowAddress | CellAddress
+"""What shows rows of one table."""
 
 
 class Watch:
@@ -31,7 +43,9 @@ class Watch:
         self._relations = relations
         self._tree = tree
         self._versions: dict[Path, str | None] = {}
-        """Of rows subscribed to, as last seen; None where there was none."""
+        """Of rows subscribed to, as seen last, here or by the server; None where there was none."""
+        self._marks: dict[TableName, object] = {}
+        """Of tables with a column that tells of changes, as of the last commit that was told."""
         self._asked: set[Path] = set()
         """Paths that came, and have not been suggested since."""
         self._has_committed = False
@@ -44,6 +58,7 @@ class Watch:
     async def changes(self, interest: Interest) -> AsyncGenerator[Change]:
         """Yield what may have changed, as `SupportsWatch.changes`."""
         following = asyncio.create_task(self._follow(interest))
+        self._tree.observers.add(self._described)
         try:
             while True:
                 await self._news.wait()
@@ -60,8 +75,9 @@ class Watch:
                 for path in asked:
                     yield Change(path)
         finally:
-            await _end(following)
-            await self._open_gate(wanted=False)
+            self._tree.observers.discard(self._described)
+            gate, self._gate = self._gate, None
+            await _end(following, gate)
 
     async def _open_gate(self, *, wanted: bool) -> None:
         """Watch for commits, or no longer; raise what ended the watch if it has ended by itself."""
@@ -74,7 +90,13 @@ class Watch:
             self._gate = asyncio.create_task(self._watch_commits())
 
     async def _committed(self, paths: Iterable[Path]) -> AsyncGenerator[Change]:
-        state = await self._relations.state()
+        try:
+            state = await self._relations.state()
+        except ResourceError:
+            # Locked, say: that something was committed is not forgotten.
+            self._has_committed = True
+            asyncio.get_running_loop().call_later(_AGAIN_S, self._news.set)
+            return
         if state != self._state:
             known, self._state = self._state, state
             if known is not None:
@@ -91,55 +113,116 @@ class Watch:
             self._asked |= came
             self._news.set()
 
+    def _described(self, path: Path, version: str | None) -> None:
+        """Look again at a row that the server has seen otherwise: it may have been so for a moment.
+
+        Else what it was before and is afterwards would be the same, and nobody would be told.
+        """
+        if path in self._versions and self._versions[path] != version:
+            self._versions[path] = version
+            self._asked.add(path)
+            self._news.set()
+
     async def _watch_commits(self) -> None:
         try:
-            async for _ in self._engine.commits():
-                self._is_armed = self._has_committed = True
-                self._news.set()
+            async with aclosing(self._engine.commits()) as commits:
+                async for _ in commits:
+                    self._is_armed = self._has_committed = True
+                    self._news.set()
         finally:
             self._news.set()
 
     async def _confirm(self, paths: Iterable[Path]) -> AsyncGenerator[Change]:
         """Yield changes of rows that differ from what they were, and of everything else."""
-        rows: dict[TableName, dict[Path, Path]] = {}
+        tables: dict[TableName, dict[Path, _OfRows]] = {}
         for path in paths:
             address = None
             with suppress(ResourceNotFound):
                 address = self._tree.address(path)
-            if isinstance(address, RowAddress):
-                rows.setdefault(address.table, {})[address.key] = path
+            if isinstance(address, _OfRows):
+                tables.setdefault(address.table, {})[path] = address
             else:
                 yield Change(path)
-        for table, wanted in rows.items():
-            present = await self._present(table, wanted)
-            for key, path in wanted.items():
-                version = present.get(key)
-                if path not in self._versions or self._versions[path] != version:
-                    self._versions[path] = version
-                    yield Change(path)
+        marks, self._marks = self._marks, {}
+        for table, subscribed in tables.items():
+            # Before its rows: what is committed in between moves the next one.
+            mark = await self._mark(table)
+            if mark is None or mark != marks.get(table):
+                async with aclosing(self._differing(table, subscribed)) as found:
+                    async for change in found:
+                        yield change
+            # Paths that came since are suggested anyway, whatever it was before.
+            if mark is not None:
+                self._marks[table] = mark
 
-    async def _present(self, table: TableName, wanted: Iterable[Path]) -> Mapping[Path, str]:
-        """Return the versions of the rows that there are of a table, by their keys."""
-        found: dict[Path, str] = {}
+    async def _mark(self, table: TableName) -> object | None:
+        """Return what differs after a change of a table's rows; None where nothing tells."""
         try:
+            return await (await self._relations.get(table)).mark()
+        except ResourceError:
+            return None
+
+    async def _differing(
+        self, table: TableName, subscribed: Mapping[Path, _OfRows]
+    ) -> AsyncGenerator[Change]:
+        relation = None
+        with suppress(ResourceNotFound):
             relation = await self._relations.get(table)
-        except ResourceNotFound:
-            return found
-        bound: list[tuple[object, ...]] = []
-        for key in wanted:
-            if len(key) == len(relation.key):
-                with suppress(ResourceNotFound):
-                    bound.append(relation.key_of(key))
-        for start in range(0, len(bound), _ROWS_AT_ONCE):
-            some = bound[start : start + _ROWS_AT_ONCE]
-            rows = await relation.fetch(relation.statements.rows(some), len(some))
-            for values, held in zip(*relation.split(rows), strict=True):
-                with suppress(ValueError):
-                    found[relation.segments(held)] = version_of(values)
+        rows: dict[Path, Path] = {}
+        for path, address in subscribed.items():
+            # Of a key of several columns, a path may name but the first of them.
+            if isinstance(address, RowAddress) and not _is_prefix(address, relation):
+                rows[address.key] = path
+            else:
+                yield Change(path)
+        try:
+            present = await _present(relation, rows)
+        except ResourceError:
+            # Locked, say: the server looks at each until it can.
+            for path in rows.values():
+                self._versions.pop(path, None)
+                yield Change(path)
+            return
+        # A row that is spelt otherwise by now is one of those that are not under their own key.
+        astray = not present.keys() <= rows.keys()
+        for key, path in rows.items():
+            version = present.get(key)
+            unsure = (astray and version is None) or path not in self._versions
+            if unsure or self._versions[path] != version:
+                self._versions[path] = version
+                yield Change(path)
+
+
+def _is_prefix(address: RowAddress, relation: Relation | None) -> bool:
+    return relation is not None and len(address.key) < len(relation.key)
+
+
+async def _present(relation: Relation | None, wanted: Iterable[Path]) -> Mapping[Path, str]:
+    """Return the versions of the rows that there are of a table, by their keys."""
+    found: dict[Path, str] = {}
+    if relation is None:
         return found
+    bound: list[tuple[object, ...]] = []
+    for key in wanted:
+        if len(key) == len(relation.key):
+            with suppress(ResourceNotFound):
+                bound.append(relation.key_of(key))
+    for start in range(0, len(bound), _ROWS_AT_ONCE):
+        some = bound[start : start + _ROWS_AT_ONCE]
+        rows = await relation.fetch(relation.statements.rows(some), len(some))
+        for values, held in zip(*relation.split(rows), strict=True):
+            with suppress(ValueError):
+                found[relation.segments(held)] = version_of(values)
+    return found
 
 
-async def _end(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError, Exception):
-        await task
+async def _end(*tasks: asyncio.Task[None] | None) -> None:
+    """End tasks of ours. To be cancelled meanwhile is no matter for them."""
+    ending = [task for task in tasks if task is not None]
+    for task in ending:
+        task.cancel()
+    if ending:
+        await asyncio.wait(ending)
+    for task in ending:
+        if not task.cancelled():
+            task.exception()

@@ -62,7 +62,7 @@ def encode(cursor: Cursor) -> str:
     """Return the cursor as text of unreserved characters.
 
     Raises:
-        ValueError: it would be too long, or a value is of a class that no key has.
+        ValueError: it would be too long, or a value is of a class that no key has, as NULL is.
     """
     key = tuple(_pack(value) for value in cursor.key)
     if sum(len(data) for _, data in key) > MAX_LENGTH:
@@ -98,8 +98,6 @@ def decode(text: str, *, fingerprint: str, columns: int) -> Cursor:
 
 def _pack(value: object) -> tuple[str, bytes]:
     """Return the letter of a value's class, and the value as bytes."""
-    if value is None:
-        return "n", b""
     for kind, letter, pack in _PACK:
         if isinstance(value, kind):
             return letter, pack(value)
@@ -153,11 +151,6 @@ _PACK: Sequence[tuple[type, str, Callable[[Any], bytes]]] = (
     (timedelta, "l", lambda value: _digits(value // timedelta(microseconds=1))),
     (UUID, "u", lambda value: value.bytes),
 )
-
-
-def _unpack_null(data: bytes) -> None:
-    if data:
-        raise ValueError
 
 
 def _unpack_boolean(data: bytes) -> bool:
@@ -216,7 +209,6 @@ def _unpack_uuid(data: bytes) -> UUID:
 
 
 _UNPACK: Mapping[str, Callable[[bytes], object]] = {
-    "n": _unpack_null,
     "o": _unpack_boolean,
     "i": _unpack_integer,
     "r": _unpack_float,

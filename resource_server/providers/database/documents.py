@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
@@ -33,6 +35,8 @@ class Document(NamedTuple):
 
     content: Content
     version: str
+    links: Mapping[str, str] = {}
+    """Of a row: the URIs of the rows that its foreign keys lead to, by column."""
 
 
 class Row(NamedTuple):
@@ -74,8 +78,8 @@ class Documents:
         found = await relation.fetch(relation.statements.rows([relation.key_of(key)]), 1)
         if not found.rows:
             raise ResourceNotFound
-        shown, held = relation.split(found)
-        return Row(relation, shown[0], relation.segments(held[0]))
+        held = relation.segments(relation.key_in(found.rows[0]))
+        return Row(relation, relation.shown(found)[0], held)
 
     async def read_row(
         self, address: RowAddress, query: Mapping[str, str]
@@ -84,14 +88,15 @@ class Documents:
         _refuse_unknown(query, ())
         row = await self.row(address.table, address.key)
         table = row.relation.table
+        links = await self._links(row)
         text = formats.write_row(
             table.columns,
             row.values,
-            await self._links(row),
+            links,
             max_bytes=self._limits.bytes,
             cell=self._limits.cell,
         )
-        return Document(Content(text, "application/json"), row.version), row.key
+        return Document(Content(text, "application/json"), row.version, links), row.key
 
     async def read_cell(self, address: CellAddress, query: Mapping[str, str]) -> Document:
         """Return one value of a row, whole."""
@@ -110,13 +115,19 @@ class Documents:
         return Document(Content(cell.data, cell.mime_type), version_of([value]))
 
     async def _links(self, row: Row) -> Mapping[str, str]:
+        """Return the URIs of the rows a row refers to, by its columns and, if need be, table."""
         links: dict[str, str] = {}
         names = row.relation.table.column_names
         values = dict(zip(names, row.values, strict=True))
-        for foreign in row.relation.table.foreign_keys:
+        foreign_keys = row.relation.table.foreign_keys
+        uses = Counter(foreign.columns for foreign in foreign_keys)
+        for foreign in foreign_keys:
             path = await self._referred(foreign, values)
             if path is not None:
-                links[", ".join(foreign.columns)] = self._link(path)
+                name = ", ".join(foreign.columns)
+                if uses[foreign.columns] > 1:
+                    name += f" ({'.'.join(filter(None, foreign.table))})"
+                links[name] = self._link(path)
         return links
 
     async def _referred(self, foreign: ForeignKey, values: Mapping[str, object]) -> Path | None:
@@ -127,7 +138,7 @@ class Documents:
         try:
             target = await self._relations.get(foreign.table)
             given = dict(zip(foreign.referred or target.table.key, held, strict=True))
-            if not target.has_rows or set(given) != set(target.table.key):
+            if not target.has_rows or not target.key or not given.keys() >= {*target.table.key}:
                 return None
             key = target.segments([given[column.name] for column in target.key])
             return path_of(RowAddress(foreign.table, key))
@@ -153,17 +164,18 @@ class Documents:
                 given, fingerprint=relation.fingerprint, columns=len(relation.key)
             )
             after = relation.bound(cursor.key)
-        statement = relation.statements.page(limit + 1, after=after, columns=columns)
-        found = await relation.fetch(statement, limit + 1)
-        shown, held = relation.split(found, columns)
-        more = len(shown) > limit
+        found = await relation.page(limit + 1, after=after, columns=columns)
+        shown = relation.shown(found, columns)
+        more = found.more or len(shown) > limit
         path = path_of(address)
 
+        @functools.cache
         def next_query(count: int) -> dict[str, str] | None:
             if not relation.key or count == 0:
                 return None
+            key = relation.key_in(found.rows[count - 1], columns)
             try:
-                token = cursors.encode(cursors.Cursor(relation.fingerprint, held[count - 1]))
+                token = cursors.encode(cursors.Cursor(relation.fingerprint, key))
             except ValueError:
                 return None
             kept = {name: query[name] for name in ("limit", "columns") if name in query}
@@ -234,7 +246,7 @@ class Documents:
         declared = self._queries.get(name)
         format = format_of(query)
         given = {key: value for key, value in query.items() if key != "format"}
-        bound = declared.bind(given)
+        bound = await self._queries.bind(name, given)
         found = await self._engine.query(
             bound.statement, limit=bound.limit, within=self._limits.query_timeout
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -24,6 +24,14 @@ class Statement(NamedTuple):
     parameters: tuple[object, ...] = ()
 
 
+class Beginning(msgspec.Struct, frozen=True):
+    """Stands in a row for a value that is larger than can be kept in memory."""
+
+    data: str | bytes
+    size: int
+    """Of the whole value: characters of text, else bytes."""
+
+
 class Rows(NamedTuple):
     """Rows as the driver gave them; `more` says that there are others after them."""
 
@@ -37,6 +45,16 @@ class Privilege(msgspec.Struct, frozen=True):
 
     name: str
     """As in the database: `SUPERUSER`, `INSERT on public.orders`."""
+
+
+class Gate(msgspec.Struct, frozen=True):
+    """How commits are noticed, whatever they are of."""
+
+    by: Literal["commits", "notify", "counters"]
+    """`commits`: the database tells whether there were any; `notify`: triggers of its owner tell at
+    once, and it does else; `counters`: of what was written anywhere on its server."""
+    interval: float
+    """Seconds between two looks; after a minute without a commit it may be one."""
 
 
 class Engine(Protocol):
@@ -121,7 +139,12 @@ class Engine(Protocol):
         """Return what the login may do beyond reading."""
         ...
 
-    def commits(self) -> AsyncIterator[None]:
+    @property
+    def gate(self) -> Gate:
+        """How `commits` notices them."""
+        ...
+
+    def commits(self) -> AsyncGenerator[None, None]:
         """Yield whenever something may have been committed, by whomever; polls while iterated.
 
         Yields once at the beginning, when it is certain that later commits will be noticed.

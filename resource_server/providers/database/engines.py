@@ -41,11 +41,7 @@ def engine_of(
     interval: float | None,
     notify: bool,
 ) -> Engine:
-    """Return the engine, not opened.
-
-    Raises:
-        MountUnavailable: its driver is not installed.
-    """
+    """Return the engine, not opened. Whether its driver is installed is seen when it is."""
     name = name_of(url)
     if name == "sqlite":
         import os

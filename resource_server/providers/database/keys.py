@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TypeAlias
@@ -33,6 +33,11 @@ from resource_server.providers.database.table import Column, Kind
 KeyValue: TypeAlias = bool | int | float | str | bytes | Decimal | date | time | UUID | None
 """What a key in a URI can be: a value to bind. `datetime` is a `date` to Python."""
 
+
+class RawText(bytes):
+    """A text of SQLite that is not UTF-8, to be bound as its bytes; see `Statements`."""
+
+
 MAX_LENGTH = uris.MAX_URI_LENGTH - 1024
 """Characters of a percent-encoded key or path; the rest is for the mount's base and a query."""
 
@@ -42,6 +47,7 @@ _MAX_QUOTED = 12
 _TEXTUAL: frozenset[Kind] = frozenset(("text", "json", "other"))
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[Ee][+-]?[0-9]{1,6})?")
+_DIGITS = re.compile(r"(-?)(0|[1-9][0-9]{0,18})")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _BASE64 = re.compile(r"[A-Za-z0-9_-]*")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -96,13 +102,38 @@ def decode(segment: str, column: Column) -> KeyValue:
         raise ResourceNotFound from None
 
 
+def beginnings(begun: str, column: Column) -> Iterator[KeyValue]:
+    """Yield where in the order of a column those keys stand whose spelling begins so.
+
+    From each of these values on there are some, if there are any; None is the beginning. Of text,
+    and of all that is written in the order of its values, that is one place; of integers one for
+    each number of digits.
+    """
+    if column.kind == "integer" and (match := _DIGITS.fullmatch(begun)):
+        sign, digits = match.groups()
+        number = int(digits)
+        for more in range(1 if digits == "0" else 19):
+            least = -(number + 1) * 10**more + 1 if sign else number * 10**more
+            if _in_range(number * 10**more, column):
+                yield max(least, -(2**63))
+        return
+    try:
+        # A part of a word may be no value of an enumeration, which has but a few.
+        yield None if column.values or not begun else decode(begun, column)
+    except ResourceNotFound:
+        yield None
+
+
 def storage_value(value: object) -> object:
     """Return a decoded value as one of the five storage classes of SQLite, which has no others.
 
     Decimals are the nearest floating-point number, integers beyond 64 bit as well (as SQLite takes
-    them itself), truth values 0 and 1, dates, times and UUIDs their text.
+    them itself), truth values 0 and 1, dates, times and UUIDs their text. Text that is not UTF-8 is
+    a `RawText`, since the driver binds none.
     """
-    if value is None or isinstance(value, (str, bytes, float)):
+    if isinstance(value, str):
+        return value if value.isascii() else _bound_text(value)
+    if value is None or isinstance(value, (bytes, float)):
         return value
     if isinstance(value, int):
         # By way of a decimal, which makes infinity of what is too great.
@@ -113,6 +144,14 @@ def storage_value(value: object) -> object:
         return _text_of(value)
     except ValueError:
         return str(value)  # is in no row
+
+
+def _bound_text(text: str) -> str | RawText:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return RawText(text.encode("utf-8", "surrogateescape"))
+    return text
 
 
 def encode_text(text: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from resource_server.errors import (
@@ -101,17 +102,16 @@ class Mysql(ServerEngine):
             indexes=indexes,
             foreign_keys=keys,
             definition=definition,
-            json=await self._json_columns(name.name) if not view else frozenset(),
+            statement=await self._statement(name.name) if not view else None,
         )
 
-    async def _json_columns(self, table: str) -> frozenset[str]:
-        if not self._mariadb:
-            return frozenset()
+    async def _statement(self, table: str) -> str | None:
+        """Return the statement that makes a table, where the login may see it."""
         try:
             ((row, *_),) = await self._ask((catalog.definition(table),))
         except ResourceNotFound:
-            return frozenset()
-        return catalog.json_columns(str(row[1]))
+            return None
+        return str(row[1])
 
     async def estimate(self, name: TableName) -> int | None:
         """Return about how many rows a table has, from statistics; None where there are none."""
@@ -143,7 +143,7 @@ class Mysql(ServerEngine):
         """Counters of the server. See `Engine.gate`."""
         return Gate("counters", self._interval)
 
-    async def commits(self) -> AsyncIterator[None]:
+    async def commits(self) -> AsyncGenerator[None, None]:
         """Yield whenever something may have been committed, and once at the beginning.
 
         A row is counted when it is written, COMMIT when it begins: so after a change of the
@@ -185,6 +185,9 @@ class Mysql(ServerEngine):
     def _import_driver(self) -> None:
         try:
             import asyncmy  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+            # It would print what the server says of broken views, at each look.
+            logging.getLogger("asyncmy").setLevel(logging.ERROR)
             import greenlet  # noqa: F401  # pyright: ignore[reportUnusedImport]
         except ImportError:
             raise MountUnavailable(
@@ -288,15 +291,14 @@ class Mysql(ServerEngine):
     ) -> Sequence[str] | None:
         try:
             await self._prepare(connection, sql, parameters)
-            # Nothing is computed for no rows.
-            columns, _ = await _execute(connection, _wrapped(sql, 0), (None,) * parameters)
         except Exception as error:
             code = _code(error)
             if not code or code in _LOST or code in _BUSY or code in _STOPPED:
                 raise
             message = error.args[1] if len(error.args) > 1 else "no reason is given"
             raise ValueError(f"{self.name} refuses the query: {message}") from None
-        return columns
+        # asyncmy does not tell them of what is only prepared.
+        return None
 
     async def _prepare(self, connection: Connection, sql: str, parameters: int) -> None:
         """Let the server read the statement, by itself and then wrapped.

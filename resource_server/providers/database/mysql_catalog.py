@@ -111,11 +111,15 @@ SHOW GLOBAL STATUS WHERE Variable_name IN ('Handler_write', 'Handler_update', 'H
     'Com_alter_table', 'Com_drop_table', 'Com_rename_table', 'Com_create_view', 'Com_drop_view',
     'Com_create_index', 'Com_drop_index', 'Handler_commit', 'Uptime')"""
 
+_NO_KEYS = ("bit(", "float", "set(")
+"""Types whose values, given back as they came, are not found again or not in their order."""
 _ENUMERATED = re.compile(r"(?:enum|set)\((.*)\)", re.DOTALL)
 _QUOTED = re.compile(r"'((?:[^']|'')*)'", re.DOTALL)
 _GENERATED = re.compile(r"\b(?:VIRTUAL|STORED|PERSISTENT)\b")
 _GRANT = re.compile(r"GRANT (.+?) ON (?:(?:TABLE|FUNCTION|PROCEDURE) )?(\S+) TO ", re.DOTALL)
 _COLUMN_LIST = re.compile(r" \([^)]*\)")
+_COUNTER = re.compile(r"^(\) .*?) AUTO_INCREMENT=\d+", re.MULTILINE)
+"""Changes with the rows."""
 _JSON_COLUMN = re.compile(r"^ +`((?:[^`]|``)+)` .* CHECK \(json_valid\(`\1`\)\),?$", re.MULTILINE)
 _READING = frozenset(("SELECT", "USAGE", "SHOW VIEW", "SHOW DATABASES", "EXECUTE", "PROCESS"))
 
@@ -124,14 +128,6 @@ def definition(name: str) -> str:
     """Return the question for the statement that makes a table."""
     quoted = name.replace("`", "``").replace("%", "%%")
     return f"SHOW CREATE TABLE `{quoted}`"
-
-
-def json_columns(statement: str) -> frozenset[str]:
-    """Return the columns that hold JSON: on MariaDB by a condition of their own.
-
-    The statement tells it to every login, `information_schema` only to the owner.
-    """
-    return frozenset(name.replace("``", "`") for name in _JSON_COLUMN.findall(statement))
 
 
 def table_info(row: Sequence[Any]) -> TableInfo:
@@ -148,9 +144,12 @@ def table(
     indexes: Iterable[Sequence[Any]],
     foreign_keys: Iterable[Sequence[Any]],
     definition: str | None,
-    json: frozenset[str],
+    statement: str | None,
 ) -> Table:
     """Return what the answers to the questions above say of one table."""
+    # On MariaDB a column is JSON by a condition of its own, which `information_schema` tells only
+    # to those who may read every table.
+    json = {found.replace("``", "`") for found in _JSON_COLUMN.findall(statement or "")}
     all_columns = tuple(_column(one, json) for one in columns)
     all_indexes, whole = _indexes(indexes)
     key, key_kind = _key(all_indexes, whole, all_columns)
@@ -163,7 +162,7 @@ def table(
         _foreign_keys(foreign_keys),
         all_indexes,
         _comment(row[0], row[1]),
-        definition or None,
+        definition or _COUNTER.sub(r"\1", statement or "") or None,
     )
 
 
@@ -176,7 +175,7 @@ def _comment(type_: str, text: str | None) -> str | None:
     return None if type_ == "VIEW" else text or None
 
 
-def _column(row: Sequence[Any], json: frozenset[str]) -> Column:
+def _column(row: Sequence[Any], json: set[str]) -> Column:
     name, type_, data_type, nullable, default, extra, comment = row
     generated = _GENERATED.search(extra.upper()) is not None
     kind: Kind = _KINDS.get(data_type, "other")
@@ -219,8 +218,12 @@ def _indexes(rows: Iterable[Sequence[Any]]) -> tuple[tuple[Index, ...], set[str]
 def _key(
     indexes: Iterable[Index], whole: set[str], columns: Iterable[Column]
 ) -> tuple[tuple[str, ...], KeyKind]:
-    """Return the primary key, else the shortest unique one without NULL."""
-    required = {column.name for column in columns if not column.nullable}
+    """Return the primary key, else the shortest unique one without NULL, of what can be bound."""
+    required = {
+        column.name
+        for column in columns
+        if not column.nullable and not column.type.startswith(_NO_KEYS)
+    }
     found: list[tuple[bool, int, str, tuple[str, ...]]] = []
     for index in indexes:
         names = tuple(name for name in index.columns if name is not None)

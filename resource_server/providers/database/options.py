@@ -46,7 +46,14 @@ class Columns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeHint:
-    """How a change of a table is found cheaply."""
+    """How a change of a table is found cheaply.
+
+    After a commit the greatest value of the column and the number of rows are compared with what
+    they were, in one statement, and the rows only where either has moved. So a change that moves
+    neither is told half a minute late: one that leaves the column as it was, two within what the
+    column can tell apart (a second, of `CURRENT_TIMESTAMP` in SQLite and MySQL), a value that is
+    committed after a greater one (`now()` of a long transaction).
+    """
 
     column: str
     """Grows with every change of a row, as `updated_at` does; has an index."""
@@ -138,7 +145,7 @@ class Limits:
     max_rows: Annotated[int, Meta(ge=1, le=100_000)] = 1000
     """Of a page, whatever the client asks for."""
     bytes: ByteSize = ByteSize(1024 * 1024)
-    """Of one read."""
+    """Of a page, a row or the result of a query; `~cell` has a value whole."""
     cell: ByteSize = ByteSize(64 * 1024)
     """Of one value in a row; longer ones are cut, and whole under `~cell`."""
     timeout: Duration = Duration(2)

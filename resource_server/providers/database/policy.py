@@ -83,6 +83,10 @@ class _Rule(NamedTuple):
             return True
         return self.expression is not None and any(map(self.expression.fullmatch, lower))
 
+    @property
+    def restricts(self) -> bool:
+        return self.options is None or _is_restricted(self.options)
+
 
 class Policy:
     """The `tables` of the manifest: options by name or pattern, the first that fits counts.
@@ -108,6 +112,7 @@ class Policy:
         *,
         key: bytes | None = None,
     ) -> None:
+        self._engine = engine
         self._key = masks.process_key() if key is None else key
         self._rules = [_rule(pattern, given, engine) for pattern, given in tables.items()]
         self._exact = frozenset(tables)
@@ -126,6 +131,26 @@ class Policy:
         """Return the option that decides for a table: `tables.audit_*`."""
         rule = self._rule(name)
         return None if rule is None else f"tables.{rule.pattern}"
+
+    @property
+    def is_restricting(self) -> bool:
+        """Whether anything is kept back of any table."""
+        return any(rule.restricts for rule in self._rules)
+
+    def restricts(self, name: TableName) -> bool:
+        """Tell whether a table, its rows or columns are kept back, so that it cannot be read whole.
+
+        Whether its rows have documents is another matter.
+        """
+        options = self.of(name)
+        return options is None or _is_restricted(options)
+
+    def may_restrict(self, name: str) -> bool:
+        """Tell whether a table would be restricted, if this in any case of letters is its name.
+
+        For engines without schemas.
+        """
+        return any(rule.restricts and rule.fits([name]) for rule in self._rules)
 
     def readable(
         self, table: str, column: str, *, in_query: bool = False, through: str | None = None
@@ -213,7 +238,9 @@ class Policy:
         deciding = {id(self._rule(name)) for name in every}
         for rule in self._rules:
             if id(rule) not in deciding:
-                found.append(_unused(rule, every))
+                # A server does not name what the login may not read.
+                if rule.options is not None or self._engine == "sqlite":
+                    found.append(_unused(rule, every))
             elif rule.options is not None and rule.pattern in by_rule:
                 found += _column_problems(rule.pattern, rule.options, by_rule[rule.pattern])
         return found
@@ -257,6 +284,10 @@ def _rule(pattern: str, given: TableOptions | bool, engine: EngineName) -> _Rule
     if given.change is not None:
         names.add(given.change.column.casefold())
     return _Rule(pattern, given, expression, frozenset(names))
+
+
+def _is_restricted(options: TableOptions) -> bool:
+    return bool(options.columns.hide or options.columns.mask or options.where)
 
 
 def _with_condition(options: TableOptions, where: str) -> TableOptions:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -16,7 +17,7 @@ from resource_server.errors import (
     ResourceNotFound,
 )
 from resource_server.providers.database import postgres_catalog as catalog
-from resource_server.providers.database.engine import Engine, Privilege, Rows, Statement
+from resource_server.providers.database.engine import Engine, Gate, Privilege, Rows, Statement
 from resource_server.providers.database.postgres_times import CODECS
 from resource_server.providers.database.server_engine import (
     CATALOG_S,
@@ -25,6 +26,8 @@ from resource_server.providers.database.server_engine import (
     ServerEngine,
 )
 from resource_server.providers.database.table import Table, TableInfo, TableName
+
+_log = logging.getLogger(__name__)
 
 _SETTINGS = {
     "application_name": "resource-server",
@@ -37,6 +40,10 @@ _SETTINGS = {
 """Of every connection; DISCARD ALL comes back to these."""
 _GRACE_MS = 500
 """The server stops a statement by itself so long after it should have been stopped."""
+_READ_ONLY = "25006"
+"""What cannot be done in a read-only transaction, or by a standby."""
+_AS_WRITTEN: Mapping[str, Callable[[str], object]] = {"char": str, "float4": float, "pg_lsn": str}
+"""Types that are told as PostgreSQL writes them: 0.1 and not what is next to it in 64 bits."""
 _KNOWN_COLUMNS = 1024
 _IDLE_AFTER_S = 60.0
 _IDLE_INTERVAL_S = 1.0
@@ -74,6 +81,7 @@ class Postgres(ServerEngine):
         self._schemas = list(schemas) or None
         self._interval = interval
         self._channel = channel if notify else None
+        self._is_notified = False
         self._snapshot = "SELECT pg_catalog.pg_current_snapshot()::text"
         self._columns: dict[str, tuple[str, ...]] = {}
         self._state: tuple[str, object] | None = None
@@ -135,7 +143,14 @@ class Postgres(ServerEngine):
 
     # Changes.
 
-    async def commits(self) -> AsyncIterator[None]:
+    @property
+    def gate(self) -> Gate:
+        """Commits, or notifications of them. See `Engine.gate`."""
+        if self._channel is None:
+            return Gate("commits", self._interval)
+        return Gate("notify", self._slow_interval)
+
+    async def commits(self) -> AsyncGenerator[None, None]:
         """Yield whenever something may have been committed, and once at the beginning.
 
         On a connection of its own; what was committed while it was lost is told of when it is back.
@@ -163,15 +178,26 @@ class Postgres(ServerEngine):
             await asyncio.sleep(retry)
             retry = min(retry * 2, _MAX_RETRY_S)
 
+    @property
+    def _slow_interval(self) -> float:
+        return max(self._interval, _IDLE_INTERVAL_S)
+
     async def _listen(self, noticed: asyncio.Event) -> Connection:
         connection = await self._connect(author=False)
+        self._is_notified = False
         if self._channel is not None:
-            await connection.add_listener(self._channel, _setter(noticed))
+            try:
+                await connection.add_listener(self._channel, _setter(noticed))
+                self._is_notified = True
+            except Exception as error:
+                if _state(error) != _READ_ONLY:
+                    raise
+                _log.warning("a standby takes no LISTEN: it is polled for changes instead")
         return connection
 
     async def _pause(self, noticed: asyncio.Event, *, idle: float) -> None:
-        slow = self._channel is not None or idle > _IDLE_AFTER_S
-        interval = max(self._interval, _IDLE_INTERVAL_S) if slow else self._interval
+        slow = self._is_notified or idle > _IDLE_AFTER_S
+        interval = self._slow_interval if slow else self._interval
         try:
             async with asyncio.timeout(interval):
                 await noticed.wait()
@@ -196,6 +222,9 @@ class Postgres(ServerEngine):
         for name in ("prepared_statement_cache_size", "prepared_statement_name_func"):
             options.pop(name, None)
         # Authors' statements are prepared without a name: DISCARD ALL drops those that have one.
+        if "sslmode" in options:
+            # As libpq calls it, and with it all that hosters hand out.
+            options["ssl"] = options.pop("sslmode")
         options["statement_cache_size"] = 0 if author else 256
         connect: Any = asyncpg.connect  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         try:
@@ -341,6 +370,10 @@ async def _set_codecs(connection: Connection) -> None:
             encoder=codec.encode,
             decoder=codec.decode,
             format="tuple",
+        )
+    for type_name, decoder in _AS_WRITTEN.items():
+        await connection.set_type_codec(
+            type_name, schema="pg_catalog", encoder=str, decoder=decoder, format="text"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -9,7 +10,12 @@ from dataclasses import dataclass, field
 from typing import Literal, Self
 
 from resource_server.duration import Duration
-from resource_server.errors import MountUnavailable, ResourceNotFound, ResourceServerError
+from resource_server.errors import (
+    MountUnavailable,
+    ResourceError,
+    ResourceNotFound,
+    ResourceServerError,
+)
 from resource_server.provider import (
     Change,
     Content,
@@ -22,6 +28,8 @@ from resource_server.provider import (
 )
 from resource_server.providers.database.address import TableAddress, path_of
 from resource_server.providers.database.changes import Watch as _Watch
+from resource_server.providers.database.completion import Completion
+from resource_server.providers.database.diagnosis import Diagnosis
 from resource_server.providers.database.documents import Documents
 from resource_server.providers.database.engine import Engine
 from resource_server.providers.database.engines import engine_of, name_of
@@ -29,11 +37,17 @@ from resource_server.providers.database.formats import FORMATS
 from resource_server.providers.database.options import Limits, Query, TableOptions, Watch
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries import Queries
+from resource_server.providers.database.query_scope import QueryScope
 from resource_server.providers.database.relation import Relations
-from resource_server.providers.database.table import Table
+from resource_server.providers.database.table import TableName
 from resource_server.providers.database.tree import Tree
 
 logger = logging.getLogger(__name__)
+
+_SETTLED_S = 2.0
+"""After so long a database is not only asked once, and its queries are checked."""
+_CLOSING_S = 2.0
+"""For the query that is being checked."""
 
 
 @dataclass
@@ -74,11 +88,20 @@ class Database:
         )
         self._link: Link | None = None
         self._relations = Relations(self._engine, self._policy, self.limits)
+        self._queries.scope = QueryScope(self._engine, self._policy, self._relations)
+        self._closing = asyncio.Event()
+        self._check: asyncio.Task[None] | None = None
+        self._completion = Completion(self._engine, self._relations)
         self._documents = Documents(
             self._engine, self._relations, self._queries, self.limits, self._uri
         )
         self._tree = Tree(
-            self._engine, self._relations, self._queries, self.limits, self._documents
+            self._engine,
+            self._relations,
+            self._queries,
+            self.limits,
+            self._documents,
+            watched=self.watch != "off",
         )
 
     @property
@@ -104,10 +127,30 @@ class Database:
                 await self._engine.close()
                 raise MountUnavailable(f"the login may do more than read: {named}")
             logger.warning("a database is read with a login that may do more: %s", named)
+        if self._queries:
+            # Beside what is served: it needs the names of all tables.
+            self._closing = asyncio.Event()
+            self._check = asyncio.create_task(self._check_queries(self._closing))
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._closing.set()
+        if self._check is not None:
+            # Drivers do not like to be cancelled while they connect.
+            await asyncio.wait((self._check,), timeout=_CLOSING_S)
+            self._check.cancel()
         await self._engine.close()
+
+    async def _check_queries(self, closing: asyncio.Event) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SETTLED_S):
+                await closing.wait()
+        for name in self._queries:
+            if closing.is_set():
+                return
+            with suppress(MountUnavailable, ResourceError):
+                if await self._queries.refusal(name) is not None:
+                    logger.warning("query %s is refused; `resource-server check` says why", name)
 
     @property
     def templates(self) -> Sequence[Template]:
@@ -118,6 +161,10 @@ class Database:
     async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
         """Return tables by name, rows in the order of their key. See `Provider.list`."""
         return await self._tree.children(parent, after, limit)
+
+    async def walk(self, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        """Return what is listed: tables with their documents, queries. See `SupportsWalk.walk`."""
+        return await self._tree.walk(after or (), limit)
 
     async def metadata(self, path: Path) -> Resource:
         """Return what is known of a table, a row or a document. See `Provider.metadata`."""
@@ -153,29 +200,28 @@ class Database:
         return found[:limit]
 
     async def warnings(self) -> Sequence[tuple[str, str]]:
-        """Return rights that are too many, and options that fit nothing. See `SupportsWarnings`."""
-        found = [
-            ("", f"the login may do more than read: {privilege.name}")
-            for privilege in await self._engine.privileges()
-        ]
-        names = [info.name for info in await self._engine.tables()]
-        tables: list[Table] = []
-        for name in names:
-            if self._policy.of(name) is not None:
-                with suppress(ResourceNotFound):
-                    tables.append(await self._engine.table(name))
-        return [*found, *self._policy.problems(names, tables)]
+        """Return rights that are too many, options that fit nothing, and queries that are refused.
+
+        See `SupportsWarnings`.
+        """
+        diagnosis = Diagnosis(
+            self._engine, self._policy, self._relations, self._queries, self.schemas
+        )
+        return await diagnosis.problems()
 
     async def explain(self, path: Path) -> str:
         """Return what exposes or hides a table, a row or a document. See `SupportsExplain`."""
+        table: TableName | None = None
         try:
-            address = self._tree.address(path)
-            table = getattr(address, "table", None)
+            table = getattr(self._tree.address(path), "table", None)
             if table is not None and self._policy.of(table) is None:
                 return f"hidden by {self._policy.rule(table)}: false"
             await self._tree.resource(path)
         except ResourceNotFound:
-            return "not there, or kept out by the condition `where` of its table"
+            options = None if table is None else self._policy.of(table)
+            if table is None or options is None or options.where is None:
+                return "not there"
+            return f"not there, or kept out by {self._policy.rule(table)}.where"
         return "exposed"
 
     async def changes(self, interest: Interest) -> AsyncIterator[Change]:
@@ -188,10 +234,12 @@ class Database:
     async def complete(
         self, variable: str, value: str, *, given: Mapping[str, str]
     ) -> Sequence[str]:
-        """Return names of schemas and tables, and values of parameters. See `SupportsComplete`."""
+        """Return names of tables, keys of rows, values of parameters. See `SupportsComplete`."""
         match variable:
             case "table" | "schema":
-                return await self._tree.names(variable, given)
+                return await self._completion.names(variable, given)
+            case "key" if "table" in given:
+                return await self._completion.row_keys(value, given)
             case "format":
                 return tuple(FORMATS)
             case _:

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from resource_server.errors import InvalidParameter, ResourceNotFound
+from resource_server.errors import InvalidParameter, MountUnavailable, ResourceNotFound
 from resource_server.provider import Template
 from resource_server.providers.database import parameters, sql_text
 from resource_server.providers.database.engine import Statement
 from resource_server.providers.database.options import Limits, Parameter, Query
 from resource_server.providers.database.parameters import Value, echo
+from resource_server.providers.database.query_scope import QueryScope
 from resource_server.providers.database.sql_text import EngineName, Token
 
 SEGMENT = "~query"
@@ -24,6 +25,8 @@ _RESERVED = frozenset(("format",))
 _QUERY_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _FIRST_WORDS = ("select", "with", "values", "table")
+_AFTER_ORDER = frozenset(("limit", "fetch", "offset", "for", "lock", "into", "procedure"))
+"""What may follow ORDER BY and cannot follow a LIMIT."""
 
 
 class Bound(NamedTuple):
@@ -66,11 +69,15 @@ class DeclaredQuery:
             _check_select(tokens)
         except ValueError as error:
             raise ValueError(f"sql: {error}") from None
+        self.references = sql_text.references(tokens, engine)
+        """The names in its SQL."""
         self.used = tuple(dict.fromkeys(t.text for t in tokens if t.kind == "parameter"))
         """The parameters in its SQL, each once, in their order."""
         self._limits_rows = LIMIT in query.parameters and LIMIT not in self.used
         self._check_parameters()
         self.sql, self.order = _positional(tokens, engine)
+        if engine in ("mysql", "mariadb") and _loses_order(tokens):
+            self.sql += f"\nLIMIT {self._max_rows + 1}"
         """The SQL with places for values, and the names of the values in order of the places."""
 
     @property
@@ -177,6 +184,8 @@ class Queries:
     """
 
     def __init__(self, queries: Mapping[str, Query], engine: EngineName, limits: Limits) -> None:
+        self.scope: QueryScope | None = None
+        """What they are read within; without one none can be read."""
         self._declared: dict[str, DeclaredQuery] = {}
         problems: list[str] = []
         for name, query in queries.items():
@@ -203,6 +212,36 @@ class Queries:
         if found is None:
             raise ResourceNotFound
         return found
+
+    async def bind(self, name: str, given: Mapping[str, str]) -> Bound:
+        """Return a query with its values, as it may be run. Raises as `DeclaredQuery.bind`.
+
+        Raises:
+            ResourceNotFound: there is none of this name.
+            InvalidParameter: it would read what is not shown; says nothing of that.
+        """
+        query = self.get(name)
+        (_, values), limit = query.bind(given)
+        try:
+            sql = await self._scope.sql(query.sql, query.references)
+        except ValueError:
+            raise InvalidParameter("the database refuses this query") from None
+        return Bound(Statement(sql, values), limit)
+
+    async def refusal(self, name: str) -> str | None:
+        """Return why a query is refused, if it is; for the manifest's author. Runs nothing."""
+        query = self.get(name)
+        try:
+            await self._scope.check(query.sql, query.references, query.order)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    @property
+    def _scope(self) -> QueryScope:
+        if self.scope is None:
+            raise MountUnavailable("the queries of this database are not bound to it")
+        return self.scope
 
     @property
     def templates(self) -> Sequence[Template]:
@@ -255,6 +294,21 @@ def _positional(tokens: Sequence[Token], engine: EngineName) -> tuple[str, tuple
             case "mysql" | "mariadb":
                 pieces.append("%s")
     return "".join(pieces), tuple(order)
+
+
+def _loses_order(tokens: Sequence[Token]) -> bool:
+    """Tell whether rows are ordered at last, and not limited.
+
+    MariaDB does not order what is then put into parentheses.
+    """
+    depth = 0
+    ordered = False
+    for token in tokens:
+        depth += (token.kind == "open") - (token.kind == "close")
+        if depth == 0 and token.kind == "word":
+            word = token.text.lower()
+            ordered = word == "order" or (ordered and word not in _AFTER_ORDER)
+    return ordered
 
 
 def _described(name: str, parameter: Parameter) -> str:

@@ -27,6 +27,9 @@ MAX_KEPT = 1024
 _BELIEVED_S = 1.0
 """So long a schema is taken to be as it was."""
 
+_MARK_S = 0.5
+"""What takes longer is no cheaper than to look at the rows."""
+
 _NO_LIMIT = 2**62
 _UNTYPED = Column("", "", "any")
 
@@ -34,17 +37,20 @@ _UNTYPED = Column("", "", "any")
 class Relation:
     """One exposed table or view, of one state of the schema."""
 
-    def __init__(self, view: View, engine: Engine, limits: Limits) -> None:
+    def __init__(
+        self, view: View, engine: Engine, limits: Limits, change: str | None = None
+    ) -> None:
         # Imported here: SQLAlchemy takes a tenth of a second, and a schema can be read without.
         from resource_server.providers.database.statements import Statements
 
         self.view = view
         self._engine = engine
         self._limits = limits
-        # What has no key may take long.
-        self._lane: Lane = "hot" if view.table.key and view.table.type == "table" else "slow"
+        self._lane: Lane = "hot" if _is_quick(view) else "slow"
         self.table: Table = view.table
         self.options: TableOptions = view.options
+        self.change = change
+        """The column that tells of changes, which may be hidden."""
         self.columns: dict[str, Column] = {column.name: column for column in self.table.columns}
         self.key: tuple[Column, ...] = tuple(
             self.columns.get(name, _ROWID) for name in self.table.key
@@ -55,6 +61,7 @@ class Relation:
         self.statements: Statements = Statements(
             engine.dialect, self.table, self.table.column_names, self.options.where
         )
+        self._key_places = self._places(self.table.column_names)
 
     @property
     def name(self) -> TableName:
@@ -72,17 +79,63 @@ class Relation:
             statement, limit=limit, within=self._limits.timeout, lane=self._lane
         )
 
-    def split(
-        self, rows: Rows, columns: Sequence[str] | None = None
-    ) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:
-        """Take rows as `Statements.page` selects them apart: what is shown, masked, and their keys.
+    async def page(
+        self,
+        limit: int,
+        *,
+        after: Sequence[object] | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Rows:
+        """Return rows as `Statements.page` and, behind the last, those that have NULL in their key.
 
-        `columns` are those that were asked for; by default all.
+        These are in no order and nothing comes after one of them, so they come all at once: where
+        they do not fit behind the others, there is `more`.
         """
+        rows = await self.fetch(self.statements.page(limit, after=after, columns=columns), limit)
+        room = limit - len(rows.rows)
+        statement = self.statements.without_key(room, columns=columns)
+        if rows.more or room == 0 or statement is None:
+            return rows
+        others = await self.fetch(statement, room)
+        if rows.rows and len(others.rows) == room:
+            return rows._replace(more=True)
+        return others._replace(rows=[*rows.rows, *others.rows])
+
+    def split(self, rows: Rows) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:
+        """Take rows of all columns apart: what is shown, masked, and their keys."""
+        return self.shown(rows), [self.key_in(row) for row in rows.rows]
+
+    def shown(self, rows: Rows, columns: Sequence[str] | None = None) -> list[tuple[object, ...]]:
+        """Return the columns that were asked for, by default all, masked."""
         names = self.table.column_names if columns is None else tuple(columns)
         width = len(names)
-        shown = self.view.mask([row[:width] for row in rows.rows], names)
-        return shown, [row[width:] for row in rows.rows]
+        given = rows.rows
+        if len(rows.columns) > width:
+            given = [row[:width] for row in given]
+        return self.view.mask(given, names)
+
+    def key_in(
+        self, row: tuple[object, ...], columns: Sequence[str] | None = None
+    ) -> tuple[object, ...]:
+        """Return the key in a row as it was fetched, with `columns` as in `shown`."""
+        places = self._key_places if columns is None else self._places(columns)
+        return tuple([row[place] for place in places])
+
+    def _places(self, columns: Sequence[str]) -> Sequence[int]:
+        selected = self.statements.selected(columns)
+        return [selected.index(column.name) for column in self.key]
+
+    async def mark(self) -> object | None:
+        """Return what differs after a change of its rows; None where no column tells.
+
+        Raises: as `Engine.fetch`.
+        """
+        if self.change is None:
+            return None
+        found = await self._engine.fetch(
+            self.statements.greatest(self.change), limit=1, within=_MARK_S, lane="slow"
+        )
+        return found.rows[0]
 
     def key_of(self, segments: Path) -> tuple[object, ...]:
         """Return what segments of a key, or of its first columns, mean, as the engine takes it.
@@ -108,6 +161,23 @@ class Relation:
         return tuple(
             [keys.encode(value, column) for value, column in zip(key, self.key, strict=True)]
         )
+
+
+def _change(options: TableOptions, table: Table) -> str | None:
+    """Return the column that tells of changes, as it is spelt in the database."""
+    if options.change is None:
+        return None
+    written, names = options.change.column, table.column_names
+    same = [name for name in names if name.casefold() == written.casefold()]
+    if written in names:
+        return written
+    return same[0] if len(same) == 1 else None
+
+
+def _is_quick(view: View) -> bool:
+    """Tell whether rows by their key take no time: there is one, and nothing is computed."""
+    computed = view.options.where or any(column.generated for column in view.table.columns)
+    return bool(view.table.key) and view.table.type == "table" and not computed
 
 
 def version_of(value: object) -> str:
@@ -168,8 +238,9 @@ class Relations:
             return known
         if self._policy.of(name) is None:
             raise ResourceNotFound
-        view = self._policy.view(await self._engine.table(name))
-        relation = Relation(view, self._engine, self._limits)
+        table = await self._engine.table(name)
+        view = self._policy.view(table)
+        relation = Relation(view, self._engine, self._limits, _change(view.options, table))
         self._known[name] = relation
         if len(self._known) > MAX_KEPT:
             self._known.popitem(last=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
@@ -451,7 +451,7 @@ class ServerEngine(ABC):
         """Return what the login may do beyond reading."""
 
     @abstractmethod
-    def commits(self) -> AsyncIterator[None]:
+    def commits(self) -> AsyncGenerator[None, None]:
         """Yield whenever something may have been committed, and once at the beginning."""
 
 

@@ -36,6 +36,7 @@ _POSTGRESQL = rf"""
   | (?P<block>/\*)
   | (?P<string>[eE]'(?>[^'\\]|\\.|''|{_GOES_ON})*+' | '(?>[^']|'')*+')
   | (?P<dollar>\$(?:{_NAME_START}[A-Za-z0-9_\u0080-\U0010ffff]*)?\$).*?(?P=dollar)
+  | (?P<escaped>[uU]&")
   | (?P<name>"(?>[^"]|"")*+")
   | (?P<foreign>\$\d+)
   | (?P<unclosed>['"$])
@@ -48,7 +49,7 @@ _SQLITE = rf"""
   | (?P<foreign>\?\d* | :\d+ | [@$\#]{_NAME}+)
   | (?P<unclosed>['"`\[])
 """
-_MYSQL = r"""
+_MYSQL = rf"""
     (?P<comment>\#[^\n]* | --(?=[\x00-\x20\x7f]|\Z)[^\n]*)
   | (?P<executed>/\*M?!)
   | (?P<block>/\*)
@@ -56,6 +57,7 @@ _MYSQL = r"""
   | (?P<name>`(?>[^`]|``)*+`)
   | (?P<foreign>\?)
   | (?P<unclosed>['"`])
+  | (?P<ident>(?:(?<=\.)|(?=\d*(?!\d){_NAME})){_NAME}+)
 """
 _DIALECTS: dict[EngineName, str] = {
     "postgresql": _POSTGRESQL,
@@ -63,7 +65,17 @@ _DIALECTS: dict[EngineName, str] = {
     "mysql": _MYSQL,
     "mariadb": _MYSQL,
 }
+OURS = "~rows "
+"""Begins names that are given to what an author reads, and that no author may write."""
+_NAME_BYTES = 63
+"""Of an identifier in PostgreSQL: what is longer is cut."""
 _BLOCK_EDGE = re.compile(r"/\*|\*/")
+_REFUSED = {
+    "foreign": "has a parameter written {}; write it as :name",
+    "escaped": "has a name written {}…; write the name itself",
+    "unclosed": "has a {} that is not closed",
+    "executed": "has a comment that is executed, /*! */; write what is in it",
+}
 _QUOTES = {'"': '"', "`": "`", "[": "]"}
 
 
@@ -85,6 +97,68 @@ class Token(NamedTuple):
         return self.text[1:-1].replace(quote * 2, quote)
 
 
+class Reference(NamedTuple):
+    """A name as it stands in a statement: of a table, a column, a function or a keyword."""
+
+    parts: tuple[str, ...]
+    """Those before dots first; as the engine compares them."""
+    before: str
+    """The word or sign that stands before it, in lower case."""
+    doubtful: bool
+    """Whether it is a table to few engines only: a function, since parentheses follow, a string."""
+    defines: bool
+    """Whether it is given to a common table expression, or to a window."""
+
+
+def references(tokens: Sequence[Token], engine: EngineName) -> Sequence[Reference]:
+    """Return every name in a statement, in order, and all that could be one."""
+    solid = [token for token in tokens if token.kind != "space"]
+    found: list[Reference] = []
+    place = 0
+    while place < len(solid):
+        first = place
+        parts: list[str] = []
+        while place < len(solid) and (name := _name(solid[place], engine)) is not None:
+            parts.append(name)
+            place += 1
+            if place + 1 >= len(solid) or solid[place].text != ".":
+                break
+            place += 1
+        if not parts:
+            place += 1
+            continue
+        before = solid[first - 1].text.lower() if first else ""
+        defines = len(parts) == 1 and _is_definition(solid, place)
+        called = place < len(solid) and solid[place].kind == "open"
+        doubtful = (called and not defines) or solid[first].kind == "other"
+        found.append(Reference(tuple(parts), before, doubtful, defines))
+    return found
+
+
+def _name(token: Token, engine: EngineName) -> str | None:
+    """Return what may be an identifier: some engines take strings for names as well."""
+    quote = {"sqlite": "'", "postgresql": ""}.get(engine, '"')
+    if token.kind == "other" and token.text[0] == quote:
+        return token.text[1:-1].replace(quote * 2, quote)
+    name = token.identifier
+    if name is None or engine != "postgresql":
+        return name
+    if token.kind == "word":
+        name = "".join([c.lower() if c.isascii() else c for c in name])
+    return name.encode(errors="replace")[:_NAME_BYTES].decode(errors="ignore")
+
+
+def _is_definition(tokens: Sequence[Token], place: int) -> bool:
+    """Tell whether what follows is `AS (`, perhaps with the names of columns before it."""
+    if place < len(tokens) and tokens[place].kind == "open":
+        while place < len(tokens) and tokens[place].kind != "close":
+            place += 1
+        place += 1
+    words = [token.text.lower() for token in tokens[place : place + 4]]
+    following = [word for word in words[1:] if word not in ("not", "materialized")]
+    return words[:1] == ["as"] and following[:1] == ["("]
+
+
 def statement(sql: str, engine: EngineName) -> Sequence[Token]:
     """Return the tokens of one statement, or of one expression, without its end or comments.
 
@@ -102,6 +176,8 @@ def statement(sql: str, engine: EngineName) -> Sequence[Token]:
     for token in tokens:
         if token.kind == "end":
             raise ValueError("holds more than one statement; write one")
+        if token.kind != "space" and OURS in token.text:
+            raise ValueError(f"has '{OURS}', which stands for something else here; write another")
         depth += (token.kind == "open") - (token.kind == "close")
         if depth < 0:
             break
@@ -123,16 +199,14 @@ def _tokens(sql: str, engine: EngineName) -> Iterator[Token]:
             case "block":
                 place = _end_of_block(sql, place, nested=engine == "postgresql")
                 yield Token("space", " ")
+            case "ident":
+                yield Token("word", text)
             case "word" | "name" | "space" | "open" | "close" | "end":
                 yield Token(kind, text)
             case "parameter":
                 yield Token(kind, text[1:])
-            case "foreign":
-                raise ValueError(f"has a parameter written {text[:40]}; write it as :name")
-            case "unclosed":
-                raise ValueError(f"has a {text} that is not closed")
-            case "executed":
-                raise ValueError("has a comment that is executed, /*! */; write what is in it")
+            case "foreign" | "escaped" | "unclosed" | "executed":
+                raise ValueError(_REFUSED[kind].format(text[:40]))
             case _:
                 yield Token("other", text)
 

@@ -13,7 +13,7 @@ from resource_server.errors import (
     MountUnavailable,
     ResourceNotFound,
 )
-from resource_server.providers.database.engine import Engine, Lane, Privilege, Rows, Statement
+from resource_server.providers.database.engine import Engine, Gate, Lane, Privilege, Rows, Statement
 from resource_server.providers.database.sqlite_authorizer import Readable
 from resource_server.providers.database.sqlite_catalog import Catalog
 from resource_server.providers.database.sqlite_commits import Commits
@@ -168,6 +168,11 @@ class Sqlite:
     async def privileges(self) -> Sequence[Privilege]:
         """Return none: SQLite has no logins, and connections cannot write."""
         return ()
+
+    @property
+    def gate(self) -> Gate:
+        """Commits, looked for at every event of the file as well. See `Engine.gate`."""
+        return Gate("commits", self._interval)
 
     async def commits(self) -> AsyncGenerator[None, None]:
         """Yield after each commit, by a connection of its own. See `Engine.commits`."""

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Literal, Protocol, TypeAlias
 
+from resource_server.providers.database.sql_text import OURS
 from resource_server.providers.database.sqlite_schema import Schema
 
 Role: TypeAlias = Literal["reader", "catalog", "watcher"]
@@ -27,7 +28,8 @@ class Readable(Protocol):
         Args:
             table: its name in the schema.
             column: "" where only rows are counted, or a rowid is read that no column is named for.
-            in_query: it is the SQL of a manifest's author; else it is our own.
+            in_query: it is the SQL of a manifest's author; else it is our own, as that is which
+                stands for a table in an author's.
             through: the view that reads it. None as well for queries that have a WITH, since
                 SQLite does not tell its tables from views of the same name.
         """
@@ -133,7 +135,8 @@ class Authorizer:
 
     def _ask(self, table: str, column: str, by: str | None) -> bool:
         through = by if self.views and by in self.tables else None
-        return self._readable(table, column, in_query=self.in_query, through=through)
+        in_query = self.in_query and not (by or "").startswith(OURS)
+        return self._readable(table, column, in_query=in_query, through=through)
 
 
 def folded(name: str) -> str:

@@ -16,6 +16,7 @@ from resource_server.providers.database.sqlite_authorizer import (
     Role,
     folded,
 )
+from resource_server.providers.database.sqlite_file import DatabaseFile, Identity
 from resource_server.providers.database.sqlite_schema import (
     MODULES,
     Schema,
@@ -117,13 +118,19 @@ class Connection:
     """
 
     def __init__(
-        self, uri: str, role: Role, readable: Readable, *, patience: float = _BUSY_TIMEOUT
+        self,
+        file: DatabaseFile,
+        identity: Identity,
+        role: Role,
+        readable: Readable,
+        *,
+        patience: float = _BUSY_TIMEOUT,
     ) -> None:
         self.running: Work[object] | None = None
         self.authorizer = Authorizer(role, Schema({}, {}), readable)
         self._version: object = None
         try:
-            self.database = _connect(uri, patience)
+            self.database = _connect(file.uri(identity), patience)
         except (sqlite3.Error, MemoryError) as error:
             raise _explained(error) from None
         try:
@@ -140,6 +147,8 @@ class Connection:
             for limit, value in _STATEMENT_LIMITS.items():
                 self.database.setlimit(limit, value)
             self.database.set_authorizer(self.authorizer)
+            self.state()
+            self.log = file.log()
         except (sqlite3.Error, MemoryError) as error:
             self.database.close()
             raise _explained(error) from None
@@ -175,6 +184,7 @@ class Connection:
 
     def close(self) -> None:
         """Close it."""
+        self.log.close()
         self.database.close()
 
     def select(self, sql: str, parameters: Parameters, limit: int, *, stored: bool = False) -> Rows:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -24,6 +25,32 @@ class Identity(NamedTuple):
     """Time and size of a file that is read without looking for changes, since it cannot be else."""
 
 
+class Log:
+    """The log beside a database file, or that there is none, as when a connection was opened.
+
+    A connection goes on to read a log that was deleted, and never learns of another. Its locks keep
+    others from that, unless somebody in this process opens the file and closes it again.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+        with suppress(OSError):
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def is_still(self) -> bool:
+        """Return whether it is the one that writers use."""
+        if self._descriptor is None:
+            return not os.path.exists(self._path)
+        return os.fstat(self._descriptor).st_nlink > 0
+
+    def close(self) -> None:
+        """Look at it no longer."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
 class DatabaseFile:
     """The file of a database, by its path."""
 
@@ -37,19 +64,9 @@ class DatabaseFile:
             MountUnavailable: it is not there, or nothing that could be a database.
         """
         status = self._status()
-        try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except PermissionError:
-            raise MountUnavailable("the database file may not be read by this process") from None
-        except OSError:
-            raise MountUnavailable("the database file cannot be opened") from None
-        try:
-            header = os.read(descriptor, 100)
-        except OSError:
-            raise MountUnavailable("the database file cannot be read") from None
-        finally:
-            os.close(descriptor)
-        only_readable = header[18:20] == _WAL and not (self._folder_is_writable() or self._log())
+        if not os.access(self._path, os.R_OK, effective_ids=True):
+            raise MountUnavailable("the database file may not be read by this process")
+        only_readable = not (self._folder_is_writable() or self.log_exists()) and self._is_wal()
         return Identity(
             status.st_dev,
             status.st_ino,
@@ -67,7 +84,7 @@ class DatabaseFile:
             return False
         if identity.immutable is None:
             return True
-        return identity.immutable == (status.st_mtime_ns, status.st_size) and not self._log()
+        return identity.immutable == (status.st_mtime_ns, status.st_size) and not self.log_exists()
 
     def uri(self, identity: Identity) -> str:
         """Return the URI that opens it for reading; nothing of the path is taken for an option."""
@@ -87,8 +104,27 @@ class DatabaseFile:
             raise MountUnavailable("the database is not a regular file")
         return status
 
+    def log(self) -> Log:
+        """Return the log beside the file as it is now."""
+        return Log(f"{self._path}-wal")
+
+    def log_exists(self) -> bool:
+        """Return whether there is a log beside the file."""
+        return os.path.exists(f"{self._path}-wal")
+
+    def _is_wal(self) -> bool:
+        # To close a file that SQLite has open drops its locks, and who writes then deletes the log
+        # under it. Here there is no log, and no lock that lasts.
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            raise MountUnavailable("the database file cannot be opened") from None
+        try:
+            return os.read(descriptor, 100)[18:20] == _WAL
+        except OSError:
+            raise MountUnavailable("the database file cannot be read") from None
+        finally:
+            os.close(descriptor)
+
     def _folder_is_writable(self) -> bool:
         return os.access(os.path.dirname(self._path), os.W_OK, effective_ids=True)
-
-    def _log(self) -> bool:
-        return os.path.exists(f"{self._path}-wal")

@@ -109,6 +109,11 @@ class _Thread:
         self.opened: asyncio.Future[aiosqlite.Connection] = asyncio.ensure_future(self._driver)
 
     @property
+    def is_fresh(self) -> bool:
+        """Whether what others commit can be seen; not known before it is open."""
+        return self._connection is None or self._connection.log.is_still()
+
+    @property
     def idle(self) -> bool:
         """Whether nobody waits for it."""
         return not self._waiting
@@ -235,7 +240,7 @@ class Lane:
         if self._closed:
             raise ResourceBusy("the database is being closed")
         thread = self._current
-        if thread is not None and not self._file.is_still(thread.identity):
+        if thread is not None and not (self._file.is_still(thread.identity) and thread.is_fresh):
             self.replace(thread)
         if self._current is None:
             self._current = self._open()
@@ -252,8 +257,8 @@ class Lane:
 
     def _open(self) -> _Thread:
         identity = self._file.identify()
-        uri, role, readable = self._file.uri(identity), self._role, self._readable
-        thread = _Thread(lambda: Connection(uri, role, readable), identity, self)
+        file, role, readable = self._file, self._role, self._readable
+        thread = _Thread(lambda: Connection(file, identity, role, readable), identity, self)
         self.opened += 1
         loop = asyncio.get_running_loop()
         loop.call_later(_PATIENCE, self._expect, thread)

@@ -49,7 +49,7 @@ class Quick:
         if limit > _MOST_ROWS or time.monotonic() < self._rests_until:
             return "hot"
         connection = self._connection
-        if connection is None or not self._is_still():
+        if connection is None or not (self._is_still() and connection.log.is_still()):
             self._reopen()
             return "hot"
         self._alarms = 0
@@ -100,15 +100,15 @@ class Quick:
         try:
             identity = self._file.identify()
             self._connection = await to_thread.run_sync(
-                self._connect, self._file.uri(identity), abandon_on_cancel=True
+                self._connect, identity, abandon_on_cancel=True
             )
             self._identity = identity
         except (MountUnavailable, ResourceBusy, Refused, Interrupted):
             # Whoever asks the lanes is told why.
             self._rest()
 
-    def _connect(self, uri: str) -> Connection:
-        connection = Connection(uri, "reader", self._readable, patience=0.0)
+    def _connect(self, identity: Identity) -> Connection:
+        connection = Connection(self._file, identity, "reader", self._readable, patience=0.0)
         connection.database.set_progress_handler(self._alarm, _STEPS)
         return connection
 

@@ -2,18 +2,21 @@
 
 Names come from reflection and are quoted by the dialect, values are bound. Pages go by key, never
 by offset: the condition is an inclusive bound on the first column and the lexicographic order
-behind it, which every engine answers from an index.
+behind it, which every engine answers from an index. Rows that have NULL in their key are not in
+that order, of which each engine thinks something else; they are selected by themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import Dialect
+from sqlalchemy.sql.visitors import replacement_traverse
 
 from resource_server.providers.database.engine import Statement
+from resource_server.providers.database.keys import RawText
 from resource_server.providers.database.table import Table
 
 _Select: TypeAlias = "sa.Select[*tuple[Any, ...]]"
@@ -36,6 +39,7 @@ class Statements:
     """Statements about one table as it may be seen; compiled once each.
 
     `columns` are those to be fetched, in order; `where` is a condition of the manifest's author.
+    A value of a key may be a `RawText` where the engine is SQLite.
     """
 
     def __init__(
@@ -44,6 +48,14 @@ class Statements:
         self._dialect = dialect
         self._columns = tuple(columns)
         self._key = table.key
+        nullable = {column.name for column in table.columns if column.nullable}
+        self._nullable = tuple([name for name in self._key if name in nullable])
+        # MySQL orders these by their places and compares them with others as text.
+        self._ranked = {
+            column.name: column.values
+            for column in table.columns
+            if dialect.name in ("mysql", "mariadb") and column.values
+        }
         names = dict.fromkeys((*self._columns, *self._key))
         every: list[sa.ColumnClause[Any]] = [sa.column(name) for name in names]
         self._table = sa.table(table.name.name, *every, schema=table.name.schema)
@@ -51,6 +63,10 @@ class Statements:
         if where is not None:
             self._where = sa.literal_column(f"({where}\n)", sa.Boolean)
         self._plans: dict[tuple[object, ...], _Plan] = {}
+
+    def selected(self, columns: Sequence[str]) -> Sequence[str]:
+        """Return what is selected of each row for these columns: they, and the rest of the key."""
+        return tuple(dict.fromkeys((*columns, *self._key)))
 
     def page(
         self,
@@ -62,24 +78,41 @@ class Statements:
     ) -> Statement:
         """Select rows in the order of their key, those after the key `after`; else in any order.
 
-        `within` are values of the first key columns, for rows that have these. The key's columns
-        are selected behind `columns`.
+        `within` are values of the first key columns, for rows that have these. Columns of the key
+        that are not among `columns` are selected behind them, as `selected` says.
         """
         wanted = self._columns if columns is None else tuple(columns)
-        shape = ("page", wanted, after is not None, len(within))
-        plan = self._plans.get(shape)
-        if plan is None:
-            selected = self._select(*wanted, *self._key)
+        beyond = [self._rank(*pair) for pair in zip(self._key, after or (), strict=False)]
+        values = {"limit": limit, **_values("w", within), **_values("k", beyond)}
+
+        def select() -> _Select:
+            selected = self._select(*self.selected(wanted))
             selected = self._conditions(selected, len(within), self._key if after else ())
-            ordered = selected.order_by(*map(self._column, self._key)).limit(_bind("limit"))
-            plan = self._plans[shape] = self._compile(ordered)
-        return plan.bind({"limit": limit, **_values("w", within), **_values("k", after or ())})
+            ordered = self._addressed(selected).order_by(*map(self._column, self._key))
+            return ordered.limit(_bind("limit"))
+
+        return self._statement(("page", wanted, after is not None, len(within)), select, values)
+
+    def without_key(self, limit: int, *, columns: Sequence[str] | None = None) -> Statement | None:
+        """Select the rows that `page` leaves out: those that have NULL in their key, in any order.
+
+        None where there can be none. Columns as of a page.
+        """
+        if not self._nullable:
+            return None
+        wanted = self._columns if columns is None else tuple(columns)
+
+        def select() -> _Select:
+            selected = self._conditions(self._select(*self.selected(wanted)), 0, ())
+            missing = sa.or_(*(self._column(name).is_(None) for name in self._nullable))
+            return selected.where(missing).limit(_bind("limit"))
+
+        return self._statement(("without key", wanted), select, {"limit": limit})
 
     def rows(self, keys: Sequence[Sequence[object]]) -> Statement:
-        """Select the rows that have any of these keys, in any order; the key behind the columns."""
-        shape = ("rows", len(keys))
-        plan = self._plans.get(shape)
-        if plan is None:
+        """Select the rows that have any of these keys, in any order; columns as of a page."""
+
+        def select() -> _Select:
             each = [
                 sa.and_(
                     *(
@@ -89,65 +122,97 @@ class Statements:
                 )
                 for number in range(len(keys))
             ]
-            found = self._conditions(self._select(*self._columns, *self._key), 0, ())
-            plan = self._plans[shape] = self._compile(found.where(sa.or_(*each)))
-        return plan.bind(
-            {
-                f"k{number}_{place}": value
-                for number, key in enumerate(keys)
-                for place, value in enumerate(key)
-            }
-        )
+            found = self._conditions(self._select(*self.selected(self._columns)), 0, ())
+            return found.where(sa.or_(*each))
+
+        values = {
+            f"k{number}_{place}": value
+            for number, key in enumerate(keys)
+            for place, value in enumerate(key)
+        }
+        return self._statement(("rows", len(keys)), select, values)
 
     def prefixes(
-        self, limit: int, *, within: Sequence[object] = (), after: object | None = None
+        self,
+        limit: int,
+        *,
+        within: Sequence[object] = (),
+        after: object | None = None,
+        first: object | None = None,
     ) -> Statement:
-        """Select the different values of one column of a key of several, each found by the index.
+        """Select the different values of one column of the key, each found by the index, in order.
 
-        It is the column that follows the values `within`; those greater than `after`.
+        It is the column that follows the values `within`; those greater than `after`, or from
+        `first` on.
         """
-        shape = ("prefixes", len(within), after is not None)
-        plan = self._plans.get(shape)
-        if plan is None:
-            column = self._column(self._key[len(within)])
-            least = self._conditions(_select(sa.func.min(column)), len(within), ())
-            first = least if after is None else least.where(column > _bind("k0"))
+        name = self._key[len(within)]
+        begin = self._rank(name, after if first is None else first)
+        values = {"limit": limit, **_values("w", within), "k0": begin}
+
+        def select() -> _Select:
+            column = self._ordered(name)
+            # Not by `min`, which PostgreSQL has not for every type that it has indexes for.
+            every = self._addressed(self._conditions(_select(column), len(within), ()))
+            least = every.order_by(self._column(name)).limit(1)
+            beginning = least
+            if begin is not None:
+                bound = _bind("k0")
+                beginning = least.where(column > bound if first is None else column >= bound)
             # Counted, since MariaDB would go on to the last value whatever the limit.
             found = _select(
-                first.scalar_subquery().label("value"), sa.literal_column("1").label("place")
+                beginning.scalar_subquery().label("value"), sa.literal_column("1").label("place")
             ).cte("found", recursive=True)
             following = least.where(column > found.c.value).scalar_subquery()
             goes_on = sa.and_(found.c.value.is_not(None), found.c.place < _bind("limit"))
             found = found.union_all(_select(following, found.c.place + 1).where(goes_on))
-            chosen = _select(found.c.value).where(found.c.value.is_not(None))
-            plan = self._plans[shape] = self._compile(chosen.order_by(found.c.place))
-        values = {"limit": limit, **_values("w", within)}
-        return plan.bind({**values, "k0": after})
+            value: sa.ColumnElement[Any] = found.c.value
+            if name in self._ranked:
+                value = sa.func.elt(value, *self._ranked[name])
+            chosen = _select(value).where(found.c.value.is_not(None))
+            return chosen.order_by(found.c.place)
+
+        shape = ("prefixes", len(within), after is not None, first is not None)
+        return self._statement(shape, select, values)
 
     def count(self, most: int | None = None) -> Statement:
         """Count the rows, or with `most` no further than to that many."""
-        shape = ("count", most is None)
-        plan = self._plans.get(shape)
-        if plan is None:
+
+        def select() -> _Select:
             if most is None:
                 counted = self._conditions(_select(sa.func.count()), 0, ())
-                counted = counted.select_from(self._table)
-            else:
-                some = _select(sa.literal_column("1")).select_from(self._table)
-                some = self._conditions(some, 0, ()).limit(_bind("limit")).subquery("some")
-                counted = _select(sa.func.count()).select_from(some)
-            plan = self._plans[shape] = self._compile(counted)
-        return plan.bind({"limit": most})
+                return counted.select_from(self._table)
+            some = _select(sa.literal_column("1")).select_from(self._table)
+            some = self._conditions(some, 0, ()).limit(_bind("limit")).subquery("some")
+            return _select(sa.func.count()).select_from(some)
+
+        return self._statement(("count", most is None), select, {"limit": most})
 
     def greatest(self, column: str) -> Statement:
-        """Select the greatest value of a column, and how many rows there are."""
-        shape = ("greatest", column)
+        """Select the greatest value of a column, hidden or not, and how many rows there are."""
+
+        def select() -> _Select:
+            # Each by itself, so that each is found by what is quickest for it.
+            chosen = _select(sa.func.max(_column(column))), _select(sa.func.count())
+            asked = [self._conditions(each.select_from(self._table), 0, ()) for each in chosen]
+            return _select(*(each.scalar_subquery() for each in asked))
+
+        return self._statement(("greatest", column), select, {})
+
+    def _statement(
+        self,
+        shape: tuple[object, ...],
+        select: Callable[[], _Select],
+        values: Mapping[str, object],
+    ) -> Statement:
+        """Return a statement with its values; what is selected is asked once for each shape."""
+        raw = {name for name, value in values.items() if isinstance(value, RawText)}
+        if raw:
+            # So seldom that it is not kept.
+            return self._compile(_with_raw(select(), raw)).bind(values)
         plan = self._plans.get(shape)
         if plan is None:
-            chosen = _select(sa.func.max(self._column(column)), sa.func.count())
-            found = self._conditions(chosen.select_from(self._table), 0, ())
-            plan = self._plans[shape] = self._compile(found)
-        return plan.bind({})
+            plan = self._plans[shape] = self._compile(select())
+        return plan.bind(values)
 
     def _select(self, *names: str) -> _Select:
         columns = [self._column(name).label(f"c{place}") for place, name in enumerate(names)]
@@ -155,6 +220,24 @@ class Statements:
 
     def _column(self, name: str) -> sa.ColumnClause[Any]:
         return self._table.c[name]
+
+    def _ordered(self, name: str) -> sa.ColumnElement[Any]:
+        """Return what tells which of two values of a column comes first."""
+        column = self._column(name)
+        return column + sa.literal_column("0") if name in self._ranked else column
+
+    def _rank(self, name: str, value: object) -> object:
+        """Return a value of a column as it is compared by `_ordered`."""
+        values = self._ranked.get(name)
+        if values is None or value is None:
+            return value
+        return values.index(str(value)) + 1 if value in values else 0
+
+    def _addressed(self, selected: _Select) -> _Select:
+        """Leave rows out that have NULL in their key."""
+        for name in self._nullable:
+            selected = selected.where(self._column(name).is_not(None))
+        return selected
 
     def _conditions(self, selected: _Select, within: int, after: Sequence[str]) -> _Select:
         """Add the manifest's condition, equality with the prefix, and what comes after a key."""
@@ -168,7 +251,7 @@ class Statements:
         """Return the condition that a key comes after the bound one, from its column `first` on."""
         condition: sa.ColumnElement[bool] | None = None
         for place in reversed(range(first, len(names))):
-            column, value = self._column(names[place]), _bind(f"k{place}")
+            column, value = self._ordered(names[place]), _bind(f"k{place}")
             if condition is None:
                 condition = column > value
             else:
@@ -180,6 +263,26 @@ class Statements:
         names: Sequence[str] = getattr(compiled, "positiontup", None) or ()
         own = {name: value for name, value in compiled.params.items() if value is not None}
         return _Plan(str(compiled), tuple(names), own)
+
+
+def _with_raw(statement: _Select, names: Collection[str]) -> _Select:
+    """Let these parameters be texts that are bound as bytes.
+
+    SQLite takes the bytes for text of its file's encoding. In UTF-16 they would be another text,
+    so there it is NULL, which no key is. `CASE` has no affinity, as parameters have none.
+    """
+
+    def replacement(element: Any, **_: object) -> Any:
+        if not isinstance(element, sa.BindParameter) or element.key not in names:
+            return None
+        is_utf_8 = sa.literal_column("CAST('a' AS BLOB) = x'61'", sa.Boolean)
+        return sa.case((is_utf_8, sa.cast(_bind(element.key), sa.Text)))
+
+    return cast("_Select", replacement_traverse(statement, {}, replacement))
+
+
+def _column(name: str) -> sa.ColumnClause[Any]:
+    return sa.column(name)
 
 
 def _select(*columns: Any) -> _Select:

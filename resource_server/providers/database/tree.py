@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from resource_server.provider import Content, Format, Path, Resource
 from resource_server.providers.database import address as addresses
 from resource_server.providers.database import keys
 from resource_server.providers.database.address import (
+    SCHEMA,
     Address,
     CellAddress,
     DatabaseAddress,
@@ -61,12 +62,17 @@ class Tree:
         queries: Queries,
         limits: Limits,
         documents: Documents,
+        *,
+        watched: bool,
     ) -> None:
         self._engine = engine
         self._relations = relations
         self._queries = queries
         self._limits = limits
         self._documents = documents
+        self._watched = watched
+        self.observers: set[Callable[[Path, str | None], None]] = set()
+        """Told of each version that `resource` gives; None where there is nothing, or an error."""
         self._counts: dict[TableName, tuple[float, Mapping[str, Any]]] = {}
 
     def address(self, path: Path) -> Address:
@@ -105,6 +111,39 @@ class Tree:
                 await self.resource(path)
                 raise NotACollection
 
+    async def walk(self, after: Path, limit: int) -> Sequence[Resource]:
+        """Return what is listed, as `SupportsWalk.walk`; nothing is asked of any table.
+
+        Depth first is the order of the paths.
+        """
+        infos = await self._relations.infos()
+        tables = sorted([(path_of(TableAddress(info.name)), info) for info in infos], key=_first)
+        found: list[Resource] = []
+        schema: str | None = None
+        for path, info in tables:
+            listed: list[Resource] = []
+            if self._engine.has_schemas and path[0] != schema:
+                schema = path[0]
+                listed.append(self._schema(schema))
+            if (*path, SCHEMA) > after:
+                listed += self._listed(info)
+            found += [resource for resource in listed if resource.path > after]
+            if len(found) >= limit:
+                return found[:limit]
+        if self._queries:
+            queries = [self._query(name) for name in sorted(self._queries)]
+            listed = [self._query_collection(), *queries]
+            found += [resource for resource in listed if resource.path > after]
+        return found[:limit]
+
+    def _listed(self, info: TableInfo) -> list[Resource]:
+        """Return a table and its documents, if they are listed."""
+        options = self._relations.options(info.name)
+        if not options.listed:
+            return []
+        pages = [self._page(info.name)] if options.rows else []
+        return [self._table(info), *pages, self._definition(info.name)]
+
     async def _schemas(self) -> Sequence[str]:
         infos = await self._relations.infos()
         return list(dict.fromkeys(info.name.schema or "" for info in infos))
@@ -122,8 +161,8 @@ class Tree:
         """Return the documents of a table and then its rows, or the values of the next column."""
         found: list[Resource] = []
         if not within and (last is None or not self._is_row((*path, last))):
-            documents = [self._page(relation)] if relation.has_rows else []
-            documents.append(self._definition(relation))
+            documents = [self._page(relation.name)] if relation.has_rows else []
+            documents.append(self._definition(relation.name))
             found = [each for each in documents if last is None or each.path[-1] > last]
             last = None
         if not relation.has_rows or not relation.key or len(found) >= limit:
@@ -161,18 +200,20 @@ class Tree:
         except ResourceNotFound:
             return False
 
-    async def names(self, variable: str, given: Mapping[str, str]) -> Sequence[str]:
-        """Return the schemas, or the tables of the schema that is given."""
-        if variable == "schema":
-            return await self._schemas()
-        infos = await self._relations.infos()
-        schema = given.get("schema")
-        return [info.name.name for info in infos if schema in (None, info.name.schema)]
-
     # -- what is known
 
     async def resource(self, path: Path) -> Resource:
         """Return what is known of a resource, as `Provider.metadata`."""
+        version = None
+        try:
+            resource = await self._resource(path)
+            version = resource.version
+            return resource
+        finally:
+            for observe in self.observers:
+                observe(path, version)
+
+    async def _resource(self, path: Path) -> Resource:
         match self.address(path):
             case DatabaseAddress():
                 return self._database()
@@ -200,12 +241,14 @@ class Tree:
             case RowAddress(table, key) as row if not await self._is_prefix(table, key):
                 found, key = await documents.read_row(row, query)
                 resource = self._row(path_of(RowAddress(table, key)), found.version)
+                if found.links:
+                    resource = replace(resource, details={"links": found.links})
             case PageAddress(table) as page:
                 found = await documents.read_page(page, query)
-                resource = self._page(await self._relations.get(table))
+                resource = self._page(table)
             case DefinitionAddress(table) as definition:
                 found = await documents.read_definition(definition, query)
-                resource = self._definition(await self._relations.get(table))
+                resource = self._definition(table)
             case CellAddress() as cell:
                 found = await documents.read_cell(cell, query)
                 resource = self._cell(cell, found.content.mime_type)
@@ -233,8 +276,7 @@ class Tree:
         rows = await relation.fetch(relation.statements.page(1, within=relation.key_of(key)), 1)
         if not rows.rows:
             raise ResourceNotFound
-        held = rows.rows[0][-len(relation.key) :]
-        segments = relation.segments(held)[: len(key)]
+        segments = relation.segments(relation.key_in(rows.rows[0]))[: len(key)]
         return self._prefix(path_of(RowAddress(table, segments)))
 
     async def _table_state(self, relation: Relation) -> Resource:
@@ -247,6 +289,11 @@ class Tree:
                 **(await self._count(relation) if relation.has_rows else {}),
             }
         }
+        if self._watched and relation.has_rows:
+            # Without a key there are only pages to compare.
+            details["changes"] = {"precision": "row" if relation.key else "table"}
+            if relation.change in relation.columns:
+                details["changes"]["column"] = relation.change
         return replace(self._table(info), details=details)
 
     async def _count(self, relation: Relation) -> Mapping[str, Any]:
@@ -287,7 +334,10 @@ class Tree:
     # -- resources
 
     def _database(self) -> Resource:
-        details = {"engine": self._engine.name}
+        details: dict[str, Any] = {"engine": self._engine.name}
+        if self._watched:
+            gate = self._engine.gate
+            details["changes"] = {"gate": gate.by, "interval": gate.interval}
         return Resource(path=(), name=self._engine.name, type="collection", details=details)
 
     def _schema(self, name: str) -> Resource:
@@ -305,20 +355,20 @@ class Tree:
             listed=options.listed,
         )
 
-    def _page(self, relation: Relation) -> Resource:
+    def _page(self, table: TableName) -> Resource:
         return Resource(
-            path=path_of(PageAddress(relation.name)),
-            name=f"{relation.name.name} rows",
-            title=f"Rows of {relation.options.title or relation.name.name}",
+            path=path_of(PageAddress(table)),
+            name=f"{table.name} rows",
+            title=f"Rows of {self._relations.options(table).title or table.name}",
             mime_type=_JSON,
             formats=_PAGE_FORMATS,
         )
 
-    def _definition(self, relation: Relation) -> Resource:
+    def _definition(self, table: TableName) -> Resource:
         return Resource(
-            path=path_of(DefinitionAddress(relation.name)),
-            name=f"{relation.name.name} schema",
-            title=f"Schema of {relation.options.title or relation.name.name}",
+            path=path_of(DefinitionAddress(table)),
+            name=f"{table.name} schema",
+            title=f"Schema of {self._relations.options(table).title or table.name}",
             mime_type="text/markdown",
             formats=_DEFINITION_FORMATS,
         )
@@ -348,6 +398,10 @@ class Tree:
             mime_type=_JSON,
             formats=_PAGE_FORMATS,
         )
+
+
+def _first(pair: tuple[Path, TableInfo]) -> Path:
+    return pair[0]
 
 
 def _after(found: Sequence[Resource], last: str | None, limit: int) -> Sequence[Resource]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Generator
+from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import pytest
 
 from resource_server.providers.database.engine import Engine, Statement
+from resource_server.providers.database.mysql import Mysql
+from tests.providers.database.owners import mysql_connection
 from tests.providers.database.servers import (
     server_url,
     skip_without,
@@ -18,7 +19,7 @@ from tests.providers.database.servers import (
     with_parts,
 )
 
-asyncmy: Any = pytest.importorskip("asyncmy")
+pytest.importorskip("asyncmy")
 
 ADMIN = server_url("RESOURCE_SERVER_TEST_MYSQL", "mysql://root@127.0.0.1:3306/mysql")
 
@@ -94,20 +95,25 @@ class Database:
 
 
 async def connect(database: str) -> Any:
-    parts = urlsplit(ADMIN)
-    return await asyncmy.connect(
-        host=parts.hostname,
-        port=parts.port or 3306,
-        user=unquote(parts.username or "root"),
-        password=unquote(parts.password or ""),
-        db=database,
-        autocommit=True,
-        connect_timeout=5,
-    )
+    return await mysql_connection(with_parts(ADMIN, database=database))
 
 
 @contextlib.contextmanager
 def mysql_database() -> Generator[Database]:
+    """Make a database of `SCHEMA`, and drop it at the end."""
+    with empty_mysql_database() as made:
+
+        async def fill() -> None:
+            await made.run(*(part.replace("|", ";") for part in SCHEMA.split(";\n")))
+            rows = ", ".join(f"({number}, 'name {number}')" for number in range(1, 51))
+            await made.run(f"INSERT INTO victims VALUES {rows}")
+
+        asyncio.run(fill())
+        yield made
+
+
+@contextlib.contextmanager
+def empty_mysql_database() -> Generator[Database]:
     """Make a database and a login of unique names, and drop them at the end."""
 
     async def reach() -> None:
@@ -123,9 +129,6 @@ def mysql_database() -> Generator[Database]:
             f"GRANT ALL ON {made.name}.* TO {made.user}",
             database="mysql",
         )
-        await made.run(*(part.replace("|", ";") for part in SCHEMA.split(";\n")))
-        rows = ", ".join(f"({number}, 'name {number}')" for number in range(1, 51))
-        await made.run(f"INSERT INTO victims VALUES {rows}")
 
     async def drop() -> None:
         await made.run(
@@ -139,6 +142,21 @@ def mysql_database() -> Generator[Database]:
         yield made
     finally:
         asyncio.run(drop())
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Database]:
+    """The database of a module of tests; `engine` reads it."""
+    with mysql_database() as made:
+        yield made
+
+
+@pytest.fixture
+async def engine(database: Database) -> AsyncIterator[Mysql]:
+    made = Mysql(database.url, interval=0.1)
+    await made.open()
+    yield made
+    await made.close()
 
 
 async def rows(engine: Engine, sql: str, *parameters: object, limit: int = 100) -> Any:

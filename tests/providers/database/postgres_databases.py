@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Generator
+from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from resource_server.providers.database.engine import Engine, Statement
+from resource_server.providers.database.postgres import Postgres
 from tests.providers.database.servers import (
     server_url,
     skip_without,
@@ -124,6 +125,19 @@ class Database:
 
 @contextlib.contextmanager
 def postgres_database() -> Generator[Database]:
+    """Make a database of `SCHEMA`, and drop it at the end."""
+    with empty_postgres_database() as made:
+
+        async def fill() -> None:
+            await made.execute(f"SET ROLE {made.role}; {SCHEMA}")
+            await made.execute(f"REVOKE ALL ON forbidden FROM {made.role}")
+
+        asyncio.run(fill())
+        yield made
+
+
+@contextlib.contextmanager
+def empty_postgres_database() -> Generator[Database]:
     """Make a database and a login of unique names, and drop them at the end."""
 
     async def reach() -> None:
@@ -138,10 +152,7 @@ def postgres_database() -> Generator[Database]:
             f"CREATE ROLE {made.role} LOGIN PASSWORD 'hunter2secret'", database=admin
         )
         await made.execute(f"CREATE DATABASE {made.name} OWNER {made.role}", database=admin)
-        owner = f"SET ROLE {made.role}; "
-        await made.execute(f"GRANT ALL ON SCHEMA public TO {made.role}")
-        await made.execute(owner + SCHEMA)
-        await made.execute(f"REVOKE ALL ON forbidden FROM {made.role}")
+        await made.execute(f"ALTER SCHEMA public OWNER TO {made.role}")
 
     async def drop() -> None:
         await made.execute(f"DROP DATABASE IF EXISTS {made.name} WITH (FORCE)", database=admin)
@@ -152,6 +163,21 @@ def postgres_database() -> Generator[Database]:
         yield made
     finally:
         asyncio.run(drop())
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Database]:
+    """The database of a module of tests; `engine` reads it."""
+    with postgres_database() as made:
+        yield made
+
+
+@pytest.fixture
+async def engine(database: Database) -> AsyncIterator[Postgres]:
+    made = Postgres(database.url, interval=0.05)
+    await made.open()
+    yield made
+    await made.close()
 
 
 async def rows(engine: Engine, sql: str, *parameters: object, limit: int = 100) -> Any:

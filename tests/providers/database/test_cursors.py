@@ -25,7 +25,6 @@ texts = st.text(st.characters(exclude_categories=["Cs"])) | st.binary().map(
 )
 decimals = st.decimals(allow_nan=False) | st.just(Decimal("NaN"))
 values = st.one_of(
-    st.none(),
     st.booleans(),
     st.integers(),
     st.floats(),
@@ -120,7 +119,7 @@ def test_a_forged_cursor_that_is_right_is_taken() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        ("n", b"x"),
+        ("n", b""),
         ("o", b"2"),
         ("o", b""),
         ("i", b""),
@@ -189,7 +188,7 @@ def test_a_cursor_in_a_uri_stays_within_the_length_of_uris() -> None:
     assert uris.parse(uri).query == {"after": after}
 
 
-@pytest.mark.parametrize("value", ["\ud800", "\udcc3\udca9", [1], object(), Decimal("sNaN")])
+@pytest.mark.parametrize("value", [None, "\ud800", "\udcc3\udca9", [1], object(), Decimal("sNaN")])
 def test_a_value_that_no_key_has_is_not_put_into_a_cursor(value: object) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         encode(Cursor(TABLE, (value,)))

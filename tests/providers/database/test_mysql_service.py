@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import pytest
@@ -17,7 +16,8 @@ from resource_server.errors import (
 )
 from resource_server.providers.database.engine import Statement
 from resource_server.providers.database.mysql import Mysql
-from tests.providers.database.mysql_databases import ADMIN, Database, connect, mysql_database, rows
+from tests.providers.database import mysql_databases
+from tests.providers.database.mysql_databases import ADMIN, Database, connect, rows
 from tests.providers.database.servers import (
     Commits,
     assert_secrets_kept,
@@ -26,22 +26,9 @@ from tests.providers.database.servers import (
     with_parts,
 )
 
-asyncmy: Any = pytest.importorskip("asyncmy")
 pytestmark = pytest.mark.anyio
 
-
-@pytest.fixture(scope="module")
-def database() -> Iterator[Database]:
-    with mysql_database() as made:
-        yield made
-
-
-@pytest.fixture
-async def engine(database: Database) -> AsyncIterator[Mysql]:
-    made = Mysql(database.url, interval=0.1)
-    await made.open()
-    yield made
-    await made.close()
+database, engine = mysql_databases.database, mysql_databases.engine
 
 
 # Limits.

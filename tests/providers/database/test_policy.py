@@ -397,6 +397,37 @@ def test_a_view_on_a_table_that_is_not_exposed_can_be_read() -> None:
     assert not authorized(rules, "select count(*) from people", in_query=True)
 
 
+# -- what declared queries do not see
+
+
+def test_a_table_is_restricted_if_anything_of_it_is_kept_back() -> None:
+    rules = policy(
+        {
+            "hidden": False,
+            "some": TableOptions(where="x > 1"),
+            "few": hiding("x"),
+            "masked": hiding(x="hash"),
+            "whole": TableOptions(title="x", rows=False),
+        }
+    )
+    assert rules.is_restricting
+    for name in ("hidden", "some", "few", "masked", "MASKED"):
+        assert rules.restricts(TableName(None, name)), name
+        assert rules.may_restrict(name), name
+    for name in ("whole", "other"):
+        assert not rules.restricts(TableName(None, name)), name
+        assert not rules.may_restrict(name), name
+    assert not policy({"whole": TableOptions(title="x"), "t": True}).is_restricting
+
+
+def test_a_name_may_be_restricted_by_any_entry_that_fits_it() -> None:
+    rules = policy({"Orders": TableOptions(), "orders": hiding("x"), "t": True, "*": False})
+    assert not rules.restricts(TableName(None, "Orders"))
+    assert not rules.restricts(TableName(None, "t"))
+    assert rules.may_restrict("Orders")
+    assert rules.may_restrict("t")
+
+
 # -- conditions
 
 

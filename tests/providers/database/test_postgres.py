@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import sys
-from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -18,7 +17,8 @@ from resource_server.errors import (
 from resource_server.providers.database.engine import Statement
 from resource_server.providers.database.postgres import Postgres
 from resource_server.providers.database.table import ForeignKey, Index, TableName
-from tests.providers.database.postgres_databases import ADMIN, Database, postgres_database, rows
+from tests.providers.database import postgres_databases
+from tests.providers.database.postgres_databases import ADMIN, Database, rows
 from tests.providers.database.servers import (
     with_parts,
 )
@@ -26,19 +26,7 @@ from tests.providers.database.servers import (
 asyncpg: Any = pytest.importorskip("asyncpg")
 pytestmark = pytest.mark.anyio
 
-
-@pytest.fixture(scope="module")
-def database() -> Iterator[Database]:
-    with postgres_database() as made:
-        yield made
-
-
-@pytest.fixture
-async def engine(database: Database) -> AsyncIterator[Postgres]:
-    made = Postgres(database.url, interval=0.05)
-    await made.open()
-    yield made
-    await made.close()
+database, engine = postgres_databases.database, postgres_databases.engine
 
 
 # The catalogue.
@@ -125,10 +113,17 @@ async def test_foreign_keys_and_indexes_are_named(engine: Postgres) -> None:
     assert Index("by_lower", (None, "number")) in table.indexes
 
 
-async def test_views_tell_their_definition_and_tables_have_none(engine: Postgres) -> None:
+async def test_views_tell_their_definition_and_tables_what_would_make_them(
+    engine: Postgres, database: Database
+) -> None:
     view = await engine.table(TableName("public", "names"))
     assert "FROM customers" in (view.ddl or "")
-    assert (await engine.table(TableName("public", "customers"))).ddl is None
+    statement = (await engine.table(TableName("public", "customers"))).ddl or ""
+    assert 'PRIMARY KEY ("id")' in statement
+    assert '"doubled" integer GENERATED ALWAYS AS' in statement
+    statement = statement.replace('"public".', '"again".')
+    await database.run(f"CREATE SCHEMA again; {statement}")
+    await database.run("DROP SCHEMA again CASCADE")
 
 
 @pytest.mark.parametrize(

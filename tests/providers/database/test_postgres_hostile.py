@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
-from typing import Any
 
 import pytest
 
@@ -14,14 +12,16 @@ from resource_server.errors import (
 )
 from resource_server.providers.database.engine import Statement
 from resource_server.providers.database.postgres import Postgres
-from tests.providers.database.postgres_databases import Database, postgres_database, rows
+from tests.providers.database import postgres_databases
+from tests.providers.database.postgres_databases import Database, rows
 from tests.providers.database.servers import (
     attempt,
     eventually,
 )
 
-asyncpg: Any = pytest.importorskip("asyncpg")
 pytestmark = pytest.mark.anyio
+
+database, engine = postgres_databases.database, postgres_databases.engine
 
 HOSTILE = (
     "INSERT INTO victims VALUES (1000, 'x')",
@@ -142,20 +142,6 @@ SELECT current_setting('default_transaction_read_only'), current_setting('transa
   (SELECT count(*) FROM pg_class WHERE relpersistence = 't' AND relname = 'evil'),
   pg_sleep(0.02)::text
 """
-
-
-@pytest.fixture(scope="module")
-def database() -> Iterator[Database]:
-    with postgres_database() as made:
-        yield made
-
-
-@pytest.fixture
-async def engine(database: Database) -> AsyncIterator[Postgres]:
-    made = Postgres(database.url, interval=0.05)
-    await made.open()
-    yield made
-    await made.close()
 
 
 # What authors may say.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,7 +18,8 @@ from resource_server.errors import (
 from resource_server.providers.database.engine import Statement
 from resource_server.providers.database.postgres import Postgres
 from resource_server.providers.database.server_engine import MAX_WAITING, POOL_SIZE
-from tests.providers.database.postgres_databases import ADMIN, Database, postgres_database, rows
+from tests.providers.database import postgres_databases
+from tests.providers.database.postgres_databases import ADMIN, Database, rows
 from tests.providers.database.servers import (
     PATIENCE_S,
     Commits,
@@ -31,19 +32,7 @@ from tests.providers.database.servers import (
 asyncpg: Any = pytest.importorskip("asyncpg")
 pytestmark = pytest.mark.anyio
 
-
-@pytest.fixture(scope="module")
-def database() -> Iterator[Database]:
-    with postgres_database() as made:
-        yield made
-
-
-@pytest.fixture
-async def engine(database: Database) -> AsyncIterator[Postgres]:
-    made = Postgres(database.url, interval=0.05)
-    await made.open()
-    yield made
-    await made.close()
+database, engine = postgres_databases.database, postgres_databases.engine
 
 
 # Limits.

@@ -85,7 +85,8 @@ async def test_the_example_keeps_the_contract(shop: Path) -> None:
     provider = plugins.load(manifest.mounts[0], manifest)
 
     def change() -> tuple[str, ...]:
-        run(shop / "shop.db", "update orders set status = 'paid' where id = 5")
+        now = "strftime('%Y-%m-%dT%H:%M:%fZ')"
+        run(shop / "shop.db", f"update orders set status = 'paid', updated_at = {now} where id = 5")
         return ("orders", "5")
 
     await check_provider(provider, make_change=change)

@@ -571,3 +571,70 @@ def test_queries_are_found_by_name_in_the_order_of_the_manifest() -> None:
     with pytest.raises(ResourceNotFound):
         queries.get("c")
     assert not Queries({}, "sqlite", Limits())
+
+
+# -- names in SQL
+
+
+@pytest.mark.parametrize(
+    ("engine", "sql", "names"),
+    [
+        ("sqlite", "select \"A\".b, [c d] from `e`.'f' as g", "A.b c d e.f g"),
+        ("sqlite", "select * from a . /* . */ b.c", "a.b.c"),
+        ("postgresql", 'select A."B""c", $$d$$, \'e\' from F', 'a.B"c f'),
+        ("postgresql", f"select * from {'X' * 70}", "x" * 63),
+        ("postgresql", f'select * from "{"ä" * 32}"', "ä" * 31),
+        ("mysql", 'select A, `b``c`, "d e" from 1a.$b.2', "A b`c d e 1a.$b.2"),
+        ("mysql", "select 1.5, 0x1f, x from .y", "5 0x1f x from.y"),
+    ],
+)
+def test_names_are_found_as_each_engine_reads_them(
+    engine: EngineName, sql: str, names: str
+) -> None:
+    found = sql_text.references(sql_text.statement(sql, engine), engine)
+    written = [".".join(name.parts) for name in found]
+    assert " ".join(name for name in written if name not in ("select", "from", "as")) == names
+
+
+def test_what_is_given_a_name_and_what_is_called_is_told() -> None:
+    sql = """with a as (select 1), b (x, y) as not materialized (select f(1), g.h (2))
+        select c.d as e, count(*) from a as i join lateral (select 1) j on true in ('k')"""
+    found = sql_text.references(sql_text.statement(sql, "sqlite"), "sqlite")
+    assert [name.parts[0] for name in found if name.defines] == ["a", "b"]
+    called = [".".join(name.parts) for name in found if name.doubtful]
+    assert {"f", "g.h", "count", "k"} <= set(called)
+    assert {name.parts[0]: name.before for name in found}["i"] == "as"
+
+
+@pytest.mark.parametrize("name", ['u&"orders"', 'U&"\\006frders"', '"a".U&"b" uescape \'!\''])
+def test_names_that_are_written_in_numbers_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="write the name itself"):
+        declared(f"select * from {name}", engine="postgresql")
+    assert declared('select u & "b" from t', engine="postgresql").order == ()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_names_that_stand_for_tables_are_nobody_elses(engine: EngineName) -> None:
+    quote = "`" if engine in ("mysql", "mariadb") else '"'
+    with pytest.raises(ValueError, match="stands for something else"):
+        declared(f"with {quote}~rows 0{quote} as (select 1) select 1", engine=engine)
+    assert declared("select 1 -- ~rows 0", engine=engine).order == ()
+
+
+@pytest.mark.parametrize(
+    ("sql", "kept"),
+    [
+        ("select a from t order by a", False),
+        ("select a from t union select b from t order by 1 desc", False),
+        ("select a from t order by a limit 5", True),
+        ("select a from t order by a for update", True),
+        ("select a from (select a from t order by a) s", True),
+        ("select a, rank() over (order by a) from t", True),
+        ("(select a from t order by a limit 5) union (select 1) order by 1", False),
+        ("select `order` from t limit 5", True),
+    ],
+)
+def test_mysql_is_given_a_limit_without_which_it_would_not_order(sql: str, kept: bool) -> None:
+    query = declared(sql, engine="mysql", rows=7)
+    assert query.sql == (sql if kept else f"{sql}\nLIMIT 8")
+    assert declared(sql, engine="postgresql", rows=7).sql == sql

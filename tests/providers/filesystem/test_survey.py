@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import errno
 import json
 import mmap
@@ -11,7 +10,6 @@ import os
 import random
 import resource
 import signal
-import struct
 import subprocess
 import sys
 import threading
@@ -32,6 +30,7 @@ from resource_server.providers.filesystem.root import Root
 from resource_server.providers.filesystem.rules import Rules, Scope, Selection
 from resource_server.providers.filesystem.survey import Survey
 from resource_server.providers.filesystem.tree import Tree
+from tests.anybody import like_anybody
 from tests.listeners import LIST, Folder, Recorder, held, impatient, uri_of, watched
 
 pytestmark = [
@@ -342,22 +341,6 @@ def test_a_directory_that_another_one_replaces_without_an_event_is_told_of(
     grow_old(folder)
     survey.poll(everything=True)
     assert {Change((), "children"), Change(("sub",), "tree")} <= {*work(survey)}
-
-
-@contextmanager
-def like_anybody() -> Generator[None]:
-    """Let this thread be refused what it may not read, though it may be one of root's."""
-    kernel = ctypes.CDLL(None, use_errno=True)
-    header = ctypes.create_string_buffer(struct.pack("Ii", 0x2008_0522, 0))
-    before = ctypes.create_string_buffer(24)
-    assert kernel.capget(header, before) == 0
-    effective, *others = struct.unpack("6I", before.raw)
-    # Without CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH.
-    assert kernel.capset(header, struct.pack("6I", effective & ~0b110, *others)) == 0
-    try:
-        yield
-    finally:
-        assert kernel.capset(header, before) == 0
 
 
 def test_a_directory_that_can_be_read_at_last_is_found_by_the_sweep(folder: Folder) -> None:

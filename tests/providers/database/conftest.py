@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.providers.database.owners import Owner, owner_of
+
+
+@pytest.fixture(scope="module")
+def postgres_url() -> Iterator[str]:
+    from tests.providers.database.postgres_databases import empty_postgres_database
+
+    with empty_postgres_database() as made:
+        yield made.url
+
+
+@pytest.fixture(scope="module")
+def mariadb_url() -> Iterator[str]:
+    from tests.providers.database.mysql_databases import empty_mysql_database
+
+    with empty_mysql_database() as made:
+        yield made.url
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a database of each engine, for tests that hold for all of them."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/it.db"
+    server = "postgres_url" if request.param == "postgresql" else "mariadb_url"
+    return str(request.getfixturevalue(server))
+
+
+@pytest.fixture
+async def owner(url: str) -> AsyncIterator[Owner]:
+    """Whoever owns that database, which is empty."""
+    async with owner_of(url) as owner:
+        await owner.clear()
+        yield owner

@@ -1,0 +1,170 @@
+"""The application that owns a database: writes it by the driver of its engine, as it likes."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar
+from urllib.parse import unquote, urlsplit
+
+from resource_server.providers.database.engines import name_of
+
+# It would log each row that INSERT IGNORE leaves out.
+logging.getLogger("asyncmy").setLevel(logging.ERROR)
+
+
+class Owner(ABC):
+    """One connection; a statement is committed at once, unless `begin` was called before it.
+
+    Values in SQL are written as `?`, which is nothing else in it.
+    """
+
+    engine: ClassVar[str]
+    prefix: ClassVar[str] = ""
+    """Of the paths of tables: the schema, where the engine has schemas."""
+    insertion: ClassVar[str] = "INSERT INTO {} VALUES ({}) ON CONFLICT DO NOTHING"
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    @abstractmethod
+    async def open(self) -> None: ...
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+    @abstractmethod
+    async def clear(self) -> None:
+        """Drop all there is in the database."""
+
+    @abstractmethod
+    async def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        """Run a statement and return its rows."""
+
+    def quoted(self, name: str) -> str:
+        return '"' + name.replace('"', '""') + '"'
+
+    async def run(self, *statements: str) -> None:
+        for sql in statements:
+            await self.rows(sql)
+
+    async def insert(self, table: str, *rows: Sequence[object]) -> None:
+        """Insert rows whose keys are not there yet, in one transaction."""
+        await self.run("BEGIN")
+        for row in rows:
+            places = ", ".join("?" * len(row))
+            await self.rows(self.insertion.format(self.quoted(table), places), *row)
+        await self.run("COMMIT")
+
+
+class SqliteOwner(Owner):
+    engine = "sqlite"
+
+    async def open(self) -> None:
+        path = self.url.partition(":///")[2]
+        self._connection = sqlite3.connect(path, isolation_level=None, timeout=30)
+
+    async def close(self) -> None:
+        self._connection.close()
+
+    async def clear(self) -> None:
+        pass  # it is in a file that nobody else uses
+
+    async def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        return self._connection.execute(sql, values).fetchall()
+
+
+class PostgresOwner(Owner):
+    engine = "postgresql"
+    prefix = "public/"
+
+    async def open(self) -> None:
+        import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+
+        driver: Any = asyncpg
+        # Plans would be of tables that were dropped since.
+        self._connection = await driver.connect(self.url, statement_cache_size=0)
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    async def clear(self) -> None:
+        await self.run("DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
+
+    async def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        if not values and not sql.lstrip("( ").lower().startswith("select"):
+            await self._connection.execute(sql)
+            return []
+        pieces = sql.split("?")
+        numbered = "".join(f"{piece}${place}" for place, piece in enumerate(pieces[:-1], 1))
+        found = await self._connection.fetch(numbered + pieces[-1], *values)
+        return [tuple(row) for row in found]
+
+
+class MariadbOwner(Owner):
+    engine = "mariadb"
+    insertion = "INSERT IGNORE INTO {} VALUES ({})"
+
+    async def open(self) -> None:
+        self._database = urlsplit(self.url).path[1:]
+        self._connection = await mysql_connection(self.url)
+
+    async def close(self) -> None:
+        await self._connection.ensure_closed()
+
+    async def clear(self) -> None:
+        await self.run(
+            f"DROP DATABASE {self._database}",
+            f"CREATE DATABASE {self._database} CHARACTER SET utf8mb4",
+            f"USE {self._database}",
+        )
+
+    async def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        async with self._connection.cursor() as cursor:
+            if values:
+                await cursor.execute(sql.replace("%", "%%").replace("?", "%s"), values)
+            else:
+                await cursor.execute(sql)
+            return list(await cursor.fetchall())
+
+    def quoted(self, name: str) -> str:
+        return "`" + name.replace("`", "``") + "`"
+
+
+async def mysql_connection(url: str) -> Any:
+    """Connect to MariaDB or MySQL as the driver has it; each statement is committed at once."""
+    import asyncmy
+
+    driver: Any = asyncmy
+    parts = urlsplit(url)
+    return await driver.connect(
+        host=parts.hostname,
+        port=parts.port or 3306,
+        user=unquote(parts.username or "root"),
+        password=unquote(parts.password or ""),
+        db=parts.path[1:],
+        autocommit=True,
+        connect_timeout=5,
+    )
+
+
+_OWNERS: dict[str, type[Owner]] = {
+    "sqlite": SqliteOwner,
+    "postgresql": PostgresOwner,
+    "mysql": MariadbOwner,
+    "mariadb": MariadbOwner,
+}
+
+
+@asynccontextmanager
+async def owner_of(url: str) -> AsyncGenerator[Owner]:
+    """Connect to a database."""
+    owner = _OWNERS[name_of(url)](url)
+    await owner.open()
+    try:
+        yield owner
+    finally:
+        await owner.close()

@@ -1,0 +1,84 @@
+"""A database as clients have it: mounted in a catalog, read by URI."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from resource_server.catalog import Body, Catalog, Limits
+from resource_server.mount import Entry
+from resource_server.providers.database.provider import Database
+from tests.listeners import BASE, mounted
+from tests.providers.database.owners import Owner
+
+
+class Served:
+    """What a catalog tells of one database. Paths begin with a table, whatever the engine."""
+
+    def __init__(self, catalog: Catalog, prefix: str) -> None:
+        self.catalog = catalog
+        self.base = BASE + prefix
+
+    async def read(self, path: str) -> Body:
+        """Return the one body of a document."""
+        (body,) = (await self.catalog.read(self.base + path)).bodies
+        return body
+
+    async def text(self, path: str) -> str:
+        content = (await self.read(path)).content
+        assert content is not None
+        assert isinstance(content.data, str)
+        return content.data
+
+    async def json(self, path: str) -> Any:
+        return json.loads(await self.text(path))
+
+    async def query(self, name: str) -> Any:
+        """Return the rows of a declared query; `name` may have parameters behind it."""
+        (body,) = (await self.catalog.read(f"{BASE}~query/{name}")).bodies
+        assert body.content is not None
+        return json.loads(body.content.data)["rows"]
+
+    async def entry(self, path: str) -> Entry:
+        return await self.catalog.metadata(self.base + path)
+
+    async def entries(self, path: str | None = None) -> list[Entry]:
+        """Return the children of a collection, or all that is listed, page by page."""
+        uri = None if path is None else (self.base + path)
+        page = await self.catalog.list(uri)
+        found = list(page.entries)
+        while page.next_cursor is not None:
+            assert len(found) < 10_000, "the listing has no end"
+            page = await self.catalog.list(uri, page.next_cursor)
+            found += page.entries
+        return found
+
+    async def children(self, path: str = "") -> list[str]:
+        return [entry.uri.removeprefix(self.base) for entry in await self.entries(path)]
+
+    async def rows(self, path: str) -> list[str]:
+        """Return the paths of the rows of a table, or of those whose keys begin so."""
+        documents = (f"{path}/~rows", f"{path}/~schema")
+        return [child for child in await self.children(path) if child not in documents]
+
+    async def pages(self, path: str) -> list[list[Any]]:
+        """Return the rows of every page from this one on."""
+        found: list[list[Any]] = []
+        while path:
+            page = await self.json(path)
+            assert page["more"] == (page["next"] is not None)
+            found.append(page["rows"])
+            assert len(found) < 500, "the pages have no end"
+            path = (page["next"] or "").removeprefix(self.base)
+        return found
+
+
+@asynccontextmanager
+async def served(owner: Owner, *, page_size: int = 100, **options: Any) -> AsyncGenerator[Served]:
+    """Serve a database; `options` are those of the manifest."""
+    provider = Database(url=owner.url, **options)
+    async with Catalog([mounted(provider)], Limits(page_size=page_size)) as catalog:
+        assert await catalog.start() == {}
+        yield Served(catalog, owner.prefix)

@@ -1,0 +1,155 @@
+"""Rows that other rows refer to: a link to each that has an address."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from resource_server.providers.database.options import Columns, TableOptions
+from tests.providers.database.owners import Owner
+from tests.providers.database.served import Served, served
+
+pytestmark = pytest.mark.anyio
+
+TEXT = "varchar(20)"
+
+
+async def links(it: Served, path: str) -> dict[str, str]:
+    """Return the links of a row, without what all URIs begin with; each leads somewhere."""
+    row: dict[str, Any] = await it.json(path)
+    found: dict[str, str] = row.get("_links", {})
+    for uri in found.values():
+        assert (await it.catalog.metadata(uri)).uri == uri
+    return {name: uri.removeprefix(it.base) for name, uri in found.items()}
+
+
+async def test_columns_of_a_foreign_key_may_come_in_any_order(owner: Owner) -> None:
+    await owner.run(
+        f"CREATE TABLE shops (land {TEXT}, number integer, PRIMARY KEY (land, number),"
+        " UNIQUE (number, land))",
+        f"CREATE TABLE orders (id integer PRIMARY KEY, shop integer, place {TEXT},"
+        " FOREIGN KEY (shop, place) REFERENCES shops (number, land))",
+    )
+    await owner.insert("shops", ("DE", 7))
+    await owner.insert("orders", (1, 7, "DE"), (2, 7, None), (3, None, "DE"))
+    async with served(owner) as it:
+        assert await links(it, "orders/1") == {"shop, place": "shops/DE/7"}
+        assert await links(it, "orders/2") == {}
+        assert await links(it, "orders/3") == {}
+
+
+async def test_a_foreign_key_to_more_than_the_key_leads_to_the_row(owner: Owner) -> None:
+    await owner.run(
+        "CREATE TABLE people (id integer PRIMARY KEY, tenant integer, UNIQUE (tenant, id))",
+        "CREATE TABLE orders (id integer PRIMARY KEY, tenant integer, buyer integer,"
+        " FOREIGN KEY (tenant, buyer) REFERENCES people (tenant, id))",
+    )
+    await owner.insert("people", (5, 1))
+    await owner.insert("orders", (1, 1, 5))
+    async with served(owner) as it:
+        assert await links(it, "orders/1") == {"tenant, buyer": "people/5"}
+
+
+async def test_a_foreign_key_to_other_columns_than_the_key_is_told_and_no_link(
+    owner: Owner,
+) -> None:
+    await owner.run(
+        f"CREATE TABLE people (id integer PRIMARY KEY, name {TEXT} NOT NULL UNIQUE)",
+        f"CREATE TABLE orders (id integer PRIMARY KEY, buyer {TEXT},"
+        " FOREIGN KEY (buyer) REFERENCES people (name))",
+    )
+    await owner.insert("people", (5, "Ada"))
+    await owner.insert("orders", (1, "Ada"))
+    async with served(owner) as it:
+        assert await links(it, "orders/1") == {}
+        (foreign,) = (await it.json("orders/~schema?format=json"))["foreignKeys"]
+        assert foreign["table"]["name"] == "people"
+        assert (foreign["columns"], foreign["referred"]) == (["buyer"], ["name"])
+    # Until that is the key.
+    async with served(owner, tables={"people": TableOptions(key=("name",))}) as it:
+        assert await links(it, "orders/1") == {"buyer": "people/Ada"}
+
+
+async def test_several_foreign_keys_of_the_same_columns_are_told_apart(owner: Owner) -> None:
+    await owner.run(
+        "CREATE TABLE people (id integer PRIMARY KEY)",
+        "CREATE TABLE buyers (id integer PRIMARY KEY)",
+        "CREATE TABLE orders (id integer PRIMARY KEY, buyer integer, seller integer,"
+        " FOREIGN KEY (buyer) REFERENCES people (id), FOREIGN KEY (buyer) REFERENCES buyers (id),"
+        " FOREIGN KEY (seller) REFERENCES people (id))",
+    )
+    await owner.insert("people", (5,), (6,))
+    await owner.insert("buyers", (5,))
+    await owner.insert("orders", (1, 5, 6))
+    schema = owner.prefix.replace("/", ".")
+    async with served(owner) as it:
+        assert await links(it, "orders/1") == {
+            f"buyer ({schema}people)": "people/5",
+            f"buyer ({schema}buyers)": "buyers/5",
+            "seller": "people/6",
+        }
+    async with served(owner, tables={"buyers": False}) as it:
+        assert await links(it, "orders/1") == {"buyer": "people/5", "seller": "people/6"}
+
+
+async def test_a_row_may_refer_to_its_own_table(owner: Owner) -> None:
+    await owner.run(
+        "CREATE TABLE parts (id integer PRIMARY KEY, of integer,"
+        " FOREIGN KEY (of) REFERENCES parts (id))"
+    )
+    await owner.insert("parts", (1, None), (2, 1), (3, 3))
+    async with served(owner) as it:
+        assert await links(it, "parts/1") == {}
+        assert await links(it, "parts/2") == {"of": "parts/1"}
+        assert await links(it, "parts/3") == {"of": "parts/3"}
+
+
+@pytest.mark.parametrize(
+    ("people", "orders"),
+    [
+        (Columns(mask={"id": "hash"}), Columns()),
+        (Columns(), Columns(mask={"buyer": "hash"})),
+        (Columns(), Columns(hide=("buyer",))),
+    ],
+)
+async def test_what_is_masked_or_hidden_on_either_side_is_no_link(
+    owner: Owner, people: Columns, orders: Columns
+) -> None:
+    await owner.run(
+        "CREATE TABLE people (id integer PRIMARY KEY)",
+        "CREATE TABLE orders (id integer PRIMARY KEY, buyer integer,"
+        " FOREIGN KEY (buyer) REFERENCES people (id))",
+    )
+    await owner.insert("people", (57,))
+    await owner.insert("orders", (1, 57))
+    tables = {"people": TableOptions(columns=people), "orders": TableOptions(columns=orders)}
+    async with served(owner, tables=tables) as it:
+        assert await links(it, "orders/1") == {}
+        assert "people" not in await it.text("orders/~schema?format=json")
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+async def test_a_foreign_key_leads_to_another_schema(owner: Owner) -> None:
+    await owner.run(
+        "DROP SCHEMA IF EXISTS sales CASCADE",
+        "CREATE SCHEMA sales",
+        "CREATE TABLE sales.people (id integer PRIMARY KEY)",
+        "CREATE TABLE people (id integer PRIMARY KEY)",
+        "CREATE TABLE orders (id integer PRIMARY KEY, buyer integer REFERENCES sales.people,"
+        " seller integer REFERENCES people)",
+        "INSERT INTO people VALUES (6)",
+        "INSERT INTO sales.people VALUES (5)",
+        "INSERT INTO orders VALUES (1, 5, 6)",
+    )
+    async with served(owner) as it:
+        root = it.base.removesuffix("public/")
+        assert (await it.json("orders/1"))["_links"] == {
+            "buyer": f"{root}sales/people/5",
+            "seller": f"{root}public/people/6",
+        }
+    async with served(owner, tables={"sales.people": False}) as it:
+        assert await links(it, "orders/1") == {"seller": "people/6"}
+    async with served(owner, schemas=("public",)) as it:
+        assert await links(it, "orders/1") == {"seller": "people/6"}
+    await owner.run("DROP SCHEMA sales CASCADE")

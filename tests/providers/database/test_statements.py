@@ -1,0 +1,176 @@
+"""Rows whose keys are in no order that every engine agrees on, or that no driver binds."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resource_server.errors import ResourceNotFound
+from resource_server.providers.database.options import Limits, TableOptions
+from tests.providers.database.owners import Owner, owner_of
+from tests.providers.database.served import Served, served
+
+pytestmark = pytest.mark.anyio
+
+KEYED = {"v": TableOptions(key=("a", "b"))}
+
+
+async def every_row(it: Served, path: str = "v/~rows?format=columns") -> list[list[Any]]:
+    """Return the rows of every page, which are one after another and go on to the end."""
+    return [row for page in await it.pages(path) for row in page]
+
+
+# NULL in a key.
+
+
+async def view_of(owner: Owner, *rows: Sequence[object]) -> None:
+    await owner.run(
+        "CREATE TABLE t (a integer, b varchar(9), n integer)",
+        "CREATE VIEW v AS SELECT a, b, n FROM t",
+    )
+    await owner.insert("t", *rows)
+
+
+async def test_pages_show_rows_with_null_in_their_key_behind_all_others(owner: Owner) -> None:
+    addressed = [(1, "x", 0), (1, "y", 1), (2, "x", 2), (3, "x", 3)]
+    null = [(None, "x", 4), (2, None, 5), (None, None, 6)]
+    await view_of(owner, *null, *addressed)
+    for limit in (1, 2, 3, 4, 6, 7, 100):
+        async with served(owner, tables=KEYED, limits=Limits(rows=limit)) as it:
+            page, found = await it.json("v/~rows?format=columns"), []
+            while page["next"] is not None:
+                found += page["rows"]
+                page = await it.json(page["next"].removeprefix(it.base))
+            found += page["rows"]
+            # They are in no order: one page has them all, or says that it has not.
+            whole = limit >= len(null)
+            assert page["more"] is not whole
+            assert [tuple(row) for row in found[:4]] == addressed
+            assert {tuple(row) for row in found[4:]} <= set(null)
+            assert len(found) == len({tuple(row) for row in found})
+            assert len(found) == 4 + min(limit, len(null))
+            larger = await it.json("v/~rows?format=columns&limit=7")
+            assert (len(larger["rows"]), larger["more"]) == (7, False)
+
+
+async def test_rows_with_null_in_their_key_have_no_address(owner: Owner) -> None:
+    await view_of(owner, (None, "x", 0), (1, None, 1), (2, "x", 2), (2, None, 3), (None, None, 4))
+    async with served(owner, tables=KEYED, page_size=2) as it:
+        assert await it.rows("v") == ["v/2"]
+        assert await it.rows("v/2") == ["v/2/x"]
+        assert (await it.json("v/2/x"))["n"] == 2
+        for path in ("v/~n", "v/1", "v/~n/x", "v/2/~n", "v/~n/~n", "v/2/~n/~cell/n"):
+            with pytest.raises(ResourceNotFound):
+                pytest.fail(f"{path} is there: {await it.entry(path)}")
+
+
+async def test_a_row_with_null_in_its_key_hides_no_others_from_a_listing(owner: Owner) -> None:
+    await owner.run("CREATE TABLE t (a integer, n integer)", "CREATE VIEW v AS SELECT a, n FROM t")
+    await owner.insert("t", *((number, 0) for number in range(1, 6)), (None, 0), (None, 0))
+    async with served(owner, tables={"v": TableOptions(key=("a",))}, page_size=2) as it:
+        assert await it.rows("v") == [f"v/{number}" for number in range(1, 6)]
+
+
+async def test_a_condition_holds_for_rows_with_null_in_their_key(owner: Owner) -> None:
+    await view_of(owner, (None, "x", 0), (None, "x", 9), (1, "x", 0), (1, "y", 9))
+    options = TableOptions(key=("a", "b"), where="n < 5")
+    async with served(owner, tables={"v": options}) as it:
+        assert await every_row(it) == [[1, "x", 0], [None, "x", 0]]
+        assert await every_row(it, "v/~rows?format=columns&columns=n") == [[0], [0]]
+
+
+async def test_null_that_comes_into_a_primary_key_of_sqlite_loses_no_row(tmp_path: Path) -> None:
+    async with owner_of(f"sqlite:///{tmp_path}/it.db") as owner:
+        await owner.run("CREATE TABLE t (k text PRIMARY KEY)", "INSERT INTO t VALUES ('a'), ('b')")
+        async with served(owner) as it:
+            assert await it.rows("t") == ["t/a", "t/b"]
+            await owner.run("INSERT INTO t VALUES (NULL), (NULL)")
+            assert await it.rows("t") == ["t/a", "t/b"]
+            assert await every_row(it, "t/~rows?format=columns") == [["a"], ["b"], [None], [None]]
+
+
+# Text of SQLite that is not UTF-8.
+
+TEXTS = [b"a", b"a\0\xff", b"a\xc0\x80", b"b", b"z\xff", b"\xed\xa0\x80", b"\xff", b"\xff\xfe"]
+"""Bytes, in the order that SQLite has for their texts."""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "it.db"
+
+
+def make(file: Path, table: str, *texts: Sequence[object]) -> None:
+    """Make a table whose keys have texts of these bytes, whatever they are, and their place."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute(table)
+        for place, row in enumerate(texts):
+            places = ", ".join(["CAST(? AS TEXT)"] * len(row))
+            connection.execute(f"INSERT INTO t VALUES ({places}, ?)", (*row, place))
+
+
+@pytest.mark.parametrize("kind", ["text", "any", "varchar(9) collate nocase"])
+async def test_texts_that_are_not_utf_8_are_found_where_they_are_listed(
+    file: Path, kind: str
+) -> None:
+    table = f"CREATE TABLE t (k {kind} PRIMARY KEY, n integer) WITHOUT ROWID"
+    make(file, table, *[(data,) for data in TEXTS])
+    async with owner_of(f"sqlite:///{file}") as owner:
+        expected = [n for (n,) in await owner.rows("SELECT n FROM t ORDER BY k")]
+        assert len(expected) == len(TEXTS)
+        async with served(owner, page_size=1, limits=Limits(rows=1)) as it:
+            paths = await it.rows("t")
+            assert [(await it.json(path))["n"] for path in paths] == expected
+            assert await every_row(it, "t/~rows?format=columns&columns=n") == [
+                [n] for n in expected
+            ]
+            for path in paths:
+                assert (await it.entry(path)).uri == it.base + path
+                assert await it.text(f"{path}/~cell/n")
+
+
+async def test_texts_that_are_not_utf_8_may_begin_a_key_of_several(file: Path) -> None:
+    table = "CREATE TABLE t (a text, b text, n integer, PRIMARY KEY (a, b)) WITHOUT ROWID"
+    make(file, table, *[(one, other) for one in TEXTS for other in TEXTS])
+    async with owner_of(f"sqlite:///{file}") as owner, served(owner, page_size=3) as it:
+        firsts = await it.rows("t")
+        assert len(firsts) == len(TEXTS)
+        rows = [path for first in firsts for path in await it.rows(first)]
+        assert [(await it.json(path))["n"] for path in rows] == list(range(len(TEXTS) ** 2))
+        assert await every_row(it, "t/~rows?format=columns&limit=7&columns=n") == [
+            [n] for n in range(len(TEXTS) ** 2)
+        ]
+
+
+async def test_numbers_beside_such_texts_stay_before_them(file: Path) -> None:
+    make(file, "CREATE TABLE t (k PRIMARY KEY, n integer) WITHOUT ROWID", (b"1\xff",), (b"9",))
+    async with owner_of(f"sqlite:///{file}") as owner:
+        await owner.rows("INSERT INTO t VALUES (5, 2), (?, 3)", b"9")
+        async with served(owner, limits=Limits(rows=1)) as it:
+            assert await every_row(it, "t/~rows?format=columns&columns=n") == [[2], [0], [1], [3]]
+
+
+@pytest.mark.parametrize("encoding", ["UTF-16le", "UTF-16be"])
+async def test_a_database_in_utf_16_takes_no_bytes_for_another_text(
+    file: Path, encoding: str
+) -> None:
+    async with owner_of(f"sqlite:///{file}") as owner:
+        await owner.run(
+            f"PRAGMA encoding = '{encoding}'",
+            "CREATE TABLE t (k text PRIMARY KEY, n integer) WITHOUT ROWID",
+        )
+        await owner.insert("t", *((text, n) for n, text in enumerate(["ab", *"aéｿ☃𝄞"])))
+        async with served(owner, page_size=1, limits=Limits(rows=1)) as it:
+            paths = await it.rows("t")
+            expected = [n for (n,) in await owner.rows("SELECT n FROM t ORDER BY k")]
+            assert [(await it.json(path))["n"] for path in paths] == expected
+            assert len(await every_row(it, "t/~rows?format=columns")) == 6
+            # In UTF-16 these bytes are a character, or the last is none.
+            for path in ("t/%FF%7F", "t/%7F%FF", "t/ab%FF"):
+                with pytest.raises(ResourceNotFound):
+                    pytest.fail(f"{path} is there: {await it.entry(path)}")
