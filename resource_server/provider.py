@@ -336,7 +336,8 @@ class SupportsWalk(Protocol):
 
         A collection comes before its children and siblings come in the order of `list`, so what
         follows a collection is its first child. What is not `listed` is left out with all below it.
-        The mount's own collection is not part of the walk.
+        The mount's own collection is not part of the walk. A `version` that would take long to
+        find out may be left out.
         """
         ...
 

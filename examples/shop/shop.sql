@@ -27,6 +27,10 @@ create table orders (
 create index orders_of_customer on orders (customer_id);
 create index orders_by_change on orders (updated_at);
 
+create trigger orders_touched after update on orders when new.updated_at is old.updated_at begin
+    update orders set updated_at = strftime('%Y-%m-%dT%H:%M:%fZ') where id = new.id;
+end;
+
 create table order_lines (
     order_id integer not null references orders (id),
     line integer not null,

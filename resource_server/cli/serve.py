@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import pathlib
@@ -11,20 +12,42 @@ import click
 import msgspec
 
 from resource_server import uris
-from resource_server.cli import arguments, loop, messages
+from resource_server.cli import allocator, arguments, loop, messages
+from resource_server.cli.door import Door
 from resource_server.cli.reload import Served
 from resource_server.manifest import Manifest
 from resource_server.manifest.databases import url as database_url
 from resource_server.transports import stdio
 
+_SETTLED_S = 0.5
+"""After so long the first client has its first answer."""
+
 
 @click.command("serve", short_help="Serve a source to an MCP client.")
 @click.argument("source", required=False)
 @click.option("--http", "address", metavar="HOST:PORT", help="Serve many clients over HTTP.")
+@click.option("--insecure", is_flag=True, help="Let other machines in without http.auth.")
+@click.option("--tls-cert", metavar="FILE", help="Serve https:// with this certificate (PEM).")
+@click.option("--tls-key", metavar="FILE", help="The certificate's key, if not in the same file.")
+@click.option(
+    "--forwarded-allow-ips",
+    "proxies",
+    metavar="ADDRESSES",
+    help="Proxies that may say whose requests they forward: addresses, networks, or *.",
+)
 @click.option("--strict", is_flag=True, help="Refuse to serve unless everything can be served.")
 @arguments.shared
 def command(
-    source: str | None, address: str | None, strict: bool, no_plugins: bool, verbose: int
+    source: str | None,
+    *,
+    address: str | None,
+    insecure: bool,
+    tls_cert: str | None,
+    tls_key: str | None,
+    proxies: str | None,
+    strict: bool,
+    no_plugins: bool,
+    verbose: int,
 ) -> int:
     """Serve SOURCE to an MCP client over standard input and output.
 
@@ -32,7 +55,10 @@ def command(
     A manifest that changes is loaded again; the code of plugins is not.
     """
     if address is not None:
-        return _over_http(source, address, strict=strict, no_plugins=no_plugins, verbose=verbose)
+        door = Door(address, insecure, tls_cert, tls_key, proxies)
+        return _over_http(source, door, strict=strict, no_plugins=no_plugins, verbose=verbose)
+    if insecure or tls_cert or tls_key or proxies:
+        raise click.UsageError("these options need --http", click.get_current_context())
     # First of all: from here on nothing that a plugin prints or reads touches the protocol.
     reader, writer = stdio.claim()
     messages.log_to_stderr(verbose, waits=False)
@@ -44,31 +70,41 @@ def command(
 
 
 def _over_http(
-    source: str | None, given: str, *, strict: bool, no_plugins: bool, verbose: int
+    source: str | None, door: Door, *, strict: bool, no_plugins: bool, verbose: int
 ) -> int:
     # Imported here: one client over standard input and output does without.
     from resource_server.transports.http import listen
+    from resource_server.transports.http.certificate import Certificate
 
     try:
-        address = listen.parse_address(given)
+        address = listen.parse_address(door.address)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--http") from None
+    door.check()
     messages.log_to_stderr(verbose, waits=False)
     served = Served(source, allow_plugins=not no_plugins, strict=strict)
+    http = served.manifest.http
+    if reason := door.refusal(http, is_loopback=address.is_loopback):
+        return messages.failed(reason)
 
     async def serve() -> int:
+        _once_it_runs()
         async with served as server:
             if strict and (problems := await server.catalog.start()):
                 return messages.failed(f"refused to serve without: {', '.join(problems)}")
             try:
                 await listen.serve(
                     server,
-                    served.manifest.http,
+                    http,
                     address,
                     started=lambda actual: messages.note(f"serving at {actual.url}"),
+                    certificate=Certificate(door.tls_cert, door.tls_key) if door.tls_cert else None,
+                    proxies=door.proxies,
                 )
             except OSError as error:
-                return messages.failed(f"cannot listen on {given}: {error.strerror}")
+                return messages.failed(f"cannot listen on {door.address}: {error.strerror}")
+            except ValueError as error:
+                return messages.failed(str(error))
         return 0
 
     favour_the_loop()
@@ -84,7 +120,12 @@ def favour_the_loop() -> None:
     gc.set_threshold(10_000, 20, 50)
 
 
+def _once_it_runs() -> None:
+    asyncio.get_running_loop().call_later(_SETTLED_S, allocator.keep_buffers)
+
+
 async def _serve(served: Served, reader: int, writer: int, *, strict: bool) -> int:
+    _once_it_runs()
     async with served as server:
         if strict and (problems := await server.catalog.start()):
             return messages.failed(f"refused to serve without: {', '.join(problems)}")

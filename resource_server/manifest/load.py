@@ -34,6 +34,7 @@ MOUNTS = {"roots": "filesystem", "databases": "database", "providers": None}
 """The sections that hold mounts, each with their provider; None where each names its own."""
 _PLAIN_NAME = "a name begins with a letter or digit and goes on with those, '.', '_' or '-'"
 _DATABASE_NAME = "a database's name has small letters, digits, '_' and '-'"
+_TOKENS = ("http", "auth", "tokens")
 _STAND_IN = "sqlite:///shop.db"
 """In the place of a URL that cannot be used, so that the other options are checked as well."""
 _SCHEMA = "$schema"
@@ -58,7 +59,7 @@ def load(path: pathlib.Path, *, find_class: FindClass | None = None) -> Manifest
 
 
 def _concealing(data: Mapping[str, object], positions: Positions) -> Positions:
-    """Return positions that keep the passwords of databases out of what their provider says."""
+    """Return positions that keep passwords of databases and tokens out of what is said of them."""
     secrets = dict(positions.secrets)
     for section in MOUNTS:
         mounts = data.get(section)
@@ -67,7 +68,8 @@ def _concealing(data: Mapping[str, object], positions: Positions) -> Positions:
             if isinstance(url, str) and database_url.is_source(url):
                 with contextlib.suppress(ValueError):
                     secrets |= dict.fromkeys(database_url.parse(url).secrets, "***")
-    return dataclasses.replace(positions, secrets=secrets)
+    hidden = {path: "***" for path in positions.values if path[:3] == _TOKENS}
+    return dataclasses.replace(positions, secrets=secrets, written={**hidden, **positions.written})
 
 
 def _built_in(reference: str, directory: pathlib.Path) -> type | None:

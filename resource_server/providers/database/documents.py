@@ -181,6 +181,7 @@ class Documents:
             kept = {name: query[name] for name in ("limit", "columns") if name in query}
             return {"after": token, **kept}
 
+        @functools.cache
         def next_uri(count: int) -> str | None:
             following = next_query(count)
             if following is None:

@@ -61,6 +61,13 @@ _ESCAPE = re.compile(rb"~(?:([0-9A-Fa-f]{2})|)")
 _NEVER = frozenset(("", ".", ".."))
 # Without a zone on purpose: so PostgreSQL's driver has them, in columns with zones too.
 _INFINITIES = (datetime.min, datetime.max)  # noqa: DTZ901
+_CLASSES: Mapping[Kind, tuple[type, ...]] = {
+    "integer": (int,),
+    "boolean": (int,),
+    "real": (int, float),
+    "numeric": (int, float, Decimal),
+    "blob": (bytes,),
+}
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 
 
@@ -100,6 +107,19 @@ def decode(segment: str, column: Column) -> KeyValue:
         return typed(segment[2:], column)
     except (ValueError, OverflowError):
         raise ResourceNotFound from None
+
+
+def is_of(value: KeyValue, column: Column) -> bool:
+    """Tell whether a decoded value is of a class that a column of a server may hold.
+
+    There columns have types: one of another class is refused, or compared as something else.
+    """
+    if value is None:
+        return True
+    classes = _CLASSES.get(column.kind)
+    if classes is None:
+        return not isinstance(value, (int, float, bytes))
+    return isinstance(value, classes)
 
 
 def beginnings(begun: str, column: Column) -> Iterator[KeyValue]:

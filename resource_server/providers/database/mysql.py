@@ -230,6 +230,8 @@ class Mysql(ServerEngine):
         return MountUnavailable("the database server cannot be used with the options of the URL")
 
     async def _prepare_session(self, connection: Connection) -> None:
+        # With its usual quotes and backslashes, as the driver and `sql_text` write and read them.
+        await connection.query("SET sql_mode = ''")
         await connection.query("SET NAMES utf8mb4")
         # As parameters are bound, whatever the server's own is.
         await connection.query("SET time_zone = '+00:00'")

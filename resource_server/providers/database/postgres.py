@@ -36,6 +36,8 @@ _SETTINGS = {
     # Compiling takes longer than what is asked here.
     "jit": "off",
     "lock_timeout": "500",
+    # As `sql_text` reads what authors write.
+    "standard_conforming_strings": "on",
 }
 """Of every connection; DISCARD ALL comes back to these."""
 _GRACE_MS = 500

@@ -21,7 +21,7 @@ from resource_server.errors import ResourceNotFound
 from resource_server.providers.database.engine import Engine, Statement
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.relation import Relations
-from resource_server.providers.database.sql_text import OURS, Reference
+from resource_server.providers.database.sql_text import EDGE, OURS, Reference
 from resource_server.providers.database.table import TableName
 
 _CATALOG_S = 5.0
@@ -43,6 +43,7 @@ _AFTER = frozenset(("from", "join", "only", "straight_join", "table"))
 """What stands before the name of a table, and seldom before that of a column."""
 _BETWEEN = frozenset((*_AFTER, ",", "(", "in"))
 """All that stands before the name of a table."""
+_END = f"\n{EDGE}"
 _WITH = re.compile(r"\s*with\b(?:\s+(recursive)\b)?", re.IGNORECASE)
 _SELECT = re.compile(r"\bselect\b", re.IGNORECASE)
 
@@ -133,7 +134,7 @@ class QueryScope:
         if self._is_mysql:
             return self._joined(sql, references, bodies, shown)
         # In two levels, so that no condition of the manifest sees what stands for a table.
-        inner = f"WITH {', '.join(shown)} {_around(sql)}"
+        inner = f"WITH {', '.join(shown)} {_around(EDGE + sql + _END)}"
         return f"WITH {', '.join(bodies)} {_around(inner)}" if bodies else inner
 
     def _joined(

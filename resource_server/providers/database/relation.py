@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from resource_server.eager import settle
 from resource_server.errors import ResourceNotFound
 from resource_server.provider import Path
 from resource_server.providers.database import keys, values
@@ -143,8 +144,11 @@ class Relation:
         Raises:
             ResourceNotFound: no key is written so.
         """
-        pairs = zip(segments, self.key, strict=False)
-        return self.bound([keys.decode(segment, column) for segment, column in pairs])
+        columns = self.key[: len(segments)]
+        values = [keys.decode(*pair) for pair in zip(segments, columns, strict=False)]
+        if self._engine.name != "sqlite" and not all(map(keys.is_of, values, columns)):
+            raise ResourceNotFound
+        return self.bound(values)
 
     def bound(self, key: Sequence[object]) -> tuple[object, ...]:
         """Return decoded values of a key as the engine takes them."""
@@ -217,7 +221,7 @@ class Relations:
         """Return what is exposed, in the order of the engine."""
         await self._refresh()
         if self._infos is None:
-            every = await self._engine.tables()
+            every = await settle(self._engine.tables())
             self._infos = [info for info in every if self._policy.of(info.name) is not None]
         return self._infos
 
@@ -238,7 +242,7 @@ class Relations:
             return known
         if self._policy.of(name) is None:
             raise ResourceNotFound
-        table = await self._engine.table(name)
+        table = await settle(self._engine.table(name))
         view = self._policy.view(table)
         relation = Relation(view, self._engine, self._limits, _change(view.options, table))
         self._known[name] = relation
@@ -248,8 +252,10 @@ class Relations:
 
     async def _refresh(self) -> None:
         """Forget everything if the schema is another one."""
-        if time.monotonic() < self._believed_until:
-            return
+        if time.monotonic() >= self._believed_until:
+            await settle(self._look())
+
+    async def _look(self) -> None:
         async with self._checking:
             if time.monotonic() < self._believed_until:
                 return

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapp
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
+from resource_server.eager import settle
 from resource_server.errors import (
     DeadlineExceeded,
     MountUnavailable,
@@ -163,7 +164,7 @@ class ServerEngine(ABC):
         async def work(connection: Connection) -> Rows:
             return await self._select(connection, statement, limit, within)
 
-        return await self._run(work, within=within, lane=lane)
+        return await settle(self._run(work, within=within, lane=lane))
 
     async def query(self, statement: Statement, *, limit: int, within: float) -> Rows:
         """Run a query of the manifest's author, who may be wrong or worse.

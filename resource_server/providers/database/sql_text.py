@@ -67,6 +67,8 @@ _DIALECTS: dict[EngineName, str] = {
 }
 OURS = "~rows "
 """Begins names that are given to what an author reads, and that no author may write."""
+EDGE = f"/*{OURS}*/"
+"""Stands before and after an author's SQL where there is other SQL around it."""
 _NAME_BYTES = 63
 """Of an identifier in PostgreSQL: what is longer is cut."""
 _BLOCK_EDGE = re.compile(r"/\*|\*/")

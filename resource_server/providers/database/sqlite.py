@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from resource_server.eager import settle
 from resource_server.errors import (
     InvalidParameter,
     MountUnavailable,
@@ -130,8 +131,11 @@ class Sqlite:
         sql, parameters = statement
         run = self._hot.run if lane == "hot" else self._slow.run
         try:
-            return await run(
-                lambda connection: connection.select(sql, parameters, limit, stored=stored), within
+            return await settle(
+                run(
+                    lambda connection: connection.select(sql, parameters, limit, stored=stored),
+                    within,
+                )
             )
         except Refused:
             raise ResourceNotFound from None

@@ -10,6 +10,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from resource_server.errors import InvalidParameter, MountUnavailable, ResourceBusy
 from resource_server.providers.database.engine import Beginning, Rows
+from resource_server.providers.database.sql_text import EDGE
 from resource_server.providers.database.sqlite_authorizer import (
     Authorizer,
     Readable,
@@ -245,8 +246,9 @@ class Connection:
 
     @contextmanager
     def _in_query(self, sql: str) -> Generator[None]:
+        _, author, _ = _parts(sql)
         self.authorizer.in_query = True
-        self.authorizer.views = _WITH.search(sql) is None
+        self.authorizer.views = _WITH.search(author) is None
         try:
             yield
         finally:
@@ -258,13 +260,15 @@ class Connection:
         self.authorizer.direct = True
         try:
             self.database.execute(f"EXPLAIN {sql}", parameters).close()
-            if _JOINS.search(sql):
+            before, author, after = _parts(sql)
+            if _JOINS.search(author):
                 # SQLite does not ask for the columns that these compare: all must be readable.
-                words = folded(sql)
+                words = folded(author)
                 for table in self.authorizer.tables:
                     if folded(table).replace('"', '""') in words or folded(table) in words:
-                        every = f"EXPLAIN SELECT * FROM main.{quoted(table)}"  # noqa: S608
-                        self.database.execute(every).close()
+                        # What the name stands for there.
+                        every = f"{before}SELECT * FROM {quoted(table)}{after}"  # noqa: S608
+                        self.database.execute(f"EXPLAIN {every}").close()
         finally:
             self.authorizer.direct = False
 
@@ -337,6 +341,15 @@ def _harden(database: sqlite3.Connection) -> None:
     load_extensions = getattr(database, "enable_load_extension", None)
     if load_extensions is not None:
         load_extensions(False)
+
+
+def _parts(sql: str) -> tuple[str, str, str]:
+    """Return what is before an author's SQL, it itself, and what is after it."""
+    before, edge, rest = sql.partition(EDGE)
+    if not edge:
+        return "", sql, ""
+    author, _, after = rest.rpartition(EDGE)
+    return before, author, after
 
 
 def _escaped(text: bytes) -> str:

@@ -20,12 +20,12 @@ from resource_server.providers.database.sqlite_connection import (
 )
 from resource_server.providers.database.sqlite_file import DatabaseFile, Identity
 
-_MOST_ROWS = 256
+_MOST_ROWS = 1024
 _MOST_COLUMNS = 128
-_COLUMN_BYTES = 512 * 1024
+_COLUMN_BYTES = 2 * 1024 * 1024
 """Of all rows of a statement; a single value has its share of them."""
-_STEPS = 20_000
-"""Of SQLite's virtual machine, about half a millisecond; as many to twice as many may be run."""
+_STEPS = 25_000
+"""Of SQLite's virtual machine, about a millisecond; as many to twice as many may be run."""
 _SLOW = 0.005
 """Seconds; what took longer waited for the disk, or for something else nobody foresaw."""
 _REST = 0.25

@@ -8,7 +8,13 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from resource_server.errors import DeadlineExceeded, NotACollection, ResourceNotFound
+from resource_server.eager import settle
+from resource_server.errors import (
+    DeadlineExceeded,
+    NotACollection,
+    ResourceError,
+    ResourceNotFound,
+)
 from resource_server.provider import Content, Format, Path, Resource
 from resource_server.providers.database import address as addresses
 from resource_server.providers.database import keys
@@ -161,7 +167,7 @@ class Tree:
         """Return the documents of a table and then its rows, or the values of the next column."""
         found: list[Resource] = []
         if not within and (last is None or not self._is_row((*path, last))):
-            documents = [self._page(relation.name)] if relation.has_rows else []
+            documents = [await self._first_page(relation)] if relation.has_rows else []
             documents.append(self._definition(relation.name))
             found = [each for each in documents if last is None or each.path[-1] > last]
             last = None
@@ -193,6 +199,17 @@ class Tree:
             if segment is not None:
                 found.append(self._row((*path, segment), version_of(values)))
         return found
+
+    async def _first_page(self, relation: Relation) -> Resource:
+        """Return the document of the rows; with a version where no child is a row by itself."""
+        page = self._page(relation.name)
+        if len(relation.key) == 1:
+            return page
+        try:
+            read = await self._documents.read_page(PageAddress(relation.name), {})
+        except ResourceError:
+            return page  # too slow, say
+        return replace(page, version=read.version)
 
     def _is_row(self, path: Path) -> bool:
         try:
@@ -247,13 +264,13 @@ class Tree:
                 found = await documents.read_page(page, query)
                 resource = self._page(table)
             case DefinitionAddress(table) as definition:
-                found = await documents.read_definition(definition, query)
+                found = await settle(documents.read_definition(definition, query))
                 resource = self._definition(table)
             case CellAddress() as cell:
-                found = await documents.read_cell(cell, query)
+                found = await settle(documents.read_cell(cell, query))
                 resource = self._cell(cell, found.content.mime_type)
             case QueryAddress(name):
-                found = await documents.read_query(name, query)
+                found = await settle(documents.read_query(name, query))
                 resource = self._query(name)
             case _:
                 return None

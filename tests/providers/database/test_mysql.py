@@ -95,7 +95,9 @@ async def test_foreign_keys_and_indexes_are_named(engine: Mysql) -> None:
 async def test_views_tell_their_definition_and_tables_what_made_them(engine: Mysql) -> None:
     assert "customers" in ((await engine.table(TableName(None, "names"))).ddl or "")
     statement = (await engine.table(TableName(None, "customers"))).ddl or ""
-    assert statement.startswith("CREATE TABLE `customers` (\n  `id` int(11) NOT NULL AUTO_INCREMENT")
+    assert statement.startswith(
+        "CREATE TABLE `customers` (\n  `id` int(11) NOT NULL AUTO_INCREMENT"
+    )
     assert "AUTO_INCREMENT=" not in statement, "which changes with every row"
 
 

@@ -489,6 +489,29 @@ async def test_a_table_for_searching_is_searched_although_columns_are_hidden(own
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+async def test_a_view_is_read_beside_a_table_that_is_restricted(owner: Owner) -> None:
+    await owner.run(*SHOP)
+    sql = "select recent.card from recent join orders on orders.id = recent.id order by 1"
+    assert await answer(owner, sql, RESTRICTED) == [{"card": "c@1"}, {"card": "c@3"}]
+    sql = "with recent as (select * from main.audit) select line from recent, orders"
+    assert await answer(owner, sql, RESTRICTED) is None
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+async def test_tables_are_joined_by_what_is_shown_of_their_columns(owner: Owner) -> None:
+    await owner.run(
+        *SHOP, "create table c (id integer, card text)", "insert into c values (1, 'c@3'), (3, 'x')"
+    )
+    for join in ("orders join c using (id)", "c natural join orders", "orders natural join c"):
+        found = await answer(owner, f"select id from {join} order by id", RESTRICTED)
+        assert found == [{"id": 1}, {"id": 3}], join
+    for join in ("orders join c using (card)", "main.orders natural join c"):
+        assert await answer(owner, f"select 1 as one from {join}", RESTRICTED) is None, join
+    hidden = {"c": TableOptions(columns=Columns(hide=("id",)))}
+    assert await answer(owner, "select 1 from c natural join orders", hidden) == [{"1": 1}]
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 async def test_nobody_takes_the_names_that_stand_for_tables(owner: Owner) -> None:
     await owner.run(*SHOP)
     with pytest.raises(ValueError, match="stands for something else"):

@@ -97,7 +97,7 @@ async def test_the_lanes_decide_what_else_there_is(tmp_path: pathlib.Path, sql: 
 
     path = write(
         tmp_path / "shop.db",
-        f"{TABLE} CREATE TABLE t2(zeros, secret); INSERT INTO t2 VALUES(zeroblob(600000), 1);",
+        f"{TABLE} CREATE TABLE t2(zeros, secret); INSERT INTO t2 VALUES(zeroblob(2100000), 1);",
     )
     async with warm(path, readable) as quick:
         assert quick.select(Statement(sql), 1) == "hot"
@@ -106,8 +106,8 @@ async def test_the_lanes_decide_what_else_there_is(tmp_path: pathlib.Path, sql: 
 
 async def test_more_rows_than_a_page_are_not_read_in_the_loop(tmp_path: pathlib.Path) -> None:
     async with warm(write(tmp_path / "shop.db", TABLE)) as quick:
-        assert isinstance(quick.select(ONE, 256), Rows)
-        assert quick.select(ONE, 257) == "hot"
+        assert isinstance(quick.select(ONE, 1024), Rows)
+        assert quick.select(ONE, 1025) == "hot"
 
 
 async def test_the_loop_never_waits_for_a_writer(tmp_path: pathlib.Path) -> None:

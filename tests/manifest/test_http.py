@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from resource_server.errors import ManifestError
+from resource_server.manifest.http import Auth, Http, Token
+from resource_server.manifest.load import load
+
+GOOD = "0123456789abcdef"
+OTHER = "fedcba9876543210"
+WEAK = "hunter-2-secret"
+ISSUER = "https://login.example.org"
+
+
+@pytest.fixture(autouse=True)
+def variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("SECRET", GOOD), ("OTHER", OTHER), ("WEAK", WEAK)):
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("MISSING", raising=False)
+
+
+def http(folder: pathlib.Path, text: str) -> Http:
+    file = folder / "m.yaml"
+    file.write_text(f"roots: {{a: {{path: .}}}}\nhttp: {{{text}}}\n", "utf-8")
+    return load(file).http
+
+
+def auth(folder: pathlib.Path, text: str) -> Auth:
+    found = http(folder, f"auth: {{{text}}}").auth
+    assert found
+    return found
+
+
+def test_nobody_needs_a_token_where_nothing_is_said(tmp_path: pathlib.Path) -> None:
+    assert http(tmp_path, "").auth is False
+
+
+@pytest.mark.parametrize(
+    "issuer", [ISSUER, "http://localhost:8080", "http://[::1]/x", f"{ISSUER}/"]
+)
+def test_an_issuer_is_read(tmp_path: pathlib.Path, issuer: str) -> None:
+    found = auth(tmp_path, f"issuer: '{issuer}', audience: a, scopes: ['mcp:read']")
+    assert (found.issuers, found.audience, found.scopes) == ((issuer,), "a", ("mcp:read",))
+
+
+def test_there_may_be_several_issuers(tmp_path: pathlib.Path) -> None:
+    found = auth(tmp_path, f"issuer: ['{ISSUER}', 'https://b.example'], audience: a")
+    assert found.issuers == (ISSUER, "https://b.example")
+
+
+def test_the_public_address_may_be_the_audience(tmp_path: pathlib.Path) -> None:
+    found = http(tmp_path, f"url: 'https://f.example/mcp', auth: {{issuer: '{ISSUER}'}}")
+    assert found.auth
+    assert (found.url, found.auth.audience) == ("https://f.example/mcp", None)
+
+
+def test_given_tokens_have_subjects_that_are_not_the_tokens(tmp_path: pathlib.Path) -> None:
+    text = "tokens: ['${SECRET}', {token: '${OTHER}', subject: ci, scopes: [a]}]"
+    assert auth(tmp_path, text).named_tokens == (
+        Token(token=GOOD, subject="token-1"),
+        Token(token=OTHER, subject="ci", scopes=("a",)),
+    )
+
+
+def test_two_tokens_may_be_one_subjects(tmp_path: pathlib.Path) -> None:
+    text = "tokens: [{token: '${SECRET}', subject: ci}, {token: '${OTHER}', subject: ci}]"
+    assert [each.subject for each in auth(tmp_path, text).named_tokens] == ["ci", "ci"]
+
+
+def test_no_token_is_shown(tmp_path: pathlib.Path) -> None:
+    found = http(tmp_path, "auth: {tokens: ['${SECRET}', {token: '${OTHER}'}]}")
+    assert found.auth
+    shown = f"{found!r} {found.auth.named_tokens!r} {found.auth}"
+    assert "subject='token-1'" in shown
+    assert not [secret for secret in (GOOD, OTHER) if secret in shown]
+
+
+SECURE = "expected an https:// URL (http:// only of this machine)"
+EXPECTED = (
+    "expected 16 or more letters, digits or any of -._~+/, as 'openssl rand -hex 32' prints them"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("auth: ", "http.auth: expected a mapping or false, found nothing"),
+        ("auth: true", "http.auth: expected a mapping or false, found true"),
+        ("auth: {}", "http.auth: whose tokens count? write 'issuer' or 'tokens'"),
+        ("auth: {scopes: [a]}", "http.auth: whose tokens count? write 'issuer' or 'tokens'"),
+        (
+            f"auth: {{issuer: '{ISSUER}'}}",
+            "http.auth: tokens of an issuer have to be issued for this server; "
+            "write 'url' in http, or 'audience' here",
+        ),
+        (
+            "auth: {issuer: 'http://login.example.org', audience: a}",
+            f"http.auth.issuer: {SECURE}, without a query",
+        ),
+        ("auth: {issuer: login, audience: a}", f"http.auth.issuer: {SECURE}, without a query"),
+        ("auth: {issuer: '', audience: a}", f"http.auth.issuer: {SECURE}, without a query"),
+        (
+            f"auth: {{issuer: ['{ISSUER}', 'ftp://b'], audience: a}}",
+            f"http.auth.issuer: {SECURE}, without a query",
+        ),
+        (
+            f"auth: {{issuer: '{ISSUER}?a', audience: a}}",
+            f"http.auth.issuer: {SECURE}, without a query",
+        ),
+        (
+            "auth: {issuer: 'https://u:p@login.example.org', audience: a}",
+            f"http.auth.issuer: {SECURE}, without a query",
+        ),
+        (
+            f"auth: {{issuer: '{ISSUER}', audience: ''}}",
+            "http.auth.audience: expected what tokens are issued for, found nothing",
+        ),
+        (
+            f"auth: {{issuer: '{ISSUER}', audience: a, jwks_url: 'http://b.example/keys'}}",
+            f"http.auth.jwks_url: {SECURE}",
+        ),
+        (
+            "auth: {tokens: ['${SECRET}'], jwks_url: 'https://b.example/keys'}",
+            "http.auth.jwks_url: has the keys of one issuer; name that in 'issuer'",
+        ),
+        (
+            f"auth: {{issuer: ['{ISSUER}', 'https://b.example'], audience: a, "
+            "jwks_url: 'https://b.example/keys'}",
+            "http.auth.jwks_url: has the keys of one issuer; name that in 'issuer'",
+        ),
+        (
+            "auth: {tokens: ['${SECRET}'], scopes: ['a b']}",
+            r"http.auth.scopes[0]: expected text that matches ^[!#-\[\]-~]+$, found 'a b'",
+        ),
+        (
+            "auth: {tokens: ['${SECRET}'], scopes: ['a\"']}",
+            "http.auth.scopes[0]: expected text that matches ^[!#-\\[\\]-~]+$, found 'a\"'",
+        ),
+        (
+            "auth: {isuer: x}",
+            "http.auth.isuer: unknown option; did you mean 'issuer'?",
+        ),
+        (
+            "auth: {tokens: ['${MISSING}']}",
+            "http.auth.tokens[0]: environment variable MISSING is not set; "
+            "set it or write ${MISSING:-default}",
+        ),
+        ("auth: {tokens: ['${MISSING:-}']}", f"http.auth.tokens: {EXPECTED}"),
+        ("auth: {tokens: ['${WEAK}']}", f"http.auth.tokens: {EXPECTED}"),
+        ("auth: {tokens: [{token: '${WEAK}'}]}", f"http.auth.tokens[0].token: {EXPECTED}"),
+        ("auth: {tokens: ['a token with spaces']}", f"http.auth.tokens: {EXPECTED}"),
+        (
+            "auth: {tokens: ['${SECRET}', '${SECRET}']}",
+            "http.auth.tokens: two of them are the same",
+        ),
+        (
+            "auth: {tokens: '${SECRET}'}",
+            "http.auth.tokens: expected a list, found '${SECRET}'; put it in brackets",
+        ),
+        (
+            "url: files/mcp",
+            "http.url: expected an address such as https://files.example.org/mcp",
+        ),
+        (
+            "url: 'https://files.example.org/mcp?a#b'",
+            "http.url: expected an address such as https://files.example.org/mcp",
+        ),
+        (
+            "url: 'https://files.example.org:99999/'",
+            "http.url: expected an address such as https://files.example.org/mcp",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_without_a_secret(
+    tmp_path: pathlib.Path, text: str, message: str
+) -> None:
+    with pytest.raises(ManifestError) as caught:
+        http(tmp_path, text)
+    (found,) = caught.value.diagnostics
+    assert (found.line, f"{found.where}: {found.message}") == (2, message)
+    for secret in (GOOD, OTHER, WEAK):
+        assert secret not in str(found)
