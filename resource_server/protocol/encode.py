@@ -6,6 +6,8 @@ later revision. Typed clients drop members they do not know but keep `_meta`: he
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +16,7 @@ from msgspec import Struct
 
 from resource_server import uris
 from resource_server.catalog import Body, Entry, TemplateEntry, content_size
-from resource_server.provider import Annotations, Content, Truncation
+from resource_server.provider import Annotations, Content, Format, Truncation
 
 META_TYPE = "resource-server/resourceType"
 META_VERSION = "resource-server/version"
@@ -85,9 +87,7 @@ def _wire(entry: Entry) -> _Resource:
     if resource.version is not None:
         meta[META_VERSION] = resource.version
     if resource.formats:
-        meta[META_FORMATS] = [
-            _format(uri, format.name, format.mime_type) for format in resource.formats
-        ]
+        meta[META_FORMATS] = _formats(uri, resource.formats)
     if resource.details:
         meta[META_DETAILS] = resource.details
     return _Resource(
@@ -108,8 +108,16 @@ def _displayed(text: str | None) -> str | None:
     return text if text is None else uris.display(text)
 
 
-def _format(uri: str, name: str, mime_type: str) -> dict[str, str]:
-    return {"name": name, "mimeType": mime_type, "uri": uris.with_query(uri, {"format": name})}
+@functools.lru_cache(maxsize=256)
+def _formats(uri: str, formats: tuple[Format, ...]) -> Sequence[Mapping[str, str]]:
+    return [
+        {
+            "name": format.name,
+            "mimeType": format.mime_type,
+            "uri": uris.with_query(uri, {"format": format.name}),
+        }
+        for format in formats
+    ]
 
 
 def _annotations(

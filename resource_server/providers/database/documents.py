@@ -202,9 +202,9 @@ class Documents:
         truncated = None
         if written.more:
             truncated = Truncation("limit", "rows", next=next_query(written.rows))
-        return Document(
-            Content(written.text, written.mime_type, truncated), version_of([*shown, more])
-        )
+        # Nobody asks for that of another page than the first.
+        version = version_of([*shown, more]) if query.keys() <= {"format"} else ""
+        return Document(Content(written.text, written.mime_type, truncated), version)
 
     def _limit(self, query: Mapping[str, str]) -> int:
         given = query.get("limit")

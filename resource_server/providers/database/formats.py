@@ -116,7 +116,7 @@ def write_page(page: Page, format: FormatName, *, max_bytes: int, cell: int) -> 
     pieces, written = _fill(writer, page.rows, room, cell)
     drop = 1
     while written > 1:
-        body = writer.separator.join(pieces)
+        body = writer.separator.join(pieces) if len(pieces) > 1 else pieces[0]
         tail = _tail(page, writer, written)
         room = max_bytes - len(head) - len(tail)
         if len(body) <= room:
@@ -133,9 +133,11 @@ def write_page(page: Page, format: FormatName, *, max_bytes: int, cell: int) -> 
     return Written(text, FORMATS[format].mime_type, written, more)
 
 
-def _fill(writer: _Writer, rows: Sequence[Row], room: int, cell: int) -> tuple[list[bytes], int]:
+def _fill(
+    writer: _Writer, rows: Sequence[Row], room: int, cell: int
+) -> tuple[list[bytes | memoryview], int]:
     """Write rows as long as there is room: many at a time, and those at the end one by one."""
-    pieces: list[bytes] = []
+    pieces: list[bytes | memoryview] = []
     written, step, growth = 0, _FIRST_ROWS, 2
     while written < len(rows):
         some = rows[written : written + step]
@@ -152,7 +154,7 @@ def _fill(writer: _Writer, rows: Sequence[Row], room: int, cell: int) -> tuple[l
     return pieces, written
 
 
-def _fit(writer: _Writer, row: Sequence[Row], room: int, cell: int) -> bytes:
+def _fit(writer: _Writer, row: Sequence[Row], room: int, cell: int) -> bytes | memoryview:
     if not row:
         return b""
     piece = writer.rows(row, cell)
@@ -200,7 +202,7 @@ class _Writer(Protocol):
 
     def head(self) -> bytes: ...
 
-    def rows(self, rows: Sequence[Row], cell: int) -> bytes: ...
+    def rows(self, rows: Sequence[Row], cell: int) -> bytes | memoryview: ...
 
     def tail(self, next: str | None, more: bool) -> bytes: ...
 
@@ -215,16 +217,21 @@ class _Json:
     def head(self) -> bytes:
         return b'{"rows":['
 
-    def rows(self, rows: Sequence[Row], cell: int) -> bytes:
+    def rows(self, rows: Sequence[Row], cell: int) -> bytes | memoryview:
         values = json_rows(rows, self._columns, cell=cell)
         record = _record(self._names) if len(values) >= _STRUCT_ROWS else None
         if record is None:
             names = self._names
-            return _encode([dict(zip(names, row, strict=True)) for row in values])[1:-1]
-        return _encode(list(starmap(record, values)))[1:-1]
+            return _inside(_encode([dict(zip(names, row, strict=True)) for row in values]))
+        return _inside(_encode(list(starmap(record, values))))
 
     def tail(self, next: str | None, more: bool) -> bytes:
         return b'],"next":%b,"more":%b}' % (_encode(next), _encode(more))
+
+
+def _inside(array: bytes) -> memoryview:
+    """Return what is between the brackets, not copied."""
+    return memoryview(array)[1:-1]
 
 
 @functools.lru_cache(maxsize=128)
@@ -246,8 +253,8 @@ class _Columns(_Json):
     def head(self) -> bytes:
         return b'{"columns":%b,"rows":[' % _encode(self._names)
 
-    def rows(self, rows: Sequence[Row], cell: int) -> bytes:
-        return _encode(json_rows(rows, self._columns, cell=cell))[1:-1]
+    def rows(self, rows: Sequence[Row], cell: int) -> bytes | memoryview:
+        return _inside(_encode(json_rows(rows, self._columns, cell=cell)))
 
 
 class _Csv:
