@@ -127,6 +127,8 @@ class Http:
     # Not None: an entry that was left empty is a mistake, and must not open the server.
     auth: Auth | Literal[False] = False
     """Whose tokens count; by default nobody needs one."""
+    metrics: bool = False
+    """Answer `/metrics` also to other machines, which need a token if `auth` is there."""
 
     def __post_init__(self) -> None:
         if self.url is not None and (not _is_url(self.url) or "?" in self.url):

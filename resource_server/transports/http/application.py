@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import TypeAlias
-
-import msgspec
 
 from resource_server.access import EVERYBODY, Caller
 from resource_server.manifest.http import Http
+from resource_server.protocol import faults, revisions
+from resource_server.protocol.faults import Fault
 from resource_server.protocol.server import Server
 from resource_server.transports.http.endpoint import Endpoint
+from resource_server.transports.http.exchange import Exchange, exchange_of
+from resource_server.transports.http.legacy import POST_PATH, STREAM_PATH, Legacy
 from resource_server.transports.http.names import LOOPBACK_HOSTS, LOOPBACK_ORIGINS, Names
+from resource_server.transports.http.operation import Authenticate, Operation
+from resource_server.transports.http.protected_resource import ProtectedResource
 from resource_server.transports.http.rates import Rates
 from resource_server.transports.http.request import (
     Gone,
@@ -27,13 +32,14 @@ from resource_server.transports.http.request import (
     answer,
 )
 from resource_server.transports.http.sessions import Sessions
+from resource_server.transports.http.streams import Streams
 
 logger = logging.getLogger(__name__)
 
 PATH = "/mcp"
 
-Authenticate: TypeAlias = Callable[[Request], Awaitable[Caller]]
-"""Returns who asks, by the token of a request; raises `Refused` where there is none that counts."""
+Handle: TypeAlias = Callable[[Request, Send, Caller], Awaitable[None]]
+"""Answers a request of who may ask."""
 
 _PREFLIGHT: Headers = (
     (b"access-control-allow-methods", b"GET, POST, DELETE"),
@@ -46,27 +52,55 @@ _PREFLIGHT: Headers = (
 )
 _EXPOSED = (b"access-control-expose-headers", b"mcp-session-id, www-authenticate, retry-after")
 _VARY = (b"vary", b"Origin")
+_CODES = {
+    429: revisions.BUSY,
+    500: revisions.INTERNAL_ERROR,
+    503: revisions.BUSY,
+}
 
 
 class Application:
     """Serves one catalog to many clients. An ASGI application."""
 
     def __init__(
-        self, server: Server, options: Http, *, authenticate: Authenticate | None = None
+        self,
+        server: Server,
+        options: Http,
+        *,
+        authenticate: Authenticate | None = None,
+        resource: ProtectedResource | None = None,
+        hosts: Iterable[str] = (),
+        legacy: bool = False,
     ) -> None:
         limits = options.limits
-        self._server = server
-        self._authenticate = authenticate
-        self._hosts = Names((*LOOPBACK_HOSTS, *options.allowed_hosts))
+        self._authenticate = authenticate or _everybody
+        self._hosts = Names((*LOOPBACK_HOSTS, *hosts, *options.allowed_hosts))
         self._origins = Names((*LOOPBACK_ORIGINS, *options.allowed_origins))
         self._rates = None if limits.rate is None else Rates(limits.rate, limits.burst)
         self._sessions = Sessions(server, most=limits.sessions, idle=limits.session_idle)
-        self._endpoint = Endpoint(server, self._sessions, max_body=limits.body)
+        streams = Streams(limits.streams)
+        self._endpoint = Endpoint(server, self._sessions, streams, max_body=limits.body)
+        self._operation = Operation(
+            server,
+            self._sessions,
+            streams,
+            check=self._admitted,
+            authenticate=self._authenticate,
+            tells_others=options.metrics,
+        )
+        self._tallies = self._operation.tallies
         self._routes: dict[str, Callable[[Request, Send], Awaitable[None]]] = {
-            PATH: self._mcp,
-            "/healthz": self._healthy,
-            "/readyz": self._ready,
+            PATH: partial(self._admit, self._endpoint),
+            "/healthz": self._operation.healthy,
+            "/readyz": self._operation.ready,
+            "/metrics": self._operation.measured,
         }
+        self._legacy = Legacy(server, streams, max_body=limits.body)
+        if legacy:
+            self._routes[STREAM_PATH] = partial(self._admit, self._legacy.stream)
+            self._routes[POST_PATH] = partial(self._admit, self._legacy.post)
+        if resource is not None:
+            self._routes |= dict.fromkeys(resource.paths, resource.describe)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or one WebSocket that is refused."""
@@ -77,43 +111,53 @@ class Application:
 
     async def close(self) -> None:
         """End all streams and sessions; requests in flight may be answered for a moment."""
-        await asyncio.gather(self._endpoint.close(), self._sessions.close())
+        await asyncio.gather(
+            self._endpoint.close(),
+            self._sessions.close(),
+            self._legacy.close(),
+            self._operation.close(),
+        )
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        begun = False
-
-        async def sent(message: Message) -> None:
-            nonlocal begun
-            begun = True
-            await send(message)
-
+        exchange = Exchange(scope, send, self._tallies.sent)
         try:
             request = Request(scope, receive)
             route = self._routes.get(request.path)
             if route is None:
                 raise Refused(404, "not found")
-            await route(request, sent)
+            await route(request, exchange.send)
+            if exchange.status and not exchange.is_over:
+                # A stream that goes on elsewhere, or later.
+                await exchange.send({"type": "http.response.body", "body": b""})
         except Refused as refused:
-            if not begun:
-                await _refuse(send, refused)
+            if not exchange.status:
+                await _refuse(exchange.send, refused)
         except Gone:
             pass
         except Exception:
             logger.exception("a request failed")
-            if not begun:
-                await _refuse(send, Refused(500, "internal error"))
+            if not exchange.status:
+                await _refuse(exchange.send, Refused(500, "internal error"))
+        finally:
+            self._tallies.add(exchange)
 
-    async def _mcp(self, request: Request, send: Send) -> None:
+    async def _admit(self, handle: Handle, request: Request, send: Send) -> None:
+        exchange = exchange_of(request)
+        exchange.is_mcp = True
         headers = self._admitted(request)
         if headers:
             send = _adding(send, headers)
         if request.method == "OPTIONS":
             await answer(send, 204, headers=_PREFLIGHT if headers else ())
             return
-        caller = EVERYBODY if self._authenticate is None else await self._authenticate(request)
-        if self._rates is not None:
-            self._rates.take(caller.subject or request.address)
-        await self._endpoint(request, send, caller)
+        try:
+            exchange.caller = caller = await self._authenticate(request)
+            if self._rates is not None:
+                self._rates.take(caller.subject or request.address)
+            await handle(request, send, caller)
+        except Refused as refused:
+            refused.headers = (*refused.headers, *headers)
+            raise
 
     def _admitted(self, request: Request) -> Headers:
         """Refuse what was not meant for this server; return what a web page has to be told."""
@@ -127,13 +171,9 @@ class Application:
             raise Refused(403, "web pages of this origin are not allowed; see http.allowed_origins")
         return ((b"access-control-allow-origin", origin.encode("latin-1")), _EXPOSED, _VARY)
 
-    async def _healthy(self, request: Request, send: Send) -> None:
-        await answer(send, 200, b"ok\n", type=b"text/plain")
 
-    async def _ready(self, request: Request, send: Send) -> None:
-        problems = await self._server.catalog.start()
-        body = msgspec.json.encode({"ready": not problems, "unavailable": list(problems)})
-        await answer(send, 503 if problems else 200, body, type=b"application/json")
+async def _everybody(_: Request) -> Caller:
+    return EVERYBODY
 
 
 def _adding(send: Send, headers: Headers) -> Send:
@@ -146,7 +186,8 @@ def _adding(send: Send, headers: Headers) -> Send:
 
 
 async def _refuse(send: Send, refused: Refused) -> None:
-    body = msgspec.json.encode({"error": refused.message})
+    code = _CODES.get(refused.status, revisions.INVALID_REQUEST)
+    body = faults.message(None, Fault(code, refused.message))
     await answer(send, refused.status, body, headers=refused.headers, type=b"application/json")
 
 

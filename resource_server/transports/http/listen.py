@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import signal
 import socket
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Generator
+from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit, setrlimit
+from types import FrameType
 from typing import NamedTuple
 
 import uvicorn
@@ -14,10 +18,17 @@ import uvicorn
 from resource_server.manifest.http import Http
 from resource_server.protocol.server import Server
 from resource_server.transports.http.application import PATH, Application
+from resource_server.transports.http.auth import Authenticator
+from resource_server.transports.http.certificate import Certificate
+from resource_server.transports.http.peer import Peer
+from resource_server.transports.http.protected_resource import ProtectedResource
 
 _DRAIN_S = 10
 _KEEP_ALIVE_S = 75
 _BACKLOG = 2048
+_MAX_FILES = 65536
+_OTHER_FILES = 512
+"""Files that are no connections of clients: what is read and watched, and to databases."""
 
 
 class Address(NamedTuple):
@@ -25,6 +36,7 @@ class Address(NamedTuple):
 
     host: str
     port: int
+    scheme: str = "http"
 
     @property
     def is_loopback(self) -> bool:
@@ -39,8 +51,17 @@ class Address(NamedTuple):
     @property
     def url(self) -> str:
         """Where clients on this machine find the endpoint."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}{PATH}"
+        return f"{self.scheme}://{self._written}:{self.port}{PATH}"
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """By which hosts it may be addressed: its own, if it is not one that stands for all."""
+        stands_for_all = not self.host.strip("0.:")  # 0.0.0.0, ::
+        return () if stands_for_all else (f"{self._written}:*",)
+
+    @property
+    def _written(self) -> str:
+        return f"[{self.host}]" if ":" in self.host else self.host
 
 
 def parse_address(text: str) -> Address:
@@ -60,45 +81,142 @@ def parse_address(text: str) -> Address:
 
 
 async def serve(
-    server: Server, options: Http, address: Address, *, started: Callable[[Address], None]
+    server: Server,
+    options: Http,
+    address: Address,
+    *,
+    started: Callable[[Address], None],
+    certificate: Certificate | None = None,
+    proxies: str | None = None,
+    legacy: bool = False,
 ) -> None:
     """Serve until SIGTERM or SIGINT: then nothing new is accepted, and what runs may end.
 
+    `proxies` are believed whose requests they forward, by `X-Forwarded-For`: addresses and
+    networks with commas, or `*`. With `legacy`, clients of 2024-11-05 find their transport as well.
+
     Raises:
         OSError: the address cannot be listened on.
+        ValueError: the certificate cannot be used, or what `http.auth` needs is not installed.
     """
+    if certificate is not None:
+        certificate.check()
+        address = address._replace(scheme="https")
     listening = _bound(address)
-    actual = Address(address.host, listening.getsockname()[1])
-    application = Application(server, options)
-    config = uvicorn.Config(
+    with contextlib.closing(listening):
+        actual = address._replace(port=listening.getsockname()[1])
+        application = application_of(server, options, actual, legacy=legacy)
+        config = _config(application, certificate, proxies)
+        runner = _Runner(config, application, lambda: started(actual))
+        await runner.serve(sockets=[listening])
+
+
+def application_of(
+    server: Server, options: Http, address: Address, *, legacy: bool = False
+) -> Application:
+    """Return the application for clients of an address; they need tokens if the manifest says so.
+
+    Raises:
+        ValueError: what `http.auth` needs is not installed.
+    """
+    if not options.auth:
+        return Application(server, options, hosts=address.hosts, legacy=legacy)
+    resource = ProtectedResource(
+        options.url or address.url, options.auth.issuers, options.auth.scopes
+    )
+    authenticator = Authenticator(options.auth, resource)
+    return Application(
+        server,
+        options,
+        authenticate=authenticator,
+        resource=resource,
+        hosts=address.hosts,
+        legacy=legacy,
+    )
+
+
+def _config(
+    application: Application, certificate: Certificate | None, proxies: str | None
+) -> uvicorn.Config:
+    return uvicorn.Config(
         application,
-        http="auto",
+        http=Peer,
         ws="none",
         log_config=None,
+        # Its warnings are of requests that are malformed, as anybody can send them.
+        log_level="error",
         access_log=False,
         server_header=False,
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=_DRAIN_S,
         backlog=_BACKLOG,
+        limit_concurrency=_most_connections(),
         lifespan="off",
+        # By default uvicorn believes whoever is on this machine.
+        proxy_headers=proxies is not None,
+        forwarded_allow_ips=proxies,
+        ssl_certfile=None if certificate is None else certificate.file,
+        ssl_keyfile=None if certificate is None else certificate.key,
     )
-    runner = _Runner(config, application)
-    started(actual)
-    with contextlib.closing(listening):
-        await runner.serve(sockets=[listening])
 
 
 class _Runner(uvicorn.Server):
     """Ends streams first, which would otherwise keep the server until its patience ends."""
 
-    def __init__(self, config: uvicorn.Config, application: Application) -> None:
+    def __init__(
+        self, config: uvicorn.Config, application: Application, started: Callable[[], None]
+    ) -> None:
         super().__init__(config)
         self._application = application
+        self._started = started
+        self._closing: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        # Not before: from here on a signal is a wish to end, and nothing is lost by it.
+        self._started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        closing = asyncio.ensure_future(self._application.close())
+        until = time.monotonic() + _DRAIN_S
+        self._closing = asyncio.create_task(self._application.close())
+        if self.force_exit:
+            self._closing.cancel()
         await super().shutdown(sockets)
-        await closing
+        # Clients that have left may have something in flight still.
+        await asyncio.wait([self._closing], timeout=max(until - time.monotonic(), 0))
+        self._closing.cancel()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Let what runs end; at the second signal cut off whoever is there."""
+        if self.should_exit:
+            self.force_exit = True
+            if self._closing is not None:
+                self._closing.cancel()
+            for connection in list(self.server_state.connections):
+                connection.transport.abort()
+        self.should_exit = True
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Take signals as the wish to end: uvicorn would die of them when it has ended."""
+        loop = asyncio.get_running_loop()
+        numbers = (signal.SIGTERM, signal.SIGINT)
+        for number in numbers:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)
+
+
+def _most_connections() -> int:
+    """Allow as many open files as the system lets us; return how many of them may be clients."""
+    soft, hard = getrlimit(RLIMIT_NOFILE)
+    most = _MAX_FILES if hard == RLIM_INFINITY else min(hard, _MAX_FILES)
+    if soft != RLIM_INFINITY and soft < most:
+        setrlimit(RLIMIT_NOFILE, (most, hard))
+    return most - min(_OTHER_FILES, most // 2)
 
 
 def _bound(address: Address) -> socket.socket:
@@ -108,6 +226,8 @@ def _bound(address: Address) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((address.host, address.port))
+        # Before anybody is told of it: who connects at once waits, and is not refused.
+        listening.listen(_BACKLOG)
     except BaseException:
         listening.close()
         raise

@@ -1,8 +1,7 @@
-"""One HTTP request as ASGI gives it: its headers, each once, and a body that ends in time."""
+"""One HTTP request as ASGI gives it: its headers, each once, and a body that is not too long."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any, TypeAlias
 
@@ -11,9 +10,6 @@ Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
-
-BODY_TIMEOUT_S = 30.0
-"""So long a client may take to send a body."""
 
 _SINGLE = frozenset(
     b"""
@@ -62,7 +58,7 @@ class Request:
     def header(self, name: bytes) -> str | None:
         """Return the value of a header, by its name in lower case."""
         value = self.headers.get(name)
-        return None if value is None else value.decode("latin-1").strip()
+        return None if value is None else value.decode("latin-1").strip(" \t")
 
     @property
     def address(self) -> str:
@@ -74,37 +70,21 @@ class Request:
         """Return the whole body.
 
         Raises:
-            Refused: it is longer than `limit` bytes, or takes too long.
-            Gone: the client has left.
+            Refused: it is longer than `limit` bytes.
+            Gone: the client has left, or was sent away because it took too long.
         """
-        length = self.headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > limit:
-            raise Refused(
-                413, f"the body is longer than {limit} bytes", [(b"connection", b"close")]
-            )
-        message = await self.receive()
-        if message["type"] == "http.disconnect":
-            raise Gone
-        if not message.get("more_body"):
-            return _within(message.get("body", b""), limit)
-        try:
-            async with asyncio.timeout(BODY_TIMEOUT_S):
-                return await self._rest(message.get("body", b""), limit)
-        except TimeoutError:
-            raise Refused(408, "the body took too long", [(b"connection", b"close")]) from None
-
-    async def _rest(self, first: bytes, limit: int) -> bytes:
-        parts, length = [first], len(first)
-        more = True
+        if int(self.headers.get(b"content-length", b"0")) > limit:
+            raise _too_long(limit)
+        parts: list[bytes] = []
+        length, more = 0, True
         while more:
             message = await self.receive()
             if message["type"] == "http.disconnect":
                 raise Gone
-            part = message.get("body", b"")
-            parts.append(part)
-            length += len(part)
+            parts.append(message.get("body", b""))
+            length += len(parts[-1])
             if length > limit:
-                _within(part, 0)
+                raise _too_long(limit)
             more = message.get("more_body", False)
         return b"".join(parts)
 
@@ -114,10 +94,9 @@ class Request:
             pass
 
 
-def _within(body: bytes, limit: int) -> bytes:
-    if len(body) > limit:
-        raise Refused(413, f"the body is longer than {limit} bytes", [(b"connection", b"close")])
-    return body
+def _too_long(limit: int) -> Refused:
+    # What is still sent of it is not read any more.
+    return Refused(413, f"the body is longer than {limit} bytes", [(b"connection", b"close")])
 
 
 def _once(given: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
@@ -136,7 +115,7 @@ async def answer(
     send: Send, status: int, body: bytes = b"", *, headers: Headers = (), type: bytes = b""
 ) -> None:
     """Answer a request with a whole body."""
-    start = [(b"content-length", b"%d" % len(body)), *headers]
+    start = [*headers] if status == 204 else [(b"content-length", b"%d" % len(body)), *headers]
     if type:
         start.append((b"content-type", type))
     await send({"type": "http.response.start", "status": status, "headers": start})

@@ -6,6 +6,8 @@ import asyncio
 import secrets
 import time
 from collections import OrderedDict
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from resource_server.access import Caller
 from resource_server.protocol.engine import Connection
@@ -13,11 +15,13 @@ from resource_server.protocol.server import Server
 from resource_server.transports.http.channel import Channel
 from resource_server.transports.http.request import Refused
 
-MAX_CHANNELS = 64
-"""Answers of one session that were cut off and may still be asked for."""
+DRAIN_S = 2.0
+"""So long what is in flight may take to be answered when it is to end."""
+
+_MAX_CHANNELS = 64
+_MAX_KEPT_BYTES = 256 * 1024
 _EVICTED_AFTER_S = 60.0
 """Where there is no place for another session, one that is idle for so long makes room."""
-_DRAIN_S = 2.0
 
 
 class Session:
@@ -29,17 +33,13 @@ class Session:
         """Whose token opened it; nobody else may use it. None where there are no tokens."""
         self.told = Channel(b"0")
         """What belongs to no request."""
-        self.connection = Connection(server, push=self.told.put, push_room=self.told.room)
+        self.connection = Connection(server, push=self.told.tell, push_room=self.told.room)
         self.used = time.monotonic()
         self.requests = 0
-        """As many are being answered."""
+        """As many are being answered; streams are among them."""
+        self.is_ended = False
         self._channels = OrderedDict[bytes, Channel]()
         self._count = 0
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nobody waits for anything."""
-        return not self.requests and not self.told.is_read
 
     def channel(self) -> Channel:
         """Return a channel for the answer to one request."""
@@ -47,34 +47,48 @@ class Session:
         return Channel(b"%d" % self._count)
 
     def keep(self, channel: Channel) -> None:
-        """Keep a channel that was cut off, for who asks for the rest."""
-        if channel.name is not None:
+        """Keep a channel for who was cut off and asks for the rest; perhaps others no longer."""
+        if channel.name is not None and channel.size <= _MAX_KEPT_BYTES:
             self._channels[channel.name] = channel
-            while len(self._channels) > MAX_CHANNELS:
-                self._channels.popitem(last=False)
+            self._forget()
+
+    def answered(self, channel: Channel) -> None:
+        """Take note that nothing more will be put in a channel: now its length is known."""
+        channel.end()
+        if channel.size > _MAX_KEPT_BYTES and channel.name is not None:
+            self._channels.pop(channel.name, None)
+        self._forget()
+
+    def _forget(self) -> None:
+        size = sum(each.size for each in self._channels.values())
+        while size > _MAX_KEPT_BYTES or len(self._channels) > _MAX_CHANNELS:
+            _, dropped = self._channels.popitem(last=False)
+            size -= dropped.size
 
     def resumed(self, event_id: str) -> tuple[Channel, int | None]:
-        """Return the channel that an event was on, and its number.
+        """Return the channel that an event was on, and its number there.
 
-        Where there is none, the stream of what belongs to no request.
+        Raises:
+            Refused: what came after it is not kept.
         """
         name, _, number = event_id.partition("-")
-        if not (number.isascii() and number.isdigit() and len(number) < 16):
-            return self.told, None
-        if name == "0":
-            return self.told, int(number)
-        channel = self._channels.get(name.encode("latin-1", "replace"))
-        return (self.told, None) if channel is None else (channel, int(number))
+        channel = self.told if name == "0" else self._channels.get(name.encode("latin-1"))
+        if channel is None or not (number.isascii() and number.isdigit() and len(number) < 16):
+            raise Refused(400, "there is no such event in this session")
+        if not channel.keeps(int(number)):
+            raise Refused(400, "what came after this event is not kept any more")
+        return channel, int(number)
 
     async def close(self) -> None:
         """End its streams and cancel what is in flight."""
+        self.is_ended = True
         await self.connection.close()
         for channel in (self.told, *self._channels.values()):
             channel.end()
 
     async def drain(self) -> None:
         """Let what is in flight be answered, for a moment, and then close it."""
-        await self.connection.drain(_DRAIN_S)
+        await self.connection.drain(DRAIN_S)
         await self.close()
 
 
@@ -115,9 +129,19 @@ class Sessions:
         session = self._sessions.get(session_id)
         if session is None or session.subject != caller.subject:
             raise Refused(404, "there is no such session")
-        session.used = time.monotonic()
-        self._sessions.move_to_end(session_id)
         return session
+
+    @contextmanager
+    def using(self, session: Session) -> Generator[None]:
+        """Answer a request in a session, which does not become idle before it is answered."""
+        session.requests += 1
+        try:
+            yield
+        finally:
+            session.requests -= 1
+            session.used = time.monotonic()
+            if session.id in self._sessions:
+                self._sessions.move_to_end(session.id)
 
     def end(self, session: Session) -> None:
         """End a session."""
@@ -127,11 +151,12 @@ class Sessions:
             task.add_done_callback(self._closing.discard)
 
     def _evict(self) -> bool:
+        """End the session that is idle for longest, if that is long enough."""
         now = time.monotonic()
         for session in self._sessions.values():
             if now - session.used < _EVICTED_AFTER_S:
                 return False
-            if session.is_idle:
+            if not session.requests:
                 self.end(session)
                 return True
         return False
@@ -144,7 +169,7 @@ class Sessions:
         for session in list(self._sessions.values()):
             if session.used > limit:
                 break
-            if session.is_idle:
+            if not session.requests:
                 self.end(session)
         pause = max(self._idle / 4, 1.0)
         self._reaper = asyncio.get_running_loop().call_later(pause, self._reap)

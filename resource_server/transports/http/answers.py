@@ -1,0 +1,86 @@
+"""Answers to messages: JSON that is sent at once, or a stream where it has to wait."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from resource_server.protocol import faults, revisions
+from resource_server.protocol.faults import Fault
+from resource_server.protocol.params import RequestId
+from resource_server.transports.http.channel import KEEP_ALIVE_S, Channel
+from resource_server.transports.http.media import JSON, STREAM, accepts
+from resource_server.transports.http.request import Gone, Headers, Request, Send, answer
+
+HEADER_MISMATCH = -32020
+_MISSING_CAPABILITY = -32021
+_STATUS = {
+    revisions.PARSE_ERROR: 400,
+    revisions.INVALID_REQUEST: 400,
+    revisions.INVALID_PARAMS: 400,
+    revisions.METHOD_NOT_FOUND: 404,
+    revisions.UNSUPPORTED_REVISION: 400,
+    HEADER_MISMATCH: 400,
+    _MISSING_CAPABILITY: 400,
+}
+
+
+class _Error(msgspec.Struct):
+    code: int
+
+
+class _Answer(msgspec.Struct):
+    error: _Error | UnsetType = UNSET
+
+
+_decode_answer = msgspec.json.Decoder(_Answer).decode
+
+
+async def is_whole(request: Request, channel: Channel) -> bool:
+    """Wait until an answer begins; tell whether that is all of it, so that JSON can hold it.
+
+    Where the client takes no stream it is awaited to its end.
+
+    Raises:
+        Gone: the client has left.
+    """
+    if not accepts(request, JSON):
+        return False
+    streams = accepts(request, STREAM)
+    gone = asyncio.ensure_future(request.gone())
+    begun = asyncio.ensure_future(channel.wait(KEEP_ALIVE_S) if streams else channel.whole())
+    try:
+        await asyncio.wait((gone, begun), return_when=asyncio.FIRST_COMPLETED)
+        if gone.done():
+            raise Gone
+    finally:
+        gone.cancel()
+        begun.cancel()
+        await asyncio.gather(gone, begun, return_exceptions=True)
+    return channel.is_ended and (channel.is_empty or not streams)
+
+
+async def send_json(
+    send: Send, data: bytes, *, modern: bool = False, headers: Headers = ()
+) -> None:
+    """Send a JSON-RPC answer, with the HTTP status that its error has."""
+    await answer(send, _status(data, modern), data, headers=headers, type=JSON.encode())
+
+
+async def send_fault(send: Send, fault: Fault, request_id: RequestId | None = None) -> None:
+    """Refuse a message before it has come to the engine."""
+    data = faults.message(request_id, fault)
+    await answer(send, _STATUS.get(fault.code, 400), data, type=JSON.encode())
+
+
+def _status(data: bytes, modern: bool) -> int:
+    if b'"error":{' not in data[:1024]:
+        return 200
+    error = _decode_answer(data).error if data[:1] == b"{" else UNSET
+    if error is UNSET:
+        return 200
+    if modern:
+        return _STATUS.get(error.code, 200)
+    return 400 if error.code in (revisions.PARSE_ERROR, revisions.INVALID_REQUEST) else 200

@@ -1,0 +1,39 @@
+"""Media types of requests and answers: what a client sends, and what it takes."""
+
+from __future__ import annotations
+
+import re
+
+from resource_server.transports.http.request import Request
+
+JSON = "application/json"
+STREAM = "text/event-stream"
+
+_REFUSED = re.compile(r"(?:^|;)[ \t]*q[ \t]*=[ \t]*0(?:\.0*)?[ \t]*(?:;|$)")
+
+
+def is_json(request: Request) -> bool:
+    """Tell whether a body is JSON in UTF-8, as far as its headers say."""
+    kind, _, parameters = (request.header(b"content-type") or "").lower().partition(";")
+    return kind.strip() == JSON and _charset(parameters) in ("", "utf-8", "utf8")
+
+
+def _charset(parameters: str) -> str:
+    for parameter in parameters.split(";"):
+        name, _, value = parameter.partition("=")
+        if name.strip() == "charset":
+            return value.strip().strip('"')
+    return ""
+
+
+def accepts(request: Request, wanted: str) -> bool:
+    """Tell whether a client takes answers of a type; one that does not say takes all."""
+    given = request.header(b"accept")
+    if not given:
+        return True
+    taken: dict[str, bool] = {}
+    for each in given.lower().split(","):
+        name, _, parameters = each.partition(";")
+        taken[name.strip()] = not _REFUSED.search(parameters)
+    kind = wanted.partition("/")[0]
+    return next((taken[name] for name in (wanted, f"{kind}/*", "*/*") if name in taken), False)

@@ -1,0 +1,195 @@
+"""An authorization server: metadata, keys and tokens, and whatever can go wrong with it."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import parse_qsl
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
+
+AUDIENCE = "https://files.example.org/mcp"
+
+Private: TypeAlias = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey
+
+
+class Key(NamedTuple):
+    """A key of an issuer, with its name there."""
+
+    kid: str
+    private: Private
+
+    def jwk(self, **more: Any) -> dict[str, Any]:
+        """Return the public half as a key set has it."""
+        public = self.private.public_key()
+        if isinstance(public, rsa.RSAPublicKey):
+            found = RSAAlgorithm.to_jwk(public, as_dict=True)
+        elif isinstance(public, ec.EllipticCurvePublicKey):
+            found = ECAlgorithm.to_jwk(public, as_dict=True)
+        else:
+            found = OKPAlgorithm.to_jwk(public, as_dict=True)
+        return {**found, "kid": self.kid, "use": "sig", **more}
+
+
+_CURVES: Mapping[str, Callable[[], ec.EllipticCurve]] = {
+    "ES256": ec.SECP256R1,
+    "ES384": ec.SECP384R1,
+    "ES512": ec.SECP521R1,
+}
+
+
+@cache
+def key(kid: str, algorithm: str = "ES256", bits: int = 2048) -> Key:
+    """Return the key of that name: always the same one."""
+    if algorithm in _CURVES:
+        return Key(kid, ec.generate_private_key(_CURVES[algorithm]()))
+    if algorithm == "EdDSA":
+        return Key(kid, ed25519.Ed25519PrivateKey.generate())
+    return Key(kid, rsa.generate_private_key(65537, bits))
+
+
+class Issuer:
+    """Answers over HTTP while it is entered. What it serves may be changed at any time."""
+
+    def __init__(self, port: int, path: str) -> None:
+        self.origin = f"http://127.0.0.1:{port}"
+        self.url = f"{self.origin}{path}"
+        self.documents: dict[str, Any] = {}
+        """What is at each path: JSON, bytes as they are, or text to be redirected to."""
+        self.asked: list[str] = []
+        """The paths that were asked for."""
+        self.is_down = False
+        self.drips = False
+        """It answers byte by byte, which takes a while."""
+        self.answers = threading.Event()
+        """Cleared: it takes requests, and lets them wait."""
+        self.answers.set()
+        self.news = threading.Condition()
+        self.discoverable(f"/.well-known/oauth-authorization-server{path}")
+        self.publish(key("one"))
+
+    def discoverable(self, path: str, **more: Any) -> None:
+        """Have the metadata at this path, and nowhere else."""
+        self.documents = {"/keys": self.documents.get("/keys")}
+        self.documents[path] = {
+            "issuer": self.url,
+            "jwks_uri": f"{self.origin}/keys",
+            "authorization_endpoint": f"{self.origin}/authorize",
+            "token_endpoint": f"{self.origin}/token",
+            "response_types_supported": ["code"],
+            **more,
+        }
+
+    def publish(self, *keys: Key | dict[str, Any]) -> None:
+        """Have these keys, and no others."""
+        found = [each.jwk() if isinstance(each, Key) else each for each in keys]
+        self.documents["/keys"] = {"keys": found}
+
+    def token(
+        self,
+        signer: Key | None = None,
+        algorithm: str = "ES256",
+        headers: Mapping[str, Any] | None = None,
+        **claims: Any,
+    ) -> str:
+        """Return a good token, but for these headers and claims; what is None is left out."""
+        signer = signer or key("one")
+        said = {**self.claims(), **claims}
+        header = {"kid": signer.kid, **(headers or {})}
+        if header["kid"] is None:
+            del header["kid"]
+        claims = {name: value for name, value in said.items() if value is not None}
+        return jwt.encode(claims, signer.private, algorithm, header)
+
+    def claims(self) -> dict[str, Any]:
+        """Return the claims of a good token."""
+        now = int(time.time())
+        return {
+            "iss": self.url,
+            "aud": AUDIENCE,
+            "sub": "alice",
+            "scope": "mcp:read",
+            "iat": now,
+            "exp": now + 600,
+        }
+
+    def count(self, path: str) -> int:
+        """Return how often this was asked for."""
+        return self.asked.count(path)
+
+    def wait_until_asked(self, path: str, times: int, within: float = 10.0) -> None:
+        """Wait until this has been asked for so often."""
+        with self.news:
+            assert self.news.wait_for(lambda: self.count(path) >= times, within), self.asked
+
+
+class _Handler(BaseHTTPRequestHandler):
+    issuer: Issuer
+
+    def do_GET(self) -> None:
+        issuer = self.issuer
+        with issuer.news:
+            issuer.asked.append(self.path)
+            issuer.news.notify_all()
+        issuer.answers.wait(20.0)
+        found = issuer.documents.get(self.path)
+        if issuer.is_down:
+            self._answer(500, b"")
+        elif found is None:
+            self._answer(404, b"")
+        elif isinstance(found, str):
+            self._answer(302, b"", location=found)
+        else:
+            self._answer(200, found if isinstance(found, bytes) else json.dumps(found).encode())
+
+    def do_POST(self) -> None:
+        """Give a token for the resource and the scope that are asked for."""
+        body = self.rfile.read(int(self.headers["content-length"])).decode()
+        asked = dict(parse_qsl(body))
+        assert asked["grant_type"] == "client_credentials"
+        token = self.issuer.token(aud=asked["resource"], scope=asked.get("scope"), sub="robot")
+        found = {"access_token": token, "token_type": "Bearer", "expires_in": 600}
+        self._answer(200, json.dumps(found).encode())
+
+    def _answer(self, status: int, body: bytes, *, location: str | None = None) -> None:
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        if location is not None:
+            self.send_header("location", location)
+        self.end_headers()
+        if not self.issuer.drips:
+            self.wfile.write(body)
+            return
+        with suppress(OSError):  # it was given up
+            for byte in body:
+                self.wfile.write(bytes([byte]))
+                time.sleep(0.05)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@contextmanager
+def issuing(path: str = "") -> Generator[Issuer]:
+    """Run an authorization server; its issuer has that path."""
+    handler = type("Handler", (_Handler,), {})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        handler.issuer = issuer = Issuer(server.server_address[1], path)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield issuer
+        finally:
+            issuer.answers.set()
+            server.shutdown()
+            thread.join()
