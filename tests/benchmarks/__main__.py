@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import platform
 
-from tests.benchmarks import database, listing, notify, startup, stdio
+from tests.benchmarks import database, listing, notify, over_http, startup, stdio
 
 BENCHMARKS = {
     "stdio": stdio.run,
@@ -16,6 +16,7 @@ BENCHMARKS = {
     "startup": startup.run,
     "notify": notify.run,
     "database": database.run,
+    "http": over_http.run,
 }
 
 

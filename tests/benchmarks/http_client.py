@@ -29,17 +29,17 @@ def free_port() -> int:
 
 
 class HttpClient:
-    """A server process that listens on a port of this machine; begins when it answers `GET /`."""
+    """A server process that listens on a port of this machine; begins when it takes connections."""
 
     def __init__(self, command: Sequence[str], port: int) -> None:
-        self._port = port
+        self.port = port
         self.process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT
         )
         until = time.perf_counter() + _START_S
         while True:
             try:
-                self.get("/")
+                socket.create_connection((_HOST, port)).close()
                 break
             except OSError:
                 assert self.process.poll() is None, "the server has gone"
@@ -60,22 +60,26 @@ class HttpClient:
 
     def get(self, path: str) -> bytes:
         """Return the body of an answer."""
-        with urlopen(f"http://{_HOST}:{self._port}{path}", timeout=_START_S) as answer:
+        with urlopen(f"http://{_HOST}:{self.port}{path}", timeout=_START_S) as answer:
             return answer.read()
 
-    def rate(self, path: str, *, window: int, seconds: float) -> float:
+    def ask(self, request: bytes) -> bytes:
+        """Return the whole answer to a request."""
+        with socket.create_connection((_HOST, self.port)) as connection:
+            return exchange(connection, request)
+
+    def rate(self, request: bytes, *, window: int, seconds: float) -> float:
         """Return how many requests are answered per second with `window` of them in flight.
 
         Raises:
             AssertionError: the answers are not all as long as the one before the clock started.
         """
-        request = f"GET {path} HTTP/1.1\r\nHost: {_HOST}\r\n\r\n".encode()
         with ExitStack() as stack, selectors.DefaultSelector() as selector:
             connections = [
-                stack.enter_context(socket.create_connection((_HOST, self._port)))
+                stack.enter_context(socket.create_connection((_HOST, self.port)))
                 for _ in range(window)
             ]
-            expected = _exchange(connections[0], request)
+            expected = len(exchange(connections[0], request))
             missing: dict[int, int] = {}
             begin = time.perf_counter()
             end = begin + seconds
@@ -91,8 +95,7 @@ class HttpClient:
                     missing[key.fd] -= len(chunk)
                     if missing[key.fd] > 0:
                         continue
-                    assert not missing[key.fd], f"{path}: not all answers have {expected} bytes"
-                    assert chunk.endswith(_END[-len(chunk) :]), f"{path}: not the end of an answer"
+                    assert not missing[key.fd], f"not all answers have {expected} bytes"
                     answered += 1
                     if time.perf_counter() > end:
                         del missing[key.fd]
@@ -103,13 +106,42 @@ class HttpClient:
             return answered / (time.perf_counter() - begin)
 
 
-def _exchange(connection: socket.socket, request: bytes) -> int:
-    """Return how long the answer to a request is, in bytes."""
+def get(path: str) -> bytes:
+    """Return the request for a path."""
+    return f"GET {path} HTTP/1.1\r\nHost: {_HOST}\r\n\r\n".encode()
+
+
+def post(path: str, body: bytes, **headers: str) -> bytes:
+    """Return a request with a JSON body; `_` in the names of headers stands for `-`."""
+    lines = [
+        f"POST {path} HTTP/1.1",
+        f"Host: {_HOST}:80",
+        "Accept: application/json, text/event-stream",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        *(f"{name.replace('_', '-')}: {value}" for name, value in headers.items()),
+    ]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def exchange(connection: socket.socket, request: bytes) -> bytes:
+    """Send a request and return the whole answer, with its head."""
     connection.sendall(request)
     answer = b""
-    while not answer.endswith(_END):
+    while not _is_whole(answer):
         chunk = connection.recv(_CHUNK)
         assert chunk, "the server has gone"
         answer += chunk
-    assert answer.startswith(b"HTTP/1.1 200 "), answer[:100]
-    return len(answer)
+    assert answer.startswith(b"HTTP/1.1 200 "), answer[:300]
+    return answer
+
+
+def _is_whole(answer: bytes) -> bool:
+    head, end, body = answer.partition(b"\r\n\r\n")
+    if not end:
+        return False
+    for line in head.lower().split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        if name == b"content-length":
+            return len(body) >= int(value)
+    return answer.endswith(_END)

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from tests.benchmarks import orders, servers
 from tests.benchmarks.client import Client, Json
-from tests.benchmarks.http_client import HttpClient, free_port
+from tests.benchmarks.http_client import HttpClient, free_port, get
 
 RAW = "raw sqlite3"
 BEFORE = 1_000
@@ -120,7 +120,7 @@ class Datasette:
 
     def rate(self, count: int, *, window: int, seconds: float) -> float:
         """See `Asked.rate`."""
-        return self._client.rate(self._path(count), window=window, seconds=seconds)
+        return self._client.rate(get(self._path(count)), window=window, seconds=seconds)
 
     def _path(self, count: int) -> str:
         if count == 1:

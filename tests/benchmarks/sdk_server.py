@@ -1,6 +1,6 @@
-"""A peer: the official SDK's low-level server on stdio, serving one flat folder.
+"""A peer: the official SDK's low-level server, serving one flat folder.
 
-python tests/benchmarks/sdk_server.py FOLDER
+python tests/benchmarks/sdk_server.py FOLDER [PORT]   (over stdio, or over HTTP with plain JSON)
 """
 
 from __future__ import annotations
@@ -51,5 +51,17 @@ async def main() -> None:
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
+def serve_http(port: int) -> None:
+    """Serve on a port of this machine."""
+    import uvicorn
+
+    server = Server("sdk", version="1", on_read_resource=read, on_list_resources=listing)
+    application = server.streamable_http_app(json_response=True)
+    uvicorn.run(application, port=port, http="httptools", log_level="error", access_log=False)
+
+
 if __name__ == "__main__":
-    anyio.run(main)
+    if len(sys.argv) > 2:
+        serve_http(int(sys.argv[2]))
+    else:
+        anyio.run(main)

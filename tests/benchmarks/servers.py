@@ -40,6 +40,16 @@ def sdk(folder: Path) -> list[str]:
     return [sys.executable, str(HERE / "sdk_server.py"), str(folder)]
 
 
+def ours_http(source: Path, port: int) -> list[str]:
+    """Return the command that serves a folder over HTTP with this server."""
+    return [*ours(source), "--http", f"127.0.0.1:{port}"]
+
+
+def sdk_http(folder: Path, port: int) -> list[str]:
+    """Return the command of the official SDK's server over HTTP."""
+    return [*sdk(folder), str(port)]
+
+
 def bare_inotify(folder: Path) -> list[str]:
     """Return the command of the bare loop that prints which files of a folder are written."""
     return [sys.executable, str(HERE / "bare_inotify.py"), str(folder)]
