@@ -6,10 +6,34 @@ all that the manifest exposes.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple, TypeAlias
+
+from msgspec import Meta
+
+Scope: TypeAlias = Annotated[str, Meta(pattern=r"^[!#-\[\]-~]+$")]
+"""A scope as tokens and challenges spell it (RFC 6749, 3.3): no spaces, quotes or backslashes."""
+
+Scopes: TypeAlias = frozenset[str] | None
+"""What somebody has; None is everything."""
+
+MAX_SCOPES = 6
+"""Different ones inside one mount: each combination that somebody has is a provider of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Who may see something; for others it does not exist."""
+
+    scopes: Annotated[tuple[Scope, ...], Meta(min_length=1)]
+    """Of a token; all of them are needed."""
+
+
+OPEN = Access(scopes=())
+"""Everybody. Not None in options: one that was left empty is a mistake, and must not open it."""
 
 
 class Caller(NamedTuple):
@@ -17,7 +41,7 @@ class Caller(NamedTuple):
 
     subject: str | None = None
     """The token's subject; None where there are no tokens."""
-    scopes: frozenset[str] | None = None
+    scopes: Scopes = None
     """What the token allows; None allows everything."""
     expires: float | None = None
     """When the token ends, in seconds since the epoch."""
@@ -45,3 +69,26 @@ def acting(caller: Caller) -> Generator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+def allows(access: Access, scopes: frozenset[str]) -> bool:
+    """Tell whether something may be seen with these scopes."""
+    return scopes.issuperset(access.scopes)
+
+
+def restrictions(rules: Mapping[str, Access]) -> Mapping[str, frozenset[str]]:
+    """Return what needs scopes, by option, and which.
+
+    Raises:
+        ValueError: these are more than `MAX_SCOPES`; names the option of the first too many.
+    """
+    found = {option: frozenset(each.scopes) for option, each in rules.items() if each.scopes}
+    every = set[str]()
+    for option, scopes in found.items():
+        every |= scopes
+        if len(every) > MAX_SCOPES:
+            raise ValueError(
+                f"{option}: more than {MAX_SCOPES} different scopes inside one mount; "
+                "make another mount of what needs the others"
+            )
+    return found

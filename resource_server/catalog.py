@@ -25,6 +25,7 @@ from resource_server.errors import (
 )
 from resource_server.mount import FAILURES, Entry, Mount, log_failure
 from resource_server.provider import Content, Path, Provider, Resource, Template
+from resource_server.seen import Views
 
 Progress: TypeAlias = Callable[[int, int | None], None]
 """Called with how many items are done, and of how many where that is known."""
@@ -104,6 +105,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 class Catalog:
     """All mounts. An async context manager: leaving it closes every provider it started.
 
+    Every answer is one for who asks (`access.current`): it is made of the mounts that they see, and
+    of each as they see it. So no other part has to know of scopes.
+
     Every method raises `ResourceNotFound` for a URI that no mount knows, `InvalidParameter` for a
     cursor or query that cannot be used, `ResourceBusy` where the mount cannot serve now, and what
     the provider raises.
@@ -112,12 +116,7 @@ class Catalog:
     def __init__(self, mounts: Sequence[Mount], limits: Limits | None = None) -> None:
         self.mounts = tuple(mounts)
         self.limits = limits or Limits()
-        self._routes: dict[tuple[str, str], list[tuple[Path, Mount]]] = {}
-        for mount in self.mounts:
-            base = uris.parse(mount.base)
-            self._routes.setdefault((base.scheme, base.authority), []).append((base.path, mount))
-        for routes in self._routes.values():
-            routes.sort(key=lambda route: len(route[0]), reverse=True)
+        self.views = Views(self.mounts)
 
     async def __aenter__(self) -> Self:
         return self
@@ -140,11 +139,7 @@ class Catalog:
 
     def route(self, uri: str) -> tuple[Mount, Path, Mapping[str, str]]:
         """Return the mount of a URI with the path below it and the query; nothing is asked."""
-        reference = uris.parse(uri)
-        for base, mount in self._routes.get((reference.scheme, reference.authority), ()):
-            if reference.path[: len(base)] == base:
-                return mount, reference.path[len(base) :], reference.query
-        raise ResourceNotFound
+        return self.views.current().route(uri)
 
     async def locate(self, uri: str) -> tuple[Mount, Path, Mapping[str, str]]:
         """Return the mount of a URI, started, with the path below it and the query."""
@@ -183,7 +178,7 @@ class Catalog:
 
     async def _list_all(self, after: str | None, progress: Progress | None) -> Page:
         size = self.limits.page_size
-        mounts = [mount for mount in self.mounts if mount.listed]
+        mounts = [mount for mount in self.views.current().mounts if mount.listed]
         last: Path | None = None
         if after:
             held = cursor.decode(after, scope=_ALL)
@@ -278,7 +273,8 @@ class Catalog:
 
     async def templates(self, after: str | None = None) -> TemplatePage:
         """Return a page of the templates of all mounts, in manifest order."""
-        every = [entry for mount in self.mounts for entry in _templates(mount)]
+        mounts = self.views.current().mounts
+        every = [entry for mount in mounts for entry in _templates(mount)]
         start = 0
         if after:
             held = cursor.decode(after, scope=_TEMPLATES)
@@ -304,7 +300,7 @@ class Catalog:
         Raises:
             InvalidParameter: no such template, or no such variable in it.
         """
-        for mount in self.mounts:
+        for mount in self.views.current().mounts:
             for entry in _templates(mount):
                 if entry.uri_template == uri_template:
                     return await self._complete(entry, variable, value, given or {})

@@ -17,13 +17,15 @@ from contextlib import suppress
 from typing import Any
 
 from resource_server import eager, uris
+from resource_server.access import Scopes, current
 from resource_server.catalog import Catalog
 from resource_server.eager import Turns, settle
 from resource_server.errors import NotACollection, ResourceNotFound, ResourceTooLarge
+from resource_server.followers import Followers
 from resource_server.mount import FAILURES, Mount, describe
 from resource_server.present import ABSENT, INDISTINCT, NOTHING, State, present_at, present_of
 from resource_server.provider import Change, Path
-from resource_server.topic import FIRST_RETRY_S, Listener, Topic
+from resource_server.topic import FIRST_RETRY_S, Listener, Topic, Topics
 from resource_server.watching import Watching
 
 logger = logging.getLogger(__name__)
@@ -50,10 +52,9 @@ class Live:
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
-        self._topics: dict[str, Topic] = {}
-        self._paths: dict[Mount, dict[Path, Topic]] = {}
+        self._topics = Topics()
         self._watching: dict[Mount, Watching] = {}
-        self._followers: dict[Listener, None] = {}
+        self._followers = Followers()
         self._relisted_at = float("-inf")
         self._relisting: asyncio.TimerHandle | None = None
         self._trees: dict[Mount, set[Path]] = {}
@@ -71,12 +72,10 @@ class Live:
     async def close(self) -> None:
         """End every watch; nobody is told anything from here on."""
         self._followers.clear()
-        for topic in self._topics.values():
+        for topic in self._topics.clear():
             topic.listeners.clear()
             if topic.timer is not None:
                 topic.timer.cancel()
-        self._topics.clear()
-        self._paths.clear()
         if self._relisting is not None:
             self._relisting.cancel()
         tasks = [*self._tasks, *([self._sweeping] if self._sweeping else ())]
@@ -102,36 +101,40 @@ class Live:
         resource = await settle(mount.provider.metadata(path))
         if not resource.readable:
             raise ResourceNotFound
-        canonical = uris.join(mount.base, resource.path)
-        topic = self._topics.get(canonical)
+        canonical, scopes = uris.join(mount.base, resource.path), current().scopes
+        topic = self._topics.get(canonical, scopes)
         if topic is None:
             # The version first, and then the watch, which begins with a look.
             present = await present_of(mount, resource, self.catalog.limits)
-            topic = self._topics.get(canonical)
+            topic = self._topics.get(canonical, scopes)
             if topic is None:
-                topic = self._topics[canonical] = Topic(canonical, present)
+                topic = Topic(canonical, present, scopes)
+                self._topics.add(topic)
                 self._connect(topic)
         topic.listeners[listener] = None
         if self._sweeping is None:
             self._sweeping = asyncio.get_running_loop().create_task(self._sweep())
         return topic
 
-    def unsubscribe(self, uri: str, listener: Listener) -> None:
-        """Tell `listener` no more of the resource with this canonical URI."""
-        topic = self._topics.get(uri)
+    def unsubscribe(self, uri: str, listener: Listener, scopes: Scopes = None) -> None:
+        """Tell `listener` no more of the resource with this canonical URI.
+
+        The `scopes` are those with which it subscribed.
+        """
+        topic = self._topics.get(uri, scopes)
         if topic is not None and listener in topic.listeners:
             del topic.listeners[listener]
             if not topic.listeners:
                 self._drop(topic)
 
-    def unsubscribe_all(self, subscriptions: Iterable[tuple[str, Listener]]) -> None:
-        """Tell these listeners no more of these canonical URIs: of very many a few at a time."""
+    def unsubscribe_all(self, subscriptions: Iterable[tuple[str, Listener, Scopes]]) -> None:
+        """Unsubscribe each as `unsubscribe` does: of very many a few at a time."""
         self._run(self._unsubscribe_all(subscriptions))
 
-    async def _unsubscribe_all(self, subscriptions: Iterable[tuple[str, Listener]]) -> None:
+    async def _unsubscribe_all(self, subscriptions: Iterable[tuple[str, Listener, Scopes]]) -> None:
         turns = Turns()
-        for uri, listener in subscriptions:
-            self.unsubscribe(uri, listener)
+        for uri, listener, scopes in subscriptions:
+            self.unsubscribe(uri, listener, scopes)
             await turns.others()
 
     def given(self, uri: str, given: Hashable) -> None:
@@ -139,7 +142,7 @@ class Live:
 
         `given` is as `Present.given`.
         """
-        topic = self._topics.get(uri)
+        topic = self._topics.get(uri, current().scopes)
         if topic is not None and given != topic.given:
             topic.misread = True
             topic.misreads += 1
@@ -149,27 +152,27 @@ class Live:
 
     def follow_list(self, listener: Listener) -> None:
         """Tell `listener` from now on when other resources are listed than before."""
-        self._followers[listener] = None
-        self._set_listing()
+        if self._followers.add(listener, current().scopes):
+            self._set_listing()
 
     def unfollow_list(self, listener: Listener) -> None:
         """Tell `listener` no more of what is listed."""
-        self._followers.pop(listener, None)
-        self._set_listing()
+        if self._followers.remove(listener):
+            self._set_listing()
 
     def swap(self, catalog: Catalog, *, relist: bool) -> None:
         """Serve another catalog from now on: who subscribed to a URI is told if it now differs.
 
-        `relist` says that other resources are listed than before.
+        `relist` says that other resources are listed than before, to those who see other mounts.
         """
-        self.catalog = catalog
-        for mount in set(self._watching).difference(catalog.mounts):
+        before, self.catalog = self.catalog, catalog
+        for mount in [each for each in self._watching if each.origin not in catalog.mounts]:
             _keep(self._watching.pop(mount).close(), self._ending)
-            self._paths.pop(mount, None)
+            self._topics.close(mount)
         self._set_listing()
         self._connecting = self._run(self._connect_all(self._connecting))
         if relist:
-            self._relist()
+            self._relist(self._followers.differing(before, catalog))
 
     async def _connect_all(self, before: asyncio.Future[None] | None) -> None:
         """Watch every topic where its URI leads now, and compare those that are elsewhere."""
@@ -177,7 +180,7 @@ class Live:
             await settle(asyncio.wait([before]))
         moved: dict[Watching | None, list[Topic]] = {}
         turns = Turns()
-        for topic in list(self._topics.values()):
+        for topic in self._topics.all():
             if topic.listeners and self._connect(topic):
                 moved.setdefault(topic.watching, []).append(topic)
             await turns.others()
@@ -187,29 +190,19 @@ class Live:
     def _connect(self, topic: Topic) -> bool:
         """Watch a topic in the mount that has its URI now; say if that is another one."""
         try:
-            mount, path, _ = self.catalog.route(topic.uri)
+            mount, path, _ = self.catalog.views.of(topic.scopes).route(topic.uri)
         except ResourceNotFound:
             mount, path = None, ()
         before = topic.watching
         if path == topic.path and mount is (before and before.mount):
             return False
-        self._disconnect(topic)
+        self._topics.displace(topic)
         if mount is not None:
-            topic.path = path
-            topic.watching = self._watched(mount)
-            topic.watching.interest.add(path)
-            self._paths.setdefault(mount, {})[path] = topic
+            self._topics.place(topic, self._watched(mount), path)
         return True
 
-    def _disconnect(self, topic: Topic) -> None:
-        if topic.watching is not None:
-            topic.watching.interest.remove(topic.path)
-            self._paths.get(topic.watching.mount, {}).pop(topic.path, None)
-            topic.watching = None
-
     def _drop(self, topic: Topic) -> None:
-        self._disconnect(topic)
-        del self._topics[topic.uri]
+        self._topics.remove(topic)
         if topic.timer is not None:
             topic.timer.cancel()
             topic.timer = None
@@ -223,29 +216,30 @@ class Live:
         return watching
 
     def _set_listing(self) -> None:
-        wanted = bool(self._followers)
-        for mount in self.catalog.mounts:
-            if mount.listed and (wanted or mount in self._watching):
-                self._watched(mount).interest.listing = wanted
+        followed = self._followers.mounts(self.catalog)
+        for mount in followed:
+            self._watched(mount).interest.listing = True
+        for mount, watching in self._watching.items():
+            if mount not in followed:
+                watching.interest.listing = False
 
     # -- what may have changed
 
     def _changed(self, mount: Mount, change: Change) -> None:
-        topics = self._paths.get(mount, {})
         path = change.path
-        if (topic := topics.get(path)) is not None:
+        for topic in self._topics.at(mount, path):
             vague = topic.token == INDISTINCT or (topic.cut and change.kind != "resource")
             self._suspect(topic, certain=change.certain or vague)
-        if path and (topic := topics.get(path[:-1])) is not None:
+        for topic in self._topics.at(mount, path[:-1]) if path else ():
             self._suspect(topic)
             if change.certain or topic.cut:
                 self._run(self._suspect_if_shown(mount, path, topic))
-        if change.kind == "tree" and topics:
+        if change.kind == "tree" and self._topics.has(mount):
             self._trees.setdefault(mount, set()).add(path)
             if mount not in self._searches:
                 self._run(self._search(mount))
-        relists = self._followers and mount.listed and self._relisting is None
-        if change.kind != "resource" and relists:
+        relists = change.kind != "resource" and mount.listed
+        if relists and self._followers.untold(self.catalog, mount):
             self._run(self._relist_if_listed(mount, path))
 
     async def _suspect_if_shown(self, mount: Mount, child: Path, topic: Topic) -> None:
@@ -274,10 +268,10 @@ class Live:
                 if eager.is_cancelled():
                     raise
                 break  # better said once too often
-        self._relist()
+        self._relist(self._followers.untold(self.catalog, mount))
 
-    def _relist(self) -> None:
-        if self._relisting is None:
+    def _relist(self, whose: Iterable[Scopes]) -> None:
+        if self._followers.expect(whose) and self._relisting is None:
             loop = asyncio.get_running_loop()
             wait = max(0.0, self._relisted_at + _LIST_INTERVAL_S - loop.time())
             self._relisting = loop.call_later(wait, self._tell_relisted)
@@ -285,7 +279,7 @@ class Live:
     def _tell_relisted(self) -> None:
         self._relisting = None
         self._relisted_at = asyncio.get_running_loop().time()
-        for listener in list(self._followers):
+        for listener in self._followers.take():
             listener.list_changed()
 
     async def _search(self, mount: Mount) -> None:
@@ -296,7 +290,7 @@ class Live:
                 began = time.monotonic()
                 turns = Turns()
                 below: list[Topic] = []
-                for topic in list(self._paths.get(mount, {}).values()):
+                for topic in self._topics.of(mount):
                     if any(topic.path[:depth] in trees for depth in range(len(topic.path))):
                         below.append(topic)
                     await turns.others()
@@ -414,10 +408,10 @@ class Live:
         while True:
             await asyncio.sleep(pause)
             began = time.monotonic()
-            for mount, topics in self._paths.items():
+            for mount in self._topics.mounts:
                 # A mount that hangs keeps no other waiting.
                 if mount not in self._sweeps:
-                    everything = self._suspect_all(list(topics.values()), vague=False)
+                    everything = self._suspect_all(self._topics.of(mount), vague=False)
                     sweep = _keep(everything, self._tasks)
                     self._sweeps[mount] = sweep
                     sweep.add_done_callback(lambda _, of=mount: self._sweeps.pop(of))

@@ -25,6 +25,7 @@ from resource_server.provider import (
     Path,
     Provider,
     Resource,
+    SupportsAccess,
     SupportsComplete,
     SupportsExplain,
     SupportsFetch,
@@ -40,6 +41,8 @@ _MAX_ENTRIES = 8192
 _FIRST_RETRY_S = 1.0
 _LONGEST_RETRY_S = 60.0
 _UNAVAILABLE = "temporarily unavailable"
+
+_NONE = frozenset[str]()
 
 FAILURES = (Exception, SystemExit)
 """What a provider that fails may raise; none of it ends the server."""
@@ -72,6 +75,8 @@ class Mount:
         annotations: Annotations | None = None,
         listed: bool = True,
         watch: bool = True,
+        access: frozenset[str] = _NONE,
+        origin: Mount | None = None,
     ) -> None:
         self.name = name
         self.base = base
@@ -80,6 +85,13 @@ class Mount:
         self.description = description
         self.annotations = annotations
         self.listed = listed
+        self.access = access
+        """The scopes without which it does not exist."""
+        self.origin = self if origin is None else origin
+        """What it was narrowed from; most are as they were made."""
+        self.restricts = provider if isinstance(provider, SupportsAccess) else None
+        self.inner = _NONE if self.restricts is None else _scopes_in(self.restricts)
+        """The scopes without which parts of it do not exist."""
         self.walks = provider if isinstance(provider, SupportsWalk) else None
         self.fetches = provider if isinstance(provider, SupportsFetch) else None
         self.completes = provider if isinstance(provider, SupportsComplete) else None
@@ -95,6 +107,36 @@ class Mount:
         self._retry_at = 0.0
         self._retry_after = _FIRST_RETRY_S
         self._entries = Memo[Path, Entry](_MAX_ENTRIES)
+        self._narrowed: dict[frozenset[str], Mount | None] = {}
+
+    def narrowed(self, scopes: frozenset[str]) -> Mount | None:
+        """Return the mount as those see it who have these scopes; None where it does not exist."""
+        if not self.access <= scopes:
+            return None
+        if self.restricts is None or self.inner <= scopes:
+            return self
+        held = self.inner & scopes
+        if held not in self._narrowed:
+            self._narrowed[held] = self._narrow(self.restricts, held)
+        return self._narrowed[held]
+
+    def _narrow(self, provider: SupportsAccess, scopes: frozenset[str]) -> Mount | None:
+        try:
+            narrowed = provider.narrowed(scopes)
+        except FAILURES as error:  # the code of a plugin
+            log_failure(error, f"narrowing mount {self.name} failed")
+            return None
+        return Mount(
+            self.name,
+            self.base,
+            narrowed,
+            title=self.title,
+            description=self.description,
+            annotations=self.annotations,
+            listed=self.listed,
+            watch=self.watches is not None,
+            origin=self.origin,
+        )
 
     async def start(self) -> None:
         """Enter the provider's lifetime; after a failure, not again before a growing delay.
@@ -134,6 +176,9 @@ class Mount:
 
     async def close(self) -> None:
         """Leave the provider's lifetime if it was entered."""
+        for narrowed in self._narrowed.values():
+            if narrowed is not None:
+                await narrowed.close()
         if self.problem is None and self._lifetime is not None:
             try:
                 await self._lifetime.__aexit__(None, None, None)
@@ -183,6 +228,10 @@ def _watching(provider: Provider) -> SupportsWatch | None:
     if isinstance(provider, SupportsWatch) and getattr(provider, "watch", None) != "off":
         return provider
     return None
+
+
+def _scopes_in(provider: SupportsAccess) -> frozenset[str]:
+    return frozenset[str]().union(*provider.restrictions.values())
 
 
 def _lifetime(provider: object) -> AbstractAsyncContextManager[object] | None:

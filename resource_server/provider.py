@@ -101,6 +101,7 @@ __all__ = [
     "ResourceBusy",
     "ResourceNotFound",
     "ResourceTooLarge",
+    "SupportsAccess",
     "SupportsComplete",
     "SupportsExplain",
     "SupportsFetch",
@@ -384,6 +385,30 @@ class SupportsWatch(Protocol):
 
         The iterator is closed when the mount is. If it ends or raises, it is asked for again after
         a growing delay, and everything subscribed to is compared.
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsAccess(Protocol):
+    """Has parts that only those may see who have certain scopes.
+
+    The `access` of the mount itself is none of its concern.
+    """
+
+    @property
+    def restrictions(self) -> Mapping[str, frozenset[str]]:
+        """What needs scopes, by the option that says so, and which: at most six different ones.
+
+        Always the same; asked for before the provider is entered.
+        """
+        ...
+
+    def narrowed(self, scopes: frozenset[str]) -> Provider:
+        """Return another provider with the same options, as those see it who have these scopes.
+
+        For them what needs others does not exist. Called once for each combination of scopes that
+        anybody has; what it returns is entered, watched and closed by itself.
         """
         ...
 

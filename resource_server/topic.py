@@ -1,10 +1,14 @@
-"""A resource that somebody subscribes to, and what was told of it last."""
+"""Resources that somebody subscribes to, and what was told of each last."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from itertools import chain
 from typing import Protocol
 
+from resource_server.access import Scopes
+from resource_server.mount import Mount
 from resource_server.present import INDISTINCT, Present
 from resource_server.provider import Path
 from resource_server.watching import Watching
@@ -26,7 +30,10 @@ class Listener(Protocol):
 
 
 class Topic:
-    """A resource that somebody subscribes to, and what was told of it last."""
+    """A resource that somebody subscribes to, and what was told of it last.
+
+    Those who have other scopes may see something else: their topic is another one.
+    """
 
     __slots__ = (
         "again",
@@ -42,15 +49,18 @@ class Topic:
         "path",
         "rests_until",
         "retry_after",
+        "scopes",
         "timer",
         "token",
         "uri",
         "watching",
     )
 
-    def __init__(self, uri: str, present: Present) -> None:
+    def __init__(self, uri: str, present: Present, scopes: Scopes = None) -> None:
         self.uri = uri
         """Canonical, without a query."""
+        self.scopes = scopes
+        """Of those who listen."""
         self.token, self.given, self.cut = present
         """As it was told last."""
         self.path: Path = ()
@@ -79,3 +89,75 @@ class Topic:
     def is_vague(self) -> bool:
         """Whether a comparison may find nothing though something has changed."""
         return self.cut or self.token == INDISTINCT
+
+
+class Topics:
+    """All topics, by their URIs and by where these lead."""
+
+    def __init__(self) -> None:
+        self._topics: dict[tuple[str, Scopes], Topic] = {}
+        self._places: dict[Mount, dict[Path, tuple[Topic, ...]]] = {}
+
+    def get(self, uri: str, scopes: Scopes) -> Topic | None:
+        """Return the topic of those who have these scopes, by its canonical URI."""
+        return self._topics.get((uri, scopes))
+
+    def add(self, topic: Topic) -> None:
+        """Take in a topic, which is nowhere yet."""
+        self._topics[topic.uri, topic.scopes] = topic
+
+    def remove(self, topic: Topic) -> None:
+        """Forget a topic."""
+        self.displace(topic)
+        del self._topics[topic.uri, topic.scopes]
+
+    def clear(self) -> Sequence[Topic]:
+        """Forget and return all topics."""
+        every = self.all()
+        self._topics.clear()
+        self._places.clear()
+        return every
+
+    def all(self) -> Sequence[Topic]:
+        """Return all topics."""
+        return list(self._topics.values())
+
+    def at(self, mount: Mount, path: Path) -> Sequence[Topic]:
+        """Return the topics at a path."""
+        return self._places.get(mount, {}).get(path, ())
+
+    def of(self, mount: Mount) -> Sequence[Topic]:
+        """Return the topics of a mount."""
+        return list(chain.from_iterable(self._places.get(mount, {}).values()))
+
+    def has(self, mount: Mount) -> bool:
+        """Tell whether a mount has topics."""
+        return bool(self._places.get(mount))
+
+    @property
+    def mounts(self) -> Sequence[Mount]:
+        """The mounts that have or had topics."""
+        return list(self._places)
+
+    def close(self, mount: Mount) -> None:
+        """Forget where topics of a mount are: it is watched no longer."""
+        self._places.pop(mount, None)
+
+    def place(self, topic: Topic, watching: Watching, path: Path) -> None:
+        """Note where a topic is, and watch it there."""
+        topic.watching, topic.path = watching, path
+        watching.interest.add(path)
+        topics = self._places.setdefault(watching.mount, {})
+        topics[path] = (*topics.get(path, ()), topic)
+
+    def displace(self, topic: Topic) -> None:
+        """Watch a topic no longer."""
+        watching, topic.watching = topic.watching, None
+        if watching is None:
+            return
+        topics = self._places.get(watching.mount, {})
+        others = tuple(each for each in topics.pop(topic.path, ()) if each is not topic)
+        if others:
+            topics[topic.path] = others
+        else:
+            watching.interest.remove(topic.path)

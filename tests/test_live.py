@@ -817,7 +817,7 @@ async def test_nobody_is_told_of_what_very_many_unsubscribed_from_at_once() -> N
     shelf = Shelf(**dict.fromkeys(names, "1"))
     async with served(mounted(shelf)) as live:
         recorder = await subscribed(live, *names)
-        live.unsubscribe_all([(uri_of(name), recorder) for name in names])
+        live.unsubscribe_all([(uri_of(name), recorder, None) for name in names])
         async with asyncio.timeout(10):
             while shelf.interest is None or shelf.interest.paths:  # noqa: ASYNC110
                 await asyncio.sleep(0)

@@ -13,6 +13,8 @@ from resource_server.eager import settle
 from resource_server.errors import ResourceBusy, ResourceError, ResourceNotFound
 from resource_server.manifest import Manifest
 
+_NO_TOKENS = "'access' does nothing: without 'http.auth' everybody may see everything"
+
 
 @click.command("check", short_help="Report what is offered, hidden or wrong.")
 @click.argument("source", required=False)
@@ -47,6 +49,10 @@ async def _check(catalog: Catalog, manifest: Manifest, *, as_json: bool) -> int:
             await report.of(mount, use, spec, manifest.positions)
             for mount, use, spec in zip(catalog.mounts, uses, manifest.mounts, strict=True)
         ]
+    if not manifest.http.auth:
+        for each in reports:
+            if each.access:
+                each.warnings = [*each.warnings, _NO_TOKENS]
     problem = media_types.magic_problem()
     if as_json:
         output.indented_json({"mounts": reports, "libmagicProblem": problem})
@@ -81,8 +87,11 @@ async def _explanation(catalog: Catalog, uri: str) -> str:
     mount, path, _ = await catalog.locate(uri)
     try:
         if mount.explains is not None:
-            return await settle(mount.explains.explain(path))
-        await settle(mount.provider.metadata(path))
+            text = await settle(mount.explains.explain(path))
+        else:
+            await settle(mount.provider.metadata(path))
+            text = f"shown by {mount.name}"
     except ResourceError as error:
-        return f"not shown by {mount.name}: {error}"
-    return f"shown by {mount.name}"
+        text = f"not shown by {mount.name}: {error}"
+    scopes = ", ".join(sorted(mount.access))
+    return f"{text}; all of {mount.name} only to who has {scopes} (access)" if scopes else text

@@ -18,6 +18,7 @@ class Door(NamedTuple):
     tls_cert: str | None
     tls_key: str | None
     proxies: str | None
+    logs_access: bool
 
     def check(self) -> None:
         """See whether the options fit together.
@@ -51,3 +52,16 @@ class Door(NamedTuple):
                 "write http.url in the manifest"
             )
         return None
+
+
+def refuse_workers(_context: click.Context, _option: click.Parameter, given: str | None) -> None:
+    """Refuse `--workers`, which other servers have.
+
+    Raises:
+        click.UsageError: it is given.
+    """
+    if given is not None:
+        raise click.UsageError(
+            "there is no --workers: a session lives in one process, and its requests would come "
+            "to others; run several servers behind a balancer, as examples/http has them"
+        )

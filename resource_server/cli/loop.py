@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Coroutine, Set
+from collections.abc import Callable, Coroutine, Set
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 _THREADS_END_S = 0.25
 
 
-def run(work: Coroutine[Any, Any, int]) -> int:
-    """Run a coroutine to its exit status."""
+def run(work: Coroutine[Any, Any, int], *, busy: bool = False) -> int:
+    """Run a coroutine to its exit status; `busy` by uvloop, where that is installed."""
     others = set(threading.enumerate())
-    runner = asyncio.Runner()
+    runner = asyncio.Runner(loop_factory=_uvloop() if busy else None)
     # An interrupt that comes just before the loop begins to wait wakes it only through the
     # descriptor that is set up with any handler.
     runner.get_loop().add_signal_handler(signal.SIGURG, lambda: None)
@@ -29,6 +30,14 @@ def run(work: Coroutine[Any, Any, int]) -> int:
         # Closing waits for worker threads, and for one that hangs for ever.
         if not _is_stuck(others):
             runner.close()
+
+
+def _uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        found: Any = importlib.import_module("uvloop")
+    except ImportError:
+        return None
+    return cast("Callable[[], asyncio.AbstractEventLoop]", found.new_event_loop)
 
 
 def leave(status: int, others: Set[threading.Thread]) -> NoReturn:

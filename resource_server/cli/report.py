@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -45,6 +45,8 @@ class Report(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """Whether changes are noticed: `on`, `off`, or by which means where the provider tells."""
     templates: Sequence[str] = ()
     listed: bool = True
+    access: Mapping[str, Sequence[str]] = {}
+    """Which scopes are needed, by the option that says so."""
     resources: int = 0
     more: bool = False
     hidden: Sequence[Hidden] = ()
@@ -63,6 +65,7 @@ async def of(mount: Mount, provider: str, spec: MountSpec, positions: Positions)
         report.problem = uris.display(mount.problem)
         return report
     report.abilities = _abilities(mount)
+    report.access = _access(mount)
     try:
         report.watch = _watch(mount)
         report.templates = [mount.base + each.uri_template for each in mount.provider.templates]
@@ -87,6 +90,13 @@ def _abilities(mount: Mount) -> list[str]:
     }
     found = [name for name, ability in optional.items() if ability is not None]
     return ["list", "read", "metadata", *found]
+
+
+def _access(mount: Mount) -> Mapping[str, Sequence[str]]:
+    rules = {"access": mount.access} if mount.access else {}
+    if mount.restricts is not None:
+        rules |= mount.restricts.restrictions
+    return {option: sorted(scopes) for option, scopes in rules.items()}
 
 
 def _watch(mount: Mount) -> str:
@@ -168,6 +178,8 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
         yield "listed", "no, only readable by URI"
     elif report.problem is None:
         yield "resources", f"{report.resources:,}{'+' if report.more else ''}"
+    for option, scopes in report.access.items():
+        yield "access", f"{option}: {', '.join(scopes)}"
     for template in report.templates:
         yield "template", template
     for each in report.hidden[:_MOST_RULES]:

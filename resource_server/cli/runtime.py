@@ -71,6 +71,7 @@ def _mount(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool) -> Mount
         description=spec.description,
         annotations=spec.annotations,
         listed=spec.listed,
+        access=spec.access,
         watch=spec.watch,
     )
 

@@ -13,7 +13,7 @@ import msgspec
 
 from resource_server import uris
 from resource_server.cli import allocator, arguments, loop, messages
-from resource_server.cli.door import Door
+from resource_server.cli.door import Door, refuse_workers
 from resource_server.cli.reload import Served
 from resource_server.manifest import Manifest
 from resource_server.manifest.databases import url as database_url
@@ -35,6 +35,8 @@ _SETTLED_S = 0.5
     metavar="ADDRESSES",
     help="Proxies that may say whose requests they forward: addresses, networks, or *.",
 )
+@click.option("--access-log", is_flag=True, help="Log each request as JSON on standard error.")
+@click.option("--workers", hidden=True, expose_value=False, callback=refuse_workers)
 @click.option("--strict", is_flag=True, help="Refuse to serve unless everything can be served.")
 @arguments.shared
 def command(
@@ -45,6 +47,7 @@ def command(
     tls_cert: str | None,
     tls_key: str | None,
     proxies: str | None,
+    access_log: bool,
     strict: bool,
     no_plugins: bool,
     verbose: int,
@@ -55,9 +58,9 @@ def command(
     A manifest that changes is loaded again; the code of plugins is not.
     """
     if address is not None:
-        door = Door(address, insecure, tls_cert, tls_key, proxies)
+        door = Door(address, insecure, tls_cert, tls_key, proxies, access_log)
         return _over_http(source, door, strict=strict, no_plugins=no_plugins, verbose=verbose)
-    if insecure or tls_cert or tls_key or proxies:
+    if insecure or tls_cert or tls_key or proxies or access_log:
         raise click.UsageError("these options need --http", click.get_current_context())
     # First of all: from here on nothing that a plugin prints or reads touches the protocol.
     reader, writer = stdio.claim()
@@ -73,6 +76,7 @@ def _over_http(
     source: str | None, door: Door, *, strict: bool, no_plugins: bool, verbose: int
 ) -> int:
     # Imported here: one client over standard input and output does without.
+    from resource_server.cli import access_log
     from resource_server.transports.http import listen
     from resource_server.transports.http.certificate import Certificate
 
@@ -82,6 +86,8 @@ def _over_http(
         raise click.BadParameter(str(error), param_hint="--http") from None
     door.check()
     messages.log_to_stderr(verbose, waits=False)
+    if door.logs_access:
+        access_log.to_stderr()
     served = Served(source, allow_plugins=not no_plugins, strict=strict)
     http = served.manifest.http
     if reason := door.refusal(http, is_loopback=address.is_loopback):
@@ -100,6 +106,7 @@ def _over_http(
                     started=lambda actual: messages.note(f"serving at {actual.url}"),
                     certificate=Certificate(door.tls_cert, door.tls_key) if door.tls_cert else None,
                     proxies=door.proxies,
+                    logs_access=door.logs_access,
                 )
             except OSError as error:
                 return messages.failed(f"cannot listen on {door.address}: {error.strerror}")
@@ -108,7 +115,7 @@ def _over_http(
         return 0
 
     favour_the_loop()
-    return loop.run(serve())
+    return loop.run(serve(), busy=True)
 
 
 def favour_the_loop() -> None:

@@ -30,8 +30,6 @@ None leaves the options unchecked; a `ValueError` says why there is no such prov
 """
 
 _FAILED: Final = object()
-_LATER_OPTIONS = ("access",)
-"""Known words that this version cannot serve yet."""
 
 _NO_OPTIONS: Mapping[str, Option] = types.MappingProxyType({})
 _SINGLE = (str, int, float, bool)
@@ -132,8 +130,6 @@ class Decoder:
     def _option(self, known: Mapping[str, Option], name: str, raw: object, path: DataPath) -> Any:
         if name in known:
             return self._value(known[name].annotation, raw, path)
-        if name in _LATER_OPTIONS:
-            return self.refuse(path, "not supported by this version", at_key=True)
         return self.refuse(path, unknown("option", name, known), at_key=True)
 
     def _construct(self, cls: type, values: Mapping[str, object], path: DataPath) -> Any:

@@ -6,16 +6,14 @@ import ipaddress
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from msgspec import Meta
 
+from resource_server.access import Scope
 from resource_server.duration import Duration
 from resource_server.provider import ByteSize
-
-Scope: TypeAlias = Annotated[str, Meta(pattern=r"^[!#-\[\]-~]+$")]
-"""A scope as tokens and challenges spell it (RFC 6749, 3.3): no spaces, quotes or backslashes."""
 
 _PRINTABLE = re.compile(r"[!#-\[\]-~]+")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{16,}=*")

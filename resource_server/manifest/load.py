@@ -184,6 +184,7 @@ class _Reading:
             description=own.description,
             annotations=own.annotations,
             listed=own.listed,
+            access=frozenset(own.access.scopes),
             watch=options.get("watch") != "off",
             options=options,
             path=path,

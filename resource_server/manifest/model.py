@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from resource_server.access import OPEN, Access
 from resource_server.duration import Duration
 from resource_server.manifest.data import DataPath
 from resource_server.manifest.http import Http
@@ -36,7 +37,7 @@ class Cache:
     ttl: Duration = Duration(0)
     """How long an answer may be kept."""
     scope: Literal["private", "public"] = "private"
-    """Whether caches may share an answer between users."""
+    """Whether caches may share an answer between users; never where anything has an `access`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,8 @@ class MountOptions:
     """For whom its resources are, and how important."""
     listed: bool = True
     """False: readable by URI, but not in the global listing."""
+    access: Access = OPEN
+    """Who may see it, where `http.auth` asks for tokens."""
     watch: Literal["auto", "off"] = "auto"
     """Whether changes are noticed when they happen; `off`: subscribing is not advertised, and what
     is subscribed to is compared every 30 s."""
@@ -91,6 +94,8 @@ class MountSpec:
     description: str | None = None
     annotations: Annotations | None = None
     listed: bool = True
+    access: frozenset[str] = frozenset()
+    """The scopes without which it does not exist."""
     watch: bool = True
     """False: the provider is not asked for changes."""
     options: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)

@@ -46,8 +46,8 @@ def found(value: object) -> str:
             return f"the number {printable(str(value))}"
         case str():
             return f"'{printable(value)}'"
-        case list():
-            return "a list"
+        case list() | tuple():
+            return "a list" if value else "an empty list"
         case _:
             return "a mapping"
 

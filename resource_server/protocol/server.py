@@ -40,7 +40,8 @@ class Server:
         self.info = {key: value for key, value in self.info.items() if value is not None}
         self.instructions = instructions
         self.ttl_ms = ttl_ms
-        self.cache_scope = cache_scope
+        # What one may see is no answer for another.
+        self.cache_scope = "private" if catalog.views.scopes else cache_scope
         self._endings: dict[int | None, bytes] = {}
 
     async def __aenter__(self) -> Self:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable
 
 import msgspec
 
+from resource_server.access import Scopes
 from resource_server.eager import Turns, is_cancelled
 from resource_server.errors import ResourceBusy, ResourceError
 from resource_server.live import Live
@@ -154,7 +155,7 @@ class Subscriptions:
             raise
         lasting = self._subscriptions.get(uri)
         if lasting is None or lasting.topic is not None:
-            self._live.unsubscribe(topic.uri, mine)
+            self._live.unsubscribe(topic.uri, mine, topic.scopes)
             return lasting
         mine.topic = topic
         self._subscriptions[uri] = mine
@@ -188,7 +189,8 @@ class Subscriptions:
     def _remove(self, uri: str) -> None:
         subscription = self._subscriptions.pop(uri)
         if subscription.topic is not None:
-            self._live.unsubscribe(subscription.topic.uri, subscription)
+            topic = subscription.topic
+            self._live.unsubscribe(topic.uri, subscription, topic.scopes)
         self._untold.pop(uri, None)
         self._subscriber.release(uri)
 
@@ -231,10 +233,10 @@ class Subscriptions:
     def _unsubscribe_all(self) -> None:
         self._live.unfollow_list(self)
         self._subscriber.release(*self._subscriptions)
-        given_up: list[tuple[str, Listener]] = []
+        given_up: list[tuple[str, Listener, Scopes]] = []
         for subscription in self._subscriptions.values():
-            if subscription.topic is not None:
-                given_up.append((subscription.topic.uri, subscription))
+            if (topic := subscription.topic) is not None:
+                given_up.append((topic.uri, subscription, topic.scopes))
                 subscription.topic = None
         self._subscriptions.clear()
         self._live.unsubscribe_all(given_up)

@@ -269,3 +269,41 @@ def test_a_provider_that_does_not_explain_is_asked_whether_it_shows(
 ) -> None:
     done = run("check", numbers, "--explain", f"resource://n/{name}")
     assert done.out.startswith(f"resource://n/{name}: {words}")
+
+
+GUARDED = """
+roots:
+  project:
+    path: project
+    directories: {docs: {access: {scopes: [docs:read]}}}
+  all: {path: project, access: {scopes: [b, a]}}
+  open: {path: project}
+"""
+
+
+def test_what_needs_which_scopes_is_told_and_that_nobody_is_asked_for_them(
+    run: Run, folder: Path
+) -> None:
+    manifest = folder.parent / "mcp-resources.yaml"
+    manifest.write_text(GUARDED)
+    done = run("check", manifest)
+    assert done.status == 0
+    assert "access     directories.docs.access: docs:read\n" in done.out
+    assert "access     access: a, b\n" in done.out
+    assert done.out.count("warning    'access' does nothing: without 'http.auth'") == 2
+    manifest.write_text(f"{GUARDED}http: {{auth: {{tokens: [0123456789abcdef]}}}}")
+    assert "warning" not in run("check", manifest).out
+
+
+def test_the_rule_that_asks_for_scopes_is_named(run: Run, folder: Path) -> None:
+    (folder / "docs").mkdir(exist_ok=True)
+    (folder / "docs" / "x.txt").write_text("x")
+    manifest = folder.parent / "mcp-resources.yaml"
+    manifest.write_text(GUARDED)
+    uris = ["file:///project/docs/x.txt", "file:///all/docs", "file:///open/docs"]
+    asked = [argument for uri in uris for argument in ("--explain", uri)]
+    assert run("check", *asked, manifest).out.splitlines() == [
+        f"{uris[0]}: exposed, to who has docs:read (directories.docs.access)",
+        f"{uris[1]}: exposed; all of all only to who has a, b (access)",
+        f"{uris[2]}: exposed",
+    ]

@@ -1,14 +1,23 @@
 from __future__ import annotations
 
+import re
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 TEXT = "# Hällo\n\nsecond line\n"
 BLOB = b"\x89PNG\x00\xff"
+TRANSPORTS = ("stdio", "http")
+
+Target: TypeAlias = list[str] | str
+"""A command, which talks over its standard input and output, or the URL where it serves."""
+Reach: TypeAlias = Callable[[list[str], str], Target]
 
 
 @pytest.fixture(scope="session")
@@ -66,3 +75,26 @@ def changing(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
 def slow() -> list[str]:
     """The command that serves slow documents; run it in the project's root."""
     return [sys.executable, "-m", "tests.clients.slow_server"]
+
+
+@pytest.fixture(scope="session")
+def reach() -> Generator[Reach]:
+    """Where a command is reached by one of `TRANSPORTS`; over HTTP it runs until the end."""
+    with ExitStack() as stack:
+
+        def reach(command: list[str], transport: str) -> Target:
+            if transport == "stdio":
+                return command
+            process = subprocess.Popen(
+                [*command, "--http", "127.0.0.1:0"], stderr=subprocess.PIPE, cwd=ROOT, text=True
+            )
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            assert process.stderr is not None
+            stack.enter_context(closing(process.stderr))
+            line = process.stderr.readline()
+            found = re.search(r"serving at (\S+)", line)
+            assert found, line
+            return found[1]
+
+        yield reach

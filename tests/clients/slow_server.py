@@ -1,16 +1,19 @@
-"""A server over stdio that takes its time: for clients that cancel and watch progress."""
+"""A server that takes its time: for clients that cancel and watch progress."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Mapping, Sequence
 
 from resource_server.catalog import Catalog
+from resource_server.manifest.http import Http
 from resource_server.mount import Mount
 from resource_server.protocol import engine
 from resource_server.protocol.server import Server
 from resource_server.provider import Content, Path
 from resource_server.transports import stdio
+from resource_server.transports.http import listen
 from tests.providers_for_tests import SlowTree
 
 
@@ -34,13 +37,21 @@ class Slow(SlowTree):
         return await super().read(path, query)
 
 
-async def _main(reader: int, writer: int) -> None:
+async def _main() -> None:
     tree = Slow({"never": "", "cancelled": "", "many": {str(n): f"text {n}" for n in range(5)}})
     async with Server(Catalog([Mount("slow", "test://slow/", tree)])) as server:
         await server.catalog.start()
-        await stdio.serve(server, reader, writer)
+        if "--http" in sys.argv:
+            await listen.serve(server, Http(), listen.Address("127.0.0.1", 0), started=_tell)
+        else:
+            await stdio.serve(server, *stdio.claim())
+
+
+def _tell(address: listen.Address) -> None:
+    sys.stderr.write(f"serving at {address.url}\n")
+    sys.stderr.flush()
 
 
 if __name__ == "__main__":
     engine._PROGRESS_INTERVAL_S = 0.0  # pyright: ignore[reportPrivateUsage]
-    asyncio.run(_main(*stdio.claim()))
+    asyncio.run(_main())

@@ -35,7 +35,7 @@ from mcp_types import (
 )
 from pydantic import ConfigDict
 
-from tests.clients.conftest import BLOB, TEXT, serve
+from tests.clients.conftest import BLOB, TEXT, TRANSPORTS, Reach, Target, serve
 from tests.protocol.wire import EVERY, HANDSHAKE, MODERN
 
 pytestmark = pytest.mark.anyio
@@ -72,22 +72,31 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def connect(command: list[str], revision: str, told: asyncio.Queue[object] | None = None) -> Client:
+def connect(target: Target, revision: str, told: asyncio.Queue[object] | None = None) -> Client:
     async def take(message: object) -> None:
         if told is not None:
             told.put_nowait(message)
 
-    parameters = StdioServerParameters(command=command[0], args=command[1:], cwd=ROOT)
     mode = "auto" if revision in MODERN else "legacy"
+    if isinstance(target, str):
+        return Client(target, mode=mode, message_handler=take)
+    parameters = StdioServerParameters(command=target[0], args=target[1:], cwd=ROOT)
     return Client(parameters, mode=mode, message_handler=take)
 
 
+@pytest.fixture(scope="module", params=TRANSPORTS)
+def transport(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module", params=EVERY)
-async def client(request: pytest.FixtureRequest, serving: list[str]) -> AsyncIterator[Client]:
+async def client(
+    request: pytest.FixtureRequest, transport: str, serving: list[str], reach: Reach
+) -> AsyncIterator[Client]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param not in MODERN:
             patch.setattr(session, "LATEST_HANDSHAKE_VERSION", request.param)
-        async with connect(serving, request.param) as client:
+        async with connect(reach(serving, transport), request.param) as client:
             assert client.protocol_version == request.param
             yield client
 
@@ -156,37 +165,49 @@ async def test_the_extension_by_raw_requests(client: Client, listed: list[str]) 
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_progress_reaches_the_client(revision: str, slow: list[str]) -> None:
+async def test_progress_reaches_the_client(
+    revision: str, transport: str, slow: list[str], reach: Reach
+) -> None:
     seen: list[tuple[float, float | None]] = []
 
     async def watch(progress: float, total: float | None, message: str | None) -> None:
         assert message is None
         seen.append((progress, total))
 
-    async with connect(slow, revision) as client:
+    async with connect(reach(slow, transport), revision) as client:
         asked = ReadResourceRequest(params=ReadResourceRequestParams(uri="test://slow/many"))
         await client.session.send_request(asked, ReadResourceResult, progress_callback=watch)
     assert seen == [(done, 5) for done in range(1, 6)]
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_a_client_that_gives_up_cancels_the_work(revision: str, slow: list[str]) -> None:
-    async with connect(slow, revision) as client:
+async def test_a_client_that_gives_up_cancels_the_work(
+    revision: str, transport: str, slow: list[str], reach: Reach
+) -> None:
+    async with connect(reach(slow, transport), revision) as client:
         with anyio.move_on_after(0.1) as patience:
             await client.read_resource("test://slow/never")
         assert patience.cancelled_caught
-        (count,) = (await client.read_resource("test://slow/cancelled")).contents
-        assert isinstance(count, TextResourceContents)
-        assert count.text == "1"
+        count = None
+        async with asyncio.timeout(20):
+            while count != "1":
+                (content,) = (await client.read_resource("test://slow/cancelled")).contents
+                assert isinstance(content, TextResourceContents)
+                count = content.text
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE)
 async def test_what_is_subscribed_to_is_told_of(
-    revision: str, changing: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+    revision: str,
+    transport: str,
+    changing: Callable[[], Path],
+    reach: Reach,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(session, "LATEST_HANDSHAKE_VERSION", revision)
     folder, told = changing(), asyncio.Queue[object]()
-    async with asyncio.timeout(20), connect(serve(folder), revision, told) as client:
+    target = reach(serve(folder), transport)
+    async with asyncio.timeout(20), connect(target, revision, told) as client:
         capabilities = client.server_capabilities.resources
         assert capabilities is not None
         assert (capabilities.subscribe, capabilities.list_changed) == (True, True)
@@ -216,11 +237,16 @@ async def updated(told: asyncio.Queue[object]) -> None:
     assert message.params.uri == WATCHED
 
 
-async def test_what_is_listened_to_is_told_of(changing: Callable[[], Path]) -> None:
+async def test_what_is_listened_to_is_told_of(
+    transport: str, changing: Callable[[], Path], reach: Reach
+) -> None:
     folder = changing()
-    async with asyncio.timeout(20), connect(serve(folder), "2026-07-28") as client:
-        await client.read_resource(WATCHED)
-        append(folder / "watched/read me.md", "between reading and listening")
+    target = reach(serve(folder), transport)
+    async with asyncio.timeout(20), connect(target, "2026-07-28") as client:
+        if transport == "stdio":
+            # Over HTTP a listen knows nothing of what was read by another request.
+            await client.read_resource(WATCHED)
+            append(folder / "watched/read me.md", "between reading and listening")
         wanted = [WATCHED, "file:///project/absent"]
         async with client.listen(
             resources_list_changed=True, resource_subscriptions=wanted
@@ -228,7 +254,8 @@ async def test_what_is_listened_to_is_told_of(changing: Callable[[], Path]) -> N
             assert stream.honored.resource_subscriptions == [WATCHED]
             assert stream.honored.resources_list_changed
             assert stream.honored.tools_list_changed is None
-            assert await anext(stream) == ResourceUpdated(WATCHED)
+            if transport == "stdio":
+                assert await anext(stream) == ResourceUpdated(WATCHED)
             append(folder / "watched/read me.md", "while listening, and longer")
             assert await anext(stream) == ResourceUpdated(WATCHED)
             (folder / "new").write_text("")

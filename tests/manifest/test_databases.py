@@ -187,8 +187,9 @@ def test_the_url_may_come_from_the_environment(
             "1:44: databases.a.watch: expected one of auto, notify, poll, off, found 'always'",
         ),
         (
-            "{url: 'sqlite:///x', access: {scopes: [x]}}",
-            "1:37: databases.a.access: not supported by this version",
+            "{url: 'sqlite:///x', queries: {q: {sql: select 1, access: {scopes: [a b]}}}}",
+            "1:84: databases.a.queries.q.access.scopes[0]: expected text that matches "
+            r"^[!#-\[\]-~]+$, found 'a b'",
         ),
         (
             "{url: 'sqlite:///x', uri: 'postgresql://me:secret@host/db'}",

@@ -158,17 +158,33 @@ def test_sections_of_other_versions_are_known(tmp_path: pathlib.Path, section: s
     ]
 
 
-def test_access_is_known_on_roots_directories_and_providers(tmp_path: pathlib.Path) -> None:
+def test_an_access_that_would_let_everybody_in_is_a_mistake(tmp_path: pathlib.Path) -> None:
     text = (
         "roots:\n"
-        "  a: {path: ., access: {scopes: [x]}, directories: {d: {access: {}}}}\n"
+        "  a: {path: ., access: {scopes: []}, directories: {d: {access: {}}}}\n"
+        "databases:\n"
+        "  b: {url: 'sqlite:///x', access: , tables: {t: {access: }}}\n"
         "providers:\n"
-        "  b: {use: filesystem, path: ., access: {}}\n"
+        "  c: {use: filesystem, path: ., access: {scopes: ['']}}\n"
+        "  d: {use: filesystem, path: ., access: x}\n"
     )
     assert problems(tmp_path, text) == [
-        "mcp-resources.yaml:2:16: roots.a.access: not supported by this version",
-        "mcp-resources.yaml:2:57: roots.a.directories.d.access: not supported by this version",
-        "mcp-resources.yaml:4:33: providers.b.access: not supported by this version",
+        "mcp-resources.yaml:2:33: roots.a.access.scopes: expected 1 or more items, "
+        "found an empty list",
+        "mcp-resources.yaml:2:56: roots.a.directories.d.access: option 'scopes' is missing",
+        "mcp-resources.yaml:4:27: databases.b.access: option 'scopes' is missing",
+        "mcp-resources.yaml:4:50: databases.b.tables.t.access: option 'scopes' is missing",
+        "mcp-resources.yaml:6:51: providers.c.access.scopes[0]: expected text that matches "
+        r"^[!#-\[\]-~]+$, found ''",
+        "mcp-resources.yaml:7:41: providers.d.access: expected a mapping, found 'x'",
+    ]
+
+
+def test_there_are_few_different_scopes_inside_a_mount(tmp_path: pathlib.Path) -> None:
+    directories = "".join(f"      d{n}: {{access: {{scopes: [s{n}, s0]}}}}\n" for n in range(7))
+    assert problems(tmp_path, f"roots:\n  a:\n    path: .\n    directories:\n{directories}") == [
+        "mcp-resources.yaml:11:20: roots.a.directories.d6.access: more than 6 different scopes "
+        "inside one mount; make another mount of what needs the others"
     ]
 
 
@@ -299,8 +315,8 @@ def test_only_version_1_is_read(tmp_path: pathlib.Path, version: str) -> None:
         (
             "roots: {a: {path: ., directories: {docs: {watch: off}}}}",
             "1:43: roots.a.directories.docs.watch: unknown option; known: title, description, "
-            "annotations, listed, readable, exposed, include, exclude, gitignore, hidden, "
-            "max_size, encoding",
+            "annotations, listed, readable, exposed, access, include, exclude, gitignore, "
+            "hidden, max_size, encoding",
         ),
         (
             "roots: {a: {path: ., watch: pol}}",

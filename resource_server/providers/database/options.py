@@ -8,6 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta
 
+from resource_server.access import OPEN, Access
 from resource_server.duration import Duration
 from resource_server.provider import ByteSize
 from resource_server.providers.database import parameters
@@ -82,6 +83,8 @@ class TableOptions:
     """How to notice changes cheaply."""
     listed: bool = True
     """False keeps it out of the global listing."""
+    access: Access = OPEN
+    """Who may see it; queries that read it are refused to others."""
 
     def __post_init__(self) -> None:
         _check_names("key", self.key)
@@ -130,6 +133,8 @@ class Query:
     """By name, without the colon; every one in the SQL, and no other."""
     rows: Annotated[int, Meta(ge=1, le=100_000)] | None = None
     """Rows at most; by default those of a page."""
+    access: Access = OPEN
+    """Who may see it."""
 
     def __post_init__(self) -> None:
         if not self.sql.strip():

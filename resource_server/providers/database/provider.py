@@ -6,10 +6,11 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
 from resource_server import eager
+from resource_server.access import allows, restrictions
 from resource_server.duration import Duration
 from resource_server.eager import settle
 from resource_server.errors import (
@@ -79,6 +80,10 @@ class Database:
     """Whether a login that may do more than read is refused."""
 
     def __post_init__(self) -> None:
+        rules = {f"tables.{name}.access": each.access for name, each in self.tables.items() if each}
+        rules |= {f"queries.{name}.access": each.access for name, each in self.queries.items()}
+        self._restrictions = restrictions(rules)
+        self._is_narrowed = False
         name = name_of(self.url)
         self._policy = Policy(self.tables, name)
         self._queries = Queries(self.queries, name, self.limits)
@@ -129,8 +134,9 @@ class Database:
             if self.require_readonly_role:
                 await self._engine.close()
                 raise MountUnavailable(f"the login may do more than read: {named}")
-            logger.warning("a database is read with a login that may do more: %s", named)
-        if self._queries:
+            if not self._is_narrowed:
+                logger.warning("a database is read with a login that may do more: %s", named)
+        if self._queries and not self._is_narrowed:
             # Beside what is served: it needs the names of all tables.
             self._closing = asyncio.Event()
             self._check = asyncio.create_task(self._check_queries(self._closing))
@@ -218,6 +224,27 @@ class Database:
         )
         return await diagnosis.problems()
 
+    @property
+    def restrictions(self) -> Mapping[str, frozenset[str]]:
+        """What `access` of tables and queries says. See `SupportsAccess.restrictions`."""
+        return self._restrictions
+
+    def narrowed(self, scopes: frozenset[str]) -> Database:
+        """Return the database without what needs other scopes. See `SupportsAccess.narrowed`."""
+        narrowed = replace(
+            self,
+            tables={
+                name: each if each and allows(each.access, scopes) else False
+                for name, each in self.tables.items()
+            },
+            queries={
+                name: each for name, each in self.queries.items() if allows(each.access, scopes)
+            },
+        )
+        # What is wrong with the whole has been said to the operator.
+        narrowed._is_narrowed = True
+        return narrowed
+
     async def explain(self, path: Path) -> str:
         """Return what exposes or hides a table, a row or a document. See `SupportsExplain`."""
         table: TableName | None = None
@@ -231,7 +258,13 @@ class Database:
             if table is None or options is None or options.where is None:
                 return "not there"
             return f"not there, or kept out by {self._policy.rule(table)}.where"
-        return "exposed"
+        return f"exposed{self._whose(path, table)}"
+
+    def _whose(self, path: Path, table: TableName | None) -> str:
+        """Return which scopes are needed for what is exposed, and what says so."""
+        rule = self._policy.rule(table) if table else f"queries.{path[-1]}" if path else ""
+        scopes = self._restrictions.get(f"{rule}.access")
+        return f", to who has {', '.join(sorted(scopes))} ({rule}.access)" if scopes else ""
 
     async def changes(self, interest: Interest) -> AsyncIterator[Change]:
         """Yield what commits may have changed. See `SupportsWatch.changes`."""

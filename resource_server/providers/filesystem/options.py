@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from resource_server.access import OPEN, Access
 from resource_server.provider import Annotations, ByteSize
 from resource_server.providers.filesystem.encoding import text_encoding
 from resource_server.providers.filesystem.patterns import Patterns
@@ -49,6 +50,8 @@ class DirectoryOptions:
     """False lists its documents and never reads them."""
     exposed: bool = True
     """False: as if it did not exist."""
+    access: Access = OPEN
+    """Who may see it and all below."""
     include: tuple[str, ...] | None = None
     """As for the root, relative to the directory."""
     exclude: tuple[str, ...] | None = None

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import pathlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self, TypeVar
 
 from resource_server import media_types, uris
+from resource_server.access import allows, restrictions
 from resource_server.errors import NotACollection, ResourceError, ResourceNotFound
 from resource_server.provider import (
     ByteSize,
@@ -113,6 +114,9 @@ class Filesystem:
             max_size=self.max_size,
             encoding=text_encoding(self.encoding),
             reading=fingerprint(self.max_size, self.encoding, *self.types.items()),
+        )
+        self._restrictions = restrictions(
+            {f"directories.{key}.access": each.access for key, each in self.directories.items()}
         )
         self._name = os.path.basename(os.path.abspath(self.path)) or "/"
         self._types = tuple(self.types.items())
@@ -259,6 +263,19 @@ class Filesystem:
             if readable:
                 found.append(f"{start}{name}/" if is_directory else start + name)
         return found
+
+    @property
+    def restrictions(self) -> Mapping[str, frozenset[str]]:
+        """What `access` of the directories says. See `SupportsAccess.restrictions`."""
+        return self._restrictions
+
+    def narrowed(self, scopes: frozenset[str]) -> Filesystem:
+        """Return the folder without what needs other scopes. See `SupportsAccess.narrowed`."""
+        directories = {
+            key: each if allows(each.access, scopes) else replace(each, exposed=False)
+            for key, each in self.directories.items()
+        }
+        return replace(self, directories=directories)
 
     def explain(self, path: Path) -> str:
         """Return the rule that hides this path, or `exposed`."""

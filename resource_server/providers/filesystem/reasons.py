@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat as modes
+from collections.abc import Iterable
 
 from resource_server import uris
 from resource_server.errors import ResourceError, ResourceNotFound
@@ -49,10 +50,22 @@ def explain(tree: Tree, path: Path) -> str:
             if reason is not None:
                 place = "" if depth == len(path) else f"in '{_shown(path[:depth])}': "
                 return place + reason
-        readable = tree.find(path).scope.readable
+        found = tree.find(path)
     except ResourceNotFound:
         return "behind a loop of symbolic links, or the root itself is gone"
-    return "exposed" if readable else "listed, never read: readable: false"
+    text = "exposed" if found.scope.readable else "listed, never read: readable: false"
+    return f"{text}{_whose(tree, [found.key, '/'.join(path)])}"
+
+
+def _whose(tree: Tree, keys: Iterable[str]) -> str:
+    """Return which scopes are needed for what has these paths, and what says so."""
+    needed: dict[str, str] = {}
+    for key in keys:
+        for directory, options in tree.rules.directories.items():
+            if options.access.scopes and f"{key}/".startswith(f"{directory}/"):
+                scopes = ", ".join(options.access.scopes)
+                needed[directory] = f"to who has {scopes} (directories.{directory}.access)"
+    return "".join(f", {each}" for each in needed.values())
 
 
 def _hidden_by(tree: Tree, outer: Directory, name: str, path: Path) -> str | None:

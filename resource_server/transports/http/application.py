@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -14,7 +14,7 @@ from resource_server.protocol import faults, revisions
 from resource_server.protocol.faults import Fault
 from resource_server.protocol.server import Server
 from resource_server.transports.http.endpoint import Endpoint
-from resource_server.transports.http.exchange import Exchange, exchange_of
+from resource_server.transports.http.exchange import Exchange, Witness, exchange_of
 from resource_server.transports.http.legacy import POST_PATH, STREAM_PATH, Legacy
 from resource_server.transports.http.names import LOOPBACK_HOSTS, LOOPBACK_ORIGINS, Names
 from resource_server.transports.http.operation import Authenticate, Operation
@@ -71,6 +71,7 @@ class Application:
         resource: ProtectedResource | None = None,
         hosts: Iterable[str] = (),
         legacy: bool = False,
+        witnesses: Sequence[Witness] = (),
     ) -> None:
         limits = options.limits
         self._authenticate = authenticate or _everybody
@@ -89,6 +90,7 @@ class Application:
             tells_others=options.metrics,
         )
         self._tallies = self._operation.tallies
+        self._witnesses = witnesses
         self._routes: dict[str, Callable[[Request, Send], Awaitable[None]]] = {
             PATH: partial(self._admit, self._endpoint),
             "/healthz": self._operation.healthy,
@@ -119,7 +121,7 @@ class Application:
         )
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = Exchange(scope, send, self._tallies.sent)
+        exchange = Exchange(scope, send, self._tallies.volume, self._witnesses)
         try:
             request = Request(scope, receive)
             route = self._routes.get(request.path)
@@ -140,6 +142,7 @@ class Application:
                 await _refuse(exchange.send, Refused(500, "internal error"))
         finally:
             self._tallies.add(exchange)
+            exchange.end(scope)
 
     async def _admit(self, handle: Handle, request: Request, send: Send) -> None:
         exchange = exchange_of(request)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -20,8 +20,18 @@ BATCH = "batch"
 
 _METHODS = frozenset(METHODS) | {"notifications/initialized", "notifications/cancelled"}
 _VERBS = frozenset(("GET", "POST", "DELETE", "OPTIONS"))
-_STREAM = (b"content-type", b"text/event-stream")
+_HANDSHAKE = frozenset(name.encode() for name in revisions.HANDSHAKE)
+_RESULT = b'"result":{'
 _ERROR = b'"error":{'
+
+
+class Volume:
+    """How much is sent; counted as it is, since streams last for long."""
+
+    bytes = 0
+    """Of answers, without their headers."""
+    events = 0
+    """Messages on streams."""
 
 
 class _Asked(msgspec.Struct):
@@ -41,85 +51,80 @@ _decode_answered = msgspec.json.Decoder(_Answered).decode
 
 
 class Exchange:
-    """One request and what becomes of it. `observe` is told what is sent, when it is."""
+    """One request and what becomes of it; what is sent is counted in `volume` before it is."""
 
-    __slots__ = (
-        "_observe",
-        "_send",
-        "begun",
-        "body",
-        "caller",
-        "code",
-        "is_mcp",
-        "is_over",
-        "is_stateless",
-        "is_stream",
-        "method",
-        "scope",
-        "sent",
-        "status",
-    )
+    is_mcp = False
+    """Whether it came to an endpoint of the protocol."""
+    is_stateless = False
+    caller: Caller = EVERYBODY
+    """Who asks, once that is known."""
+    status = 0
+    """0 until an answer has begun."""
+    code: int | None = None
+    """Of the error that the answer is."""
+    sent = 0
+    """Bytes of the answer so far, without its headers."""
+    is_over = False
+    mount: str | None = None
+    """Which one it asks, if a witness wants to know."""
 
-    def __init__(self, scope: Scope, send: Send, observe: Observe) -> None:
+    def __init__(
+        self, scope: Scope, send: Send, volume: Volume, witnesses: Sequence[Witness] = ()
+    ) -> None:
         scope["exchange"] = self
-        self.scope = scope
         self.begun = time.perf_counter()
-        self.is_mcp = False
-        """Whether it came to an endpoint of the protocol."""
-        self.is_stateless = False
         self.method: str = scope["method"] if scope["method"] in _VERBS else OTHER
         """Of the protocol; that of HTTP where nothing else was read."""
-        self.body = b""
-        self.caller: Caller = EVERYBODY
-        """Who asks, once that is known."""
-        self.status = 0
-        """0 until an answer has begun."""
-        self.code: int | None = None
-        """Of the error that the answer is."""
-        self.sent = 0
-        """Bytes of the answer so far, without its headers."""
-        self.is_stream = False
-        self.is_over = False
         self._send = send
-        self._observe = observe
-
-    @property
-    def outcome(self) -> str:
-        """`ok`, `error`, or `gone` where nobody waited for the answer."""
-        if not self.is_over:
-            return "gone"
-        return "ok" if self.code is None and self.status < 400 else "error"
+        self._volume = volume
+        self._witnesses = witnesses
 
     def asked(self, request: Request, body: bytes) -> None:
         """Take note of a message, or of several."""
-        version = request.header(b"mcp-protocol-version")
-        self.is_stateless = version is not None and version not in revisions.HANDSHAKE
+        version = request.headers.get(b"mcp-protocol-version")
+        self.is_stateless = version is not None and version not in _HANDSHAKE
         self.method = _method(body)
-        self.body = body
+        for witness in self._witnesses:
+            witness.asked(self, request, body)
+
+    def end(self, scope: Scope) -> None:
+        """Take note that nothing more is sent, and let go: it refers to what has the scope."""
+        del scope["exchange"]
+        for witness in self._witnesses:
+            witness.ended(self, scope)
 
     async def send(self, message: Message) -> None:
         """Send a part of the answer."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            self.is_stream = _STREAM in message["headers"]
         else:
-            body = message["body"]
-            events = 0
-            if self.is_stream:
+            body: bytes = message["body"]
+            self._volume.bytes += len(body)
+            self.sent += len(body)
+            more = message.get("more_body")
+            if more is None:
+                # All of it at once, and then no stream. Most are results: these are seen soonest.
+                if _RESULT not in body[:64] and _ERROR in body[:1024]:
+                    self.code = _code(body)
+            else:
                 # No line of a message begins so: JSON has no line ends.
-                events = body.count(b"event: message\n")
+                self._volume.events += body.count(b"event: message\n")
                 if _ERROR in body:
                     self.code = _code(body.rpartition(b"\ndata: ")[2])
-            elif _ERROR in body[:1024]:
-                self.code = _code(body)
-            self.sent += len(body)
-            self.is_over = not message.get("more_body")
-            self._observe(len(body), events)
+            self.is_over = not more
         await self._send(message)
 
 
-Observe: TypeAlias = Callable[[int, int], None]
-"""Called with how many bytes, and how many messages of a stream, are about to be sent."""
+class Witness(Protocol):
+    """Is told of each request."""
+
+    def asked(self, exchange: Exchange, request: Request, body: bytes) -> None:
+        """See a message, or several; of a request that was refused before there is none."""
+        ...
+
+    def ended(self, exchange: Exchange, scope: Scope) -> None:
+        """See the end; `asked` was called in the same task."""
+        ...
 
 
 def exchange_of(request: Request) -> Exchange:
@@ -129,12 +134,10 @@ def exchange_of(request: Request) -> Exchange:
 
 
 def _method(body: bytes) -> str:
-    if body.lstrip()[:1] == b"[":
-        return BATCH
     try:
         name = _decode_asked(body).method
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return OTHER
+        return BATCH if body.lstrip()[:1] == b"[" else OTHER
     return name if name in _METHODS else OTHER
 
 

@@ -32,8 +32,6 @@ class Client:
         self.subject = caller.subject
         """Whose token opened it; nobody else may use it. None where there are no tokens."""
         self.channel = Channel()
-        self.turn = asyncio.Lock()
-        """Held by the message whose turn it is: it waits until what is there was read."""
         room = self.channel.room
         self.connection = Connection(server, push=self.channel.tell, room=room)
 
@@ -90,12 +88,13 @@ class Legacy:
             raise Refused(405, "the method is not allowed here", [(b"allow", b"POST")])
         client = self._client(request, caller)
         body = await posted(request, self._max_body)
-        async with client.turn:
-            await client.channel.room.wait()
-            if client.channel.is_ended:
-                raise Refused(404, "there is no such session")
-            with acting(caller):
-                client.connection.receive(body, client.channel.put, client.channel.put)
+        channel = client.channel
+        while not channel.room.is_set():
+            await channel.room.wait()  # Others wait as well, and it may be full again.
+        if channel.is_ended:
+            raise Refused(404, "there is no such session")
+        with acting(caller):
+            client.connection.receive(body, channel.put, channel.put)
         await answer(send, 202)
 
     def _client(self, request: Request, caller: Caller) -> Client:

@@ -17,11 +17,14 @@ import uvicorn
 
 from resource_server.manifest.http import Http
 from resource_server.protocol.server import Server
+from resource_server.transports.http.access_log import AccessLog
 from resource_server.transports.http.application import PATH, Application
 from resource_server.transports.http.auth import Authenticator
 from resource_server.transports.http.certificate import Certificate
+from resource_server.transports.http.exchange import Witness
 from resource_server.transports.http.peer import Peer
 from resource_server.transports.http.protected_resource import ProtectedResource
+from resource_server.transports.http.tracing import tracing_of
 
 _DRAIN_S = 10
 _KEEP_ALIVE_S = 75
@@ -89,11 +92,13 @@ async def serve(
     certificate: Certificate | None = None,
     proxies: str | None = None,
     legacy: bool = False,
+    logs_access: bool = False,
 ) -> None:
     """Serve until SIGTERM or SIGINT: then nothing new is accepted, and what runs may end.
 
     `proxies` are believed whose requests they forward, by `X-Forwarded-For`: addresses and
     networks with commas, or `*`. With `legacy`, clients of 2024-11-05 find their transport as well.
+    With `logs_access` each request is logged, see `access_log`.
 
     Raises:
         OSError: the address cannot be listened on.
@@ -105,24 +110,37 @@ async def serve(
     listening = _bound(address)
     with contextlib.closing(listening):
         actual = address._replace(port=listening.getsockname()[1])
-        application = application_of(server, options, actual, legacy=legacy)
+        application = application_of(
+            server, options, actual, legacy=legacy, logs_access=logs_access
+        )
         config = _config(application, certificate, proxies)
         runner = _Runner(config, application, lambda: started(actual))
         await runner.serve(sockets=[listening])
 
 
 def application_of(
-    server: Server, options: Http, address: Address, *, legacy: bool = False
+    server: Server,
+    options: Http,
+    address: Address,
+    *,
+    legacy: bool = False,
+    logs_access: bool = False,
 ) -> Application:
     """Return the application for clients of an address; they need tokens if the manifest says so.
 
     Raises:
         ValueError: what `http.auth` needs is not installed.
     """
+    witnesses: list[Witness] = [AccessLog(server)] if logs_access else []
+    if (tracing := tracing_of(server)) is not None:
+        witnesses.append(tracing)
     if not options.auth:
-        return Application(server, options, hosts=address.hosts, legacy=legacy)
+        return Application(server, options, hosts=address.hosts, legacy=legacy, witnesses=witnesses)
     resource = ProtectedResource(
-        options.url or address.url, options.auth.issuers, options.auth.scopes
+        options.url or address.url,
+        options.auth.issuers,
+        options.auth.scopes,
+        more=lambda: server.catalog.views.scopes,
     )
     authenticator = Authenticator(options.auth, resource)
     return Application(
@@ -132,6 +150,7 @@ def application_of(
         resource=resource,
         hosts=address.hosts,
         legacy=legacy,
+        witnesses=witnesses,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from resource_server.transports.http.request import Request
@@ -14,7 +15,13 @@ _REFUSED = re.compile(r"(?:^|;)[ \t]*q[ \t]*=[ \t]*0(?:\.0*)?[ \t]*(?:;|$)")
 
 def is_json(request: Request) -> bool:
     """Tell whether a body is JSON in UTF-8, as far as its headers say."""
-    kind, _, parameters = (request.header(b"content-type") or "").lower().partition(";")
+    return _is_json(request.header(b"content-type") or "")
+
+
+# Most clients send the same with every request.
+@functools.lru_cache(maxsize=256)
+def _is_json(given: str) -> bool:
+    kind, _, parameters = given.lower().partition(";")
     return kind.strip() == JSON and _charset(parameters) in ("", "utf-8", "utf8")
 
 
@@ -29,8 +36,11 @@ def _charset(parameters: str) -> str:
 def accepts(request: Request, wanted: str) -> bool:
     """Tell whether a client takes answers of a type; one that does not say takes all."""
     given = request.header(b"accept")
-    if not given:
-        return True
+    return True if not given else _accepts(given, wanted)
+
+
+@functools.lru_cache(maxsize=256)
+def _accepts(given: str, wanted: str) -> bool:
     taken: dict[str, bool] = {}
     for each in given.lower().split(","):
         name, _, parameters = each.partition(";")

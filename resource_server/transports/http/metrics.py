@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
@@ -20,9 +21,12 @@ from prometheus_client.registry import Collector
 
 from resource_server import __version__
 from resource_server.mount import Mount
-from resource_server.transports.http.tallies import BUCKETS_S, Tallies
+from resource_server.transports.http.tallies import BUCKETS_S, Kind, Tallies, Tally
 
 _PREFIX = "resource_server"
+_BOUNDS = (*map(str, BUCKETS_S), "+Inf")
+_LASTING = frozenset(("subscriptions/listen", "GET"))
+"""These end when their client has enough of them."""
 
 
 class State(NamedTuple):
@@ -55,14 +59,18 @@ class _Collector(Collector):
         yield InfoMetricFamily(f"{_PREFIX}_build", "What is running.", value=build)
         yield _requests(tallies)
         yield _times(tallies)
-        yield _counted(
-            "errors", "Answers that were errors, by JSON-RPC code.", "code", tallies.errors
-        )
-        yield _counted("responses", "HTTP answers, by status.", "status", tallies.statuses)
+        codes = ((kind.code, tally) for kind, tally in tallies if kind.is_mcp)
+        yield _counted("errors", "Answers that were errors, by JSON-RPC code.", "code", codes)
+        statuses = ((kind.status or None, tally) for kind, tally in tallies)
+        yield _counted("responses", "HTTP answers, by status.", "status", statuses)
         yield CounterMetricFamily(
-            f"{_PREFIX}_sent_bytes", "Bytes of answers, without their headers.", tallies.bytes
+            f"{_PREFIX}_sent_bytes",
+            "Bytes of answers, without their headers.",
+            tallies.volume.bytes,
         )
-        yield CounterMetricFamily(f"{_PREFIX}_events", "Messages sent on streams.", tallies.events)
+        yield CounterMetricFamily(
+            f"{_PREFIX}_events", "Messages sent on streams.", tallies.volume.events
+        )
         yield GaugeMetricFamily(f"{_PREFIX}_sessions", "Sessions at present.", self._state.sessions)
         yield GaugeMetricFamily(
             f"{_PREFIX}_streams", "Clients that wait to be told of changes.", self._state.streams
@@ -71,15 +79,25 @@ class _Collector(Collector):
 
 
 def _requests(tallies: Tallies) -> Metric:
+    counts = Counter[tuple[str, str, str]]()
+    for kind, tally in tallies:
+        if kind.is_mcp:
+            era = "stateless" if kind.is_stateless else "handshake"
+            counts[era, kind.method, _outcome(kind)] += tally.count
     metric = CounterMetricFamily(
         f"{_PREFIX}_requests",
         "Requests to the endpoint that were answered, by era, method and outcome.",
         labels=("era", "method", "outcome"),
     )
-    for kind, count in tallies.requests.items():
-        era = "stateless" if kind.is_stateless else "handshake"
-        metric.add_metric((era, kind.method, kind.outcome), count)
+    for labels, count in counts.items():
+        metric.add_metric(labels, count)
     return metric
+
+
+def _outcome(kind: Kind) -> str:
+    if not kind.status:
+        return "gone"
+    return "ok" if kind.code is None and kind.status < 400 else "error"
 
 
 def _times(tallies: Tallies) -> Metric:
@@ -88,14 +106,24 @@ def _times(tallies: Tallies) -> Metric:
         "From a request to the end of its answer; without streams that wait for changes.",
         labels=("method",),
     )
-    bounds = [*map(str, BUCKETS_S), "+Inf"]
-    for method, times in tallies.times.items():
-        up_to = accumulate(times.counts)
-        metric.add_metric((method,), list(zip(bounds, up_to, strict=True)), times.seconds)
+    times: dict[str, list[int]] = {}
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for kind, tally in tallies:
+        if kind.is_mcp and kind.method not in _LASTING:
+            known = times.get(kind.method, [0] * len(_BOUNDS))
+            times[kind.method] = [sum(pair) for pair in zip(known, tally.times, strict=True)]
+            seconds[kind.method] += tally.seconds
+    for method, counts in times.items():
+        buckets = list(zip(_BOUNDS, accumulate(counts), strict=True))
+        metric.add_metric((method,), buckets, seconds[method])
     return metric
 
 
-def _counted(name: str, help: str, label: str, counts: dict[int, int]) -> Metric:
+def _counted(name: str, help: str, label: str, found: Iterable[tuple[int | None, Tally]]) -> Metric:
+    counts = Counter[int]()
+    for key, tally in found:
+        if key is not None:
+            counts[key] += tally.count
     metric = CounterMetricFamily(f"{_PREFIX}_{name}", help, labels=(label,))
     for key, count in counts.items():
         metric.add_metric((str(key),), count)

@@ -121,7 +121,7 @@ def _only_read(request: Request) -> None:
 
 def _visible(caller: Caller, mounts: Sequence[Mount]) -> Sequence[Mount]:
     """Return the mounts that exist for a caller."""
-    return mounts
+    return [mount for mount in mounts if caller.may(mount.access)]
 
 
 def _is_here(request: Request) -> bool:

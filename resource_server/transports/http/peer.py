@@ -12,7 +12,7 @@ MAX_HEAD_BYTES = 64 * 1024
 """Of a request's headers, and of what belongs to no body in its chunks."""
 REQUEST_S = 30.0
 """So long a client may take to send a whole request."""
-SLOW_READER_S = 30.0
+SLOW_READER_S = 60.0
 """So long a client may take nothing of what it is sent."""
 MAX_UNREAD_BYTES = 256 * 1024 * 1024
 """Of what all clients together were sent; beyond it, who does not take a long answer is cut off."""

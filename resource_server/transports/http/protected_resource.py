@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -28,6 +28,8 @@ class ProtectedResource(NamedTuple):
     """Who issues tokens for it; empty where they are given out by hand."""
     scopes: Sequence[str]
     """Required of every request."""
+    more: Callable[[], frozenset[str]] = frozenset
+    """Gives those without which some of what is served does not exist."""
 
     @property
     def paths(self) -> Sequence[str]:
@@ -47,8 +49,8 @@ class ProtectedResource(NamedTuple):
             "authorization_servers": list(self.issuers),
             "bearer_methods_supported": ["header"],
         }
-        if self.scopes:
-            metadata["scopes_supported"] = list(self.scopes)
+        if supported := [*self.scopes, *sorted(self.more().difference(self.scopes))]:
+            metadata["scopes_supported"] = supported
         body = msgspec.json.encode(metadata)
         await answer(send, 200, body, headers=_PUBLIC, type=b"application/json")
 

@@ -7,6 +7,7 @@ from collections import OrderedDict
 
 from resource_server.transports.http.request import Refused
 
+_ROUNDING_S = 1e-6
 MAX_CALLERS = 10_000
 """As many are remembered; a caller who was forgotten begins with a full bucket."""
 
@@ -29,7 +30,7 @@ class Rates:
         now = time.monotonic()
         full_at = max(self._full_at.get(caller, now), now) + 1 / self._rate
         wait = full_at - now - self._burst / self._rate
-        if wait > 0:
+        if wait > _ROUNDING_S:
             raise Refused(429, "too many requests", [(b"retry-after", b"%d" % (wait + 1))])
         self._full_at[caller] = full_at
         self._full_at.move_to_end(caller)

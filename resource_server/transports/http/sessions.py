@@ -29,8 +29,8 @@ class Session:
 
     def __init__(self, server: Server, caller: Caller) -> None:
         self.id = secrets.token_urlsafe(16)
-        self.subject = caller.subject
-        """Whose token opened it; nobody else may use it. None where there are no tokens."""
+        self.caller = caller
+        """Whose token opened it; nobody else may use it, nor they where they see other things."""
         self.told = Channel(b"0")
         """What belongs to no request."""
         self.connection = Connection(server, push=self.told.tell, push_room=self.told.room)
@@ -127,9 +127,14 @@ class Sessions:
             Refused: there is none; it has ended, or is somebody else's.
         """
         session = self._sessions.get(session_id)
-        if session is None or session.subject != caller.subject:
+        if session is None or not self._is_of(session, caller):
             raise Refused(404, "there is no such session")
         return session
+
+    def _is_of(self, session: Session, caller: Caller) -> bool:
+        views, owner = self._server.catalog.views, session.caller
+        seen, before = views.of(caller.scopes), views.of(owner.scopes)
+        return caller.subject == owner.subject and seen.mounts == before.mounts
 
     @contextmanager
     def using(self, session: Session) -> Generator[None]:

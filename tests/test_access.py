@@ -1,0 +1,492 @@
+"""Access by scope: for who lacks the scopes, what needs them does not exist."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from resource_server.access import EVERYBODY, Access, Caller, acting
+from resource_server.catalog import Catalog, Limits
+from resource_server.errors import ResourceNotFound
+from resource_server.live import Live
+from resource_server.mount import Mount
+from resource_server.protocol.server import Server
+from resource_server.provider import Provider
+from resource_server.providers.database import completion
+from resource_server.providers.database.options import Query, TableOptions
+from resource_server.providers.database.provider import Database
+from resource_server.providers.filesystem import Filesystem
+from resource_server.providers.filesystem.options import DirectoryOptions
+from resource_server.topic import Topic
+from tests.listeners import LIST, PATIENCE_S, Folder, Recorder, impatient, mounted, uri_of
+from tests.protocol.wire import Wire
+from tests.providers_for_tests import Tree, WatchedTree
+
+pytestmark = pytest.mark.anyio
+
+HR = frozenset(("hr:read",))
+CLERK = Caller("clerk", HR | {"mcp:read"})
+GUEST = Caller("guest", frozenset(("mcp:read",)))
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    impatient(monkeypatch)
+    # What cannot be asked in time is not suggested.
+    monkeypatch.setattr(completion, "_WITHIN_S", PATIENCE_S)
+
+
+def needs(*scopes: str) -> Access:
+    return Access(scopes=scopes)
+
+
+# -- everything that can be asked, whatever the rules
+
+
+DIRECTORIES = ("a", "a/b", "a/b/c", "d")
+FILES = ("x.txt", "a/x.txt", "a/b/x.txt", "a/b/c/x.txt", "d/x.txt", "d/y.txt")
+TABLES = ("apples", "bills", "cars")
+QUERIES = ("one", "two")
+SCOPES = ("r", "s")
+MOUNTS = ("one", "shop", "trees", "nested", "watched")
+"""`nested` lies inside `one`; there are no rules for the last, and it tells of changes."""
+PATHS = ("", *DIRECTORIES, *FILES)
+ROWS = ("", "/~rows", "/~schema", "/1", "/2")
+URIS = [
+    *(uri_of(path) for path in PATHS),
+    *(f"sqlite://shop/{table}{rest}" for table in TABLES for rest in ROWS),
+    *(f"sqlite://shop/~query{rest}" for rest in ("", "/one", "/two")),
+    *(uri_of(path, "test://trees/") for path in ("", "k", "k/l")),
+    *(uri_of(path, "test://one/a/b/") for path in ("k", "k/l")),
+]
+TYPED = ("", "a", "a/", "a/b/", "a/b/c/", "d", "d/x", "k/")
+TEMPLATES = ("test://one/{+path}", "test://trees/{+path}", "test://one/a/b/{+path}")
+
+scopes = st.frozensets(st.sampled_from(SCOPES))
+rules = st.fixed_dictionaries(
+    {
+        "directories": st.dictionaries(st.sampled_from(DIRECTORIES), scopes),
+        "tables": st.dictionaries(st.sampled_from(TABLES), scopes),
+        "queries": st.dictionaries(st.sampled_from(QUERIES), scopes),
+        "mounts": st.dictionaries(st.sampled_from(MOUNTS[:-1]), scopes),
+    }
+)
+
+
+def make_database(file: Path, tables: Sequence[str]) -> None:
+    connection = sqlite3.connect(file)
+    for table in tables:
+        connection.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, name TEXT)")
+        connection.executemany(f"INSERT INTO {table} VALUES (?, ?)", [(1, "ann"), (2, "bob")])  # noqa: S608
+    connection.commit()
+    connection.close()
+
+
+def make_catalog(
+    folder: Path, file: Path, rules: Mapping[str, Mapping[str, frozenset[str]]]
+) -> Catalog:
+    queries = {
+        name: Query(sql="SELECT 1 AS n", access=needs(*rules["queries"].get(name, ())))
+        for name in QUERIES
+    }
+    return catalog_of(folder, file, queries, rules)
+
+
+def catalog_of(
+    folder: Path,
+    file: Path,
+    queries: Mapping[str, Query],
+    rules: Mapping[str, Mapping[str, frozenset[str]]],
+    mounts: Sequence[str] = MOUNTS,
+) -> Catalog:
+    directories = {
+        key: DirectoryOptions(access=needs(*needed)) for key, needed in rules["directories"].items()
+    }
+    tables = {key: TableOptions(access=needs(*needed)) for key, needed in rules["tables"].items()}
+    trees: dict[str, Any] = {"k": {"l": "text"}}
+    every: Mapping[str, tuple[str, Provider]] = {
+        "one": ("test://one/", Filesystem(folder, directories=directories)),
+        "shop": (
+            "sqlite://shop/",
+            Database(f"sqlite:///{file}", tables=tables, queries=queries),
+        ),
+        "trees": ("test://trees/", Tree(trees)),
+        "nested": ("test://one/a/b/", Tree(trees)),
+        "watched": ("test://watched/", WatchedTree(trees)),
+    }
+    found = [
+        Mount(name, *every[name], access=rules["mounts"].get(name, frozenset[str]()))
+        for name in mounts
+    ]
+    return Catalog(found, Limits(page_size=3, collection_children=2))
+
+
+class Asker:
+    """Asks everything that can be asked, and keeps all that is answered."""
+
+    def __init__(self, wire: Wire, caller: Caller) -> None:
+        self.wire = wire
+        self.caller = caller
+        self.answers: list[Any] = []
+
+    async def everything(self) -> None:
+        await self.pages("resources/list")
+        await self.pages("resources/templates/list")
+        for uri in URIS:
+            await self.pages("resources/list", uri=uri)
+            await self.ask("resources/read", uri=uri)
+            await self.ask("resources/metadata", uri=uri)
+            if not self.wire.modern:
+                await self.ask("resources/subscribe", uri=uri)
+        for template in TEMPLATES:
+            for typed in TYPED:
+                await self.complete(template, "path", typed)
+        rows = "sqlite://shop/{table}/{+key}"
+        await self.complete(rows, "table", "")
+        for table in TABLES:
+            await self.complete(rows, "key", "", table=table)
+        if self.wire.modern:
+            wanted = {"resourcesListChanged": True, "resourceSubscriptions": URIS}
+            with acting(self.caller):
+                self.wire.start("subscriptions/listen", {"notifications": wanted}, "listen")
+            self.answers += await self.wire.notified(1)
+
+    async def complete(self, template: str, name: str, value: str, **given: str) -> None:
+        await self.ask(
+            "completion/complete",
+            ref={"type": "ref/resource", "uri": template},
+            argument={"name": name, "value": value},
+            context={"arguments": given},
+        )
+
+    async def pages(self, method: str, **params: Any) -> None:
+        reply = await self.ask(method, **params)
+        while cursor := reply.get("result", {}).get("nextCursor"):
+            reply = await self.ask(method, cursor=cursor, **params)
+
+    async def ask(self, method: str, **params: Any) -> Any:
+        with acting(self.caller):
+            reply = await self.wire.call(method, params)
+        self.answers.append((method, params, {**reply, "id": 0}))
+        return reply
+
+
+async def observed(catalog: Catalog, caller: Caller) -> list[Any]:
+    """Return all that a caller is told, whatever they ask."""
+    found: list[Any] = []
+    async with Server(catalog) as server:
+        for revision in ("2025-11-25", "2026-07-28"):
+            asker = Asker(Wire(server, revision), caller)
+            await asker.everything()
+            await asker.wire.connection.close()
+            found += asker.answers
+    return found
+
+
+def link_tree(source: Path, to: Path, left_out: Sequence[str]) -> None:
+    """Make the same tree of the very same files, some directories left out."""
+    to.mkdir()
+    for name in DIRECTORIES:
+        if not any(f"{name}/".startswith(f"{out}/") for out in left_out):
+            (to / name).mkdir()
+    for name in FILES:
+        if (to / name).parent.is_dir():
+            os.link(source / name, to / name)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rules=rules, held=scopes)
+def test_whatever_is_asked_what_needs_other_scopes_does_not_exist(
+    rules: Mapping[str, Mapping[str, frozenset[str]]], held: frozenset[str]
+) -> None:
+    lacking = {
+        what: [name for name, needed in of.items() if not needed <= held]
+        for what, of in rules.items()
+    }
+    place = Path(tempfile.mkdtemp())
+    try:
+        folder = place / "whole"
+        for name in DIRECTORIES:
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        for name in FILES:
+            (folder / name).write_text(name)
+        link_tree(folder, place / "part", lacking["directories"])
+        make_database(place / "whole.db", TABLES)
+        tables = [name for name in TABLES if name not in lacking["tables"]]
+        make_database(place / "part.db", tables)
+        nothing: Mapping[str, Any] = {what: {} for what in rules}
+        queries = {
+            name: Query(sql="SELECT 1 AS n") for name in QUERIES if name not in lacking["queries"]
+        }
+        mounts = [name for name in MOUNTS if name not in lacking["mounts"]]
+        part = catalog_of(place / "part", place / "part.db", queries, nothing, mounts)
+        caller = Caller("somebody", held | {"other"})
+        seen = asyncio.run(observed(make_catalog(folder, place / "whole.db", rules), caller))
+        assert seen == asyncio.run(observed(part, EVERYBODY))
+    finally:
+        shutil.rmtree(place)
+
+
+# -- what leads from what may be seen to what may not
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    file = tmp_path / "shop.db"
+    connection = sqlite3.connect(file)
+    connection.executescript("""
+        CREATE TABLE salaries (id INTEGER PRIMARY KEY, pay INTEGER);
+        CREATE TABLE people (id INTEGER PRIMARY KEY, pay INTEGER REFERENCES salaries (id));
+        INSERT INTO salaries VALUES (7, 90000);
+        INSERT INTO people VALUES (1, 7);
+    """)
+    connection.close()
+    return file
+
+
+async def told_of_people(database: Database, caller: Caller) -> str:
+    """Return all that is told of the table `people`, of its row, and of the queries."""
+    async with Server(Catalog([Mount("shop", "sqlite://shop/", database)])) as server:
+        wire = Wire(server, "2025-11-25")
+        with acting(caller):
+            told = [
+                await wire.call(method, {"uri": f"sqlite://shop/{path}"})
+                for method in ("resources/read", "resources/metadata", "resources/list")
+                for path in ("", "people", "people/1", "people/~schema", "people/~rows")
+            ]
+        await wire.connection.close()
+    return str(told)
+
+
+async def test_a_row_says_nothing_of_a_table_that_its_reader_may_not_see(shop: Path) -> None:
+    database = Database(
+        f"sqlite:///{shop}", tables={"salaries": TableOptions(access=needs("hr:read"))}
+    )
+    assert "sqlite://shop/salaries/7" in await told_of_people(database, CLERK)
+    assert "salaries" not in await told_of_people(database, GUEST)
+    # In whatever order they ask: nothing of the one is kept for the other.
+    assert "sqlite://shop/salaries/7" in await told_of_people(database, CLERK)
+
+
+async def test_a_query_reads_no_table_that_its_reader_may_not_see(shop: Path) -> None:
+    query = Query(sql="SELECT sum(pay) AS pays FROM salaries")
+    database = Database(
+        f"sqlite:///{shop}",
+        tables={"salar*": TableOptions(access=needs("hr:read"))},
+        queries={"pay": query},
+    )
+    async with Catalog([Mount("shop", "sqlite://shop/", database)]) as catalog:
+        with acting(CLERK):
+            reading = await catalog.read("sqlite://shop/~query/pay")
+        assert "90000" in str(reading.bodies[0].content)
+        with acting(GUEST), pytest.raises(Exception, match="the database refuses this query"):
+            await catalog.read("sqlite://shop/~query/pay")
+
+
+async def test_a_link_leads_only_to_where_its_reader_may_go(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.write("hr/pay.txt", "90000")
+    folder.make("open")
+    folder.link("open/pay.txt", "../hr/pay.txt")
+    folder.link("open/hr", "../hr")
+    provider = Filesystem(
+        tmp_path,
+        symlinks="within-root",
+        directories={"hr": DirectoryOptions(access=needs("hr:read"))},
+    )
+    async with Catalog([mounted(provider)]) as catalog:
+        for caller, count in (CLERK, 7), (GUEST, 2), (EVERYBODY, 7), (GUEST, 2):
+            with acting(caller):
+                assert len((await catalog.list()).entries) == count
+                for path in ("hr/pay.txt", "open/pay.txt", "open/hr/pay.txt"):
+                    if caller is GUEST:
+                        with pytest.raises(ResourceNotFound):
+                            await catalog.read(uri_of(path))
+                    else:
+                        await catalog.read(uri_of(path))
+
+
+async def test_a_plugin_that_cannot_be_narrowed_is_not_seen() -> None:
+    class Failing(Tree):
+        restrictions: Mapping[str, frozenset[str]] = {"option": HR}
+
+        def narrowed(self, scopes: frozenset[str]) -> Provider:
+            raise RuntimeError
+
+    async with Catalog([mounted(Failing({"a": "x"})), mounted(Tree({}), "two")]) as catalog:
+        with acting(CLERK):
+            assert len((await catalog.list()).entries) == 3
+        with acting(GUEST):
+            assert [entry.uri for entry in (await catalog.list()).entries] == ["test://two"]
+
+
+async def test_what_depends_on_scopes_is_no_answer_for_others() -> None:
+    def scope(*mounts: Mount) -> str:
+        return Server(Catalog(mounts), cache_scope="public").cache_scope
+
+    assert scope(mounted(Tree({}))) == "public"
+    assert scope(mounted(Tree({})), mounted(Tree({}), "two", access=HR)) == "private"
+
+
+async def test_a_mount_and_all_that_was_made_of_it_end_together(tmp_path: Path) -> None:
+    directories = {"hr": DirectoryOptions(access=needs("hr:read"))}
+    mount = mounted(Filesystem(tmp_path, directories=directories))
+    async with Catalog([mount]) as catalog:
+        with acting(GUEST):
+            await catalog.list()
+            narrowed, _, _ = catalog.route(uri_of(""))
+        assert narrowed is not mount
+        assert narrowed.problem is None
+    assert narrowed.problem == "closed"
+
+
+# -- who is told of what
+
+
+class Told:
+    """What each of two callers is told."""
+
+    def __init__(self, live: Live) -> None:
+        self.live = live
+        self.clerk, self.guest = Recorder(), Recorder()
+
+    async def subscribe(self, *paths: str) -> list[Topic]:
+        """Subscribe for both, where they can."""
+        found: list[Topic] = []
+        for caller, recorder in (CLERK, self.clerk), (GUEST, self.guest):
+            with acting(caller):
+                self.live.follow_list(recorder)
+                for path in paths:
+                    try:
+                        found.append(await self.live.subscribe(uri_of(path), recorder))
+                    except ResourceNotFound:
+                        assert caller is GUEST
+        await self.quiet()
+        return found
+
+    async def quiet(self) -> tuple[set[str], set[str]]:
+        """Wait until nothing is told for a while; return what was, to each."""
+        clerk = await self.clerk.quiet()
+        return set(clerk), set(await self.guest.quiet())
+
+
+@asynccontextmanager
+async def telling(*mounts: Mount) -> AsyncGenerator[Told]:
+    async with Catalog(mounts) as catalog:
+        live = Live(catalog)
+        try:
+            yield Told(live)
+        finally:
+            await live.close()
+
+
+def guarded_folder(root: Path) -> Mount:
+    directories = {"hr": DirectoryOptions(access=needs("hr:read"))}
+    return mounted(Filesystem(root, directories=directories, watch="inotify"))
+
+
+async def test_nobody_is_told_of_changes_in_what_they_may_not_see(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.write("hr/pay.txt")
+    folder.write("a.txt")
+    async with telling(guarded_folder(tmp_path)) as told:
+        assert len(await told.subscribe("", "hr", "hr/pay.txt", "a.txt")) == 6
+        folder.write("hr/pay.txt", "more")
+        folder.write("hr/new.txt")
+        await told.clerk.of("hr", "hr/pay.txt", LIST)
+        assert (await told.quiet())[1] == set()
+        folder.remove("hr")
+        await told.clerk.of("", "hr", "hr/pay.txt", LIST)
+        assert (await told.quiet())[1] == set()
+        folder.write("a.txt", "more")
+        folder.write("b.txt")
+        await told.clerk.of("", "a.txt", LIST)
+        await told.guest.of("", "a.txt", LIST)
+        assert (await told.quiet())[1] <= {"", "a.txt", LIST}
+
+
+async def test_two_who_see_different_things_may_leave_in_any_order(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.write("a.txt")
+    async with telling(mounted(WatchedTree({}), "two", access=HR), mounted(
+        Filesystem(tmp_path, watch="inotify")
+    )) as told:  # fmt: skip
+        clerk, guest = await told.subscribe("a.txt")
+        # Of one and the same mount: it is watched for both.
+        assert clerk is not guest
+        assert clerk.watching is guest.watching
+        told.live.unsubscribe(clerk.uri, told.clerk, clerk.scopes)
+        folder.write("a.txt", "more")
+        await told.guest.of("a.txt")
+        assert "a.txt" not in (await told.quiet())[0]
+        assert guest.watching is not None
+        assert guest.watching.interest.paths == {("a.txt",)}
+        told.live.unsubscribe(guest.uri, told.guest, guest.scopes)
+        assert guest.watching is None
+
+
+async def test_nobody_is_told_of_the_list_of_a_mount_that_they_may_not_see() -> None:
+    hidden, shown = WatchedTree({"a": "x"}), WatchedTree({"a": "x"})
+    async with telling(mounted(hidden, "two", access=HR), mounted(shown)) as told:
+        await told.subscribe()
+        hidden.set("b", to="y")
+        await told.clerk.of(LIST)
+        assert (await told.quiet())[1] == set()
+        shown.set("b", to="y")
+        await told.guest.of(LIST)
+        assert (await told.quiet())[0] == {LIST}
+
+
+async def test_rules_that_change_take_away_what_was_subscribed_to(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.write("hr/pay.txt")
+    async with telling(mounted(Filesystem(tmp_path, watch="inotify"))) as told:
+        assert len(await told.subscribe("hr/pay.txt")) == 2
+        async with Catalog([guarded_folder(tmp_path)]) as other:
+            told.live.swap(other, relist=True)
+            await told.guest.of("hr/pay.txt", LIST)
+            assert "hr/pay.txt" not in (await told.quiet())[0]
+            folder.write("hr/pay.txt", "more")
+            await told.clerk.of("hr/pay.txt")
+            assert (await told.quiet())[1] == set()
+
+
+async def test_who_sees_the_same_mounts_as_before_is_told_of_no_other_list() -> None:
+    shown = mounted(Tree({}))
+    async with telling(shown) as told:
+        await told.subscribe()
+        other = Catalog([shown, mounted(Tree({}), "two", access=HR)])
+        told.live.swap(other, relist=True)
+        await told.clerk.of(LIST)
+        assert await told.quiet() == ({LIST}, set())
+
+
+async def test_who_sees_a_part_is_told_of_it_still_when_other_mounts_are_served(
+    tmp_path: Path,
+) -> None:
+    folder = Folder(tmp_path)
+    folder.write("a.txt")
+    kept = guarded_folder(tmp_path)
+    async with telling(kept) as told:
+        await told.subscribe("a.txt")
+        told.live.swap(Catalog([kept, mounted(Tree({}), "two")]), relist=False)
+        await told.quiet()
+        folder.write("a.txt", "more")
+        await told.guest.of("a.txt")
+        await told.clerk.of("a.txt")

@@ -1,0 +1,205 @@
+"""Access by scope over HTTP: each token is shown, and told of, what its scopes allow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.transports.program import (
+    Answer,
+    Line,
+    Program,
+    Running,
+    initialize,
+    message,
+    modern,
+    notification,
+    request,
+)
+from tests.transports.running import running
+
+CLERK, GUEST = "clerk-0123456789abcdef", "guest-0123456789abcdef"
+CLERK_AS_GUEST, CLERK_AGAIN = "narrow-0123456789abcdef", "again-0123456789abcdef"
+BASE = "file:///project"
+PAY, NOTE = f"{BASE}/hr/pay.txt", f"{BASE}/note.txt"
+TERMS = "resource://terms"
+URIS = [BASE, f"{BASE}/hr", PAY, NOTE, TERMS]
+
+_MANIFEST = f"""
+server: {{cache: {{scope: public}}}}
+roots:
+  project:
+    path: project
+    directories: {{hr: {{access: {{scopes: [hr:read]}}}}}}
+  terms: {{path: terms, uri: "{TERMS}/", access: {{scopes: [terms, hr:read]}}}}
+http:
+  url: http://127.0.0.1:9/mcp
+  auth:
+    issuer: https://issuer.invalid
+    scopes: [mcp:read]
+    tokens:
+      - {{token: {CLERK}, subject: clerk, scopes: [mcp:read, hr:read, terms]}}
+      - {{token: {CLERK_AGAIN}, subject: clerk, scopes: [mcp:read, hr:read, terms, more]}}
+      - {{token: {CLERK_AS_GUEST}, subject: clerk, scopes: [mcp:read, terms]}}
+      - {{token: {GUEST}, subject: guest, scopes: [mcp:read]}}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Running:
+    place = tmp_path_factory.mktemp("access")
+    (place / "terms").mkdir()
+    (place / "project" / "hr").mkdir(parents=True)
+    (place / "project" / "hr" / "pay.txt").write_text("90000")
+    (place / "project" / "note.txt").write_text("hello")
+    manifest = place / "mcp-resources.yaml"
+    manifest.write_text(_MANIFEST)
+    with running(manifest) as run:
+        yield run
+
+
+def bearer(token: str) -> str:
+    return f"Bearer {token}"
+
+
+def ask(program: Program, token: str, method: str, **params: Any) -> Any:
+    return program.ask(modern(method, params, authorization=bearer(token))).json
+
+
+def listed(program: Program, token: str, **params: Any) -> set[str]:
+    result = ask(program, token, "resources/list", **params)["result"]
+    assert result["cacheScope"] == "private"
+    return {each["uri"] for each in result["resources"]}
+
+
+def test_each_token_lists_what_its_scopes_allow(program: Program) -> None:
+    shown = {BASE, NOTE}
+    assert listed(program, CLERK) == shown | {f"{BASE}/hr", PAY, TERMS}
+    assert listed(program, GUEST) == listed(program, CLERK_AS_GUEST) == shown
+    assert listed(program, CLERK, uri=BASE) == {f"{BASE}/hr", NOTE}
+    assert listed(program, GUEST, uri=BASE) == {NOTE}
+
+
+@pytest.mark.parametrize("uri", [PAY, f"{BASE}/hr", TERMS])
+@pytest.mark.parametrize("method", ["resources/read", "resources/metadata", "resources/list"])
+def test_what_a_token_does_not_allow_is_refused_as_what_is_not_there(
+    program: Program, method: str, uri: str
+) -> None:
+    absent = f"{uri}-is-not-there"
+    refused = str(ask(program, GUEST, method, uri=uri))
+    assert refused != str(ask(program, CLERK, method, uri=uri))
+    assert refused.replace(uri, absent) == str(ask(program, GUEST, method, uri=absent))
+    assert refused.replace(uri, absent) == str(ask(program, CLERK, method, uri=absent))
+
+
+def test_nothing_is_suggested_that_a_token_does_not_allow(program: Program) -> None:
+    def values(token: str, typed: str) -> list[str]:
+        ref = {"type": "ref/resource", "uri": f"{BASE}/{{+path}}"}
+        argument = {"name": "path", "value": typed}
+        found = ask(program, token, "completion/complete", ref=ref, argument=argument)
+        return found["result"]["completion"]["values"]
+
+    def templates(token: str) -> set[str]:
+        found = ask(program, token, "resources/templates/list")["result"]["resourceTemplates"]
+        return {each["uriTemplate"].partition("{")[0] for each in found}
+
+    assert values(CLERK, "hr/") == ["hr/pay.txt"]
+    assert values(GUEST, "hr/") == []
+    assert values(GUEST, "") == ["note.txt"]
+    assert templates(CLERK) == {f"{BASE}/", f"{TERMS}/"}
+    assert templates(GUEST) == {f"{BASE}/"}
+
+
+def listen(line: Line, token: str) -> list[str]:
+    """Listen to everything; return what is subscribed to."""
+    wanted = {"resourcesListChanged": True, "resourceSubscriptions": URIS}
+    asked = {"notifications": wanted}
+    opened = line.ask(modern("subscriptions/listen", asked, authorization=bearer(token)))
+    assert opened.status == 200
+    return line.event().json["params"]["notifications"]["resourceSubscriptions"]
+
+
+def updated(line: Line) -> str:
+    """Return the URI of the next resource that is told of."""
+    while (told := line.event().json)["method"] != "notifications/resources/updated":
+        pass
+    return told["params"]["uri"]
+
+
+def test_each_stream_is_told_of_what_its_token_allows(program: Program) -> None:
+    with program.line() as clerk, program.line() as guest:
+        assert listen(clerk, CLERK) == URIS
+        assert listen(guest, GUEST) == [BASE, NOTE]
+        (program.folder / "hr" / "pay.txt").write_text("100000")
+        (program.folder / "hr" / "new.txt").write_text("new")
+        assert {updated(clerk), updated(clerk)} == {f"{BASE}/hr", PAY}
+        (program.folder / "note.txt").write_text("hello again")
+        # The very next that it is told, of whatever kind: nothing of what was before.
+        told = guest.event().json
+        assert told["params"]["uri"] in (BASE, NOTE)
+        assert updated(clerk) in (BASE, NOTE)
+
+
+def opened(program: Program, token: str) -> dict[str, str]:
+    """Begin a session; return the headers of its requests."""
+    begun = program.ask(request("POST", initialize("2025-11-25"), authorization=bearer(token)))
+    return {"mcp_session_id": begun.headers["mcp-session-id"], "authorization": bearer(token)}
+
+
+def post(program: Program, headers: dict[str, str], body: object) -> Answer:
+    return program.ask(request("POST", body, **headers))
+
+
+def test_a_session_subscribes_to_what_its_token_allows(program: Program) -> None:
+    for token, may in (CLERK, True), (GUEST, False):
+        headers = opened(program, token)
+        assert post(program, headers, notification("notifications/initialized")).status == 202
+        subscribed = post(program, headers, message("resources/subscribe", {"uri": PAY}))
+        assert ("result" in subscribed.json) is may
+
+
+@pytest.mark.parametrize(
+    ("token", "status"), [(CLERK_AGAIN, 200), (CLERK_AS_GUEST, 404), (GUEST, 404)]
+)
+def test_a_session_is_used_only_by_who_sees_what_its_owner_sees(
+    program: Program, token: str, status: int
+) -> None:
+    headers = opened(program, CLERK)
+    other = {**headers, "authorization": bearer(token)}
+    assert post(program, other, message("ping")).status == status
+    if status == 404:
+        assert program.ask(request("GET", **other)).status == 404
+        assert program.ask(request("DELETE", **other)).status == 404
+    assert post(program, headers, message("ping")).status == 200
+
+
+def test_scopes_of_every_access_are_named_to_who_looks_for_them(program: Program) -> None:
+    described = program.ask(request("GET", path="/.well-known/oauth-protected-resource")).json
+    assert described["scopes_supported"] == ["mcp:read", "hr:read", "terms"]
+
+
+def test_a_token_without_scopes_is_told_only_of_those_that_every_request_needs(
+    program: Program,
+) -> None:
+    refused = program.ask(modern("resources/list", authorization=None))
+    assert refused.status == 401
+    assert 'scope="mcp:read"' in refused.headers["www-authenticate"]
+
+
+def test_rules_of_a_manifest_that_is_loaded_again_hold_at_once(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "note.txt").write_text("hello")
+    manifest = tmp_path / "mcp-resources.yaml"
+    text = (
+        "roots: {project: {path: project, access: {scopes: [SCOPE]}}}\n"
+        f"http: {{auth: {{tokens: [{{token: {GUEST}, scopes: [one]}}]}}}}\n"
+    )
+    manifest.write_text(text.replace("SCOPE", "one"))
+    with running(manifest) as program:
+        assert listed(program, GUEST) == {BASE, NOTE}
+        manifest.write_text(text.replace("SCOPE", "two"))
+        program.until(lambda: listed(program, GUEST) == set())
+        manifest.write_text(text.replace("SCOPE", "one"))
+        program.until(lambda: listed(program, GUEST) == {BASE, NOTE})

@@ -1,0 +1,181 @@
+"""The deprecated transport of 2024-11-05: the official client, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp.client import session
+from mcp.client.sse import sse_client
+from mcp_types import (
+    EmptyResult,
+    ResourceUpdatedNotification,
+    SubscribeRequest,
+    SubscribeRequestParams,
+    TextResourceContents,
+)
+
+from tests.protocol.wire import HANDSHAKE
+from tests.transports.program import (
+    GATE,
+    LARGE,
+    OPEN,
+    README,
+    STATE,
+    Line,
+    Program,
+    Running,
+    initialize,
+    message,
+    notification,
+    read,
+    request,
+    serving,
+)
+
+LEGACY = "listen.serve = partial(listen.serve, legacy=True)\n"
+BODY = 100_000
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Running:
+    http = f"{{limits: {{body: {BODY}, streams: 20}}}}"
+    with serving(tmp_path_factory.mktemp("legacy"), http=http, patches=LEGACY) as run:
+        yield run
+
+
+def opened(line: Line) -> str:
+    """Open a stream, and return where its messages are posted."""
+    answered = line.ask(request("GET", path="/sse", accept="text/event-stream"))
+    assert (answered.status, answered.headers["content-type"]) == (200, "text/event-stream")
+    event = line.event()
+    assert (event.name, event.id) == ("endpoint", None)
+    assert event.data.startswith("/messages?session=")
+    return event.data
+
+
+def post(program: Program, path: str, body: object, **headers: Any) -> int:
+    answered = program.ask(request("POST", body, path=path, accept="*/*", **headers))
+    assert answered.status != 202 or answered.body == b""
+    return answered.status
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("revision", HANDSHAKE)
+async def test_the_official_client_reads_and_is_told_of_changes(
+    program: Program, revision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "LATEST_HANDSHAKE_VERSION", revision)
+    told = asyncio.Queue[object]()
+    url = program.url.replace("/mcp", "/sse")
+
+    async def take(message: object) -> None:
+        told.put_nowait(message)
+
+    async with (
+        asyncio.timeout(20),
+        Client(sse_client(url), mode="legacy", message_handler=take) as client,
+    ):
+        assert client.protocol_version == revision
+        listed = (await client.list_resources()).resources
+        assert README in [str(resource.uri) for resource in listed]
+        (content,) = (await client.read_resource(README)).contents
+        assert isinstance(content, TextResourceContents)
+        subscribe = SubscribeRequest(params=SubscribeRequestParams(uri=README))
+        await client.session.send_request(subscribe, EmptyResult)
+        with (program.folder / "read me.md").open("a") as file:
+            file.write(f"{revision}\n")
+        event = await told.get()
+        assert isinstance(event, ResourceUpdatedNotification)
+
+
+def test_it_is_there_only_if_asked_for(tmp_path: Path) -> None:
+    with serving(tmp_path) as program:
+        assert program.ask(request("GET", path="/sse")).status == 404
+        assert program.ask(request("POST", path="/messages?session=x")).status == 404
+
+
+def test_all_answers_come_by_the_stream(program: Program) -> None:
+    with program.line() as line:
+        path = opened(line)
+        for body in (
+            initialize("2024-11-05", "i"),
+            notification("notifications/initialized"),
+            read(GATE + "legacy", "late"),
+            read(README, "soon"),
+        ):
+            assert post(program, path, body) == 202
+        program.waiting("legacy")
+        program.read(OPEN + "legacy")
+        assert [line.event().json["id"] for _ in range(3)] == ["i", "soon", "late"]
+        # The same twice is answered twice.
+        for _ in range(2):
+            assert post(program, path, b"{") == 202
+        assert [line.event().json["error"]["code"] for _ in range(2)] == [-32700] * 2
+
+
+def test_what_was_asked_is_cancelled_when_its_stream_ends(program: Program) -> None:
+    with program.line() as line:
+        path = opened(line)
+        post(program, path, initialize("2024-11-05"))
+        post(program, path, read(GATE + "gone", 2))
+        program.waiting("gone")
+    program.until(lambda: program.read(STATE + "gone") == "0 waiting 0 read 1 cancelled")
+    assert post(program, path, message("ping")) == 404
+
+
+def test_messages_are_refused_as_elsewhere(program: Program) -> None:
+    with program.line() as line:
+        path = opened(line)
+        assert post(program, path, b" " * (BODY + 1)) == 413
+        assert post(program, path, message("ping"), content_type="text/plain") == 415
+        assert post(program, path, message("ping"), origin="https://evil.example") == 403
+        assert post(program, path, message("ping"), host="evil.example") == 421
+        for other in ("/messages", "/messages?session=", "/messages?session=x", f"{path}x"):
+            assert post(program, other, message("ping")) == 404
+        assert post(program, path, message("ping", id="p")) == 202
+        assert line.event().json == {"jsonrpc": "2.0", "id": "p", "result": {}}
+
+
+def test_streams_are_refused_as_elsewhere(program: Program) -> None:
+    for headers, status in (
+        ({"accept": "application/json"}, 406),
+        ({"origin": "null"}, 403),
+        ({"host": "evil.example"}, 421),
+    ):
+        assert program.ask(request("GET", path="/sse", **headers)).status == status
+    for method, path, allowed in (("POST", "/sse", "GET"), ("GET", "/messages", "POST")):
+        refused = program.ask(request(method, path=path))
+        assert (refused.status, refused.headers["allow"]) == (405, allowed)
+    with program.lines(20) as lines:
+        for line in lines:
+            opened(line)
+        refused = program.ask(request("GET", path="/sse"))
+        assert (refused.status, refused.headers["retry-after"]) == (503, "60")
+
+
+def test_who_does_not_read_its_answers_gets_no_more_of_them(tmp_path: Path) -> None:
+    patches = f"{LEGACY}peer.SLOW_READER_S = 0.5\n"
+    with serving(tmp_path, patches=patches) as program, program.line(receive=4096) as line:
+        path = opened(line)
+        post(program, path, initialize("2024-11-05"))
+        before = program.memory()
+        statuses: list[int] = []
+        while 404 not in statuses:
+            statuses.append(post(program, path, read(LARGE, len(statuses) + 2)))
+            assert program.memory() - before < 60 << 20
+        assert 1 <= statuses.count(202) < 20
+
+
+def test_a_stream_ends_when_the_server_does(tmp_path: Path) -> None:
+    with serving(tmp_path, patches=LEGACY) as program, program.line() as line:
+        path = opened(line)
+        post(program, path, initialize("2024-11-05"))
+        line.event()
+        assert program.end(signal.SIGTERM) == 0
+        assert line.events() == []
+        assert program.errors == []

@@ -1,0 +1,181 @@
+"""Connections whose clients neither read nor write: cut off, in memory that is bounded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.transports.program import (
+    GATE,
+    LARGE,
+    OPEN,
+    README,
+    Program,
+    Running,
+    message,
+    modern,
+    read,
+    request,
+    serving,
+)
+
+MIB = 1 << 20
+# All waiting is over soon.
+SOON = "peer.REQUEST_S = peer.SLOW_READER_S = 0.3"
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Running:
+    with serving(tmp_path_factory.mktemp("peer"), patches=SOON) as run:
+        yield run
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"P",
+        b"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\n",
+        request("POST", b"", content_length="10"),
+        request("POST", b"[", content_length="10"),
+        request("POST", b"5\r\n[[[[[\r\n", content_length=None, transfer_encoding="chunked"),
+        request("POST", b"0\r\nA: b\r\n", content_length=None, transfer_encoding="chunked"),
+    ],
+)
+def test_a_request_that_does_not_end_is_cut_off(program: Program, data: bytes) -> None:
+    with program.line() as line:
+        line.send(data)
+        assert line.is_closed()
+    with program.line() as line:
+        line.ask(request("POST", message("ping")))
+        line.send(data or b"P")
+        assert line.is_closed()
+
+
+def test_what_is_sent_after_a_refusal_is_cut_off(program: Program) -> None:
+    with program.line() as line:
+        asked = request(path="/nowhere", content_length=None, transfer_encoding="chunked")
+        assert line.ask(asked).status == 404
+        assert not line.takes(b"5\r\nxxxxx\r\n", 10_000_000)
+
+
+def test_what_was_asked_whole_is_not_cut_off(program: Program) -> None:
+    session = program.session()
+    with session.stream() as stream, program.line() as waiting, program.line() as silent:
+        waiting.send(session.request("POST", read(GATE + "whole")))
+        assert silent.is_closed()
+        program.read(OPEN + "whole")
+        assert waiting.answer().status == 200
+        program.ask(session.request("DELETE"))
+        assert stream.events() == []
+
+
+@pytest.mark.parametrize(
+    "part",
+    [b"x" * 4096, b"a: b\r\n" * 1000, b"; a=b" * 1000, b"/" * 4096],
+)
+@pytest.mark.parametrize(
+    "begin",
+    [
+        b"GET /mcp",
+        b"GET /mcp HTTP/1.1\r\nx: ",
+        b"GET /mcp HTTP/1.1\r\n",
+        request(content_length=None, transfer_encoding="chunked") + b"1;",
+        request(content_length=None, transfer_encoding="chunked") + b"0\r\n",
+    ],
+)
+def test_a_head_that_never_ends_is_cut_off(tmp_path: Path, begin: bytes, part: bytes) -> None:
+    with serving(tmp_path) as program, program.line() as line:
+        before = program.memory()
+        line.send(begin)
+        assert not line.takes(part, 64 * MIB // len(part))
+        assert program.memory() - before < 4 * MIB
+        assert program.read(README)
+
+
+def test_a_long_head_is_taken(program: Program) -> None:
+    asked = modern("server/discover", x="y" * 60_000)
+    assert program.ask(asked).status == 200
+
+
+def test_many_requests_behind_one_that_waits_are_cut_off(tmp_path: Path) -> None:
+    with serving(tmp_path) as program, program.line() as line:
+        before = program.memory()
+        line.send(program.session().request("POST", read(GATE + "first")))
+        program.waiting("first")
+        assert not line.takes(b"GET /nowhere HTTP/1.1\r\nhost: x\r\n\r\n" * 100, 10_000)
+        assert program.memory() - before < 8 * MIB
+
+
+def test_an_answer_that_nobody_reads_is_cut_off(program: Program) -> None:
+    peaks: list[int] = []
+    before = program.sockets()
+    for _ in range(5):
+        with program.lines(10, receive=4096) as lines:
+            for line in lines:
+                line.send(modern("resources/read", {"uri": LARGE}))
+                line.begins()
+            # To read on would be to be waited for.
+            program.until(lambda: program.sockets() <= before)
+            assert max(line.rest() for line in lines) < 6_000_000
+        peaks.append(program.memory())
+    assert max(peaks[1:]) - peaks[0] < 10 * MIB
+
+
+def test_an_answer_that_is_read_slowly_is_not(tmp_path: Path) -> None:
+    patches = "peer.SLOW_READER_S = 1.2"
+    with serving(tmp_path, patches=patches) as program, program.line(receive=1 << 16) as line:
+        line.send(modern("resources/read", {"uri": LARGE}))
+        until = time.monotonic() + 3.5
+        received = 0
+        while received < 6_000_000:
+            data = line.socket.recv(30_000)
+            assert data
+            received += len(data)
+            if time.monotonic() < until:
+                time.sleep(0.02)  # This is how it reads.
+
+
+def test_all_together_hold_back_no_more_than_a_bound(tmp_path: Path) -> None:
+    patches = f"peer.MAX_UNREAD_BYTES = {20 * MIB}"
+    with serving(tmp_path, patches=patches) as program, program.lines(30, receive=4096) as lines:
+        program.read(README)
+        others = program.sockets() - len(lines)
+        for line in lines:
+            line.send(modern("resources/read", {"uri": LARGE}))
+            line.begins()
+        program.until(lambda: 0 < program.sockets() - others <= 12)
+        assert program.read(README)
+
+
+def test_answers_are_not_kept_after_they_were_sent(program: Program) -> None:
+    session = program.session()
+    asked: list[Callable[[int], bytes]] = [
+        lambda id: modern("resources/read", {"uri": LARGE}, id),
+        lambda id: session.request("POST", read(LARGE, id)),
+    ]
+    with program.line() as line:
+        for ask in asked:
+            assert line.ask(ask(0)).status == 200
+            before = program.memory()
+            for number in range(1, 30):
+                assert line.ask(ask(number)).status == 200
+            assert program.memory() - before < 20 * MIB
+
+
+def test_streams_that_nobody_reads_hold_each_resource_once(tmp_path: Path) -> None:
+    with serving(tmp_path) as program:
+        session = program.session()
+        subscribe = message("resources/subscribe", {"uri": README})
+        for each in (session, *(program.session() for _ in range(20))):
+            assert "result" in each.post(subscribe).json
+        with session.stream() as stream:
+            before = program.memory()
+            for count in range(50):
+                with (program.folder / "read me.md").open("a") as opened:
+                    opened.write(f"{count}\n")
+                stream.event()
+        assert program.memory() - before < 2 * MIB

@@ -1,0 +1,214 @@
+"""The stateless revision: headers that say what the body says, and listening."""
+
+from __future__ import annotations
+
+import signal
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.protocol.wire import ENVELOPE
+from tests.transports.program import (
+    GATE,
+    MANY,
+    OPEN,
+    README,
+    STATE,
+    Program,
+    Running,
+    message,
+    modern,
+    notification,
+    request,
+    serving,
+)
+
+VERSION = "io.modelcontextprotocol/protocolVersion"
+READ: Any = {"uri": README}
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Running:
+    place = tmp_path_factory.mktemp("stateless")
+    with serving(place, patches="engine._PROGRESS_INTERVAL_S = 0.0") as run:
+        yield run
+
+
+def encoded(text: str) -> str:
+    return f"=?base64?{b64encode(text.encode()).decode()}?="
+
+
+def test_a_request_stands_for_itself(program: Program) -> None:
+    answered = program.ask(modern("resources/read", READ))
+    assert answered.json["result"]["contents"][0]["text"] == "# Hällo\n"
+    assert "mcp-session-id" not in answered.headers
+    # Whatever an older client still sends.
+    assert program.ask(modern("resources/read", READ, mcp_session_id="x")).status == 200
+
+
+@pytest.mark.parametrize(
+    "name", [README, encoded(README), f" {README}\t", encoded("file:///project/read%20me.md")]
+)
+def test_the_name_may_be_written_in_base64(program: Program, name: str) -> None:
+    assert program.ask(modern("resources/read", READ, mcp_name=name)).status == 200
+
+
+def test_a_name_beyond_ascii_has_to_be(program: Program) -> None:
+    (program.folder / "é").write_text("e")
+    asked = {"uri": "file:///project/é"}
+    for name, status in ((encoded("file:///project/é"), 200), ("file:///project/Ã©", 400)):
+        assert program.ask(modern("resources/read", asked, mcp_name=name)).status == status
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"mcp_method": None}, {"mcp_method": ""}, {"mcp_method": "resources/list"},
+     {"mcp_method": "Resources/Read"}, {"mcp_method": encoded("resources/read")},
+     {"mcp_name": None}, {"mcp_name": ""}, {"mcp_name": README.upper()},
+     {"mcp_name": README + "x"}, {"mcp_name": encoded(README + "x")},
+     {"mcp_name": encoded(README)[:-4] + "?="}, {"mcp_name": "=?base64?!?="},
+     {"mcp_name": "=?base64?/w==?="}, {"mcp_name": "=?BASE64?" + encoded(README)[9:]},
+     {"mcp_name": encoded("ab").replace("YWI=", "YWJ=")},
+     {"mcp_protocol_version": None}, {"mcp_protocol_version": "2025-11-25"},
+     {"mcp_protocol_version": "2099-01-01"}],
+)  # fmt: skip
+def test_a_header_that_says_something_else_is_refused(
+    program: Program, headers: dict[str, str | None]
+) -> None:
+    refused = program.ask(modern("resources/read", READ, **headers))
+    assert (refused.status, refused.code) == (400, -32020)
+
+
+@pytest.mark.parametrize(("method", "params"), [("resources/list", {}), ("server/discover", {})])
+def test_what_has_no_name_needs_none(program: Program, method: str, params: Any) -> None:
+    assert program.ask(modern(method, params, id="7")).json["id"] == "7"
+    assert program.ask(modern(method, params, mcp_name="anything")).status == 200
+
+
+def test_an_unknown_revision_is_told_which_there_are(program: Program) -> None:
+    meta = {**ENVELOPE, VERSION: "2099-01-01"}
+    for body in (
+        message("resources/list", {"_meta": meta}),
+        message("resources/list"),
+        notification("notifications/cancelled"),
+    ):
+        for method in ("resources/list", None):
+            asked = request("POST", body, mcp_protocol_version="2099-01-01", mcp_method=method)
+            refused = program.ask(asked)
+            assert (refused.status, refused.code) == (400, -32022)
+            told = {"supported": ["2026-07-28"], "requested": "2099-01-01"}
+            assert refused.json["error"]["data"] == told
+
+
+def test_errors_have_the_status_that_the_revision_says(program: Program) -> None:
+    for asked, status, code in (
+        (modern("of/nobody"), 404, -32601),
+        (modern("initialize"), 404, -32601),
+        (modern("ping"), 404, -32601),
+        (modern("resources/subscribe", READ), 404, -32601),
+        (modern("resources/read"), 400, -32602),
+        (modern("resources/read", {"uri": "file:///project/absent"}), 400, -32602),
+        (modern("resources/list", {"cursor": "x"}), 400, -32602),
+        (modern("resources/list", {"_meta": {VERSION: 5}}), 400, -32020),
+        (
+            request("POST", message("resources/list"), mcp_protocol_version="2026-07-28"),
+            400,
+            -32602,
+        ),
+    ):
+        refused = program.ask(asked)
+        assert (refused.status, refused.code) == (status, code)
+        assert refused.headers["content-type"] == "application/json"
+
+
+def test_a_batch_is_refused(program: Program) -> None:
+    refused = program.ask(request("POST", [message("ping")], mcp_protocol_version="2026-07-28"))
+    assert (refused.status, refused.code) == (400, -32600)
+
+
+def test_a_notification_is_taken_and_cancels_nothing(program: Program) -> None:
+    with program.line() as line:
+        line.send(modern("resources/read", {"uri": GATE + "kept"}, id=1))
+        program.waiting("kept")
+        cancel = notification("notifications/cancelled", {"requestId": 1})
+        taken = program.ask(request("POST", cancel, mcp_protocol_version="2026-07-28"))
+        assert (taken.status, taken.body) == (202, b"")
+        program.read(OPEN + "kept")
+        assert line.answer().status == 200
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+def test_to_leave_is_to_cancel(program: Program, accept: str) -> None:
+    name = f"left-{accept.replace('/', '-')}"
+    with program.line() as line:
+        line.send(modern("resources/read", {"uri": GATE + name}, accept=accept))
+        program.waiting(name)
+    program.until(lambda: program.read(STATE + name) == "0 waiting 0 read 1 cancelled")
+
+
+def test_what_is_told_of_a_request_comes_before_its_answer(program: Program) -> None:
+    asked: Any = {"uri": MANY, "_meta": {"progressToken": "p"}}
+    with program.line() as line:
+        assert line.ask(modern("resources/read", asked)).status == 200
+        *progress, answer = line.events()
+    assert [each.json["params"]["progress"] for each in progress] == [1, 2, 3, 4, 5]
+    assert len(answer.json["result"]["contents"]) == 5
+    # Nothing could be asked for again.
+    assert {event.id for event in (*progress, answer)} == {None}
+
+
+# -- listening
+
+
+def listen(*uris: str) -> bytes:
+    wanted = {"resourcesListChanged": True, "resourceSubscriptions": list(uris)}
+    return modern("subscriptions/listen", {"notifications": wanted}, id="listen")
+
+
+def change(program: Program, name: str) -> None:
+    with (program.folder / name).open("a") as opened:
+        opened.write("more\n")
+
+
+def test_a_listen_is_acknowledged_and_told_of_changes(program: Program) -> None:
+    with program.line() as line:
+        opened = line.ask(listen(README, "file:///project/absent"))
+        assert opened.headers["content-type"] == "text/event-stream"
+        acknowledged = line.event()
+        assert acknowledged.json["method"] == "notifications/subscriptions/acknowledged"
+        honoured = acknowledged.json["params"]["notifications"]["resourceSubscriptions"]
+        assert honoured == [README]
+        change(program, "read me.md")
+        told = line.event()
+        assert told.json["params"]["uri"] == README
+        subscription = told.json["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"]
+        assert subscription == "listen"
+        (program.folder / "another").write_text("")
+        assert line.event().json["method"] == "notifications/resources/list_changed"
+        assert (acknowledged.id, told.id, told.retry) == (None, None, None)
+
+
+def test_listens_with_the_same_id_are_two(program: Program) -> None:
+    with program.line() as one, program.line() as two:
+        for line in (one, two):
+            line.ask(listen(README))
+            line.event()
+        one.socket.close()
+        change(program, "read me.md")
+        assert two.event().json["params"]["uri"] == README
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_listen_ends_with_its_result_when_the_server_does(tmp_path: Path, number: int) -> None:
+    with serving(tmp_path) as program, program.line() as line:
+        line.ask(listen(README))
+        line.event()
+        change(program, "read me.md")
+        line.event()
+        assert program.end(number) == 0
+        (ended,) = line.events()
+        assert ended.json["id"] == "listen"
+        assert ended.json["result"]["resultType"] == "complete"
+        assert program.errors == []
