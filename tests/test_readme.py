@@ -104,7 +104,7 @@ def configurations() -> Iterator[dict[str, Any]]:
             yield from document.get(key, {}).values()
 
 
-@pytest.mark.parametrize("entry", list(configurations()))
+@pytest.mark.parametrize("entry", [each for each in configurations() if "url" not in each])
 def test_a_shown_client_configuration_starts_a_server(
     entry: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -134,6 +134,24 @@ def test_a_shown_client_configuration_starts_a_server(
     )
     replies = [json.loads(line) for line in done.stdout.splitlines()]
     assert "hello.txt" in [resource["name"] for resource in replies[1]["result"]["resources"]]
+
+
+def test_a_server_listens_where_the_shown_client_configuration_says(tmp_path: Path) -> None:
+    [url] = [entry["url"] for entry in configurations() if "url" in entry]
+    [address] = re.findall(r"--http (\S+)`", README)
+    assert f"http://{address}/mcp" == url
+    process = subprocess.Popen(
+        [sys.executable, "-m", "resource_server", "serve", ".", "--http", "127.0.0.1:0"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        process.terminate()
+    assert re.sub(r":\d+/", ":8000/", line.split()[-1]) == url
 
 
 def test_every_client_of_the_readme_has_a_configuration() -> None:

@@ -19,6 +19,7 @@ class Door(NamedTuple):
     tls_key: str | None
     proxies: str | None
     logs_access: bool
+    is_legacy: bool
 
     def check(self) -> None:
         """See whether the options fit together.

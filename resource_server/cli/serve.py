@@ -36,6 +36,9 @@ _SETTLED_S = 0.5
     help="Proxies that may say whose requests they forward: addresses, networks, or *.",
 )
 @click.option("--access-log", is_flag=True, help="Log each request as JSON on standard error.")
+@click.option(
+    "--legacy-sse", "legacy", is_flag=True, help="Serve clients of 2024-11-05 as well, at /sse."
+)
 @click.option("--workers", hidden=True, expose_value=False, callback=refuse_workers)
 @click.option("--strict", is_flag=True, help="Refuse to serve unless everything can be served.")
 @arguments.shared
@@ -48,6 +51,7 @@ def command(
     tls_key: str | None,
     proxies: str | None,
     access_log: bool,
+    legacy: bool,
     strict: bool,
     no_plugins: bool,
     verbose: int,
@@ -58,9 +62,9 @@ def command(
     A manifest that changes is loaded again; the code of plugins is not.
     """
     if address is not None:
-        door = Door(address, insecure, tls_cert, tls_key, proxies, access_log)
+        door = Door(address, insecure, tls_cert, tls_key, proxies, access_log, legacy)
         return _over_http(source, door, strict=strict, no_plugins=no_plugins, verbose=verbose)
-    if insecure or tls_cert or tls_key or proxies or access_log:
+    if insecure or tls_cert or tls_key or proxies or access_log or legacy:
         raise click.UsageError("these options need --http", click.get_current_context())
     # First of all: from here on nothing that a plugin prints or reads touches the protocol.
     reader, writer = stdio.claim()
@@ -107,6 +111,7 @@ def _over_http(
                     certificate=Certificate(door.tls_cert, door.tls_key) if door.tls_cert else None,
                     proxies=door.proxies,
                     logs_access=door.logs_access,
+                    legacy=door.is_legacy,
                 )
             except OSError as error:
                 return messages.failed(f"cannot listen on {door.address}: {error.strerror}")

@@ -37,14 +37,13 @@ from tests.transports.program import (
     serving,
 )
 
-LEGACY = "listen.serve = partial(listen.serve, legacy=True)\n"
 BODY = 100_000
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Running:
     http = f"{{limits: {{body: {BODY}, streams: 20}}}}"
-    with serving(tmp_path_factory.mktemp("legacy"), http=http, patches=LEGACY) as run:
+    with serving(tmp_path_factory.mktemp("legacy"), "--legacy-sse", http=http) as run:
         yield run
 
 
@@ -159,8 +158,11 @@ def test_streams_are_refused_as_elsewhere(program: Program) -> None:
 
 
 def test_who_does_not_read_its_answers_gets_no_more_of_them(tmp_path: Path) -> None:
-    patches = f"{LEGACY}peer.SLOW_READER_S = 0.5\n"
-    with serving(tmp_path, patches=patches) as program, program.line(receive=4096) as line:
+    patches = "peer.SLOW_READER_S = 0.5\n"
+    with (
+        serving(tmp_path, "--legacy-sse", patches=patches) as program,
+        program.line(receive=4096) as line,
+    ):
         path = opened(line)
         post(program, path, initialize("2024-11-05"))
         before = program.memory()
@@ -172,7 +174,7 @@ def test_who_does_not_read_its_answers_gets_no_more_of_them(tmp_path: Path) -> N
 
 
 def test_a_stream_ends_when_the_server_does(tmp_path: Path) -> None:
-    with serving(tmp_path, patches=LEGACY) as program, program.line() as line:
+    with serving(tmp_path, "--legacy-sse") as program, program.line() as line:
         path = opened(line)
         post(program, path, initialize("2024-11-05"))
         line.event()
