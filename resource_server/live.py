@@ -197,8 +197,9 @@ class Live:
         if path == topic.path and mount is (before and before.mount):
             return False
         self._topics.displace(topic)
-        if mount is not None:
-            self._topics.place(topic, self._watched(mount), path)
+        if mount is not None and not self._topics.place(topic, self._watched(mount), path):
+            # The watch has begun, with a look for another topic.
+            self._suspect(topic)
         return True
 
     def _drop(self, topic: Topic) -> None:

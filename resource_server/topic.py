@@ -143,12 +143,13 @@ class Topics:
         """Forget where topics of a mount are: it is watched no longer."""
         self._places.pop(mount, None)
 
-    def place(self, topic: Topic, watching: Watching, path: Path) -> None:
-        """Note where a topic is, and watch it there."""
+    def place(self, topic: Topic, watching: Watching, path: Path) -> bool:
+        """Note where a topic is, and watch it there; tell whether it is the first one."""
         topic.watching, topic.path = watching, path
         watching.interest.add(path)
         topics = self._places.setdefault(watching.mount, {})
         topics[path] = (*topics.get(path, ()), topic)
+        return len(topics[path]) == 1
 
     def displace(self, topic: Topic) -> None:
         """Watch a topic no longer."""

@@ -7,7 +7,8 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import threading
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,12 @@ from hypothesis import strategies as st
 
 from resource_server.access import EVERYBODY, Access, Caller, acting
 from resource_server.catalog import Catalog, Limits
+from resource_server.eager import settle
 from resource_server.errors import ResourceNotFound
 from resource_server.live import Live
 from resource_server.mount import Mount
 from resource_server.protocol.server import Server
-from resource_server.provider import Provider
+from resource_server.provider import Provider, Resource
 from resource_server.providers.database import completion
 from resource_server.providers.database.options import Query, TableOptions
 from resource_server.providers.database.provider import Database
@@ -50,6 +52,16 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     impatient(monkeypatch)
     # What cannot be asked in time is not suggested.
     monkeypatch.setattr(completion, "_WITHIN_S", PATIENCE_S)
+
+
+@pytest.fixture(scope="module")
+def runner() -> Generator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+        # Threads of connections may answer a little after they were closed.
+        for thread in threading.enumerate():
+            if "_connection_worker_thread" in thread.name:
+                thread.join(PATIENCE_S)
 
 
 def needs(*scopes: str) -> Access:
@@ -213,7 +225,7 @@ def link_tree(source: Path, to: Path, left_out: Sequence[str]) -> None:
 @settings(max_examples=60, deadline=None)
 @given(rules=rules, held=scopes)
 def test_whatever_is_asked_what_needs_other_scopes_does_not_exist(
-    rules: Mapping[str, Mapping[str, frozenset[str]]], held: frozenset[str]
+    runner: asyncio.Runner, rules: Mapping[str, Mapping[str, frozenset[str]]], held: frozenset[str]
 ) -> None:
     lacking = {
         what: [name for name, needed in of.items() if not needed <= held]
@@ -237,8 +249,8 @@ def test_whatever_is_asked_what_needs_other_scopes_does_not_exist(
         mounts = [name for name in MOUNTS if name not in lacking["mounts"]]
         part = catalog_of(place / "part", place / "part.db", queries, nothing, mounts)
         caller = Caller("somebody", held | {"other"})
-        seen = asyncio.run(observed(make_catalog(folder, place / "whole.db", rules), caller))
-        assert seen == asyncio.run(observed(part, EVERYBODY))
+        whole = make_catalog(folder, place / "whole.db", rules)
+        assert runner.run(observed(whole, caller)) == runner.run(observed(part, EVERYBODY))
     finally:
         shutil.rmtree(place)
 
@@ -490,3 +502,29 @@ async def test_who_sees_a_part_is_told_of_it_still_when_other_mounts_are_served(
         folder.write("a.txt", "more")
         await told.guest.of("a.txt")
         await told.clerk.of("a.txt")
+
+
+class Shifting(WatchedTree):
+    """Changes while it is listed for the second caller."""
+
+    told: Told | None = None
+
+    async def list(self, parent: Any, *, after: Any, limit: int) -> Sequence[Resource]:
+        found = await settle(super().list(parent, after=after, limit=limit))
+        told, self.told = self.told, None
+        if told is not None:
+            self.set("b", to="new")
+            await told.clerk.of("")
+        return found
+
+
+async def test_what_happens_while_a_second_caller_subscribes_is_told_to_both() -> None:
+    tree = Shifting({"a": "x"})
+    async with telling(mounted(tree)) as told:
+        with acting(CLERK):
+            await told.live.subscribe(uri_of(""), told.clerk)
+        await tree.asked(())
+        tree.told = told
+        with acting(GUEST):
+            await told.live.subscribe(uri_of(""), told.guest)
+        await told.guest.of("")
