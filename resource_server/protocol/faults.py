@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from resource_server import uris
 from resource_server.errors import (
@@ -36,6 +37,26 @@ class Fault(Exception):
         if self.data is not None:
             error["data"] = self.data
         return msgspec.json.encode(error)
+
+
+class _Error(msgspec.Struct):
+    code: int
+
+
+class _Answer(msgspec.Struct):
+    error: _Error | UnsetType = UNSET
+
+
+_decode = msgspec.json.Decoder(_Answer).decode
+
+
+def code_of(answer: bytes) -> int | None:
+    """Return the code of an answer that is an error; an answer to a batch has none."""
+    try:
+        error = _decode(answer).error
+    except msgspec.DecodeError:
+        return None
+    return None if error is UNSET else error.code
 
 
 def message(request_id: RequestId | None, fault: Fault) -> bytes:

@@ -113,11 +113,6 @@ class _Thread:
         """Whether what others commit can be seen; not known before it is open."""
         return self._connection is None or self._connection.log.is_still()
 
-    @property
-    def idle(self) -> bool:
-        """Whether nobody waits for it."""
-        return not self._waiting
-
     async def run(self, function: Callable[[Connection], T], deadline: float) -> T:
         """Run a function of the connection, after those that came before."""
         work = Work(function)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import msgspec
-from msgspec import UNSET, UnsetType
-
 from resource_server.protocol import faults, revisions
 from resource_server.protocol.faults import Fault
 from resource_server.protocol.params import RequestId
@@ -25,17 +22,6 @@ _STATUS = {
     HEADER_MISMATCH: 400,
     _MISSING_CAPABILITY: 400,
 }
-
-
-class _Error(msgspec.Struct):
-    code: int
-
-
-class _Answer(msgspec.Struct):
-    error: _Error | UnsetType = UNSET
-
-
-_decode_answer = msgspec.json.Decoder(_Answer).decode
 
 
 async def is_whole(request: Request, channel: Channel) -> bool:
@@ -78,9 +64,9 @@ async def send_fault(send: Send, fault: Fault, request_id: RequestId | None = No
 def _status(data: bytes, modern: bool) -> int:
     if b'"error":{' not in data[:1024]:
         return 200
-    error = _decode_answer(data).error if data[:1] == b"{" else UNSET
-    if error is UNSET:
+    code = faults.code_of(data)
+    if code is None:
         return 200
     if modern:
-        return _STATUS.get(error.code, 200)
-    return 400 if error.code in (revisions.PARSE_ERROR, revisions.INVALID_REQUEST) else 200
+        return _STATUS.get(code, 200)
+    return 400 if code in (revisions.PARSE_ERROR, revisions.INVALID_REQUEST) else 200

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from resource_server.access import EVERYBODY, Caller
-from resource_server.protocol import revisions
+from resource_server.protocol import faults, revisions
 from resource_server.protocol.methods import METHODS
 from resource_server.transports.http.request import Message, Request, Scope, Send
 
@@ -38,16 +37,7 @@ class _Asked(msgspec.Struct):
     method: str = OTHER
 
 
-class _Error(msgspec.Struct):
-    code: int
-
-
-class _Answered(msgspec.Struct):
-    error: _Error | UnsetType = UNSET
-
-
 _decode_asked = msgspec.json.Decoder(_Asked).decode
-_decode_answered = msgspec.json.Decoder(_Answered).decode
 
 
 class Exchange:
@@ -105,12 +95,12 @@ class Exchange:
             if more is None:
                 # All of it at once, and then no stream. Most are results: these are seen soonest.
                 if _RESULT not in body[:64] and _ERROR in body[:1024]:
-                    self.code = _code(body)
+                    self.code = faults.code_of(body)
             else:
                 # No line of a message begins so: JSON has no line ends.
                 self._volume.events += body.count(b"event: message\n")
                 if _ERROR in body:
-                    self.code = _code(body.rpartition(b"\ndata: ")[2])
+                    self.code = faults.code_of(body.rpartition(b"\ndata: ")[2])
             self.is_over = not more
         await self._send(message)
 
@@ -139,12 +129,3 @@ def _method(body: bytes) -> str:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return BATCH if body.lstrip()[:1] == b"[" else OTHER
     return name if name in _METHODS else OTHER
-
-
-def _code(answer: Any) -> int | None:
-    """Return the code of an answer that is an error; an answer to a batch has none."""
-    try:
-        error = _decode_answered(answer).error
-    except msgspec.DecodeError:
-        return None
-    return None if error is UNSET else error.code
