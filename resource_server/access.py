@@ -6,8 +6,8 @@ all that the manifest exposes.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple, TypeAlias
@@ -61,14 +61,24 @@ def current() -> Caller:
     return _current.get()
 
 
-@contextmanager
-def acting(caller: Caller) -> Generator[None]:
+class _Acting:
+    """As `contextmanager` would make it, in a third of the time: every request needs one."""
+
+    __slots__ = ("_caller", "_token")
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def __enter__(self) -> None:
+        self._token = _current.set(self._caller)
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._token)
+
+
+def acting(caller: Caller) -> AbstractContextManager[None]:
     """Do something for a caller; tasks that it begins are for them as well."""
-    token = _current.set(caller)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return _Acting(caller)
 
 
 def allows(access: Access, scopes: frozenset[str]) -> bool:

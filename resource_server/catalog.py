@@ -7,28 +7,25 @@ follows its length, not the size of what is served.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Self, TypeAlias
+from typing import Self
 
 import msgspec
 
-from resource_server import cursor, ranking, uris
+from resource_server import cursor, gate, ranking, searching, uris
 from resource_server.eager import settle
 from resource_server.errors import (
     InvalidParameter,
-    NotACollection,
     ResourceBusy,
     ResourceNotFound,
-    ResourceServerError,
 )
+from resource_server.gate import Progress
 from resource_server.mount import FAILURES, Entry, Mount, log_failure
-from resource_server.provider import Content, Path, Provider, Resource, Template
+from resource_server.provider import Content, Path, Resource, Template
+from resource_server.search import Where
+from resource_server.searching import SearchPage
 from resource_server.seen import Views
-
-Progress: TypeAlias = Callable[[int, int | None], None]
-"""Called with how many items are done, and of how many where that is known."""
 
 _ALL = ""
 _TEMPLATES = "templates"
@@ -93,11 +90,12 @@ class Completion(msgspec.Struct, frozen=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much one answer may hold: items a page, children and bytes of a collection read."""
+    """How much one answer may hold: items a page, children and bytes of a collection, hits."""
 
     page_size: int = 100
     collection_children: int = 64
     collection_bytes: int = 256 * 1024
+    search_hits: int = 25
     alternatives: bool = False
     """Whether a document is read in all its formats at once."""
 
@@ -171,7 +169,7 @@ class Catalog:
         scope = uris.join(mount.base, path)
         last = path + _resume(after, scope, mount.name)[-1:] if after else None
         size = self.limits.page_size
-        children = await _children(mount.provider, path, after=last, limit=size + 1)
+        children = await gate.children(mount.provider, path, after=last, limit=size + 1)
         more = len(children) > size
         entries = [mount.entry(child) for child in children[:size]]
         return Page(entries, _cursor(scope, mount, entries[-1]) if more else None)
@@ -196,7 +194,7 @@ class Catalog:
             try:
                 if mount.problem is not None:
                     await mount.start()
-                found = await _descend(mount, after=last, limit=room + 1)
+                found = await gate.descend(mount, after=last, limit=room + 1)
                 more = [mount.entry(resource) for resource in found[:room]]
             except FAILURES as error:
                 # One mount that fails must not take the listing of the others with it.
@@ -219,7 +217,7 @@ class Catalog:
     async def read(self, uri: str, progress: Progress | None = None) -> Reading:
         """Return a document's contents, or those of a collection's children, within the limits."""
         mount, path, query = await self.locate(uri)
-        resource, contents = await _fetch(mount, path, query)
+        resource, contents = await gate.fetch(mount, path, query)
         if resource.type == "document":
             entry = mount.entry(resource)
             return Reading(await self._bodies(mount, entry, uri, query, contents))
@@ -248,7 +246,7 @@ class Catalog:
         self, mount: Mount, path: Path, progress: Progress | None
     ) -> Reading:
         most = self.limits.collection_children
-        children = await _children(mount.provider, path, after=None, limit=most + 1)
+        children = await gate.children(mount.provider, path, after=None, limit=most + 1)
         complete = len(children) <= most
         budget = self.limits.collection_bytes
         bodies: list[Body] = []
@@ -269,26 +267,53 @@ class Catalog:
                 progress(done, min(len(children), most))
         return Reading(bodies, complete, uris.join(mount.base, path), children)
 
+    # -- searching
+
+    async def search(
+        self,
+        query: str,
+        *,
+        uri: str | None = None,
+        where: Where | None = None,
+        after: str | None = None,
+        progress: Progress | None = None,
+    ) -> SearchPage:
+        """Return a page of what is found in all that is listed, or below `uri`; see `searching`.
+
+        By name, in text, or first by name and then in text. `after` is the cursor of the page
+        before.
+        """
+        mounts, below = [mount for mount in self.views.current().mounts if mount.listed], None
+        if uri is not None:
+            mount, below, parameters = self.route(uri)
+            if parameters:
+                raise InvalidParameter("a search takes no query parameters in its URI")
+            mounts = [mount]
+        found = searching.search(
+            mounts,
+            query,
+            below=below,
+            where=where,
+            after=after,
+            size=self.limits.search_hits,
+            progress=progress,
+        )
+        return await settle(found)
+
     # -- templates and completion
 
     async def templates(self, after: str | None = None) -> TemplatePage:
         """Return a page of the templates of all mounts, in manifest order."""
         mounts = self.views.current().mounts
         every = [entry for mount in mounts for entry in _templates(mount)]
-        start = 0
-        if after:
-            held = cursor.decode(after, scope=_TEMPLATES)
-            keys = [[entry.mount.name, entry.template.uri_template] for entry in every]
-            key = [held.mount, *held.path]
-            if key not in keys:
-                raise InvalidParameter(cursor.INVALID)
-            start = keys.index(key) + 1
-        page = every[start : start + self.limits.page_size]
-        if start + len(page) == len(every):
-            return TemplatePage(page, None)
-        last = page[-1]
-        path = (last.template.uri_template,)
-        return TemplatePage(page, cursor.encode(cursor.Cursor(_TEMPLATES, last.mount.name, path)))
+        page, following = cursor.page(
+            every,
+            lambda entry: (entry.mount.name, entry.template.uri_template),
+            after,
+            scope=_TEMPLATES,
+            size=self.limits.page_size,
+        )
+        return TemplatePage(page, following)
 
     async def complete(
         self, uri_template: str, variable: str, value: str, given: Mapping[str, str] | None = None
@@ -330,102 +355,16 @@ class Catalog:
         return Completion(values, total)
 
 
-async def _fetch(
-    mount: Mount, path: Path, query: Mapping[str, str]
-) -> tuple[Resource, Sequence[Content]]:
-    """Return a resource's metadata and, for a document, its contents."""
-    if mount.fetches is not None:
-        return await settle(mount.fetches.fetch(path, query))
-    # The metadata first: content that is newer than its version says too little, never too much.
-    resource = await settle(mount.provider.metadata(path))
-    if resource.type == "collection":
-        return resource, ()
-    return resource, await settle(mount.provider.read(path, query))
-
-
 async def _read_child(mount: Mount, path: Path) -> tuple[Body, int] | None:
     """Return a child of a collection that is read, and its size; None where it cannot be."""
     try:
-        resource, contents = await _fetch(mount, path, {})
+        resource, contents = await gate.fetch(mount, path, {})
         content, entry = contents[0], mount.entry(resource)
         body = Body(entry.uri, entry, content, _next_uri(entry, {}, content))
         return body, content_size(content)
     except FAILURES as error:
         log_failure(error, f"a child in mount {mount.name} could not be read")
         return None
-
-
-async def _children(
-    provider: Provider, parent: Path, *, after: Path | None, limit: int
-) -> Sequence[Resource]:
-    """Return the direct children of a collection, if the provider keeps to the contract.
-
-    Raises:
-        ResourceServerError: it does not. A child outside its parent could lead in circles, and a
-            listing that begins again would never end.
-    """
-    children = await settle(provider.list(parent, after=after, limit=limit))
-    for child in children:
-        if child.path[:-1] != parent or not child.path:
-            raise ResourceServerError("list() returned a resource that is no child of its parent")
-    _check_order("list", children, after)
-    return children
-
-
-def _check_order(name: str, found: Sequence[Resource], after: Path | None) -> None:
-    if after in [resource.path for resource in found]:
-        raise ResourceServerError(f"{name}() returned `after` again, not what follows it")
-
-
-async def _descend(mount: Mount, *, after: Path | None, limit: int) -> Sequence[Resource]:
-    """Return what comes after `after` in one mount, depth first; None begins with the mount."""
-    found: list[Resource] = []
-    if after is None:
-        found.append(await settle(mount.provider.metadata(())))
-    below: Sequence[Resource] = ()
-    if limit > len(found):
-        if mount.walks is not None:
-            below = await settle(mount.walks.walk(after=after or None, limit=limit - len(found)))
-            _check_order("walk", below, after)
-        else:
-            below = await _walk(mount.provider, after or (), limit - len(found))
-    return [*found, *below]
-
-
-class _Level(msgspec.Struct):
-    """One collection on the way down of `_walk`: what was fetched of it and not yet used."""
-
-    parent: Path
-    last: Path | None
-    pending: deque[Resource]
-    ended: bool = False
-
-
-async def _walk(provider: Provider, after: Path, limit: int) -> list[Resource]:
-    levels = [_Level(after[:depth], after[: depth + 1], deque()) for depth in range(len(after))]
-    levels.append(_Level(after, None, deque()))
-    found: list[Resource] = []
-    while levels and len(found) < limit:
-        level = levels[-1]
-        if level.pending:
-            resource = level.pending.popleft()
-            if resource.listed:
-                found.append(resource)
-                if resource.type == "collection":
-                    levels.append(_Level(resource.path, None, deque()))
-        elif level.ended:
-            levels.pop()
-        else:
-            wanted = limit - len(found)
-            try:
-                children = await _children(provider, level.parent, after=level.last, limit=wanted)
-            except (ResourceNotFound, NotACollection):
-                children = ()  # gone since the last page, or a document: nothing lies below it
-            level.pending.extend(children)
-            level.ended = len(children) < wanted
-            if children:
-                level.last = children[-1].path
-    return found
 
 
 def _templates(mount: Mount) -> list[TemplateEntry]:

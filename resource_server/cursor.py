@@ -1,13 +1,15 @@
-"""Cursors: where a listing goes on, as opaque text that needs no memory on the server.
+"""Cursors: where a listing or search goes on, as opaque text that needs no memory on the server.
 
-A cursor holds the listing it belongs to and the path of the last item given, so it survives
-restarts and changes. It is not signed: whoever forges one gets what a listing may give anyway.
+A cursor holds what it belongs to and how far that was given, so it survives restarts and changes.
+It is not signed: whoever forges one gets what a listing may give anyway.
 """
 
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
+from typing import TypeVar
 
 import msgspec
 
@@ -16,7 +18,12 @@ from resource_server.provider import Path
 
 _VERSION = 1
 _MAX_LENGTH = 32 * 1024
+_MAX_STATE = 256 * 1024
 INVALID = "cursor is not one that this listing gave; begin again without a cursor"
+
+
+T = TypeVar("T", bound=msgspec.Struct)
+Item = TypeVar("Item")
 
 
 class Cursor(msgspec.Struct, frozen=True):
@@ -25,6 +32,10 @@ class Cursor(msgspec.Struct, frozen=True):
     scope: str
     mount: str
     path: Path
+
+
+class _Name(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    parts: tuple[str, ...]
 
 
 class _Wire(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -41,7 +52,7 @@ def encode(cursor: Cursor) -> str:
     """Return the cursor as URL-safe text."""
     path = tuple(segment.encode("utf-8", "surrogateescape") for segment in cursor.path)
     packed = msgspec.msgpack.encode(_Wire(_VERSION, _digest(cursor.scope), cursor.mount, path))
-    return urlsafe_b64encode(packed).rstrip(b"=").decode()
+    return _text(packed)
 
 
 def decode(text: str, *, scope: str) -> Cursor:
@@ -51,9 +62,7 @@ def decode(text: str, *, scope: str) -> Cursor:
         InvalidParameter: not a cursor, or one of another listing.
     """
     try:
-        if len(text) > _MAX_LENGTH:
-            raise InvalidParameter(INVALID)
-        wire = _decoder.decode(urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4)))
+        wire = _decoder.decode(_packed(text, _MAX_LENGTH))
     except ValueError:
         raise InvalidParameter(INVALID) from None
     path = tuple(segment.decode("utf-8", "surrogateescape") for segment in wire.path)
@@ -63,6 +72,62 @@ def decode(text: str, *, scope: str) -> Cursor:
     if wire.version != _VERSION or wire.scope != _digest(scope) or illegal:
         raise InvalidParameter(INVALID)
     return Cursor(scope, wire.mount, path)
+
+
+def pack(state: msgspec.Struct, *, scope: str) -> str:
+    """Return any state as URL-safe text, for those who ask for the same again."""
+    return _text(bytes((_VERSION,)) + _digest(scope) + msgspec.msgpack.encode(state))
+
+
+def unpack(text: str, type: type[T], *, scope: str) -> T:
+    """Return the state that `text` holds; what it says may be forged.
+
+    Raises:
+        InvalidParameter: not what `pack` made, or of another scope.
+    """
+    begin = bytes((_VERSION,)) + _digest(scope)
+    try:
+        packed = _packed(text, _MAX_STATE)
+        if not packed.startswith(begin):
+            raise InvalidParameter(INVALID)
+        return msgspec.msgpack.decode(packed[len(begin) :], type=type)
+    except ValueError:
+        raise InvalidParameter(INVALID) from None
+
+
+def page(
+    items: Sequence[Item],
+    named: Callable[[Item], tuple[str, ...]],
+    after: str | None,
+    *,
+    scope: str,
+    size: int,
+) -> tuple[Sequence[Item], str | None]:
+    """Return a page of what is known whole, and the cursor of the next; `named` tells items apart.
+
+    Raises:
+        InvalidParameter: `after` is no cursor of this listing, or of what is not in it any more.
+    """
+    start = 0
+    if after:
+        last, names = unpack(after, _Name, scope=scope).parts, [named(item) for item in items]
+        if last not in names:
+            raise InvalidParameter(INVALID)
+        start = names.index(last) + 1
+    end = start + size
+    if end >= len(items):
+        return items[start:], None
+    return items[start:end], pack(_Name(named(items[end - 1])), scope=scope)
+
+
+def _text(packed: bytes) -> str:
+    return urlsafe_b64encode(packed).rstrip(b"=").decode()
+
+
+def _packed(text: str, most: int) -> bytes:
+    if len(text) > most:
+        raise InvalidParameter(INVALID)
+    return urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
 
 
 def _digest(scope: str) -> bytes:

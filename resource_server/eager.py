@@ -45,13 +45,29 @@ def _move_to_task() -> Generator[None, None, None]:
 class Suspended(Awaitable[T]):
     """A started coroutine that has to wait; await it in a task to finish it."""
 
-    __slots__ = ("_coroutine",)
+    __slots__ = ("_awaited", "_coroutine")
 
-    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+    def __init__(self, coroutine: Coroutine[Any, Any, T], awaited: object = None) -> None:
         self._coroutine = coroutine
+        self._awaited = awaited
+        """What it waits for already; None where it asked for a task first."""
 
     def __await__(self) -> Generator[Any, Any, T]:
-        return self._coroutine.__await__()
+        # As `yield from` would, had it been there from the beginning.
+        awaited = self._awaited
+        while awaited is not None:
+            try:
+                yield awaited
+                awaited = None
+            except GeneratorExit:
+                self._coroutine.close()
+                raise
+            except BaseException as error:  # the task was cancelled, say
+                try:
+                    awaited = self._coroutine.throw(error)
+                except StopIteration as done:
+                    return cast("T", done.value)
+        return (yield from self._coroutine.__await__())
 
     def close(self) -> None:
         """End the coroutine where it was given up before it was awaited."""
@@ -66,12 +82,12 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T | Suspended[T]:
     """
     token = _stepping.set(True)
     try:
-        coroutine.send(None)
+        awaited = coroutine.send(None)
     except StopIteration as done:
         return cast("T", done.value)
     finally:
         _stepping.reset(token)
-    return Suspended(coroutine)
+    return Suspended(coroutine, awaited)
 
 
 class Turns:

@@ -9,7 +9,9 @@
         ├── InvalidParameter     a query parameter, cursor or argument that cannot be used
         ├── ResourceTooLarge     over the size limit; says how to read a range
         ├── DeadlineExceeded     took longer than its time limit; may be tried again
-        └── ResourceBusy         locked or overloaded; may be tried again
+        ├── ResourceBusy         locked or overloaded; may be tried again
+        ├── ToolFailed           a tool cannot do what it was asked; the model is told why
+        └── CannotAsk            nobody can be asked, or nobody answers
 
 The message of a `ResourceError` reaches clients: no absolute path, SQL, secret or body in it.
 """
@@ -105,4 +107,18 @@ class ResourceBusy(ResourceError):
     """The resource is locked or the provider overloaded; the same request may succeed later."""
 
     def __init__(self, message: str = "resource is busy") -> None:
+        super().__init__(message)
+
+
+class ToolFailed(ResourceError):
+    """A tool cannot do what it was asked; the message tells the model why, and what to do."""
+
+
+CANNOT_ASK = "this client cannot be asked for what is missing"
+
+
+class CannotAsk(ResourceError):
+    """A question cannot be put to the person: the client has no way to, or nobody answers."""
+
+    def __init__(self, message: str = CANNOT_ASK) -> None:
         super().__init__(message)

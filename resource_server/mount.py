@@ -34,6 +34,8 @@ from resource_server.provider import (
     SupportsWalk,
     SupportsWatch,
 )
+from resource_server.search import SupportsSearch
+from resource_server.tool import SupportsTools
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +99,8 @@ class Mount:
         self.completes = provider if isinstance(provider, SupportsComplete) else None
         self.explains = provider if isinstance(provider, SupportsExplain) else None
         self.hides = provider if isinstance(provider, SupportsHides) else None
+        self.searches = provider if isinstance(provider, SupportsSearch) else None
+        self.tools = provider if isinstance(provider, SupportsTools) else None
         self.watches = _watching(provider) if watch else None
         if isinstance(provider, SupportsLinks):
             provider.linked(self.uri)

@@ -178,6 +178,33 @@ def template_variables(template: str) -> dict[str, str]:
     return variables
 
 
+def expand(template: str, values: Mapping[str, str]) -> str:
+    """Return a template with values filled in; a variable without one leaves nothing.
+
+    As RFC 6570 has it, but for `{+x}`: of what is reserved only `/` is kept, beside what is
+    percent-encoded already. So no value gets out of the path, or out of its query parameter.
+    """
+
+    def filled(expression: re.Match[str]) -> str:
+        operator, names = expression.groups()
+        given = [(name, values[name]) for name in names.split(",") if name in values]
+        if operator in ("?", "&"):
+            pairs = [f"{name}={quote_segment(value)}" for name, value in given]
+            return operator + "&".join(pairs) if pairs else ""
+        quoted = _quote_reserved if operator == "+" else quote_segment
+        return ",".join(quoted(value) for _, value in given)
+
+    return _EXPRESSION.sub(filled, template)
+
+
+_KEPT = re.compile(r"(/|%[0-9A-Fa-f]{2})")
+
+
+def _quote_reserved(value: str) -> str:
+    parts = _KEPT.split(value)
+    return "".join(kept if at % 2 else quote_segment(kept) for at, kept in enumerate(parts))
+
+
 def quote_path(text: str) -> str:
     """Percent-encode `/`-joined segments, keeping the slashes: a value for `{+path}`."""
     return "/".join(quote_segment(segment) for segment in text.split("/"))

@@ -16,8 +16,10 @@ _SERVICES = {
     "PostgreSQL": ("postgres",),
     "MariaDB": ("mysql", "mariadb"),
     "TypeScript clients": ("typescript",),
+    "conformance suite": ("conformance",),
+    "nginx": ("nginx",),
 }
-"""Services that tests need, with words in the names of these tests."""
+"""Services and programs that tests need, with words in the names of these tests."""
 
 
 @pytest.fixture

@@ -45,6 +45,10 @@ def _manifest() -> str:
         ("Under each name in a database's `queries`", "databases.*.queries.*"),
         ("Under each name in a query's `parameters`", "databases.*.queries.*.parameters.*"),
         ("Under each name in `providers`", "providers.*"),
+        ("Under `tools`", "tools"),
+        ("Under each name in `prompts`", "prompts.*"),
+        ("Under each name in a prompt's `arguments`", "prompts.*.arguments.*"),
+        ("In each of a prompt's `messages`", "prompts.*.messages.[]"),
     ):
         lines += [f"{title}:", "", "| option | default | what it does |", "| --- | --- | --- |"]
         properties = _at(root, path.split(".")).get("properties", {})
@@ -74,7 +78,10 @@ def _at(root: dict[str, Any], path: list[str]) -> dict[str, Any]:
     node = root
     for name in path:
         node = _resolve(root, node)
-        node = node["additionalProperties"] if name == "*" else node["properties"][name]
+        if name == "[]":
+            node = node["items"]
+        else:
+            node = node["additionalProperties"] if name == "*" else node["properties"][name]
         # Of what may be false as well, the options.
         node = next((each for each in node.get("anyOf", ()) if "properties" in each), node)
     return _resolve(root, node)

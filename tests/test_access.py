@@ -17,19 +17,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resource_server.access import EVERYBODY, Access, Caller, acting
+from resource_server.access import EVERYBODY, OPEN, Access, Caller, acting
 from resource_server.catalog import Catalog, Limits
 from resource_server.eager import settle
-from resource_server.errors import ResourceNotFound
+from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.live import Live
 from resource_server.mount import Mount
 from resource_server.protocol.server import Server
 from resource_server.provider import Provider, Resource
-from resource_server.providers.database import completion
+from resource_server.providers.database import completion, tree
 from resource_server.providers.database.options import Query, TableOptions
 from resource_server.providers.database.provider import Database
 from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.options import DirectoryOptions
+from resource_server.testing import check_provider
 from resource_server.topic import Topic
 from tests.listeners import LIST, PATIENCE_S, Folder, Recorder, impatient, mounted, uri_of
 from tests.protocol.wire import Wire
@@ -50,8 +51,9 @@ def anyio_backend() -> str:
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     impatient(monkeypatch)
-    # What cannot be asked in time is not suggested.
+    # What cannot be asked in time is not suggested, nor counted.
     monkeypatch.setattr(completion, "_WITHIN_S", PATIENCE_S)
+    monkeypatch.setattr(tree, "_COUNT_S", PATIENCE_S)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +76,8 @@ def needs(*scopes: str) -> Access:
 DIRECTORIES = ("a", "a/b", "a/b/c", "d")
 FILES = ("x.txt", "a/x.txt", "a/b/x.txt", "a/b/c/x.txt", "d/x.txt", "d/y.txt")
 TABLES = ("apples", "bills", "cars")
-QUERIES = ("one", "two")
+QUERIES = {"one": None, "two": "bills"}
+"""Each with the table that it reads."""
 SCOPES = ("r", "s")
 MOUNTS = ("one", "shop", "trees", "nested", "watched")
 """`nested` lies inside `one`; there are no rules for the last, and it tells of changes."""
@@ -95,7 +98,7 @@ rules = st.fixed_dictionaries(
     {
         "directories": st.dictionaries(st.sampled_from(DIRECTORIES), scopes),
         "tables": st.dictionaries(st.sampled_from(TABLES), scopes),
-        "queries": st.dictionaries(st.sampled_from(QUERIES), scopes),
+        "queries": st.dictionaries(st.sampled_from(tuple(QUERIES)), scopes),
         "mounts": st.dictionaries(st.sampled_from(MOUNTS[:-1]), scopes),
     }
 )
@@ -114,10 +117,15 @@ def make_catalog(
     folder: Path, file: Path, rules: Mapping[str, Mapping[str, frozenset[str]]]
 ) -> Catalog:
     queries = {
-        name: Query(sql="SELECT 1 AS n", access=needs(*rules["queries"].get(name, ())))
-        for name in QUERIES
+        name: query_of(name, access=needs(*rules["queries"].get(name, ()))) for name in QUERIES
     }
     return catalog_of(folder, file, queries, rules)
+
+
+def query_of(name: str, access: Access = OPEN) -> Query:
+    table = QUERIES[name]
+    sql = f"SELECT name FROM {table}" if table else "SELECT 1 AS n"  # noqa: S608
+    return Query(sql=sql, access=access)
 
 
 def catalog_of(
@@ -244,7 +252,9 @@ def test_whatever_is_asked_what_needs_other_scopes_does_not_exist(
         make_database(place / "part.db", tables)
         nothing: Mapping[str, Any] = {what: {} for what in rules}
         queries = {
-            name: Query(sql="SELECT 1 AS n") for name in QUERIES if name not in lacking["queries"]
+            name: query_of(name)
+            for name, table in QUERIES.items()
+            if name not in lacking["queries"] and table not in lacking["tables"]
         }
         mounts = [name for name in MOUNTS if name not in lacking["mounts"]]
         part = catalog_of(place / "part", place / "part.db", queries, nothing, mounts)
@@ -253,6 +263,31 @@ def test_whatever_is_asked_what_needs_other_scopes_does_not_exist(
         assert runner.run(observed(whole, caller)) == runner.run(observed(part, EVERYBODY))
     finally:
         shutil.rmtree(place)
+
+
+async def test_providers_keep_the_contract_whatever_is_seen_of_them(tmp_path: Path) -> None:
+    for name in DIRECTORIES:
+        (tmp_path / "tree" / name).mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        (tmp_path / "tree" / name).write_text(name)
+    make_database(tmp_path / "shop.db", TABLES)
+    await check_provider(
+        Filesystem(
+            tmp_path / "tree",
+            directories={
+                "a/b": DirectoryOptions(access=needs("r")),
+                "a/b/c": DirectoryOptions(access=needs("s")),
+                "d": DirectoryOptions(access=needs("s")),
+            },
+        )
+    )
+    await check_provider(
+        Database(
+            f"sqlite:///{tmp_path}/shop.db",
+            tables={"apples": TableOptions(access=needs("r", "s"))},
+            queries={name: query_of(name, access=needs("s")) for name in QUERIES},
+        )
+    )
 
 
 # -- what leads from what may be seen to what may not
@@ -296,19 +331,75 @@ async def test_a_row_says_nothing_of_a_table_that_its_reader_may_not_see(shop: P
     assert "sqlite://shop/salaries/7" in await told_of_people(database, CLERK)
 
 
-async def test_a_query_reads_no_table_that_its_reader_may_not_see(shop: Path) -> None:
-    query = Query(sql="SELECT sum(pay) AS pays FROM salaries")
+PAY = "sqlite://shop/~query/pay"
+
+
+def paying(shop: Path, sql: str) -> Catalog:
+    """Return a catalog with a query, and tables of which one needs a scope."""
     database = Database(
         f"sqlite:///{shop}",
         tables={"salar*": TableOptions(access=needs("hr:read"))},
-        queries={"pay": query},
+        queries={"pay": Query(sql=sql)},
     )
-    async with Catalog([Mount("shop", "sqlite://shop/", database)]) as catalog:
+    return Catalog([Mount("shop", "sqlite://shop/", database)])
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT sum(pay) AS pays FROM salaries",
+        "SELECT * FROM Main.SALARIES",
+        "SELECT * FROM people JOIN salaries s USING (id)",
+        "SELECT p.id FROM people p, salaries",
+        "SELECT p.id FROM people p JOIN people q ON p.id = q.id, people r, salaries s",
+        "SELECT p.id FROM (people p, salaries s)",
+        "SELECT * FROM (SELECT id FROM salaries) s",
+        "SELECT * FROM people WHERE id IN (SELECT id FROM salaries)",
+        "WITH s AS (SELECT * FROM salaries) SELECT * FROM s",
+    ],
+)
+async def test_no_query_exists_for_who_may_not_see_a_table_that_it_reads(
+    shop: Path, sql: str
+) -> None:
+    async with paying(shop, sql) as catalog:
         with acting(CLERK):
-            reading = await catalog.read("sqlite://shop/~query/pay")
+            await catalog.read(PAY)
+            assert PAY in str(await catalog.list())
+            assert "~query" in str(await catalog.templates())
+        with acting(GUEST):
+            assert PAY not in str(await catalog.list())
+            assert "~query" not in str(await catalog.templates())
+            for uri in (PAY, "sqlite://shop/~query"):
+                with pytest.raises(ResourceNotFound):
+                    await catalog.read(uri)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT id, pay AS salaries FROM people",
+        "SELECT id, salaries FROM (SELECT 1 AS id, 2 AS salaries) GROUP BY id, salaries",
+        "SELECT 'from salaries' AS salaries FROM people ORDER BY id, salaries",
+    ],
+)
+async def test_a_query_exists_for_everybody_though_a_column_has_the_name_of_a_table(
+    shop: Path, sql: str
+) -> None:
+    async with paying(shop, sql) as catalog:
+        with acting(GUEST):
+            await catalog.read(PAY)
+
+
+async def test_a_query_reads_no_table_that_its_reader_may_not_see(shop: Path) -> None:
+    # That this is the name of a table is known to the database only.
+    async with paying(
+        shop, "SELECT 90000 AS pay FROM people WHERE (7, 90000) IN salaries"
+    ) as catalog:
+        with acting(CLERK):
+            reading = await catalog.read(PAY)
         assert "90000" in str(reading.bodies[0].content)
-        with acting(GUEST), pytest.raises(Exception, match="the database refuses this query"):
-            await catalog.read("sqlite://shop/~query/pay")
+        with acting(GUEST), pytest.raises(InvalidParameter, match="the database refuses this"):
+            await catalog.read(PAY)
 
 
 async def test_a_link_leads_only_to_where_its_reader_may_go(tmp_path: Path) -> None:

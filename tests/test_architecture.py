@@ -24,7 +24,9 @@ LONGEST = 400
 TABLES = {"media_types.py"}
 
 # What a folder served without a manifest has no use for; each would be felt at every start.
-HEAVY = {"magic", "mcp", "pathspec", "pydantic", "pydantic_core", "re2", "sqlalchemy", "yaml"}
+HEAVY = set(
+    "jsonschema magic mcp pathspec pydantic pydantic_core re2 referencing sqlalchemy yaml".split()
+)
 
 LINT = "from importlinter.cli import lint_imports_command as lint; lint(['--no-cache'])"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_server.cursor import Cursor, decode, encode
+from resource_server.cursor import Cursor, decode, encode, pack, unpack
 from resource_server.errors import InvalidParameter
 
 SEGMENTS = st.text(st.characters(exclude_characters="/\0"), min_size=1).filter(
@@ -95,3 +95,33 @@ def test_an_endless_cursor_is_refused() -> None:
 def test_the_refusal_says_what_to_do() -> None:
     with pytest.raises(InvalidParameter, match="begin again without a cursor"):
         decode("x", scope="")
+
+
+class State(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    number: int
+    place: bytes | None
+
+
+@given(scope=SCOPES, number=st.integers(0, 2**63), place=st.none() | st.binary())
+def test_a_state_comes_back_as_it_was(scope: str, number: int, place: bytes | None) -> None:
+    text = pack(State(number, place), scope=scope)
+    assert text.isascii()
+    assert unpack(text, State, scope=scope) == State(number, place)
+
+
+@given(scope=SCOPES, other=SCOPES)
+def test_a_state_of_another_scope_or_shape_is_refused(scope: str, other: str) -> None:
+    text = pack(State(1, b""), scope=scope)
+    if scope != other:
+        with pytest.raises(InvalidParameter):
+            unpack(text, State, scope=other)
+    with pytest.raises(InvalidParameter):
+        unpack(text, Cursor, scope=scope)
+    with pytest.raises(InvalidParameter):
+        decode(text, scope=scope)
+
+
+@given(text=st.text() | st.binary().map(lambda data: base64.urlsafe_b64encode(data).decode()))
+def test_what_is_no_state_is_refused(text: str) -> None:
+    with pytest.raises(InvalidParameter):
+        unpack(text, State, scope="")

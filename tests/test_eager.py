@@ -107,3 +107,52 @@ async def test_futures_are_awaited_and_survive_being_given_up() -> None:
     again = run(twice(future))
     assert isinstance(again, Suspended)
     assert await again == 42
+
+
+async def test_what_waits_for_a_future_already_goes_on_when_that_is_done() -> None:
+    future = asyncio.get_running_loop().create_future()
+
+    async def waiting() -> int:
+        return 2 * await future
+
+    suspended = run(waiting())
+    assert isinstance(suspended, Suspended)
+    asyncio.get_running_loop().call_soon(future.set_result, 21)
+    assert await suspended == 42
+
+
+async def test_a_task_that_is_cancelled_tells_what_waits_for_a_future_already() -> None:
+    told: list[str] = []
+
+    async def waiting() -> int:
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            told.append("cancelled")
+            await asyncio.sleep(0)
+            told.append("cleaned up")
+            raise
+        return 1
+
+    suspended = run(waiting())
+    assert isinstance(suspended, Suspended)
+    task = asyncio.ensure_future(suspended)
+    asyncio.get_running_loop().call_soon(task.cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert told == ["cancelled", "cleaned up"]
+
+
+async def test_who_waits_for_a_future_already_may_survive_being_cancelled() -> None:
+    async def stubborn() -> int:
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            return 7
+        return 1
+
+    suspended = run(stubborn())
+    assert isinstance(suspended, Suspended)
+    task = asyncio.ensure_future(suspended)
+    asyncio.get_running_loop().call_soon(task.cancel)
+    assert await task == 7

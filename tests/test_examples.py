@@ -18,7 +18,13 @@ from pathlib import Path
 import pytest
 from mcp import Client, MCPError
 from mcp.client.stdio import StdioServerParameters
-from mcp_types import BlobResourceContents, TextResourceContents
+from mcp_types import (
+    BlobResourceContents,
+    EmbeddedResource,
+    PromptReference,
+    TextContent,
+    TextResourceContents,
+)
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -147,6 +153,28 @@ async def test_what_is_secret_ignored_or_hidden_is_not_found_by_guessing_its_uri
 
 
 @modes
+async def test_the_project_has_a_prompt_that_shows_the_file_to_review(
+    mode: str, revision: str
+) -> None:
+    async with served(EXAMPLES / "project", mode, revision) as client:
+        (prompt,) = (await client.list_prompts()).prompts
+        assert (prompt.name, prompt.title) == ("review", "Review a file")
+        reference = PromptReference(name="review")
+        found = await client.complete(reference, {"name": "file", "value": "src/teashop/o"})
+        assert found.completion.values[0] == "src/teashop/orders.py"
+        asked = {"file": "src/teashop/orders.py", "focus": "style"}
+        shown, said = (await client.get_prompt("review", asked)).messages
+        assert isinstance(shown.content, EmbeddedResource)
+        assert shown.content.resource.uri == "file:///project/src/teashop/orders.py"
+        assert isinstance(said.content, TextContent)
+        assert said.content.text == "Review this file. Focus on style."
+        for absent in (*ABSENT, "no-such-file"):
+            with pytest.raises(MCPError) as refused:
+                await client.get_prompt("review", {"file": absent})
+            assert "'file' names nothing that can be read" in refused.value.error.message
+
+
+@modes
 async def test_the_archive_is_listed_and_read(mode: str, revision: str) -> None:
     async with served(EXAMPLES / "archive", mode, revision) as client:
         found = await listed(client)
@@ -249,3 +277,40 @@ async def test_the_shop_is_read_and_what_is_held_back_is_absent(
         ).contents
         assert isinstance(picture, BlobResourceContents)
         assert base64.b64decode(picture.blob).startswith(b"\x89PNG")
+
+
+@modes
+async def test_the_queries_of_the_shop_are_tools_and_its_rows_are_found(
+    shop: Path, mode: str, revision: str
+) -> None:
+    async with served(shop, mode, revision) as client:
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        assert {"top_customers", "waiting"} <= set(names)
+        best = await client.call_tool("top_customers", {"country": "FR", "count": 1})
+        assert best.structured_content == {
+            "columns": ["name", "total_cents"],
+            "rows": [["Chloé Martin", 1800]],
+            "truncated": False,
+        }
+        [table] = best.content
+        assert isinstance(table, TextContent)
+        assert "| Chloé Martin | 1800 |" in table.text
+        for query, uris in FOUND_IN_THE_SHOP.items():
+            found = await client.call_tool("search_resources", {"query": query})
+            assert found.structured_content is not None
+            hits = [hit["resource"]["uri"] for hit in found.structured_content["hits"]]
+            assert hits == [f"sqlite://shop/{uri}" for uri in uris]
+
+
+FOUND_IN_THE_SHOP: dict[str, list[str]] = {
+    "chlo": ["customers/3"],
+    "CHLOÉ": ["customers/3"],
+    "bergamot": ["products/~tearl~2Fgrey"],
+    "/^(Assam|Mint)/": ["products/assam-2", "products/mint"],
+    "customers": ["customers", "~query/top_customers"],
+    "total_cents": ["sales/~schema"],
+    "example.org": [],
+    "340000000000009": [],
+    "audit": [],
+    "draft": [],
+}

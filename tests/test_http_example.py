@@ -154,7 +154,9 @@ async def text(client: Client, uri: str) -> str:
 @needs_nginx
 @needs_addresses
 @modes
-async def test_both_replicas_serve_the_clients_of_every_era(balanced: Balanced, mode: str) -> None:
+async def test_both_replicas_behind_nginx_serve_the_clients_of_every_era(
+    balanced: Balanced, mode: str
+) -> None:
     expected = (EXAMPLES / "project/README.md").read_text("utf-8")
     async with contextlib.AsyncExitStack() as stack:
         clients = [
@@ -190,7 +192,7 @@ async def test_events_come_through_nginx_when_they_happen(balanced: Balanced) ->
 
 
 @needs_nginx
-async def test_a_replica_that_ends_is_not_missed_by_the_stateless_revision(
+async def test_a_replica_that_ends_behind_nginx_is_not_missed_by_the_stateless_revision(
     balanced: Balanced,
 ) -> None:
     async with connected(balanced.url, "auto") as client:
@@ -209,7 +211,7 @@ def test_nginx_hands_on_nothing_but_the_endpoint(balanced: Balanced, path: str) 
 
 @needs_nginx
 @needs_addresses
-def test_the_replicas_know_who_asks_and_by_which_name(balanced: Balanced) -> None:
+def test_the_replicas_behind_nginx_know_who_asks_and_by_which_name(balanced: Balanced) -> None:
     place = "127.0.0.1", int(httpx2.URL(balanced.url).port or 0)
     for host, status in (("127.0.0.1", "200"), ("evil.example", "421")):
         with socket.create_connection(place, source_address=("127.0.0.5", 0)) as line:

@@ -196,8 +196,8 @@ async def subscribed(live: Live, *names: str) -> Recorder:
 
 
 async def calm() -> None:
-    """Let everything be done that needs no time."""
-    for _ in range(20):
+    """Let everything be done that needs no time; under load that takes more turns."""
+    for _ in range(200):
         await asyncio.sleep(0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from resource_server.interest import Interests
 from resource_server.manifest.references import GROUP
 from resource_server.provider import Change, SupportsWatch
 from resource_server.provider import Path as Member
-from resource_server.testing import check_provider
+from resource_server.testing import check_provider, client
 
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "plugins/README.md").read_text("utf-8")
@@ -33,7 +34,7 @@ def blocks(language: str) -> list[str]:
     return [text for found, text in BLOCKS if found == language]
 
 
-PROVIDER, OPTIONS, TESTS = blocks("python")
+PROVIDER, OPTIONS, TOOLS, TESTS = blocks("python")
 TERMS, PROJECT = blocks("toml")
 MANIFEST, VALUES = blocks("yaml")
 [TRANSCRIPT] = blocks("console")
@@ -177,3 +178,18 @@ def test_the_package_offers_the_provider_in_the_group_that_is_searched() -> None
     assert list(project["entry-points"]) == [GROUP]
     [reference] = project["entry-points"][GROUP].values()
     assert reference.endswith(":Glossary")
+
+
+@pytest.mark.anyio
+async def test_the_tool_that_is_shown_finds_terms_and_keeps_the_contract(folder: Path) -> None:
+    file = folder / "tooled.py"
+    tooled = f"class Tooled(Glossary):\n{textwrap.indent(TOOLS, '    ')}"
+    file.write_text(f"{PROVIDER}\nfrom resource_server.tool import *\n{tooled}", "utf-8")
+    glossary = runpy.run_path(str(file))["Tooled"](folder / "terms.toml")
+    await check_provider(glossary)
+    async with client(glossary, base="terms://acme/") as connected:
+        asked = {"name": "define", "arguments": {"word": "dunn"}}
+        found = await connected.request("tools/call", asked)
+        assert [block["uri"] for block in found["content"]] == ["terms://acme/billing/dunning"]
+        asked["arguments"] = {"word": "zzz"}
+        assert (await connected.request("tools/call", asked))["isError"]

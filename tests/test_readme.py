@@ -11,10 +11,11 @@ import subprocess
 import sys
 import sysconfig
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from resource_server.manifest.load import load
@@ -22,6 +23,13 @@ from tests import reference
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+TOKEN = "change-this-token-first"  # noqa: S105 - that of the README
+PARAMETERS = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
+"""Of `initialize`."""
 
 
 def blocks(language: str) -> list[str]:
@@ -92,7 +100,8 @@ def test_a_shown_command_prints_what_is_shown(command: str, output: str) -> None
 def test_a_shown_manifest_loads(manifest: str, tmp_path: Path) -> None:
     file = tmp_path / "mcp-resources.yaml"
     file.write_text(manifest)
-    assert load(file).mounts
+    found = load(file)
+    assert found.mounts or found.client_roots
 
 
 def configurations() -> Iterator[dict[str, Any]]:
@@ -104,23 +113,17 @@ def configurations() -> Iterator[dict[str, Any]]:
             yield from document.get(key, {}).values()
 
 
-@pytest.mark.parametrize("entry", [each for each in configurations() if "url" not in each])
+def is_program(entry: Mapping[str, Any]) -> bool:
+    return entry.get("command") == "resource-server"
+
+
+@pytest.mark.parametrize("entry", list(filter(is_program, configurations())))
 def test_a_shown_client_configuration_starts_a_server(
     entry: dict[str, Any], tmp_path: Path
 ) -> None:
     (tmp_path / "hello.txt").write_text("hello")
-    assert entry["command"] == "resource-server"
     arguments = [str(tmp_path) if "/" in argument else argument for argument in entry["args"]]
-    hello = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {
-            "protocolVersion": "2025-06-18",
-            "capabilities": {},
-            "clientInfo": {"name": "test", "version": "1"},
-        },
-    }
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": PARAMETERS}
     listing = {"jsonrpc": "2.0", "id": 2, "method": "resources/list"}
     done = subprocess.run(
         [sys.executable, "-m", "resource_server", *arguments],
@@ -136,27 +139,60 @@ def test_a_shown_client_configuration_starts_a_server(
     assert "hello.txt" in [resource["name"] for resource in replies[1]["result"]["resources"]]
 
 
-def test_a_server_listens_where_the_shown_client_configuration_says(tmp_path: Path) -> None:
-    [url] = [entry["url"] for entry in configurations() if "url" in entry]
-    [address] = re.findall(r"--http (\S+)`", README)
-    assert f"http://{address}/mcp" == url
+def shown_request(entry: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the URL that a client is given, and the header by which it says who it is."""
+    if "command" in entry:
+        assert entry["args"][:2] == ["-y", "mcp-remote"]
+        [url, option, header] = entry["args"][2:]
+        assert option == "--header"
+        [variable] = entry["env"]
+        name, value = header.replace(f"${{{variable}}}", entry["env"][variable]).split(":")
+    elif "bearer_token_env_var" in entry:
+        assert {"url", "bearer_token_env_var"} == entry.keys()
+        url, name, value = entry["url"], "Authorization", f"Bearer {TOKEN}"
+    else:
+        assert entry["type"] == "http"
+        url, [(name, value)] = entry["url"], entry["headers"].items()
+        value = re.sub(r"\$\{(input:token|RESOURCE_SERVER_TOKEN)\}", TOKEN, value)
+    assert name == "Authorization"
+    return url, value
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a server that asks for the token of the README."""
+    place = tmp_path_factory.mktemp("guarded")
+    manifest = place / "mcp-resources.yaml"
+    manifest.write_text(f"http: {{auth: {{tokens: [{TOKEN}]}}}}\nroots: {{project: {{path: .}}}}\n")
     process = subprocess.Popen(
-        [sys.executable, "-m", "resource_server", "serve", ".", "--http", "127.0.0.1:0"],
-        cwd=tmp_path,
+        [sys.executable, "-m", "resource_server", "serve", manifest, "--http", "127.0.0.1:0"],
+        cwd=place,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,
         text=True,
     )
     with process:
         assert process.stderr is not None
-        line = process.stderr.readline()
+        yield process.stderr.readline().split()[-1]
         process.terminate()
-    assert re.sub(r":\d+/", ":8000/", line.split()[-1]) == url
 
 
-def test_every_client_of_the_readme_has_a_configuration() -> None:
+@pytest.mark.parametrize("entry", [each for each in configurations() if not is_program(each)])
+def test_a_server_answers_where_and_to_whom_a_shown_client_configuration_says(
+    entry: Mapping[str, Any], guarded: str
+) -> None:
+    url, shown = shown_request(entry)
+    [address] = re.findall(r"serve \. --http (\S+)`", README)
+    assert url == f"http://{address}/mcp" == re.sub(r":\d+/", ":8000/", guarded)
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": PARAMETERS}
+    accept = {"accept": "application/json, text/event-stream"}
+    for headers, status in ({**accept, "authorization": shown}, 200), (accept, 401):
+        assert httpx2.post(guarded, json=ping, headers=headers).status_code == status
+
+
+def test_every_client_of_the_readme_has_a_configuration_of_either_kind() -> None:
     for client in ("VS Code", "Claude Code", "Claude Desktop", "Codex"):
-        assert f"**{client}**" in README
+        assert README.count(f"**{client}**") == 2
 
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path as FilePath
-from typing import Any, Self
+from typing import Any, ClassVar, Self, cast
 
 import anyio.lowlevel
 import msgspec
@@ -26,6 +26,7 @@ from resource_server.provider import (
     Path,
     Provider,
     Resource,
+    SupportsAccess,
     SupportsComplete,
     SupportsExplain,
     SupportsFetch,
@@ -37,6 +38,8 @@ from resource_server.provider import (
 )
 from resource_server.providers.filesystem import Filesystem
 from resource_server.testing import ErrorReply, ProviderViolations, check_provider, client
+from resource_server.tool import Asked as ToolRequest
+from resource_server.tool import Embedded, Linked, Text, Tool, ToolResult
 
 pytestmark = pytest.mark.anyio
 
@@ -467,6 +470,97 @@ class CannotExplainAbsence(Shelf):
         return f"of the length {len(str(self.items[path]))}" if path else "the shelf"
 
 
+A, Z = frozenset(("a:read",)), frozenset(("z:read",))
+
+
+class Guarded(Shelf):
+    """A shelf of which parts need scopes."""
+
+    needed: ClassVar[Mapping[str, frozenset[str]]] = {"a": A, "z": A | Z}
+
+    @property
+    def restrictions(self) -> Mapping[str, frozenset[str]]:
+        return {f"items.{name}": scopes for name, scopes in self.needed.items()}
+
+    def narrowed(self, scopes: frozenset[str]) -> Provider:
+        return type(self)(self.seen(scopes))
+
+    def seen(self, scopes: frozenset[str]) -> Mapping[Path, str | bytes | None]:
+        return {
+            path: item
+            for path, item in self.items.items()
+            if self.needed.get(path[0], frozenset[str]()) <= scopes
+        }
+
+
+_restricts: type[SupportsAccess] = Guarded
+
+
+class NeedsSevenScopes(Guarded):
+    needed: ClassVar[Mapping[str, frozenset[str]]] = {"a": frozenset("abcdefg")}
+
+
+class NeedsOtherScopesWhenAsked(Guarded):
+    @property
+    def restrictions(self) -> Mapping[str, frozenset[str]]:
+        self.calls += 1
+        return {**super().restrictions, f"items.{self.calls}": A}
+
+
+class NeedsText(Guarded):
+    needed: ClassVar[Mapping[str, frozenset[str]]] = {"a": cast("Any", "a:read")}
+
+
+class NarrowsItself(Guarded):
+    def narrowed(self, scopes: frozenset[str]) -> Provider:
+        return self
+
+
+class NarrowsToNothing(Guarded):
+    def narrowed(self, scopes: frozenset[str]) -> Provider:
+        return cast("Any", None)
+
+
+class CannotBeNarrowed(Guarded):
+    def narrowed(self, scopes: frozenset[str]) -> Provider:
+        raise ResourceNotFound
+
+
+class ShowsAllToAll(Guarded):
+    def narrowed(self, scopes: frozenset[str]) -> Provider:
+        return type(self)(self.items)
+
+
+class KeepsFromAll(Guarded):
+    def narrowed(self, scopes: frozenset[str]) -> Provider:
+        return type(self)(self.seen(scopes - Z))
+
+
+class ShowsMore(Guarded):
+    def narrowed(self, scopes: frozenset[str]) -> Provider:
+        return type(self)({**self.seen(scopes), ("more",): ""})
+
+
+class ForgetsTemplates(Guarded):
+    def narrowed(self, scopes: frozenset[str]) -> Provider:
+        class Bare(Shelf):
+            @property
+            def templates(self) -> Sequence[Template]:
+                return ()
+
+        return Bare(self.seen(scopes))
+
+
+class GivesWhatItDoesNotList(Guarded):
+    def find(self, path: Path) -> str | bytes | None:
+        return SHELF[path] if path in SHELF else super().find(path)
+
+
+class BreaksRulesWhenNarrowed(Guarded):
+    def narrowed(self, scopes: frozenset[str]) -> Provider:
+        return Misjudges(self.seen(scopes))
+
+
 SIGNATURE = "a method returns what its signature in resource_server.provider says"
 BROKEN: list[tuple[type[Shelf], str]] = [
     (IgnoresAfter, "a listing resumes right after `after`, and only its last page is short"),
@@ -522,11 +616,47 @@ BROKEN: list[tuple[type[Shelf], str]] = [
     (OnlyEnters, "a lifetime has __aenter__ and __aexit__"),
     (Mixes, "methods may run concurrently"),
     (DiesOnLeaving, "a provider can be entered again"),
+    (NeedsSevenScopes, "restrictions name at most 6 different scopes"),
+    (NeedsOtherScopesWhenAsked, "restrictions are always the same"),
+    (NeedsText, SIGNATURE),
+    (NarrowsItself, "narrowed returns another provider, for it is entered and left by itself"),
+    (NarrowsToNothing, SIGNATURE),
+    (CannotBeNarrowed, "restrictions and narrowed raise nothing"),
+    (ShowsAllToAll, "who lacks scopes does not see what needs them"),
+    (KeepsFromAll, "narrowed to all scopes shows everything"),
+    (ForgetsTemplates, "narrowed to all scopes shows everything"),
+    (ShowsMore, "narrowed shows nothing that is not there without it"),
+    (GivesWhatItDoesNotList, "what narrowed does not list raises ResourceNotFound"),
+    (BreaksRulesWhenNarrowed, "what narrowed returns keeps the contract"),
 ]
 
 
 async def test_a_provider_that_keeps_the_contract_passes() -> None:
     await check_provider(Shelf())
+
+
+async def test_a_provider_of_which_parts_need_scopes_passes() -> None:
+    await check_provider(Guarded())
+
+
+async def test_a_provider_is_narrowed_to_no_scope_to_each_and_to_all() -> None:
+    asked: list[frozenset[str]] = []
+
+    class Asked(Guarded):
+        def narrowed(self, scopes: frozenset[str]) -> Provider:
+            asked.append(scopes)
+            return super().narrowed(scopes)
+
+    await check_provider(Asked())
+    assert asked == [frozenset(), A, A | Z, Z]
+
+
+async def test_what_is_broken_by_narrowing_is_told_with_the_scopes() -> None:
+    with pytest.raises(ProviderViolations) as caught:
+        await check_provider(KeepsFromAll())
+    assert caught.value.violations == (
+        "narrowed to all scopes shows everything: with a:read, z:read there is no resource ('z',)",
+    )
 
 
 @pytest.mark.parametrize(("broken", "rule"), BROKEN, ids=[kind.__name__ for kind, _ in BROKEN])
@@ -1023,3 +1153,89 @@ async def test_the_file_system_provider_keeps_the_contract(tmp_path: FilePath) -
         return ("src", "deep", "er", "file.json")
 
     await check_provider(Filesystem(path=tmp_path), make_change=make_change)
+
+
+@dataclass
+class Tooled(Shelf):
+    """A shelf with tools that keep every rule. Each class below breaks one."""
+
+    def tools(self) -> Sequence[Tool]:
+        counted = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+        word = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
+        return [
+            Tool(name="count", description="Count items", output_schema=counted),
+            Tool(name="find", description="Find a word", input_schema=word),
+        ]
+
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any], asked: ToolRequest
+    ) -> ToolResult:
+        assert name == "count", "find needs arguments"
+        blocks = [Text("some"), Linked(("a",)), Embedded(("a", "empty"))]
+        return ToolResult(blocks, {"n": len(self.items)})
+
+
+@dataclass
+class AsksInVain(Tooled):
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any], asked: ToolRequest
+    ) -> ToolResult:
+        asked.progress(1, 2)
+        asked.log("info", "asking")
+        assert not asked.can_ask
+        await asked.ask("n", "How many?", {"type": "object"})
+        raise AssertionError("nobody answers")
+
+
+@pytest.mark.parametrize("provider", [Tooled, AsksInVain])
+async def test_a_provider_whose_tools_keep_the_contract_passes(provider: type[Tooled]) -> None:
+    await check_provider(provider())
+
+
+def telling(*tools: Tool) -> type[Tooled]:
+    class Telling(Tooled):
+        def tools(self) -> Sequence[Tool]:
+            return tools
+
+    return Telling
+
+
+def returning(result: Any) -> type[Tooled]:
+    class Returning(Tooled):
+        async def call_tool(
+            self, name: str, arguments: Mapping[str, Any], asked: ToolRequest
+        ) -> ToolResult:
+            return result
+
+    return Returning
+
+
+class ChangesItsTools(Tooled):
+    def tools(self) -> Sequence[Tool]:
+        return super().tools() if self.calls else []
+
+
+@pytest.mark.parametrize(
+    ("provider", "rule"),
+    [
+        (ChangesItsTools, "tools are always the same"),
+        (telling(Tool(name="a b", description="x")), "a tool has a name"),
+        (telling(Tool(name="a", description=" ")), "and a description"),
+        (telling(*Tooled().tools(), *Tooled().tools()), "a name of its own"),
+        (
+            telling(Tool(name="a", description="x", input_schema={"type": "list"})),
+            "the schemas of a tool can be used",
+        ),
+        (returning("words"), "returned 'words'"),
+        (returning(ToolResult([Text("x")])), "it has none"),
+        (returning(ToolResult([Text("x")], {"n": "1"})), "'1' is not of type 'integer'"),
+        (returning(ToolResult([Text("x")], {"n": object()})), "not JSON"),
+        (returning(ToolResult([Linked(("none",))], {"n": 1})), "a block names what is there"),
+        (returning(ToolResult([Embedded(("a",))], {"n": 1})), "a document is embedded"),
+        (returning(ToolResult(["x"], {"n": 1})), "made of blocks"),  # pyright: ignore[reportArgumentType]
+    ],
+)
+async def test_each_broken_rule_of_tools_is_found(provider: type[Tooled], rule: str) -> None:
+    with pytest.raises(ProviderViolations) as found:
+        await check_provider(provider())
+    assert rule in str(found.value)

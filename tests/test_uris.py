@@ -331,6 +331,48 @@ def test_a_path_typed_plainly_is_taken_as_it_is() -> None:
     assert uris.unquote_path("src/a b é") == "src/a b é"
 
 
+values = st.one_of(file_names, st.text("a/%41?#&={}.\0", max_size=8))
+
+
+@given(values)
+def test_a_value_expands_to_one_segment_or_to_nothing_that_has_an_address(value: str) -> None:
+    uri = uris.expand("docs://h/{x}", {"x": value})
+    if value in NEVER[1:] or set("/\0") & set(value):
+        with pytest.raises(ResourceNotFound):
+            uris.parse(uri)
+    else:
+        assert uris.parse(uri).path == ((value,) if value else ())
+
+
+@given(paths.filter(bool))
+def test_a_path_expands_to_itself_plain_where_it_holds_no_percent_and_encoded_anyway(
+    path: tuple[str, ...],
+) -> None:
+    plain = "/".join(path)
+    for value in (uris.quote_path(plain), plain):
+        if value == plain and "%" in plain:
+            continue
+        assert uris.parse(uris.expand("docs://h/{+x}", {"x": value})).path == path
+
+
+@given(values, values)
+def test_no_value_gets_out_of_its_place(x: str, y: str) -> None:
+    uri = uris.expand("docs://h/{+x}{?y}", {"x": x, "y": y})
+    assert uri.startswith("docs://h/")
+    assert uri.count("?") == 1
+    assert not set(uri) & set("#{} \0")
+    try:
+        assert uris.parse(uri).query == {"y": y}
+    except ResourceNotFound:
+        assert len(uri) > uris.MAX_URI_LENGTH or not x or set("/.\0%") & set(x)
+
+
+def test_variables_without_a_value_leave_nothing() -> None:
+    assert uris.expand("docs://h/{a}{?b,c}{&d}", {}) == "docs://h/"
+    assert uris.expand("docs://h/{a}{?b,c}", {"c": "1 2"}) == "docs://h/?c=1%202"
+    assert uris.expand("docs://h/x?a=1{&b}", {"b": "&"}) == "docs://h/x?a=1&b=%26"
+
+
 # --- display
 
 

@@ -8,12 +8,14 @@ import click
 
 from resource_server import media_types, uris
 from resource_server.catalog import Catalog
-from resource_server.cli import arguments, loop, messages, output, report, runtime
+from resource_server.cli import arguments, loop, messages, output, prompt_report, report, runtime
+from resource_server.cli.door import NO_TOKENS
 from resource_server.eager import settle
 from resource_server.errors import ResourceBusy, ResourceError, ResourceNotFound
 from resource_server.manifest import Manifest
-
-_NO_TOKENS = "'access' does nothing: without 'http.auth' everybody may see everything"
+from resource_server.protocol.revisions import LATEST_MODERN
+from resource_server.protocol.server import Server
+from resource_server.protocol.tools.cost import cost
 
 
 @click.command("check", short_help="Report what is offered, hidden or wrong.")
@@ -32,13 +34,14 @@ def command(
     """
     messages.log_to_stderr(verbose)
     manifest = runtime.find(source, allow_plugins=not no_plugins, strict=True)
-    catalog = runtime.build(manifest, allow_plugins=not no_plugins).catalog
+    server = runtime.build(manifest, allow_plugins=not no_plugins)
     if explained:
-        return loop.run(_explain(catalog, explained, as_json=as_json))
-    return loop.run(_check(catalog, manifest, as_json=as_json))
+        return loop.run(_explain(server.catalog, explained, as_json=as_json))
+    return loop.run(_check(server, manifest, as_json=as_json))
 
 
-async def _check(catalog: Catalog, manifest: Manifest, *, as_json: bool) -> int:
+async def _check(server: Server, manifest: Manifest, *, as_json: bool) -> int:
+    catalog = server.catalog
     uses = [
         spec.use if isinstance(spec.use, str) else type(spec.use).__name__.lower()
         for spec in manifest.mounts
@@ -49,24 +52,36 @@ async def _check(catalog: Catalog, manifest: Manifest, *, as_json: bool) -> int:
             await report.of(mount, use, spec, manifest.positions)
             for mount, use, spec in zip(catalog.mounts, uses, manifest.mounts, strict=True)
         ]
+        asked = [
+            await prompt_report.of(catalog, name, prompt, manifest.positions)
+            for name, prompt in manifest.prompts.items()
+        ]
+        tools = await cost(server.toolbox, LATEST_MODERN)
+    reports += report.of_clients(manifest)
     if not manifest.http.auth:
         for each in reports:
             if each.access:
-                each.warnings = [*each.warnings, _NO_TOKENS]
+                each.warnings = [*each.warnings, NO_TOKENS]
     problem = media_types.magic_problem()
     if as_json:
-        output.indented_json({"mounts": reports, "libmagicProblem": problem})
+        found = {"mounts": reports, "prompts": asked, "tools": tools}
+        output.indented_json({**found, "libmagicProblem": problem})
     else:
         for each in reports:
             report.show(each)
+        for each in asked:
+            prompt_report.show(each)
+        if tools.count:
+            output.line(f"{tools.count} tools, about {tools.tokens:,} tokens in tools/list")
         if problem is not None:
             messages.note(problem)
-    return 1 if any(each.problem or each.mistakes for each in reports) else 0
+    unusable = any(each.problem or each.mistakes for each in reports)
+    return 1 if unusable or any(each.mistakes for each in asked) else 0
 
 
 async def _explain(catalog: Catalog, asked: Sequence[str], *, as_json: bool) -> int:
     status = 0
-    bases = ", ".join(mount.base for mount in catalog.mounts)
+    bases = ", ".join(mount.base for mount in catalog.mounts) or "none"
     async with catalog:
         for uri in map(arguments.as_uri, asked):
             try:

@@ -9,6 +9,8 @@ import click
 
 from resource_server.manifest.http import Http
 
+NO_TOKENS = "'access' does nothing: without 'http.auth' everybody may see everything"
+
 
 class Door(NamedTuple):
     """The options of `serve` that say how it is reached."""

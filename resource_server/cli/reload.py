@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import pathlib
 import stat
 import threading
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from resource_server.cli import messages, runtime
+from resource_server.cli import client_folders, messages, runtime
+from resource_server.cli.client_folders import Folder
 from resource_server.errors import Diagnostic, ManifestError, ResourceBusy
-from resource_server.manifest import sources
+from resource_server.manifest import Manifest, sources
+from resource_server.manifest.http import Http
 from resource_server.mount import FAILURES, Mount, log_failure
+from resource_server.protocol.client_roots import ClientRoot, ClientRoots
 from resource_server.protocol.server import Server
 
 logger = logging.getLogger(__name__)
@@ -26,6 +30,17 @@ _INTERVAL_S = 0.25
 """Between two looks at the manifest. Two alike in a row: nobody is writing it any more."""
 _GRACE_S = 10.0
 """For requests in flight in a mount that is served no longer."""
+_LOADED = "the manifest was loaded again"
+_OFFERED = "the client offers other folders"
+
+
+class _Built(NamedTuple):
+    manifest: Manifest
+    whole: Manifest
+    """With a mount for each folder of the client."""
+    server: Server
+    refused: Sequence[str] = ()
+    """Why other folders of the client are not served."""
 
 
 class Served:
@@ -39,26 +54,47 @@ class Served:
         ManifestError: the source cannot be served; from the constructor only.
     """
 
-    def __init__(self, source: str | None, *, allow_plugins: bool, strict: bool = False) -> None:
+    def __init__(
+        self,
+        source: str | None,
+        *,
+        allow_plugins: bool,
+        strict: bool = False,
+        over_http: bool = False,
+    ) -> None:
         self._source = source
         self._allow_plugins = allow_plugins
         self._strict = strict
         self._file = sources.manifest_file(source)
         # Before it is read: what is written from here on is noticed.
         self._stamp = _stamp(self._file)
-        self.manifest = runtime.find(source, allow_plugins=allow_plugins, strict=strict)
-        self.server = runtime.build(self.manifest, allow_plugins=allow_plugins)
-        self.server.reloads = self.manifest.file is not None
-        self._mounts = self.server.catalog.mounts
+        manifest = runtime.find(source, allow_plugins=allow_plugins, strict=strict)
+        self.server = runtime.build(manifest, allow_plugins=allow_plugins)
+        self.server.reloads = manifest.file is not None
+        self.server.may_watch = any(spec.watch for spec in manifest.client_roots)
+        self._built = _Built(manifest, manifest, self.server)
+        self._http = manifest.http if over_http else None
+        """As it is in force: who serves over HTTP has it once and for all."""
+        self._building = threading.Lock()
+        """Held until what was built is on its way to be served: the last is to know of both."""
+        self._roots: ClientRoots | None = None
+        self._is_connected = self._has_warned = False
+        self._folders: Sequence[Folder] = ()
+        """What the client offers, whatever of it is served."""
         self._told: Sequence[Diagnostic] = ()
         self._stopping = threading.Event()
         self._ended = asyncio.Event()
         self._starting: dict[Mount, asyncio.Task[None]] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
+    @property
+    def manifest(self) -> Manifest:
+        """What the manifest said when it could be used last."""
+        return self._built.manifest
+
     async def __aenter__(self) -> Server:
         # In the background: a slow mount must not delay the first answer.
-        for mount in self._mounts:
+        for mount in self.server.catalog.mounts:
             self._start(mount)
         if self.manifest.file is None:
             # Whoever may write into a plain folder must not decide what is served.
@@ -77,7 +113,49 @@ class Served:
         await asyncio.gather(*starting, *self._closing, return_exceptions=True)
         await self.server.__aexit__(None, None, None)
 
-    # -- in the thread
+    def offer(self, roots: ClientRoots | None) -> None:
+        """Serve the folders that the client offers, wherever the manifest says so."""
+        self._roots = roots
+        self._is_connected = True
+        if not self.manifest.client_roots:
+            return
+        if roots is not None:
+            roots.follow(self._take)
+        elif not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "the client cannot be asked which folders it offers, and none of them is served: "
+                "that takes its capability 'roots', in a revision before 2026-07-28"
+            )
+
+    async def _take(self, roots: Sequence[ClientRoot]) -> None:
+        from anyio import to_thread  # not at every start
+
+        await to_thread.run_sync(self._serve_folders, roots, asyncio.get_running_loop())
+
+    # -- in a thread
+
+    def _serve_folders(self, roots: Sequence[ClientRoot], loop: asyncio.AbstractEventLoop) -> None:
+        folders = client_folders.found(roots)
+        with self._building, suppress(RuntimeError):  # the loop has ended
+            self._folders = folders
+            built = self._build(self.manifest)
+            self._keep(built)
+            loop.call_soon_threadsafe(self._adopt, built.server, _OFFERED)
+
+    def _build(self, manifest: Manifest) -> _Built:
+        """Return what is served by a manifest and of what the client offers."""
+        offered = client_folders.mounts(manifest, self._folders)
+        whole = dataclasses.replace(manifest, mounts=(*manifest.mounts, *offered.mounts))
+        known = zip(self._built.whole.mounts, self._built.server.catalog.mounts, strict=True)
+        server = runtime.build(whole, allow_plugins=self._allow_plugins, known=known)
+        return _Built(manifest, whole, server, offered.refused)
+
+    def _keep(self, built: _Built) -> None:
+        for reason in built.refused:
+            if reason not in self._built.refused:
+                logger.warning("a folder of the client is not served: %s", reason)
+        self._built = built
 
     def _follow(self, loop: asyncio.AbstractEventLoop) -> None:
         """Load the manifest again whenever it has changed, and has been left alone since."""
@@ -88,21 +166,21 @@ class Served:
                 if now is None:
                     self._stamp = None
                     logger.warning("the manifest is gone; what it said last is served on")
-                elif (server := self._load(now)) is not None:
-                    with suppress(RuntimeError):  # the loop has ended
-                        loop.call_soon_threadsafe(self._adopt, server)
+                else:
+                    with self._building, suppress(RuntimeError):  # the loop has ended
+                        if (server := self._load(now)) is not None:
+                            loop.call_soon_threadsafe(self._adopt, server, _LOADED)
             before = now
 
     def _load(self, stamp: Stamp) -> Server | None:
         """Load the manifest in this state; None where it cannot be used, which is reported."""
-        manifest = server = None
+        built = None
         diagnostics: Sequence[Diagnostic] = ()
         try:
             manifest = runtime.find(
                 self._source, allow_plugins=self._allow_plugins, strict=self._strict
             )
-            known = zip(self.manifest.mounts, self._mounts, strict=True)
-            server = runtime.build(manifest, allow_plugins=self._allow_plugins, known=known)
+            built = self._build(manifest)
         except ManifestError as error:
             diagnostics = error.diagnostics
         except FAILURES as error:
@@ -111,9 +189,16 @@ class Served:
             return None  # written meanwhile: this may be half of it, and is looked at again
         self._stamp = stamp
         self._report(diagnostics)
-        if manifest is not None and server is not None:
-            self.manifest, self._mounts = manifest, server.catalog.mounts
-        return server
+        if built is None:
+            return None
+        self._report_http(built.manifest.http)
+        self._keep(built)
+        return built.server
+
+    def _report_http(self, http: Http) -> None:
+        """Say that `http` has changed, where that is another one than was said of."""
+        if self._http is not None and http not in (self._http, self.manifest.http):
+            logger.warning("http has changed in the manifest; restart to apply it")
 
     def _report(self, diagnostics: Sequence[Diagnostic]) -> None:
         """Say what is wrong with the manifest, unless that has been said."""
@@ -127,14 +212,14 @@ class Served:
 
     # -- on the event loop
 
-    def _adopt(self, server: Server) -> None:
+    def _adopt(self, server: Server, why: str) -> None:
         """Serve what another server serves from now on."""
         if self._ended.is_set():
             return
         before, after = self.server.catalog.mounts, server.catalog.mounts
         self.server.adopt(server)
         self.server.live.swap(server.catalog, relist=before != after)
-        logger.info("the manifest was loaded again: %s", _difference(before, after))
+        logger.info("%s: %s", why, _difference(before, after))
         for mount in after:
             if mount not in before:
                 self._start(mount)
@@ -143,6 +228,8 @@ class Served:
             task = asyncio.create_task(self._close(unused))
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
+        if self._is_connected:
+            self.offer(self._roots)
 
     def _start(self, mount: Mount) -> None:
         async def start() -> None:

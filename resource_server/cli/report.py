@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -11,7 +12,7 @@ from resource_server.catalog import Catalog, Limits
 from resource_server.cli import messages, output
 from resource_server.eager import settle
 from resource_server.errors import Diagnostic
-from resource_server.manifest import MountSpec, Positions
+from resource_server.manifest import Manifest, MountSpec, Positions
 from resource_server.manifest.data import DataPath
 from resource_server.manifest.problems import dotted
 from resource_server.mount import FAILURES, Mount, log_failure
@@ -43,6 +44,8 @@ class Report(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     abilities: Sequence[str] = ()
     watch: str | None = None
     """Whether changes are noticed: `on`, `off`, or by which means where the provider tells."""
+    folders: str | None = None
+    """Whose they are, where these are not those of the manifest."""
     templates: Sequence[str] = ()
     listed: bool = True
     access: Mapping[str, Sequence[str]] = {}
@@ -78,6 +81,45 @@ async def of(mount: Mount, provider: str, spec: MountSpec, positions: Positions)
     return report
 
 
+def of_clients(manifest: Manifest) -> list[Report]:
+    """Return reports of what the client decides: there is nothing before it has offered it."""
+    reports: list[Report] = []
+    all_go_to: str | None = None
+    for spec in manifest.client_roots:
+        allowed = spec.client.allow if spec.client is not None else ()
+        problems: list[tuple[DataPath, str]] = [
+            ((*spec.path, "allow", index), "there is no such folder")
+            for index, folder in enumerate(allowed)
+            if not _is_folder(folder)
+        ]
+        if all_go_to is not None:
+            text = f"'{all_go_to}' above takes all folders; give it 'allow', or move it to the end"
+            problems.append(((*spec.path, "from"), text))
+        elif not allowed:
+            all_go_to = spec.name
+        report = _of_client(spec)
+        report.mistakes = [_mistake(manifest.positions, *problem) for problem in problems]
+        reports.append(report)
+    return reports
+
+
+def _is_folder(path: pathlib.Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # above it is what may not be looked into
+        return False
+
+
+def _of_client(spec: MountSpec) -> Report:
+    limits = " below what 'allow' names" if spec.client and spec.client.allow else ""
+    folders = (
+        f"those that the client offers{limits}, over standard input and output; "
+        "none over HTTP, from revision 2026-07-28 on, or without its capability 'roots'"
+    )
+    uri = f"{spec.base}{{folder}}/"
+    return Report(name=spec.name, uri=uri, provider=str(spec.use), folders=folders)
+
+
 def _abilities(mount: Mount) -> list[str]:
     """Return what a mount can do, in words for the operator."""
     optional = {
@@ -86,6 +128,7 @@ def _abilities(mount: Mount) -> list[str]:
         "fetch": mount.fetches,
         "explain": mount.explains,
         "hides": mount.hides,
+        "tools": mount.tools,
         "watch": mount.watches,
     }
     found = [name for name, ability in optional.items() if ability is not None]
@@ -172,11 +215,12 @@ def show(report: Report) -> None:
 def _facts(report: Report) -> Iterator[tuple[str, str]]:
     yield "provider", report.provider
     yield "problem", report.problem or ""
+    yield "folders", report.folders or ""
     yield "offers", ", ".join(report.abilities)
     yield "watch", report.watch or ""
     if not report.listed:
         yield "listed", "no, only readable by URI"
-    elif report.problem is None:
+    elif report.problem is None and report.folders is None:
         yield "resources", f"{report.resources:,}{'+' if report.more else ''}"
     for option, scopes in report.access.items():
         yield "access", f"{option}: {', '.join(scopes)}"

@@ -10,6 +10,7 @@ from resource_server.errors import ManifestError, MountUnavailable, ResourceNotF
 from resource_server.manifest import Manifest, MountSpec, sources
 from resource_server.mount import Mount
 from resource_server.protocol.server import Server
+from resource_server.protocol.tools.offer import Offer
 from resource_server.provider import Content, Path, Provider, Resource, Template
 
 
@@ -59,6 +60,19 @@ def build(
         instructions=options.instructions,
         ttl_ms=round(options.cache.ttl * 1000),
         cache_scope=options.cache.scope,
+        prompts=manifest.prompts,
+        tools=_offer(manifest),
+    )
+
+
+def _offer(manifest: Manifest) -> Offer:
+    said = manifest.tools
+    queries = {spec.name for spec in manifest.mounts if spec.path[:1] == ("databases",)}
+    return Offer(
+        enabled=said.enabled,
+        search=said.search,
+        prefix=said.prefix,
+        without=frozenset() if said.queries else frozenset(queries),
     )
 
 

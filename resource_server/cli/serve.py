@@ -13,7 +13,7 @@ import msgspec
 
 from resource_server import uris
 from resource_server.cli import allocator, arguments, loop, messages
-from resource_server.cli.door import Door, refuse_workers
+from resource_server.cli.door import NO_TOKENS, Door, refuse_workers
 from resource_server.cli.reload import Served
 from resource_server.manifest import Manifest
 from resource_server.manifest.databases import url as database_url
@@ -33,7 +33,8 @@ _SETTLED_S = 0.5
     "--forwarded-allow-ips",
     "proxies",
     metavar="ADDRESSES",
-    help="Proxies that may say whose requests they forward: addresses, networks, or *.",
+    help="Proxies that may say whose requests they forward: addresses, networks, or *, with which "
+    "whoever asks chooses the address that limits are of.",
 )
 @click.option("--access-log", is_flag=True, help="Log each request as JSON on standard error.")
 @click.option(
@@ -92,10 +93,12 @@ def _over_http(
     messages.log_to_stderr(verbose, waits=False)
     if door.logs_access:
         access_log.to_stderr()
-    served = Served(source, allow_plugins=not no_plugins, strict=strict)
+    served = Served(source, allow_plugins=not no_plugins, strict=strict, over_http=True)
     http = served.manifest.http
     if reason := door.refusal(http, is_loopback=address.is_loopback):
         return messages.failed(reason)
+    if served.server.catalog.views.scopes and not http.auth:
+        messages.note(NO_TOKENS)
 
     async def serve() -> int:
         _once_it_runs()
@@ -141,13 +144,14 @@ async def _serve(served: Served, reader: int, writer: int, *, strict: bool) -> i
     async with served as server:
         if strict and (problems := await server.catalog.start()):
             return messages.failed(f"refused to serve without: {', '.join(problems)}")
-        await stdio.serve(server, reader, writer)
+        await stdio.serve(server, reader, writer, roots=served.offer)
     return 0
 
 
 def _waiting(manifest: Manifest, source: str | None) -> str:
     """Say to a person at a terminal what is served, and who is expected there instead."""
-    served = ", ".join(spec.base for spec in manifest.mounts)
+    bases = [spec.base for spec in manifest.mounts]
+    served = ", ".join([*bases, *["the client's folders" for _ in manifest.client_roots[:1]]])
     place = str(pathlib.Path(source or ".").absolute())
     if source and database_url.is_source(source):
         url = database_url.resolved(database_url.parse(source), pathlib.Path.cwd())

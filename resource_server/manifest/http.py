@@ -14,6 +14,7 @@ from msgspec import Meta
 from resource_server.access import Scope
 from resource_server.duration import Duration
 from resource_server.provider import ByteSize
+from resource_server.rates import Rate
 
 _PRINTABLE = re.compile(r"[!#-\[\]-~]+")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{16,}=*")
@@ -32,8 +33,9 @@ class HttpLimits:
     """After so long without a request or stream a session ends."""
     streams: Annotated[int, Meta(ge=1, le=1_000_000)] = 2000
     """At once: clients that wait to be told of changes."""
-    rate: Annotated[float, Meta(gt=0)] | None = None
-    """Requests a second of one subject, or of one address where there are no tokens."""
+    rate: Rate | None = None
+    """Requests of one subject, or of one address where there are no tokens: `200/s`. As often an
+    address may come with tokens that do not count."""
     burst: Annotated[int, Meta(ge=1)] = 400
     """Requests at once, before `rate` counts."""
 

@@ -20,16 +20,25 @@ from resource_server.manifest.databases import url as database_url
 from resource_server.manifest.databases.url import DatabaseUrl
 from resource_server.manifest.decode import Decoder, FindClass
 from resource_server.manifest.http import Http
-from resource_server.manifest.model import Manifest, MountOptions, MountSpec, Server
+from resource_server.manifest.model import (
+    ClientFolders,
+    Manifest,
+    MountOptions,
+    MountSpec,
+    Server,
+)
 from resource_server.manifest.options import options_of
 from resource_server.manifest.positions import Positions
 from resource_server.manifest.problems import Problems, dotted
+from resource_server.manifest.prompt_problems import PromptProblems
+from resource_server.manifest.prompts import Prompt
+from resource_server.manifest.tools import Tools
 from resource_server.manifest.wording import one_line, printable, unknown
 
 VERSION = 1
 MOUNT_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 DATABASE_NAME = r"[a-z0-9_-]{1,64}"
-_SECTIONS = ("version", "server", "roots", "databases", "providers", "http")
+_SECTIONS = ("version", "server", "roots", "databases", "providers", "tools", "prompts", "http")
 MOUNTS = {"roots": "filesystem", "databases": "database", "providers": None}
 """The sections that hold mounts, each with their provider; None where each names its own."""
 _PLAIN_NAME = "a name begins with a letter or digit and goes on with those, '.', '_' or '-'"
@@ -37,9 +46,9 @@ _DATABASE_NAME = "a database's name has small letters, digits, '_' and '-'"
 _TOKENS = ("http", "auth", "tokens")
 _STAND_IN = "sqlite:///shop.db"
 """In the place of a URL that cannot be used, so that the other options are checked as well."""
+_SAID_BY_CLIENT = {"path", "uri"}
 _SCHEMA = "$schema"
 """Tells editors of JSON files which schema to check them by."""
-_LATER_SECTIONS = ("tools", "prompts")
 
 
 def load(path: pathlib.Path, *, find_class: FindClass | None = None) -> Manifest:
@@ -102,11 +111,10 @@ class _Reading:
 
     def manifest(self) -> Manifest:
         for name in self._data:
-            if name in _LATER_SECTIONS:
-                self._decoder.refuse((name,), "not supported by this version", at_key=True)
-            elif name not in (*_SECTIONS, _SCHEMA):
+            if name not in (*_SECTIONS, _SCHEMA):
                 self._decoder.refuse((name,), unknown("section", name, _SECTIONS), at_key=True)
         self._check_version()
+        specs = self._mounts()
         server = self._decoder.build(Server, self._data.get("server"), ("server",))
         http = self._decoder.build(Http, self._data.get("http"), ("http",))
         return Manifest(
@@ -114,7 +122,10 @@ class _Reading:
             directory=self._directory,
             server=server or Server(),
             http=http or Http(),
-            mounts=self._mounts(),
+            mounts=tuple(spec for spec in specs if spec.client is None),
+            client_roots=tuple(spec for spec in specs if spec.client is not None),
+            tools=self._tools(),
+            prompts=self._prompts(),
             positions=self._positions,
         )
 
@@ -128,11 +139,32 @@ class _Reading:
 
     def _mounts(self) -> tuple[MountSpec, ...]:
         entries = [entry for section in MOUNTS for entry in self._entries(section)]
-        if not entries and not self._problems.sorted():
+        if not (entries or self._data.get("prompts") or self._problems.sorted()):
             self._decoder.refuse((), f"nothing to serve; write at least: {document.EXAMPLE}")
         entries.sort(key=lambda entry: self._positions.key(entry[0]))
         specs = [self._mount(path, raw) for path, raw in entries]
         return tuple(spec for spec in specs if spec is not None)
+
+    def _tools(self) -> Tools:
+        raw = self._data.get("tools")
+        if isinstance(raw, bool):
+            return Tools(enabled=raw)
+        tools: Tools | None = self._decoder.build(Tools, raw, ("tools",))
+        return tools or Tools()
+
+    def _prompts(self) -> Mapping[str, Prompt]:
+        # A mount without a base has a problem already, or is up to the client; prompts may be
+        # about it.
+        mounts = [path for section in MOUNTS for path, _ in self._entries(section)]
+        bases = self._bases if len(self._bases) == len(mounts) else None
+        problems = PromptProblems(self._decoder, self._positions, bases)
+        found: dict[str, Prompt] = {}
+        for path, raw in self._entries("prompts"):
+            problems.note(raw, path)
+            prompt: Prompt | None = self._decoder.build(Prompt, raw, path)
+            if prompt is not None:
+                found[str(path[-1])] = prompt
+        return found
 
     def _entries(self, section: str) -> list[tuple[DataPath, object]]:
         raw = self._data.get(section)
@@ -161,6 +193,7 @@ class _Reading:
             self._decoder.refuse(path, f"expected a mapping of options, found {held}")
             return None
         options = dict(raw)
+        client = self._client_folders(options, path) if section == "roots" else None
         # For `watch` a provider may have words of its own, so it is read with the provider's.
         names = [key for key in options_of(MountOptions) if key in options and key != "watch"]
         common = {key: options.pop(key) for key in names}
@@ -171,7 +204,7 @@ class _Reading:
             url = self._database_url(str(options["url"]), (*path, "url"))
             options["url"] = _STAND_IN if url is None else url.text
             default = f"{'sqlite' if url is None else url.engine}://{name}/"
-        base = self._base(common.get("uri"), default, path)
+        base = "file:///" if client else self._base(common.get("uri"), default, path)
         if use is not None:
             self._decoder.provider(use, options, path, self._find_class)
         if use is None or own is None or base is None:
@@ -188,7 +221,26 @@ class _Reading:
             watch=options.get("watch") != "off",
             options=options,
             path=path,
+            client=client,
         )
+
+    def _client_folders(self, options: dict[str, object], path: DataPath) -> ClientFolders | None:
+        """Return what the options say of folders of the client, and take it out of them."""
+        allow = {name: options.pop(name) for name in ("allow",) if name in options}
+        if "from" not in options:
+            if allow:
+                at = (*path, "allow")
+                self._decoder.refuse(at, "this option goes with 'from: client'", at_key=True)
+            return None
+        at, source = (*path, "from"), options.pop("from")
+        if source != "client" and at not in self._positions.unset:
+            self._decoder.refuse(at, f"expected 'client', found {self._decoder.found(source, at)}")
+        for name in _SAID_BY_CLIENT & options.keys():
+            said = "this option does not go with 'from: client'; the client says it"
+            self._decoder.refuse((*path, name), said, at_key=True)
+        options["path"] = "."
+        folders: ClientFolders | None = self._decoder.build(ClientFolders, allow, path)
+        return folders or ClientFolders()
 
     def _use(self, options: dict[str, object], path: DataPath) -> str | None:
         if "use" not in options:

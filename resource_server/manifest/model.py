@@ -17,6 +17,8 @@ from resource_server.duration import Duration
 from resource_server.manifest.data import DataPath
 from resource_server.manifest.http import Http
 from resource_server.manifest.positions import Positions
+from resource_server.manifest.prompts import Prompt
+from resource_server.manifest.tools import Tools
 from resource_server.provider import Annotations, ByteSize, Provider
 
 
@@ -82,6 +84,15 @@ class MountOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClientFolders:
+    """Folders that the client offers (MCP roots), each of them a mount of its own."""
+
+    allow: Annotated[tuple[pathlib.Path, ...], Meta(min_length=1)] = ()
+    """With `from: client`: the folders below which the client's may be, relative to the manifest;
+    by default they may be anywhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MountSpec:
     """One served thing as the manifest describes it; `plugins.load` makes its provider."""
 
@@ -102,6 +113,8 @@ class MountSpec:
     """The provider's own, as the YAML has them, environment variables filled in."""
     path: DataPath = ()
     """Where the mount stands in the manifest: `("roots", "project")`."""
+    client: ClientFolders | None = None
+    """Not None: no mount, but what those are made of that the client offers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,4 +128,8 @@ class Manifest:
     server: Server = Server()
     http: Http = field(default_factory=Http)
     mounts: tuple[MountSpec, ...] = ()
+    client_roots: tuple[MountSpec, ...] = ()
+    """Whose mounts are those that the client offers: a folder is of the first that allows it."""
+    tools: Tools = Tools()
+    prompts: Mapping[str, Prompt] = field(default_factory=dict[str, Prompt])
     positions: Positions = field(default=Positions(), repr=False)

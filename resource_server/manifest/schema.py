@@ -22,8 +22,10 @@ from resource_server.duration import Duration
 from resource_server.manifest import references, shapes
 from resource_server.manifest.http import Http
 from resource_server.manifest.load import DATABASE_NAME, MOUNT_NAME, VERSION
-from resource_server.manifest.model import MountOptions, Server
+from resource_server.manifest.model import ClientFolders, MountOptions, Server
 from resource_server.manifest.options import MISSING, Option, descriptions, has_options, options_of
+from resource_server.manifest.prompts import PROMPT_NAME, Prompt
+from resource_server.manifest.tools import Tools
 from resource_server.provider import ByteSize
 
 Schema = dict[str, Any]
@@ -35,7 +37,7 @@ _VARIABLE: Schema = {"type": "string", "pattern": r"\$\{"}
 def schema() -> Schema:
     """Return the JSON Schema of the manifest. Imports the classes of installed providers."""
     definitions: Schema = {
-        "root": _mount("filesystem", has_use=False),
+        "root": _root(),
         "database": _mount("database", has_use=False),
     }
     names = [*references.built_in_names(), *references.installed()]
@@ -60,6 +62,11 @@ def schema() -> Schema:
                 MOUNT_NAME,
                 _any_provider(names, definitions),
             ),
+            "tools": {
+                "description": _summary(Tools),
+                "anyOf": [_object(Tools), {"type": "boolean"}],
+            },
+            "prompts": _named("Prompts, by name.", PROMPT_NAME, _object(Prompt)),
         },
         "$defs": definitions,
     }
@@ -100,6 +107,20 @@ def _any_provider(names: list[str], definitions: Schema) -> Schema:
 def _open(found: Schema) -> Schema:
     """Return the schema of a choice as a proposal: a provider may have other words."""
     return {**found, "anyOf": [*found["anyOf"], {}]}
+
+
+def _root() -> Schema:
+    """Return the schema of a folder tree: one with a path, or those that the client offers."""
+    found = _mount("filesystem", has_use=False)
+    source = {"const": "client", "description": "Serve the folders that the client offers."}
+    properties = {**found["properties"], "from": source, **_properties(ClientFolders)}
+    return {
+        **{key: value for key, value in found.items() if key != "required"},
+        "properties": properties,
+        "oneOf": [{"required": ["path"]}, {"required": ["from"]}],
+        "dependentRequired": {"allow": ["from"]},
+        "dependentSchemas": {"from": {"properties": {"uri": False}}},
+    }
 
 
 def _mount(name: str, *, has_use: bool = True) -> Schema:

@@ -22,6 +22,7 @@ import msgspec
 from resource_server.duration import Duration
 from resource_server.manifest.options import has_options
 from resource_server.provider import ByteSize
+from resource_server.rates import Rate
 
 _LISTS: dict[Any, Callable[[Iterable[Any]], Any]] = {
     list: list,
@@ -42,6 +43,7 @@ _WORDS = {
     float: "a number",
     ByteSize: "a size such as 64KiB",
     Duration: "a time such as 250ms or 2s",
+    Rate: "a rate such as 200/s",
 }
 
 

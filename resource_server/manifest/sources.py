@@ -198,8 +198,12 @@ def database_name(url: DatabaseUrl) -> tuple[str, str]:
 def mount_name(folder: pathlib.Path) -> tuple[str, str]:
     """Return a mount's name and title for a folder: `("my-project", "My project")`."""
     title = display((folder if folder.name.strip(".") else folder.resolve()).name)
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", title).strip("-._")[:64]
-    return name or "root", title or "root"
+    return titled(title), title or "root"
+
+
+def titled(title: str) -> str:
+    """Return the name of a mount with this title."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", title).strip("-._")[:64] or "root"
 
 
 def _refuse(source: str, message: str) -> NoReturn:

@@ -7,15 +7,16 @@ later revision. Typed clients drop members they do not know but keep `_meta`: he
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from resource_server import uris
 from resource_server.catalog import Body, Entry, TemplateEntry, content_size
+from resource_server.mount import log_failure
 from resource_server.provider import Annotations, Content, Format, Truncation
 
 META_TYPE = "resource-server/resourceType"
@@ -24,8 +25,11 @@ META_FORMATS = "resource-server/formats"
 META_DETAILS = "resource-server/details"
 META_TRUNCATED = "resource-server/truncated"
 META_UNAVAILABLE = "resource-server/unavailable"
+META_RESOURCE = "resource-server/resource"
 
 COLLECTION_MIME_TYPE = "inode/directory"
+
+T = TypeVar("T")
 
 _encode = msgspec.json.Encoder().encode
 
@@ -148,10 +152,11 @@ def body(item: Body) -> bytes:
     content = item.content
     if content is None:
         return resource(item.entry)[:-1] + b',"text":""}'
-    return b"%b,%b}" % (_head(item, content)[:-1], _data(content.data))
+    return b"%b,%b}" % (head(item, content)[:-1], _data(content.data))
 
 
-def _head(item: Body, content: Content) -> bytes:
+def head(item: Body, content: Content) -> bytes:
+    """Return the JSON object of a resource as one of its contents describes it."""
     entry = item.entry
     described = entry.resource
     mime_type = content.mime_type or described.mime_type
@@ -166,11 +171,12 @@ def _head(item: Body, content: Content) -> bytes:
     wire = _wire(entry)
     wire.uri, wire.size, wire.mime_type = item.uri, size, mime_type
     if content.truncated is not None:
-        wire.meta[META_TRUNCATED] = _truncated(content.truncated, item.next_uri)
+        wire.meta[META_TRUNCATED] = truncated(content.truncated, item.next_uri)
     return _encode(wire)
 
 
-def _truncated(cut: Truncation, next_uri: str | None) -> dict[str, Any]:
+def truncated(cut: Truncation, next_uri: str | None) -> dict[str, Any]:
+    """Return what was cut from a content, and where it goes on."""
     notice: dict[str, Any] = {"reason": cut.reason, "unit": cut.unit}
     if cut.total is not None:
         notice["total"] = cut.total
@@ -182,10 +188,21 @@ def _truncated(cut: Truncation, next_uri: str | None) -> dict[str, Any]:
 def _data(data: str | bytes) -> bytes:
     if isinstance(data, str):
         return b'"text":' + _encode(data)
+    return b'"blob":"' + base64(data) + b'"'
+
+
+def base64(data: bytes) -> bytes:
+    """Return bytes as text that needs no escapes in JSON."""
     # Imported here: only whoever reads a binary document pays for it.
     import pybase64
 
-    return b'"blob":"' + pybase64.b64encode(data) + b'"'
+    return pybase64.b64encode(data)
+
+
+def annotations_of(entry: Entry) -> bytes | None:
+    """Return the JSON object of a resource's annotations, if it has any."""
+    found = _annotations(entry.resource.annotations, entry.resource.last_modified)
+    return None if found is None else _encode(found)
 
 
 def template(entry: TemplateEntry) -> bytes:
@@ -202,3 +219,14 @@ def template(entry: TemplateEntry) -> bytes:
         capabilities=_CAPABILITIES[shape.type != "document", entry.mount.watches is not None],
     )
     return _encode(wire)
+
+
+def each(encoder: Callable[[T], bytes], items: Sequence[T]) -> list[bytes]:
+    """Return items as JSON without those that cannot be: a plugin's mistake is its own only."""
+    encoded: list[bytes] = []
+    for item in items:
+        try:
+            encoded.append(encoder(item))
+        except Exception as error:
+            log_failure(error, "an item that cannot be sent was left out")
+    return encoded

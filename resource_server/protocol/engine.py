@@ -11,23 +11,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
 from resource_server import eager
-from resource_server.catalog import Progress
 from resource_server.errors import MountUnavailable
 from resource_server.mount import FAILURES, log_failure
-from resource_server.protocol import faults, params, revisions
+from resource_server.protocol import faults, params, progress, requests, revisions
 from resource_server.protocol.batch import Batch
+from resource_server.protocol.call import Call, Method, Result
+from resource_server.protocol.client_roots import ClientRoots, Offer
 from resource_server.protocol.faults import Fault
-from resource_server.protocol.methods import METHODS, Call, Method, Result
+from resource_server.protocol.methods import METHODS
 from resource_server.protocol.outbox import Send
+from resource_server.protocol.questions import Questions, offers
+from resource_server.protocol.requests import UNPARSABLE, Header, Request
 from resource_server.protocol.revisions import Revision
 from resource_server.protocol.server import Server
 from resource_server.protocol.subscriptions import Subscriber, Subscriptions
@@ -41,32 +43,13 @@ MAX_BYTES_IN_FLIGHT = 16 * 1024 * 1024
 MAX_RUNNING = 16
 """Of those in flight; the others wait for their turn. What is answered at once needs none."""
 
-_PROGRESS_INTERVAL_S = 0.1
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 _encode = msgspec.json.Encoder().encode
 _decode_message = msgspec.json.Decoder(params.Message).decode
 _decode_batch = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_id = msgspec.json.Decoder(params.Identified).decode
-_decode_version = msgspec.json.Decoder(params.Versioned).decode
-_decode_params = msgspec.json.Decoder(params.Params).decode
 _decode_cancelled = msgspec.json.Decoder(params.Cancelled).decode
-_UNPARSABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-
-class Request(msgspec.Struct, eq=False):
-    """One request on its way to its answer."""
-
-    id: params.RequestId
-    method: str
-    raw: msgspec.Raw
-    reply: Send
-    notify: Send
-    batch: Batch | None
-    size: int
-    """Bytes of the whole message."""
-    params: params.Params | None = None
-    """None until they have been decoded."""
 
 
 class Listen(msgspec.Struct, frozen=True, eq=False):
@@ -81,7 +64,7 @@ class Connection:
 
     `push` takes what belongs to no request: what a handshake client subscribed to. `room` is set
     while the client takes its answers, `push_room` while it takes what is pushed: by default both
-    come the same way.
+    come the same way. `roots` is told of the folders that the client offers, or that it does not.
     """
 
     def __init__(
@@ -92,6 +75,7 @@ class Connection:
         push: Send,
         room: asyncio.Event | None = None,
         push_room: asyncio.Event | None = None,
+        roots: Offer | None = None,
     ) -> None:
         self.server = server
         self.revision = revision
@@ -100,22 +84,37 @@ class Connection:
         """Set while the client takes its answers; until then none that has to wait is begun."""
         self._running = asyncio.Semaphore(MAX_RUNNING)
         self._log_level: str | None = None
-        self._in_flight: dict[params.RequestId, asyncio.Task[None]] = {}
+        self._questions: Questions | None = None
+        """What this client was asked; None where nothing is, as at 2026-07-28."""
+        self._offer_roots = roots
+        self._roots: ClientRoots | None = None
+        self._push = push
+        self._in_flight: dict[params.RequestId, Request] = {}
         self._bytes_in_flight = 0
-        self._subscriber = Subscriber(server.live, push, push_room or room)
+        self._subscriber = Subscriber(server.live, server.announcements, push, push_room or room)
         self._listens: dict[params.RequestId, Listen] = {}
         self._is_ending = False
 
     # -- messages
 
-    def receive(self, data: bytes, reply: Send, notify: Send) -> asyncio.Future[Any] | None:
+    def receive(
+        self,
+        data: bytes,
+        reply: Send,
+        notify: Send,
+        *,
+        asks: bool = True,
+        header: Header | None = None,
+    ) -> asyncio.Future[Any] | None:
         """Take one message, or a batch where the revision has them.
 
-        Returns what is done when nothing more will be replied, where that is not yet certain.
+        `asks` says whether the client hears what it is asked by `notify`. `header` tells what HTTP
+        headers say of the message, where they have to repeat it. Returns what is done when nothing
+        more will be replied, where that is not yet certain.
         """
         if data.lstrip()[:1] == b"[":
             return self._receive_batch(data, reply, notify)
-        return self._receive_one(data, reply, notify)
+        return self._receive_one(data, reply, notify, asks=asks, header=header)
 
     def _receive_batch(self, data: bytes, reply: Send, notify: Send) -> asyncio.Future[Any] | None:
         try:
@@ -136,7 +135,7 @@ class Connection:
     def _batch(self, data: bytes) -> list[msgspec.Raw]:
         try:
             items = _decode_batch(data)
-        except _UNPARSABLE:
+        except UNPARSABLE:
             raise Fault(revisions.PARSE_ERROR, "Parse error") from None
         if self.revision is None or not self.revision.batches:
             reason = "this protocol revision has no batches; send one message at a time"
@@ -147,7 +146,14 @@ class Connection:
         return items
 
     def _receive_one(
-        self, data: bytes, reply: Send, notify: Send, *, batch: Batch | None = None
+        self,
+        data: bytes,
+        reply: Send,
+        notify: Send,
+        *,
+        batch: Batch | None = None,
+        asks: bool = False,
+        header: Header | None = None,
     ) -> asyncio.Task[None] | None:
         """Answer one message; return the task that will, where the answer has to wait."""
         try:
@@ -159,13 +165,15 @@ class Connection:
                 )
             )
             return None
-        except _UNPARSABLE:
+        except UNPARSABLE:
             reply(faults.message(None, Fault(revisions.PARSE_ERROR, "Parse error")))
             return None
         if message.method is UNSET:
             if message.result is UNSET and message.error is UNSET:
                 fault = Fault(revisions.INVALID_REQUEST, "Invalid request: no method")
                 reply(faults.message(None if message.id is UNSET else message.id, fault))
+            elif self._questions is not None:
+                self._questions.answered(message)
             return None
         if message.id is UNSET:
             self._notified(message.method, message.params)
@@ -177,21 +185,31 @@ class Connection:
                 )
             )
             return None
-        request = Request(
-            message.id, message.method, message.params, reply, notify, batch, len(data)
-        )
-        return self._answer(request)
+        of = (message.id, message.method, message.params)
+        return self._answer(Request(*of, reply, notify, asks, batch, len(data), header))
 
     def _notified(self, method: str, raw: msgspec.Raw) -> None:
         if method == "notifications/cancelled":
             self._cancel(raw)
         elif method == "notifications/initialized" and self.revision and not self.revision.modern:
-            self._subscriber.own.follow_list()
+            for offered in ("resources", "tools", "prompts"):
+                self._subscriber.own.follow_list(offered)
+            self._look_for_roots()
+        elif method == "notifications/roots/list_changed" and self._roots is not None:
+            self._roots.changed()
+
+    def _look_for_roots(self) -> None:
+        offer, self._offer_roots = self._offer_roots, None
+        if offer is None:
+            return
+        if self._questions is not None and offers(self._questions.capabilities, "roots"):
+            self._roots = ClientRoots(self._questions, self._push)
+        offer(self._roots)
 
     def _cancel(self, raw: msgspec.Raw) -> None:
         try:
             request_id = _decode_cancelled(raw).request_id
-        except _UNPARSABLE:
+        except UNPARSABLE:
             return
         if request_id is None:
             return
@@ -205,16 +223,28 @@ class Connection:
     def _answer(self, request: Request) -> asyncio.Task[None] | None:
         try:
             method, revision, asked = self._admit(request)
-            progress = _progress(asked.meta, request.notify)
-            subscriber = self._subscriber
-            call = Call(self.server, revision, subscriber, request.id, request.notify, progress)
+            if revision.modern:
+                self._look_for_roots()
+            call = Call(
+                self.server,
+                revision,
+                self._subscriber,
+                request.id,
+                request.notify,
+                progress.reporter(asked.meta, request.notify),
+                asked,
+                self._questions if request.asks else None,
+                partial(self._log, request),
+                request.header,
+            )
             outcome = eager.run(method.handle(call, asked))
         except (*FAILURES, asyncio.CancelledError) as error:
             request.reply(faults.message(request.id, self._fault(error, request)))
             return None
         if isinstance(outcome, eager.Suspended):
             task = asyncio.get_running_loop().create_task(self._finish(outcome, request))
-            self._in_flight[request.id] = task
+            request.task = task
+            self._in_flight[request.id] = request
             self._bytes_in_flight += request.size
             # Not at the end of `_finish`: a task cancelled before its first step never gets there.
             task.add_done_callback(lambda _: self._forget(request, outcome))
@@ -239,9 +269,6 @@ class Connection:
         self._bytes_in_flight -= request.size
 
     async def _finish(self, outcome: eager.Suspended[Result], request: Request) -> None:
-        # By the client or by `close`: it is never answered, even where its provider took no notice.
-        # A provider whose own work was cancelled has failed like any other.
-        cancelled = cast("asyncio.Task[None]", asyncio.current_task()).cancelling
         async with self._running:
             if self._room is not None:
                 await self._room.wait()
@@ -249,38 +276,41 @@ class Connection:
                 if request.batch is not None:
                     request.batch.check()
                 result = await outcome
-                if not cancelled():
+                if not request.is_cancelled:
                     self._reply(request, result)
                 elif result.stream is not None:
                     result.stream.close()
             except (*FAILURES, asyncio.CancelledError) as error:
-                if not cancelled():
+                # A provider whose own work was cancelled has failed like any other.
+                if not request.is_cancelled:
                     request.reply(faults.message(request.id, self._fault(error, request)))
 
     def _admit(self, request: Request) -> tuple[Method, Revision, params.Params]:
         """Return the method, the revision it is served in and the decoded parameters."""
         name = request.method
         if name not in METHODS:
-            raise _unknown(name)
+            raise requests.unknown(name)
         if bytes(memoryview(request.raw)[:1]) != b"{":
             raise Fault(revisions.INVALID_REQUEST, "Invalid request: params is not an object")
         if request.id in self._in_flight or request.id in self._listens:
             raise Fault(revisions.INVALID_REQUEST, "Invalid request: this id is in use")
         self._check_room(request)
-        revision = self.revision or _opening(request)
+        revision = self.revision or requests.opening(request)
         if name not in revision.methods:
-            raise (
-                faults.unsupported(_requested(request)) if name == "initialize" else _unknown(name)
-            )
+            if name == "initialize":
+                raise faults.unsupported(requests.requested(request))
+            raise requests.unknown(name)
         if name == "initialize" and (request.batch is not None or self.revision is not None):
             reason = "in a batch" if request.batch is not None else "a second time"
             raise Fault(revisions.INVALID_REQUEST, f"Invalid request: initialize {reason}")
         method = METHODS[name]
-        asked = request.params = _decoded(method.decode, request.raw)
-        _check_envelope(asked.meta, revision)
+        asked = request.params = requests.decoded(method.decode, request.raw)
+        requests.check_envelope(asked.meta, revision)
         if name != "ping":
-            self.revision = revision = _chosen(revision, asked)
-        if isinstance(asked, params.SetLevel):
+            self.revision = revision = requests.chosen(revision, asked)
+        if isinstance(asked, params.Initialize):
+            self._questions = Questions(asked.capabilities)
+        elif isinstance(asked, params.SetLevel):
             self._log_level = asked.level
         return method, revision, asked
 
@@ -300,7 +330,9 @@ class Connection:
     def _result(self, request_id: params.RequestId, result: Result) -> bytes:
         head = b'{"jsonrpc":"2.0","id":%b,"result":{%b' % (_encode(request_id), result.members)
         if self.revision is not None and self.revision.modern:
-            envelope = self.server.envelope(result.ttl_ms, result.meta)
+            envelope = self.server.envelope(
+                result.ttl_ms, result.meta, is_complete=result.is_complete
+            )
             return b"%b%b%b}" % (head, b"," if result.members else b"", envelope)
         if result.meta is None:
             return head + b"}}"
@@ -340,21 +372,26 @@ class Connection:
         As long as one of them ends, or the client takes what it is sent, within so many seconds.
         """
         self._end_listens()
+        await self._end_questions()
         before = MAX_IN_FLIGHT + 1
         while 0 < len(self._in_flight) < before:
             before = len(self._in_flight)
-            await asyncio.wait(list(self._in_flight.values()), timeout=seconds)
+            await asyncio.wait(self._tasks(), timeout=seconds)
         await self._subscriber.outbox.drain(seconds)
 
     async def close(self) -> None:
         """Cancel what is in flight; end the listens, if the client has room for that."""
         self._end_listens()
+        await self._end_questions()
         self._subscriber.outbox.flush()
         self._subscriber.close()
-        tasks = list(self._in_flight.values())
-        for task in tasks:
-            task.cancel()
+        tasks = self._tasks()
+        for request in self._in_flight.values():
+            request.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _tasks(self) -> list[asyncio.Task[None]]:
+        return [each.task for each in self._in_flight.values() if each.task is not None]
 
     def _end_listens(self) -> None:
         self._is_ending = True
@@ -362,97 +399,19 @@ class Connection:
             listen.stream.end(listen.answer)
         self._listens.clear()
 
-
-def _decoded(decode: Callable[[msgspec.Raw], params.Params], raw: msgspec.Raw) -> params.Params:
-    try:
-        return decode(raw)
-    except msgspec.ValidationError as error:
-        raise Fault(revisions.INVALID_PARAMS, f"Invalid params: {error}") from None
-    except _UNPARSABLE:
-        raise Fault(revisions.PARSE_ERROR, "Parse error") from None
-
-
-def _unknown(method: str) -> Fault:
-    return Fault(revisions.METHOD_NOT_FOUND, "Method not found", {"method": method})
-
-
-def _opening(request: Request) -> Revision:
-    """Return the revision whose era the first request of a connection belongs to."""
-    if request.method == "initialize":
-        return revisions.LATEST_HANDSHAKE
-    meta = _decoded(_decode_params, request.raw).meta
-    if meta is not None and meta.protocol_version is not UNSET:
-        return revisions.LATEST_MODERN
-    if request.method == "ping":
-        return revisions.LATEST_HANDSHAKE
-    if request.method not in revisions.LATEST_HANDSHAKE.methods:
-        raise _unknown(request.method)
-    raise Fault(revisions.INVALID_REQUEST, "Invalid request: initialize comes first")
-
-
-def _check_envelope(meta: params.Meta | None, revision: Revision) -> None:
-    """Refuse a request whose envelope does not fit the era of its connection."""
-    version = UNSET if meta is None else meta.protocol_version
-    if not revision.modern:
-        if version is not UNSET:
-            reason = "this connection was opened by initialize"
-            raise Fault(revisions.INVALID_REQUEST, f"Invalid request: {reason}")
-        return
-    missing: list[str] = []
-    if version is UNSET:
-        missing.append(revisions.PROTOCOL_VERSION)
-    elif version not in revisions.MODERN:
-        raise faults.unsupported(version)
-    if meta is None or meta.client_capabilities is UNSET:
-        missing.append(revisions.CLIENT_CAPABILITIES)
-    if missing:
-        reason = f"_meta lacks {' and '.join(missing)}"
-        raise Fault(revisions.INVALID_PARAMS, f"Invalid params: {reason}")
-
-
-def _chosen(revision: Revision, asked: params.Params) -> Revision:
-    """Return the revision that the connection is in from this request on."""
-    if isinstance(asked, params.Initialize):
-        return revisions.HANDSHAKE.get(asked.protocol_version, revisions.LATEST_HANDSHAKE)
-    return revision
-
-
-def _requested(request: Request) -> str:
-    """Return the revision that an `initialize` on a modern connection asked for."""
-    try:
-        version = _decode_version(request.raw).protocol_version
-    except _UNPARSABLE:
-        return ""
-    return version
+    async def _end_questions(self) -> None:
+        if self._roots is not None:
+            await self._roots.close()
+        if self._questions is not None:
+            self._questions.end()
 
 
 def _salvaged_id(data: bytes) -> params.RequestId | None:
     """Return the id of a message that is no valid request, if it has a usable one."""
     try:
         return _decode_id(data).id
-    except _UNPARSABLE:
+    except UNPARSABLE:
         return None
-
-
-def _progress(meta: params.Meta | None, notify: Send) -> Progress | None:
-    """Return what reports the progress of a request that takes long and asked for it."""
-    token = meta.progress_token if meta is not None else None
-    if token is None:
-        return None
-    last_done, last_time = 0, time.monotonic()
-
-    def report(done: int, total: int | None) -> None:
-        nonlocal last_done, last_time
-        now = time.monotonic()
-        if done <= last_done or now - last_time < _PROGRESS_INTERVAL_S:
-            return
-        last_done, last_time = done, now
-        body: dict[str, Any] = {"progressToken": token, "progress": done}
-        if total is not None:
-            body["total"] = total
-        notify(_notification("notifications/progress", body))
-
-    return report
 
 
 def _notification(method: str, body: dict[str, Any]) -> bytes:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from resource_server import uris
 from resource_server.errors import (
@@ -39,32 +38,27 @@ class Fault(Exception):
         return msgspec.json.encode(error)
 
 
-class _Error(msgspec.Struct):
+class ErrorMessage(bytes):
+    """An answer that is an error, as it is sent: so that nobody has to look for its code in it."""
+
     code: int
 
-
-class _Answer(msgspec.Struct):
-    error: _Error | UnsetType = UNSET
-
-
-_decode = msgspec.json.Decoder(_Answer).decode
+    def __new__(cls, data: bytes, code: int) -> Self:
+        """Make it of the encoded answer."""
+        message = super().__new__(cls, data)
+        message.code = code
+        return message
 
 
 def code_of(answer: bytes) -> int | None:
     """Return the code of an answer that is an error; an answer to a batch has none."""
-    try:
-        error = _decode(answer).error
-    except msgspec.DecodeError:
-        return None
-    return None if error is UNSET else error.code
+    return answer.code if isinstance(answer, ErrorMessage) else None
 
 
-def message(request_id: RequestId | None, fault: Fault) -> bytes:
+def message(request_id: RequestId | None, fault: Fault) -> ErrorMessage:
     """Return the answer to a request; to what has no usable id, with None."""
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (
-        msgspec.json.encode(request_id),
-        fault.encode(),
-    )
+    parts = msgspec.json.encode(request_id), fault.encode()
+    return ErrorMessage(b'{"jsonrpc":"2.0","id":%b,"error":%b}' % parts, fault.code)
 
 
 def unsupported(requested: str) -> Fault:
@@ -74,6 +68,11 @@ def unsupported(requested: str) -> Fault:
     return Fault(revisions.UNSUPPORTED_REVISION, "Unsupported protocol version", data)
 
 
+def header_mismatch(header: str, what: str) -> Fault:
+    """Return the refusal of a request whose HTTP header does not repeat its body."""
+    return Fault(revisions.HEADER_MISMATCH, f"The header {header} is not {what} of the body")
+
+
 def from_error(error: BaseException, uri: str | None, revision: Revision) -> Fault | None:
     """Return what a client is told of `error`; None for a defect, of which it is told nothing."""
     about = {} if uri is None else {"uri": uri}
@@ -81,7 +80,7 @@ def from_error(error: BaseException, uri: str | None, revision: Revision) -> Fau
         case Fault():
             return error
         case ResourceNotFound():
-            return Fault(revision.resource_not_found, _sentence(error), about)
+            return Fault(revision.resource_not_found, _sentence(error), about or None)
         case ResourceTooLarge(size=size, limit=limit, next=query):
             first = {} if uri is None else {"next": uris.with_query(uri.partition("?")[0], query)}
             return Fault(

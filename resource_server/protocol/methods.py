@@ -2,60 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, TypeAlias, TypeVar
+from typing import Any
 
 import msgspec
 
 from resource_server import uris
-from resource_server.catalog import Progress, Reading
 from resource_server.errors import InvalidParameter, ResourceNotFound, ResourceServerError
-from resource_server.mount import log_failure
-from resource_server.present import ABSENT, INDISTINCT, digest, state_of
+from resource_server.present import ABSENT
 from resource_server.protocol import encode, params, revisions
-from resource_server.protocol.outbox import Send
-from resource_server.protocol.server import Server
-from resource_server.protocol.subscriptions import Subscriber, Subscriptions
-
-T = TypeVar("T")
+from resource_server.protocol.call import Call, Handler, Method, Result, interactive
+from resource_server.protocol.prompts.completion import complete
+from resource_server.protocol.prompts.listing import list_prompts, prompt_named
+from resource_server.protocol.prompts.messages import get_prompt
+from resource_server.protocol.tools.methods import call_tool, list_tools
 
 MAX_LISTEN_ID = 1024
 """Characters: it is kept for as long as the listen lasts."""
 
 _encode = msgspec.json.Encoder().encode
-
-
-class Result(msgspec.Struct, frozen=True):
-    """A result's own members as JSON, without the braces around them."""
-
-    members: bytes = b""
-    meta: dict[str, Any] | None = None
-    ttl_ms: int | None = None
-    """How long a client may keep it; None where the revision knows no caching of it."""
-    stream: Subscriptions | None = None
-    """What comes before it: it is the last message of this stream."""
-
-
-class Call(msgspec.Struct, frozen=True):
-    """What a method needs to know of the request beside its parameters."""
-
-    server: Server
-    revision: revisions.Revision
-    subscriber: Subscriber
-    id: params.RequestId
-    notify: Send
-    progress: Progress | None = None
-
-
-Handler: TypeAlias = Callable[[Call, Any], Coroutine[Any, Any, Result]]
-
-
-class Method(msgspec.Struct, frozen=True):
-    """How the parameters of a method are decoded, and what answers it."""
-
-    decode: Callable[[msgspec.Raw], params.Params]
-    handle: Handler
 
 
 def _method(shape: type[params.Params], handle: Handler) -> Method:
@@ -88,7 +53,7 @@ async def _nothing(_call: Call, _params: params.Params) -> Result:
 
 async def _list(call: Call, asked: params.ListResources) -> Result:
     page = await call.server.catalog.list(asked.uri, asked.cursor, call.progress)
-    members = b'"resources":[' + b",".join(_each(encode.resource, page.entries)) + b"]"
+    members = b'"resources":[' + b",".join(encode.each(encode.resource, page.entries)) + b"]"
     meta = {encode.META_UNAVAILABLE: page.unavailable} if page.unavailable else None
     # Always 0: a widely used client caches listings under a key that ignores `uri`.
     return Result(members + _next_cursor(page.next_cursor), meta, ttl_ms=0)
@@ -96,20 +61,9 @@ async def _list(call: Call, asked: params.ListResources) -> Result:
 
 async def _list_templates(call: Call, asked: params.ListTemplates) -> Result:
     page = await call.server.catalog.templates(asked.cursor)
-    shapes = b",".join(_each(encode.template, page.templates))
+    shapes = b",".join(encode.each(encode.template, page.templates))
     members = b'"resourceTemplates":[' + shapes + b"]" + _next_cursor(page.next_cursor)
     return Result(members, ttl_ms=call.server.ttl_ms)
-
-
-def _each(encoder: Callable[[T], bytes], items: Sequence[T]) -> list[bytes]:
-    """Return items as JSON without those that cannot be: a plugin's mistake is its own only."""
-    encoded: list[bytes] = []
-    for item in items:
-        try:
-            encoded.append(encoder(item))
-        except Exception as error:
-            log_failure(error, "an item that cannot be sent was left out")
-    return encoded
 
 
 def _next_cursor(cursor: str | None) -> bytes:
@@ -124,8 +78,8 @@ async def _read(call: Call, asked: params.ReadResource) -> Result:
             mount, path, _ = call.server.catalog.route(asked.uri)
             call.subscriber.given(uris.join(mount.base, path), ABSENT)
         raise
-    contents = _each(encode.body, reading.bodies)
-    _remember(call.subscriber, reading)
+    contents = encode.each(encode.body, reading.bodies)
+    call.subscriber.read(reading)
     if reading.bodies and not contents:
         raise ResourceServerError("nothing of this read can be sent")
     members = b'"contents":[' + b",".join(contents) + b"]"
@@ -135,30 +89,20 @@ async def _read(call: Call, asked: params.ReadResource) -> Result:
     return Result(members, meta, ttl_ms=call.server.ttl_ms)
 
 
-def _remember(subscriber: Subscriber, reading: Reading) -> None:
-    """Take note of what a client was given."""
-    for body in reading.bodies:
-        state = state_of(body.entry.resource)
-        if body.content is not None and state != INDISTINCT:
-            subscriber.given(body.entry.uri, state)
-    if reading.collection is not None:
-        subscriber.given(reading.collection, digest(reading.children))
-
-
 async def _metadata(call: Call, asked: params.ResourceMetadata) -> Result:
     entry = await call.server.catalog.metadata(asked.uri)
     return Result(b'"resource":' + encode.resource(entry), ttl_ms=call.server.ttl_ms)
 
 
 async def _complete(call: Call, asked: params.Complete) -> Result:
+    given = (asked.context.arguments if asked.context else None) or {}
+    name, value = asked.argument.name, asked.argument.value
+    catalog = call.server.catalog
     if isinstance(asked.ref, params.PromptReference):
-        raise InvalidParameter("no prompt has this name")
-    completion = await call.server.catalog.complete(
-        asked.ref.uri,
-        asked.argument.name,
-        asked.argument.value,
-        asked.context.arguments if asked.context else None,
-    )
+        prompt = prompt_named(call.server, asked.ref.name)
+        completion = await complete(catalog, prompt, name, value, given)
+    else:
+        completion = await catalog.complete(asked.ref.uri, name, value, given)
     more = completion.total > len(completion.values)
     found = {"values": completion.values, "total": completion.total, "hasMore": more}
     return Result(b'"completion":' + _encode(found))
@@ -185,6 +129,12 @@ async def _listen(call: Call, asked: params.Listen) -> Result:
         if wanted.resources_list_changed and call.server.tells_list_changes:
             stream.follow_list()
             honoured["resourcesListChanged"] = True
+        if wanted.tools_list_changed and call.server.reloads and call.server.toolbox.offer.enabled:
+            stream.follow_list("tools")
+            honoured["toolsListChanged"] = True
+        if wanted.prompts_list_changed and call.server.reloads:
+            stream.follow_list("prompts")
+            honoured["promptsListChanged"] = True
         if wanted.resource_subscriptions:
             seen = await stream.subscribe_all(wanted.resource_subscriptions)
             honoured["resourceSubscriptions"] = seen
@@ -207,6 +157,10 @@ METHODS = {
     "resources/templates/list": _method(params.ListTemplates, _list_templates),
     "resources/subscribe": _method(params.Subscribe, _subscribe),
     "resources/unsubscribe": _method(params.Subscribe, _unsubscribe),
+    "prompts/list": _method(params.ListPrompts, list_prompts),
+    "prompts/get": _method(params.GetPrompt, get_prompt),
     "subscriptions/listen": _method(params.Listen, _listen),
     "completion/complete": _method(params.Complete, _complete),
+    "tools/list": _method(params.ListTools, list_tools),
+    "tools/call": _method(params.CallTool, interactive(call_tool)),
 }

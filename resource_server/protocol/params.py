@@ -98,7 +98,7 @@ class _Tasks(Struct, frozen=True):
 
 
 class ClientCapabilities(Struct, frozen=True):
-    """What the client can do; only checked for now, since nothing is ever asked of it."""
+    """What the client can do."""
 
     elicitation: _Elicitation | None = None
     experimental: dict[str, _Object] | None = None
@@ -152,6 +152,14 @@ class ListResources(ListTemplates, frozen=True):
     uri: str | None = None
 
 
+class Interactive(Params, frozen=True, kw_only=True, rename="camel"):
+    """Parameters of what may ask for more before it has a result (2026-07-28)."""
+
+    input_responses: dict[str, Raw] | None = None
+    """What was answered, by the keys of the questions."""
+    request_state: str | None = None
+
+
 class ReadResource(Params, frozen=True, kw_only=True, rename="camel"):
     """Parameters of `resources/read`."""
 
@@ -173,8 +181,39 @@ class Subscribe(Params, frozen=True, kw_only=True):
     uri: str
 
 
+class ListPrompts(Params, frozen=True):
+    """Parameters of `prompts/list`."""
+
+    cursor: str | None = None
+
+
+class GetPrompt(Params, frozen=True, kw_only=True, rename="camel"):
+    """Parameters of `prompts/get`."""
+
+    name: str
+    arguments: _Object | None = None
+    """Of text each; whose is not is told by its name."""
+    input_responses: None = None
+    """Always refused: no prompt of ours ever asks for input."""
+    request_state: str | None = None
+
+
+class ListTools(Params, frozen=True):
+    """Parameters of `tools/list`."""
+
+    cursor: str | None = None
+
+
+class CallTool(Interactive, frozen=True, kw_only=True, rename="camel"):
+    """Parameters of `tools/call`."""
+
+    name: str
+    arguments: Raw = Raw(b"{}")
+    """Undecoded: what may be in them is up to the tool."""
+
+
 class SubscriptionFilter(Struct, frozen=True, rename="camel"):
-    """What a client wants to be told of; nothing is ever told of tools or prompts."""
+    """What a client wants to be told of."""
 
     tools_list_changed: bool | None = None
     prompts_list_changed: bool | None = None

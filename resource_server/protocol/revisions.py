@@ -13,6 +13,8 @@ INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
+HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
 UNSUPPORTED_REVISION = -32022
 # Of the range that JSON-RPC leaves to implementations:
 TOO_LARGE = -32010
@@ -29,10 +31,14 @@ SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 _RESOURCE_METHODS = frozenset(
     (
         "completion/complete",
+        "prompts/get",
+        "prompts/list",
         "resources/list",
         "resources/metadata",
         "resources/read",
         "resources/templates/list",
+        "tools/call",
+        "tools/list",
     )
 )
 _HANDSHAKE_METHODS = _RESOURCE_METHODS | {
@@ -56,14 +62,41 @@ class Revision(msgspec.Struct, frozen=True):
     """Whether a JSON-RPC batch is received."""
     resource_not_found: int = -32002
     completions_capability: bool = True
+    forms: bool = True
+    """Whether a person can be asked to fill in a form."""
+    plain_forms: bool = False
+    """Whether of these only truth values have a default, and choices no `oneOf`."""
+    audio_blocks: bool = True
+    """Whether a message or a tool's result may hold sound."""
+    titles: bool = True
+    """Whether prompts, tools and resources have a `title`, and results may link to resources."""
+    block_annotations: bool = True
+    """Whether an embedded resource is annotated outside of it as well (SEP-2093, section 6)."""
+    structured_results: bool = True
+    """Whether a tool's result has a structured form, and the tool a schema of it."""
+    tool_annotations: bool = True
 
 
-_2024_11_05 = Revision("2024-11-05", completions_capability=False)
-_2025_03_26 = Revision("2025-03-26", batches=True)
-_2025_06_18 = Revision("2025-06-18")
+_2024_11_05 = Revision(
+    "2024-11-05",
+    completions_capability=False,
+    audio_blocks=False,
+    titles=False,
+    forms=False,
+    structured_results=False,
+    tool_annotations=False,
+)
+_2025_03_26 = Revision(
+    "2025-03-26", batches=True, titles=False, forms=False, structured_results=False
+)
+_2025_06_18 = Revision("2025-06-18", plain_forms=True)
 _2025_11_25 = Revision("2025-11-25")
 _2026_07_28 = Revision(
-    "2026-07-28", _MODERN_METHODS, modern=True, resource_not_found=INVALID_PARAMS
+    "2026-07-28",
+    _MODERN_METHODS,
+    modern=True,
+    resource_not_found=INVALID_PARAMS,
+    block_annotations=False,
 )
 
 HANDSHAKE = {

@@ -10,8 +10,18 @@ import msgspec
 from resource_server import __version__
 from resource_server.catalog import Catalog
 from resource_server.live import Live
+from resource_server.manifest.prompts import Prompt
 from resource_server.protocol import revisions
+from resource_server.protocol.announcements import Announcements
 from resource_server.protocol.params import Implementation
+from resource_server.protocol.tools.offer import Offer
+from resource_server.protocol.tools.toolbox import Toolbox
+from resource_server.rates import Rates
+
+PATIENCE_S = 600.0
+
+TOOL_RATE, TOOL_BURST = 1000.0, 2000
+"""Calls a second, and at once: more than a model makes, and less than a loop gone wild."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -31,14 +41,25 @@ class Server:
         instructions: str | None = None,
         ttl_ms: int = 0,
         cache_scope: str = "private",
+        prompts: Mapping[str, Prompt] | None = None,
+        tools: Offer | None = None,
     ) -> None:
         self.catalog = catalog
         self.live = Live(catalog)
+        self.announcements = Announcements()
         self.reloads = False
         """Whether another catalog may be served one day."""
+        self.may_watch = False
+        """Whether that may notice changes, even if the present one does not."""
+        self.patience_s = PATIENCE_S
+        """How long a person may take to answer a question."""
         self.info = msgspec.to_builtins(Implementation(name, __version__, title))
         self.info = {key: value for key, value in self.info.items() if value is not None}
         self.instructions = instructions
+        self.prompts = prompts or {}
+        self.toolbox = Toolbox(catalog, tools or Offer())
+        self.tool_rates = Rates(TOOL_RATE, TOOL_BURST)
+        """How often each subject may call a tool; without tokens all are one."""
         self.ttl_ms = ttl_ms
         # What one may see is no answer for another.
         self.cache_scope = "private" if catalog.views.scopes else cache_scope
@@ -56,14 +77,20 @@ class Server:
     def adopt(self, other: Server) -> None:
         """Serve what another server was made to serve, under its name; subscriptions stay here.
 
-        `live` is not told: who calls this knows what has changed.
+        Who follows tools or prompts is told of others. `live` is not: who calls this knows what has
+        changed.
         """
+        tools, prompts = self.toolbox, list(self.prompts.items())
         self.catalog = other.catalog
         self.info = other.info
         self.instructions = other.instructions
+        self.prompts = other.prompts
+        self.toolbox = other.toolbox
         self.ttl_ms = other.ttl_ms
         self.cache_scope = other.cache_scope
         self._endings.clear()
+        self.announcements.tell("tools", lambda of: tools.outline(of) != other.toolbox.outline(of))
+        self.announcements.tell("prompts", lambda _: prompts != list(other.prompts.items()))
 
     @property
     def tells_list_changes(self) -> bool:
@@ -74,30 +101,41 @@ class Server:
         """Return what `initialize` and `server/discover` advertise."""
         advertised: dict[str, Any] = {
             "resources": {
-                "subscribe": self.catalog.watches,
+                "subscribe": self.catalog.watches or self.may_watch,
                 "listChanged": self.tells_list_changes,
             },
             "logging": {},
             "experimental": {"resource-server/sep-2093": {"metadata": True, "list": True}},
         }
+        if self.prompts or self.reloads:
+            advertised["prompts"] = {"listChanged": self.reloads}
+        if self.toolbox.offer.enabled:
+            advertised["tools"] = {"listChanged": self.reloads}
         if completions:
             advertised["completions"] = {}
         return advertised
 
-    def envelope(self, ttl_ms: int | None, meta: Mapping[str, Any] | None = None) -> bytes:
+    def envelope(
+        self,
+        ttl_ms: int | None,
+        meta: Mapping[str, Any] | None = None,
+        *,
+        is_complete: bool = True,
+    ) -> bytes:
         """Return the members that 2026-07-28 adds to every result, and the closing brace.
 
         `ttl_ms` is None for a result that is not to be cached; `meta` is its own `_meta`.
         """
-        known = self._endings.get(ttl_ms) if meta is None else None
+        is_kept = meta is None and is_complete
+        known = self._endings.get(ttl_ms) if is_kept else None
         if known is not None:
             return known
-        members: dict[str, Any] = {"resultType": "complete"}
+        members: dict[str, Any] = {"resultType": "complete" if is_complete else "input_required"}
         if ttl_ms is not None:
             members["ttlMs"] = ttl_ms
             members["cacheScope"] = self.cache_scope
         members["_meta"] = {**(meta or {}), revisions.SERVER_INFO: self.info}
         ending = _encode(members)[1:]
-        if meta is None:
+        if is_kept:
             self._endings[ttl_ms] = ending
         return ending

@@ -9,14 +9,18 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
+from typing import Literal
 
 import msgspec
 
 from resource_server.access import Scopes
+from resource_server.catalog import Reading
 from resource_server.eager import Turns, is_cancelled
 from resource_server.errors import ResourceBusy, ResourceError
 from resource_server.live import Live
 from resource_server.mount import FAILURES, log_failure
+from resource_server.present import INDISTINCT, digest, state_of
+from resource_server.protocol.announcements import Announcements, Follower, Offered
 from resource_server.protocol.outbox import Outbox, Send, Source
 from resource_server.protocol.versions import Versions
 from resource_server.topic import Listener, Topic
@@ -33,8 +37,15 @@ _encode = msgspec.json.Encoder().encode
 class Subscriber:
     """One client: what it has read, and all that it is told without a request."""
 
-    def __init__(self, live: Live, push: Send, room: asyncio.Event | None = None) -> None:
+    def __init__(
+        self,
+        live: Live,
+        announcements: Announcements,
+        push: Send,
+        room: asyncio.Event | None = None,
+    ) -> None:
         self.live = live
+        self.announcements = announcements
         self.versions = Versions()
         self.outbox = Outbox(room)
         self._free = MAX_SUBSCRIPTIONS
@@ -64,6 +75,15 @@ class Subscriber:
         """Take note of what this client was given of a resource, by its canonical URI."""
         self.versions.put(uri, given)
         self.live.given(uri, given)
+
+    def read(self, reading: Reading) -> None:
+        """Take note of all that this client was given by one read."""
+        for body in reading.bodies:
+            state = state_of(body.entry.resource)
+            if body.content is not None and state != INDISTINCT:
+                self.given(body.entry.uri, state)
+        if reading.collection is not None:
+            self.given(reading.collection, digest(reading.children))
 
     def claim(self, uri: str) -> None:
         """Count one more subscription.
@@ -117,7 +137,7 @@ class Subscriptions:
         self._meta = meta
         self._subscriptions: dict[str, _Subscription] = {}
         self._untold = OrderedDict[str, None]()
-        self._list_untold = False
+        self._lists_untold: dict[str, None] = {}
         self._end: Callable[[], None] | None = None
         self._is_open = False
         self._is_closed = False
@@ -194,10 +214,14 @@ class Subscriptions:
         self._untold.pop(uri, None)
         self._subscriber.release(uri)
 
-    def follow_list(self) -> None:
-        """Tell from now on when other resources are listed than before."""
-        if not self._is_closed:
+    def follow_list(self, of: Literal["resources"] | Offered = "resources") -> None:
+        """Tell from now on when other resources are listed than before; or tools, or prompts."""
+        if self._is_closed:
+            return
+        if of == "resources":
             self._live.follow_list(self)
+        else:
+            self._subscriber.announcements.follow(of, self)
 
     # -- what there is to tell
 
@@ -206,15 +230,15 @@ class Subscriptions:
         self._untold[uri] = None
         self._wake()
 
-    def list_changed(self) -> None:
-        """Tell that other resources are listed."""
-        self._list_untold = True
+    def list_changed(self, of: Literal["resources"] | Offered = "resources") -> None:
+        """Tell that other resources are listed; or tools, or prompts."""
+        self._lists_untold[of] = None
         self._wake()
 
     def open(self) -> None:
         """Begin to tell: the client knows."""
         self._is_open = True
-        if self._untold or self._list_untold:
+        if self._untold or self._lists_untold:
             self._wake()
 
     def end(self, end: Callable[[], None]) -> None:
@@ -232,6 +256,7 @@ class Subscriptions:
 
     def _unsubscribe_all(self) -> None:
         self._live.unfollow_list(self)
+        self._subscriber.announcements.unfollow(self)
         self._subscriber.release(*self._subscriptions)
         given_up: list[tuple[str, Listener, Scopes]] = []
         for subscription in self._subscriptions.values():
@@ -247,9 +272,10 @@ class Subscriptions:
 
     def send_next(self) -> bool:
         """See `Source.send_next`."""
-        if self._list_untold:
-            self._list_untold = False
-            self.notify("resources/list_changed")
+        if self._lists_untold:
+            of = next(iter(self._lists_untold))
+            del self._lists_untold[of]
+            self.notify(f"{of}/list_changed")
         elif self._untold:
             uri, _ = self._untold.popitem(last=False)
             self.notify("resources/updated", b'"uri":' + _encode(uri))
@@ -270,8 +296,9 @@ class Subscriptions:
         )
 
 
-_: tuple[type[Listener], type[Listener], type[Source]] = (
+_: tuple[type[Listener], type[Listener], type[Follower], type[Source]] = (
     _Subscription,
+    Subscriptions,
     Subscriptions,
     Subscriptions,
 )

@@ -22,7 +22,7 @@ from resource_server.mount import Mount
 from resource_server.protocol.local import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
 from resource_server.provider import Path, Provider, Resource, SupportsLinks
-from resource_server.testing import abilities, changes, listings, resources
+from resource_server.testing import abilities, access, changes, listings, resources, searches, tools
 from resource_server.testing.calls import Calls, is_below, show
 from resource_server.testing.changes import MakeChange
 
@@ -49,7 +49,8 @@ async def check_provider(
 
     No more than the first `max_resources` of its resources are looked at, depth first. Documents
     at or below the paths in `unreadable` are listed on purpose without being readable. A provider
-    with a lifetime is entered, checked, left, and entered again.
+    with a lifetime is entered, checked, left, and entered again. One that has `restrictions` is
+    narrowed to no scope, to each and to all, and what comes of it is checked as well.
 
     A provider that has `changes` must tell within `within_s` seconds of each path that comes to an
     interest, and of the change that `make_change` makes in the end: it changes, removes or adds one
@@ -59,27 +60,21 @@ async def check_provider(
         ProviderViolations: rules are broken; it names all of them.
         MountUnavailable: the provider cannot serve now.
     """
-    if isinstance(provider, SupportsLinks):
-        provider.linked(_link)
     calls = Calls(provider)
+    restrictions = access.restrictions(calls)
+    offered = await tools.known_tools(calls)
     async with AsyncExitStack() as lifetime:
         lasting = await _enter(calls, lifetime)
-        tree = listings.Tree(calls, max_resources)
-        await tree.explore()
-        await listings.check_walk(calls, tree)
-        resources.check_templates(calls)
-        for resource in tree.resources:
-            await resources.check_resource(calls, resource)
-            if resource.type == "document":
-                readable = not is_below(resource.path, unreadable)
-                await resources.check_document(calls, resource, readable=readable)
-        await resources.check_absent(calls, tree.resources)
-        await resources.check_completion(calls)
-        await abilities.check_fetch(calls, tree.resources)
-        await abilities.check_hides(calls)
-        await abilities.check_explain(calls, tree.resources)
-        await _check_concurrency(calls, tree.resources[:8])
-        watched = await changes.check_watch(calls, tree.resources, within_s)
+        tree, watched = await _check_rules(calls, max_resources, unreadable, within_s)
+
+        @asynccontextmanager
+        async def entered(narrowed: Calls) -> AsyncGenerator[listings.Tree]:
+            async with AsyncExitStack() as lifetime:
+                await _enter(narrowed, lifetime)
+                yield (await _check_rules(narrowed, max_resources, unreadable, within_s))[0]
+
+        await tools.check_tools(calls, offered)
+        await access.check_narrowed(calls, restrictions, tree, entered)
         if watched and not lasting:
             await changes.check_change(calls, tree.resources, make_change, within_s)
     if lasting:
@@ -119,8 +114,33 @@ async def client(
             yield connected
 
 
+async def _check_rules(
+    calls: Calls, max_resources: int, unreadable: Collection[Path], within_s: float
+) -> tuple[listings.Tree, bool]:
+    """Check what holds while nothing changes; return what there is, and whether it is watched."""
+    tree = listings.Tree(calls, max_resources)
+    await tree.explore()
+    await listings.check_walk(calls, tree)
+    resources.check_templates(calls)
+    for resource in tree.resources:
+        await resources.check_resource(calls, resource)
+        if resource.type == "document":
+            readable = not is_below(resource.path, unreadable)
+            await resources.check_document(calls, resource, readable=readable)
+    await resources.check_absent(calls, tree.resources)
+    await resources.check_completion(calls)
+    await abilities.check_fetch(calls, tree.resources)
+    await abilities.check_hides(calls)
+    await abilities.check_explain(calls, tree.resources)
+    await searches.check_search(calls, tree.resources)
+    await _check_concurrency(calls, tree.resources[:8])
+    return tree, await changes.check_watch(calls, tree.resources, within_s)
+
+
 async def _enter(calls: Calls, lifetime: AsyncExitStack) -> bool:
     """Enter the provider's lifetime, if it has one; return whether it has."""
+    if isinstance(calls.provider, SupportsLinks):
+        calls.provider.linked(_link)
     provider = cast("object", calls.provider)
     if isinstance(provider, AbstractAsyncContextManager):
         await lifetime.enter_async_context(

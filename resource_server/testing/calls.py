@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from inspect import isawaitable
-from typing import TypeGuard, TypeVar, cast
+from typing import Any, TypeGuard, TypeVar, cast
 
 from resource_server import uris
 from resource_server.errors import ResourceError
@@ -14,12 +14,15 @@ from resource_server.provider import (
     Path,
     Provider,
     Resource,
+    SupportsAccess,
     SupportsComplete,
     SupportsExplain,
     SupportsFetch,
     SupportsHides,
     SupportsWalk,
 )
+from resource_server.search import Found, Hit, Search, SupportsSearch
+from resource_server.tool import Asked, SupportsTools, Tool, ToolResult
 
 T = TypeVar("T")
 
@@ -108,9 +111,73 @@ class Calls:
         )
         return () if found is None or isinstance(found, ResourceError) else found
 
+    async def search(
+        self,
+        searches: SupportsSearch,
+        sought: Search,
+        *,
+        below: Path,
+        after: str | None,
+        limit: int,
+        deadline: float,
+    ) -> Found | ResourceError | None:
+        """Return a page of what is found."""
+        call = f"search({show(sought)}, below={show(below)}, after={show(after)}, limit={limit})"
+        found = await self._call(
+            call,
+            lambda: searches.search(
+                sought, below=below, after=after, limit=limit, deadline=deadline
+            ),
+            lambda found: isinstance(found, Found) and _are(Hit)(found.hits),
+        )
+        if isinstance(found, Found) and len(found.hits) > limit:
+            self.broken("a page has at most `limit` items", f"{call} returned {len(found.hits)}")
+            return None
+        return found
+
+    async def tools(self, provider: SupportsTools) -> Sequence[Tool] | ResourceError | None:
+        """Return the tools."""
+        return await self._call("tools()", provider.tools, _are(Tool))
+
+    async def call_tool(
+        self, provider: SupportsTools, name: str, arguments: Mapping[str, Any], asked: Asked
+    ) -> ToolResult | ResourceError | None:
+        """Return the result of a tool."""
+        return await self._call(
+            f"call_tool({name!r}, {show(arguments)})",
+            lambda: provider.call_tool(name, arguments, asked),
+            lambda found: isinstance(found, ToolResult) and _are(object)(found.content),
+        )
+
     async def explain(self, explains: SupportsExplain, path: Path) -> None:
         """Ask why a path is shown or not."""
         await self._call(f"explain({show(path)})", lambda: explains.explain(path), _is_text)
+
+    def restrictions(self, restricts: SupportsAccess) -> Mapping[str, frozenset[str]]:
+        """Return which scopes are needed by what; none where that fails."""
+        found = self._ask("restrictions", lambda: restricts.restrictions, _are_restrictions)
+        return {} if found is None else found
+
+    def narrowed(self, restricts: SupportsAccess, scopes: frozenset[str]) -> Provider | None:
+        """Return the provider as those see it who have these scopes."""
+        return self._ask(
+            f"narrowed({sorted(scopes)})", lambda: restricts.narrowed(scopes), _is_provider
+        )
+
+    def _ask(self, call: str, method: Callable[[], T], valid: Callable[[object], bool]) -> T | None:
+        """Return what is to be returned at once, and raises nothing."""
+        try:
+            found = method()
+        except Exception as error:
+            self.broken(
+                "restrictions and narrowed raise nothing",
+                f"{call} raised {type(error).__name__}: {error}",
+            )
+            return None
+        if valid(found):
+            return found
+        self.broken(SIGNATURE, f"{call} returned {show(found)}")
+        return None
 
     async def _call(
         self, call: str, method: Callable[[], MaybeAwaitable[T]], valid: Callable[[object], bool]
@@ -179,6 +246,21 @@ def _are_hidden(found: object) -> bool:
         len(pair) == 2 and _are(str)(pair[0]) and _is_text(pair[1])
         for pair in cast("Sequence[tuple[object, ...]]", found)
     )
+
+
+def _are_restrictions(found: object) -> bool:
+    if not isinstance(found, Mapping):
+        return False
+    return all(
+        _is_text(option)
+        and isinstance(scopes, frozenset)
+        and all(map(_is_text, cast("frozenset[object]", scopes)))
+        for option, scopes in cast("Mapping[object, object]", found).items()
+    )
+
+
+def _is_provider(found: object) -> bool:
+    return all(hasattr(found, name) for name in ("templates", "list", "metadata", "read"))
 
 
 def _are(kind: type) -> Callable[[object], bool]:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
+from resource_server.protocol.client_roots import Offer
 from resource_server.protocol.engine import Connection
 from resource_server.protocol.server import Server
 
@@ -52,12 +53,18 @@ def claim() -> tuple[int, int]:
     return reader, writer
 
 
-async def serve(server: Server, reader: int, writer: int) -> None:
+async def serve(
+    server: Server,
+    reader: int,
+    writer: int,
+    *,
+    roots: Offer | None = None,
+) -> None:
     """Serve one client on two descriptors until end of input, a broken pipe or SIGTERM or SIGINT.
 
     At end of input, requests in flight may still finish, as long as one does within two seconds;
     at a signal they are cancelled. Answers already made are written either way, as long as the
-    client takes them.
+    client takes them. `roots` is as `Connection` has it.
     """
     lines = Lines(MAX_MESSAGE_BYTES)
     waiting: deque[bytes | None] = deque()
@@ -89,7 +96,7 @@ async def serve(server: Server, reader: int, writer: int) -> None:
             source.resume()
 
     output = _Output(writer, emptied=work, closed=stopped.set)
-    connection = Connection(server, push=output.send, room=output.room)
+    connection = Connection(server, push=output.send, room=output.room, roots=roots)
     source = _input(reader, received, lambda: connection.is_idle and output.is_empty)
     _on_signals(stopped.set)
     await _first(ended.wait(), stopped.wait())

@@ -8,11 +8,12 @@ from __future__ import annotations
 import argparse
 import platform
 
-from tests.benchmarks import database, listing, notify, over_http, startup, stdio
+from tests.benchmarks import database, listing, notify, over_http, search, startup, stdio
 
 BENCHMARKS = {
     "stdio": stdio.run,
     "listing": listing.run,
+    "search": search.run,
     "startup": startup.run,
     "notify": notify.run,
     "database": database.run,

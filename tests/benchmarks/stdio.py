@@ -119,5 +119,7 @@ def _check_page(name: str, result: Json, length: int) -> None:
     if name == servers.SDK:
         return
     for resource in resources:
-        needed = {"uri", "name", "mimeType", "annotations", "resourceType", "capabilities", "_meta"}
+        needed = {"uri", "name", "mimeType", "resourceType", "capabilities", "_meta"}
+        if resource["resourceType"] == "document":
+            needed.add("annotations")
         assert needed <= set(resource), f"{name}: {resource}"

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
@@ -136,6 +136,9 @@ class Lines:
 class Client:
     """An MCP client of `serve`, in a process of its own."""
 
+    can: Mapping[str, Any] = {}
+    """Its capabilities."""
+
     def __init__(self, process: subprocess.Popen[str], errors: IO[str]) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -147,23 +150,28 @@ class Client:
         self._lines = Lines(process.stdout)
         self._id = 0
         info = {"name": "test", "version": "1"}
-        asked = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
+        asked = {"protocolVersion": "2025-11-25", "capabilities": self.can, "clientInfo": info}
         self.capabilities = self.request("initialize", **asked)["result"]["capabilities"]
-        self._send({"method": "notifications/initialized"})
+        self.tell({"method": "notifications/initialized"})
 
-    def _send(self, message: dict[str, Any]) -> None:
+    def tell(self, message: Mapping[str, Any]) -> None:
+        """Send any message."""
         self._to.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
         self._to.flush()
 
     def send(self, method: str, **params: Any) -> int:
         """Send a request and return its id."""
         self._id += 1
-        self._send({"id": self._id, "method": method, "params": params})
+        self.tell({"id": self._id, "method": method, "params": params})
         return self._id
+
+    def next(self) -> dict[str, Any]:
+        """Return the next message."""
+        return json.loads(self._lines.next())
 
     def answer(self, request_id: int) -> dict[str, Any]:
         """Return the answer to a request: with a result, or with an error."""
-        while (message := json.loads(self._lines.next())).get("id") != request_id:
+        while (message := self.next()).get("id") != request_id:
             self.notifications.append(message)
         return message
 
@@ -179,10 +187,7 @@ class Client:
 
     def told(self) -> tuple[str, str | None]:
         """Return the next notification: its name, and the URI it is about."""
-        if self.notifications:
-            message = self.notifications.pop(0)
-        else:
-            message = json.loads(self._lines.next())
+        message = self.notifications.pop(0) if self.notifications else self.next()
         name = message["method"].removeprefix("notifications/resources/")
         return name, message.get("params", {}).get("uri")
 

@@ -307,3 +307,35 @@ def test_the_rule_that_asks_for_scopes_is_named(run: Run, folder: Path) -> None:
         f"{uris[1]}: exposed; all of all only to who has a, b (access)",
         f"{uris[2]}: exposed",
     ]
+
+
+def test_the_cost_of_the_tools_is_told(run: Run, folder: Path) -> None:
+    told = run("check", str(folder)).out.splitlines()[-1]
+    assert told.startswith("4 tools, about ")
+    assert told.endswith(" tokens in tools/list")
+    found = json.loads(run("check", str(folder), "--json").out)["tools"]
+    assert found["count"] == 4
+    assert f" {found['tokens']:,} " in told
+    assert found["tokens"] < 1000
+
+
+def test_of_no_tools_nothing_is_told(run: Run, folder: Path) -> None:
+    (folder / "mcp-resources.yaml").write_text("roots:\n  r: {path: docs}\ntools: false\n", "utf-8")
+    assert "tokens" not in run("check", str(folder)).out
+    assert json.loads(run("check", str(folder), "--json").out)["tools"] == {"count": 0, "tokens": 0}
+
+
+def test_a_tool_that_is_left_out_is_named_with_the_reason(run: Run, tmp_path: Path) -> None:
+    tools = """
+    def tools(self):
+        from resource_server.tool import Tool
+        return [Tool(name="a b", description="x"), Tool(name="good", description="x")]
+    def call_tool(self, name, arguments, asked):
+        raise AssertionError
+"""
+    (tmp_path / "numbers.py").write_text(NUMBERS + tools, "utf-8")
+    (tmp_path / "mcp-resources.yaml").write_text("providers:\n  n: {use: numbers.py}\n", "utf-8")
+    checked = run("check", str(tmp_path))
+    assert checked.out.splitlines()[-1].startswith("5 tools, ")
+    assert "mount n: tool 'a b' is left out: a name is 1 to 128 of" in checked.err
+    assert "tools" in facts(checked.out)["offers"]

@@ -93,6 +93,54 @@ def test_clients_of_an_issuer_have_to_be_told_the_public_address(folder: Path, r
         assert status(here(url)) == 401
 
 
+def test_who_asks_for_scopes_without_tokens_is_told_that_nobody_has_any(folder: Path) -> None:
+    said = (
+        "resource-server: 'access' does nothing: without 'http.auth' everybody may see everything"
+    )
+    guarded = f"{{auth: {{tokens: [{GIVEN}]}}}}"
+    for http, access, told in (
+        ("{}", "access: {scopes: [hr]}", True),
+        ("{}", "directories: {a: {access: {scopes: [hr]}}}", True),
+        (guarded, "access: {scopes: [hr]}", False),
+        ("{}", "", False),
+    ):
+        text = f"roots: {{r: {{path: docs, {access}}}}}\nhttp: {http}\n"
+        (folder / "mcp-resources.yaml").write_text(text)
+        arguments = ("serve", folder, "--http", "127.0.0.1:0")
+        with started(*arguments, stdout=subprocess.DEVNULL) as (_, errors):
+            assert (said in Lines(errors).until("serving at ")) == told
+
+
+# -- the manifest while it is served
+
+
+def test_http_that_has_changed_is_told_of_once_and_holds_from_the_next_start_on(
+    folder: Path,
+) -> None:
+    with_one, with_two = (
+        f"{{auth: {{tokens: [{tokens}]}}}}" for tokens in (GIVEN, f"{GIVEN}, {GIVEN}1")
+    )
+    manifest(folder, with_one)
+    with started("serve", folder, "--http", "127.0.0.1:0", "-v", stdout=subprocess.DEVNULL) as (
+        _,
+        errors,
+    ):
+        lines = Lines(errors)
+        url = lines.until("serving at ")[-1].rpartition(" ")[2]
+        for written, said in (
+            (with_two, 1),
+            # Something else has changed meanwhile.
+            (f"{with_two}\nserver: {{title: x}}", 0),
+            (f"{with_one}\nserver: {{title: x}}", 0),
+            (with_two, 1),
+        ):
+            manifest(folder, written)
+            found = lines.until("the manifest was loaded again")
+            assert len([line for line in found if "http has changed" in line]) == said
+            assert status(url, {"authorization": f"Bearer {GIVEN}1"}) == 401
+            assert status(url, {"authorization": f"Bearer {GIVEN}"}) == 200
+
+
 # -- TLS
 
 

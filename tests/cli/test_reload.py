@@ -322,3 +322,35 @@ def test_clients_are_told_that_the_list_may_change_although_nothing_is_watched(t
     keep(top, "roots:\n  docs: {path: docs, watch: off}\n")
     with connected(top) as client:
         assert client.capabilities["resources"] == {"subscribe": False, "listChanged": True}
+
+
+def test_tools_that_are_added_renamed_and_switched_off_are_told_of(top: Path) -> None:
+    def offered(client: Client) -> list[str]:
+        """Return the tools once the client has been told that they are others."""
+        assert client.told() == ("notifications/tools/list_changed", None)
+        return [tool["name"] for tool in client.request("tools/list")["result"]["tools"]]
+
+    with connected(top) as client:
+        assert client.capabilities["tools"] == {"listChanged": True}
+        keep(top, DOCS + "tools: {prefix: acme_, search: false}\n")
+        assert offered(client) == [
+            "acme_list_resources",
+            "acme_read_resource",
+            "acme_resource_metadata",
+        ]
+        keep(top, DOCS + "tools: false\n")
+        assert offered(client) == []
+        gone = client.request("tools/call", name="list_resources")
+        assert gone["error"]["code"] == -32602
+        keep(top, DOCS + "tools: {prefix: 5}\n")
+        client.errors.until("tools.prefix")
+        keep(top, DOCS)
+        assert len(offered(client)) == 4
+        assert client.untold() == []
+
+
+def test_without_tools_none_are_advertised(top: Path) -> None:
+    keep(top, DOCS + "tools: false\n")
+    with connected(top) as client:
+        assert "tools" not in client.capabilities
+        assert client.end() == []

@@ -6,52 +6,12 @@
 
 import { appendFileSync } from "node:fs";
 import { z } from "zod";
+import { connect } from "./connecting.mjs";
 
 const asked = JSON.parse(process.argv[2]);
-const INFO = { name: "tests", version: "0" };
 const README = "file:///project/docs/read%20me.md";
 const WATCHED = "file:///project/watched/read%20me.md";
 const ANYTHING = z.looseObject({});
-
-async function reach(target) {
-  if (typeof target === "string") {
-    const { StreamableHTTPClientTransport } =
-      asked.client === "v2"
-        ? await import("@modelcontextprotocol/client")
-        : await import("@modelcontextprotocol/sdk/client/streamableHttp.js");
-    return new StreamableHTTPClientTransport(new URL(target));
-  }
-  const parameters = { command: target[0], args: target.slice(1), cwd: asked.cwd, stderr: "inherit" };
-  const { StdioClientTransport } =
-    asked.client === "v2"
-      ? await import("@modelcontextprotocol/client/stdio")
-      : await import("@modelcontextprotocol/sdk/client/stdio.js");
-  return new StdioClientTransport(parameters);
-}
-
-async function connect(target, revision) {
-  const transport = await reach(target);
-  if (asked.client === "v2") {
-    const { Client } = await import("@modelcontextprotocol/client");
-    const modern = revision >= "2026";
-    const options = modern
-      ? { versionNegotiation: { mode: "auto" } }
-      : { supportedProtocolVersions: [revision] };
-    const client = new Client(INFO, options);
-    await client.connect(transport);
-    return client;
-  }
-  const { Client } = await import("@modelcontextprotocol/sdk/client/index.js");
-  const send = transport.send.bind(transport);
-  transport.send = (message, ...rest) => {
-    // The client always offers its latest revision; the one under test is offered instead.
-    if (message.method === "initialize") message.params.protocolVersion = revision;
-    return send(message, ...rest);
-  };
-  const client = new Client(INFO);
-  await client.connect(transport);
-  return client;
-}
 
 async function refusal(promise) {
   try {
@@ -63,7 +23,7 @@ async function refusal(promise) {
 }
 
 async function browse(revision) {
-  const client = await connect(asked.serving, revision);
+  const client = await connect(asked, asked.serving, revision);
   // Only the second client tells which revision it has come to.
   const seen = { revision: client.getNegotiatedProtocolVersion?.() ?? revision, listed: [] };
   let cursor;
@@ -109,7 +69,7 @@ async function hear(client, take) {
 // Appends to files: to write one anew is to empty it first, and that may be told of as well.
 async function follow(revision) {
   const { folder, serving } = asked.changing[revision];
-  const client = await connect(serving, revision);
+  const client = await connect(asked, serving, revision);
   const told = [];
   let wake = () => {};
   await hear(client, (...notification) => {
@@ -140,7 +100,7 @@ async function follow(revision) {
 }
 
 async function wait(revision) {
-  const client = await connect(asked.slow[revision], revision);
+  const client = await connect(asked, asked.slow[revision], revision);
   const progress = [];
   const onprogress = ({ progress: done, total }) => progress.push([done, total]);
   await client.readResource({ uri: "test://slow/many" }, { onprogress });

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from resource_server.catalog import Catalog
 from resource_server.manifest.http import Http
 from resource_server.mount import Mount
-from resource_server.protocol import engine
+from resource_server.protocol import progress
 from resource_server.protocol.server import Server
 from resource_server.provider import Content, Path
 from resource_server.transports import stdio
@@ -53,5 +53,5 @@ def _tell(address: listen.Address) -> None:
 
 
 if __name__ == "__main__":
-    engine._PROGRESS_INTERVAL_S = 0.0  # pyright: ignore[reportPrivateUsage]
+    progress.INTERVAL_S = 0.0
     asyncio.run(_main())

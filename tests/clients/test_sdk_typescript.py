@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import itertools
 import json
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.clients import typescript
 from tests.clients.conftest import BLOB, ROOT, TEXT, TRANSPORTS, Reach, serve
 
 HERE = Path(__file__).parent
@@ -27,13 +27,7 @@ REVISIONS = {
 README = "file:///project/docs/read%20me.md"
 WATCHED = "file:///project/watched/read%20me.md"
 
-pytestmark = [
-    pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed"),
-    pytest.mark.skipif(
-        not (HERE / "node_modules/@modelcontextprotocol").is_dir(),
-        reason="not installed: npm install --no-package-lock --prefix tests/clients",
-    ),
-]
+pytestmark = typescript.NEEDS
 
 
 @pytest.fixture(scope="module")

@@ -77,6 +77,14 @@ def test_no_token_is_shown(tmp_path: pathlib.Path) -> None:
     assert not [secret for secret in (GOOD, OTHER) if secret in shown]
 
 
+def test_how_often_somebody_may_ask_is_a_rate_or_a_number(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATE", "7.5")
+    for written, rate in (("200/s", 200), ("30/m", 0.5), ("200", 200), ("'${RATE}'", 7.5)):
+        assert http(tmp_path, f"limits: {{rate: {written}}}").limits.rate == rate
+
+
 SECURE = "expected an https:// URL (http:// only of this machine)"
 EXPECTED = (
     "expected 16 or more letters, digits or any of -._~+/, as 'openssl rand -hex 32' prints them"
@@ -87,6 +95,11 @@ EXPECTED = (
     ("text", "message"),
     [
         ("auth: ", "http.auth: expected a mapping or false, found nothing"),
+        (
+            "limits: {rate: often}",
+            "http.limits.rate: not a rate above 0; write how many a second, minute or hour: "
+            "200/s, 30/m (found 'often')",
+        ),
         ("auth: true", "http.auth: expected a mapping or false, found true"),
         ("auth: {}", "http.auth: whose tokens count? write 'issuer' or 'tokens'"),
         ("auth: {scopes: [a]}", "http.auth: whose tokens count? write 'issuer' or 'tokens'"),

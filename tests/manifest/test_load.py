@@ -151,13 +151,6 @@ def test_a_provider_without_a_uri_has_its_name_as_base(tmp_path: pathlib.Path) -
     assert [spec.base for spec in found.mounts] == ["resource://notes/"]
 
 
-@pytest.mark.parametrize("section", ["tools", "prompts"])
-def test_sections_of_other_versions_are_known(tmp_path: pathlib.Path, section: str) -> None:
-    assert problems(tmp_path, f"{section}: {{a: {{b: 1}}}}\n") == [
-        f"mcp-resources.yaml:1:1: {section}: not supported by this version"
-    ]
-
-
 def test_an_access_that_would_let_everybody_in_is_a_mistake(tmp_path: pathlib.Path) -> None:
     text = (
         "roots:\n"
@@ -275,7 +268,8 @@ def test_only_version_1_is_read(tmp_path: pathlib.Path, version: str) -> None:
         ("sever: {}", "1:1: sever: unknown section; did you mean 'server'?"),
         (
             "xyz: {}",
-            "1:1: xyz: unknown section; known: version, server, roots, databases, providers, http",
+            "1:1: xyz: unknown section; known: version, server, roots, databases, providers, "
+            "tools, prompts, http",
         ),
         ("roots: [a]", "1:8: roots: expected a mapping of names, found a list"),
         ("roots: {a: .}", "1:12: roots.a: expected a mapping of options, found '.'"),

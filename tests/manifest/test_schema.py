@@ -26,11 +26,15 @@ GOOD = [
     "providers: {a: {use: filesystem, path: ., uri: 'docs://x/'}, b: {use: x.py, whatever: 1}}",
     "providers: {a: {use: x.py, watch: off}, b: {use: filesystem, path: ., watch: poll}}",
     "providers: {a: {use: x.py, watch: {words: of its own}}}",
+    "roots: {a: {from: client}, b: {from: client, allow: [., ../x], hidden: true, watch: poll}}",
     "databases: {a-b_1: {url: 'sqlite:///x.db'}}",
     "databases: {a: {url: '${DATABASE:-sqlite:///x.db}', title: A, watch: notify, interval: 1s,"
     " tables: {t: {key: [id], columns: {hide: [a], mask: {b: last4}}}, u: , 'x_*': false},"
     " queries: {q: {sql: 'select :p', parameters: {p: {type: integer, default: 5}}}},"
     " limits: {rows: 5, timeout: 2s}}}",
+    "roots: {a: {path: .}}\nprompts: {p: {title: P, arguments: {f: {required: true,"
+    " complete: 'file:///a/{+f}'}, g: {enum: [x], default: x}, h: }, messages: [{text: '{h}'},"
+    " {role: assistant, resource: 'file:///a/{+f}'}]}}",
 ]
 BAD = [
     "version: 2",
@@ -38,6 +42,11 @@ BAD = [
     "roots: {a: {}}",
     "roots: {a: {path: ., exlude: []}}",
     "roots: {a: {path: ., symlinks: maybe}}",
+    "roots: {a: {path: ., from: client}}",
+    "roots: {a: {path: ., allow: [x]}}",
+    "roots: {a: {from: server}}",
+    "roots: {a: {from: client, allow: }}",
+    "roots: {a: {from: client, uri: 'docs://x/'}}",
     "roots: {a: {path: ., watch: always}}",
     "roots: {'a b': {path: .}}",
     "roots: {a: {path: ., directories: {d: {titel: x}}}}",
@@ -51,6 +60,11 @@ BAD = [
     "databases: {a: {url: 'sqlite:///x', tables: {t: true}}}",
     "databases: {a: {url: 'sqlite:///x', tables: {t: {colums: {}}}}}",
     "databases: {a: {url: 'sqlite:///x', queries: {q: {}}}}",
+    "prompts: {p: {}}",
+    "prompts: {'a b': {messages: [{text: x}]}}",
+    "prompts: {p: {messages: [{text: x, rle: user}]}}",
+    "prompts: {p: {messages: [{text: x, role: system}]}}",
+    "prompts: {p: {messages: [{text: x}], arguments: {a: {requird: true}}}}",
 ]
 
 
@@ -112,7 +126,7 @@ def test_options_carry_descriptions_defaults_and_choices() -> None:
     }
     assert server["alternatives"]["anyOf"][0] == {"enum": ["on-request", "inline"]}
     root = found["$defs"]["root"]
-    assert root["required"] == ["path"]
+    assert root["oneOf"] == [{"required": ["path"]}, {"required": ["from"]}]
     assert root["properties"]["gitignore"]["default"] is True
     assert root["properties"]["max_size"]["default"] == "10MiB"
     assert root["properties"]["include"]["default"] == ["**"]

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from plugins.archive import Archive
+from resource_server.catalog import Catalog
 from resource_server.errors import (
     InvalidParameter,
     MountUnavailable,
@@ -27,6 +28,7 @@ from resource_server.errors import (
     ResourceTooLarge,
 )
 from resource_server.interest import Interests
+from resource_server.mount import Mount
 from resource_server.provider import ByteSize, Change
 from resource_server.provider import Path as Member
 from resource_server.testing import check_provider, client
@@ -129,6 +131,19 @@ async def test_every_format_gives_the_same_tree_and_bodies(file: Path) -> None:
     for name, data in FILES.items():
         found = await body(archive, name)
         assert (found if isinstance(found, bytes) else found.encode()) == data
+
+
+async def test_members_are_found_by_name_and_by_their_text(file: Path) -> None:
+    async with Catalog([Mount("a", "archive://a/", Archive(file))]) as catalog:
+        named = await catalog.search("*.MD", where="names")
+        assert [hit.entry.uri for hit in named.hits] == [
+            "archive://a/README.md",
+            "archive://a/docs/index.md",
+            "archive://a/docs/guide/install.md",
+        ]
+        text = str(FILES["docs/index.md"], "utf-8").split()[0]
+        found = await catalog.search(text, where="text")
+        assert "archive://a/docs/index.md" in [hit.entry.uri for hit in found.hits]
 
 
 async def test_utf_8_is_text_and_anything_else_is_bytes(file: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -17,7 +18,7 @@ from resource_server.errors import (
     ResourceNotFound,
     ResourceTooLarge,
 )
-from resource_server.provider import Content, Resource
+from resource_server.provider import Content, Path, Resource
 from tests.protocol.wire import EVERY, HANDSHAKE, MODERN, Wire, server_of
 from tests.providers_for_tests import Broken, Leaf, SlowTree, Tree
 
@@ -241,3 +242,21 @@ async def test_completion_of_an_unknown_prompt_template_or_variable_is_bad_param
     for params in cases:
         assert (await wire.error("completion/complete", params))["code"] == -32602
     assert await wire.result("completion/complete", {"ref": template, "argument": argument})
+
+
+class Grouped(Tree):
+    """A tree whose documents are read in a task group, which fails."""
+
+    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._fail())
+        return []
+
+    async def _fail(self) -> None:
+        raise OSError("secret")
+
+
+async def test_what_fails_in_a_task_group_is_answered_as_well() -> None:
+    wire = Wire(await server_of(Grouped({"bad": "x"})), "2025-11-25")
+    error = await wire.error("resources/read", {"uri": URI})
+    assert (error["code"], error["message"]) == (-32603, "Internal error")

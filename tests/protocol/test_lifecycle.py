@@ -102,9 +102,7 @@ async def test_ping_is_answered_before_initialize_and_decides_nothing(wire: Wire
     assert wire.ask(enveloped("resources/list"))["result"]["resultType"] == "complete"
 
 
-@pytest.mark.parametrize(
-    "method", ["tools/list", "prompts/get", "subscriptions/listen", "", "ping "]
-)
+@pytest.mark.parametrize("method", ["tasks/list", "tasks/get", "subscriptions/listen", "", "ping "])
 async def test_unknown_methods_are_not_found_before_and_after_initialize(
     wire: Wire, method: str
 ) -> None:

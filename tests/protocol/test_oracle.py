@@ -38,6 +38,10 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("resources/read", {"uri": "test://one/formats?format=html"}),
     ("resources/read", {"uri": "test://one"}),
     ("resources/templates/list", {}),
+    ("prompts/list", {}),
+    ("tools/list", {}),
+    ("tools/call", {"name": "list_resources"}),
+    ("tools/call", {"name": "read_resource", "arguments": {"uri": "test://one"}}),
     (
         "completion/complete",
         {
@@ -121,7 +125,7 @@ async def test_the_sdk_accepts_every_notification_of_changes(revision: str) -> N
 
 @pytest.mark.parametrize("revision", EVERY)
 async def test_every_method_of_ours_that_the_sdk_knows_is_among_those_tried(revision: str) -> None:
-    tried = {method for method, _ in CALLS}
+    tried = {method for method, _ in CALLS} | {"prompts/get"}  # in prompts/test_messages.py
     tried |= (
         {"server/discover", "subscriptions/listen"}
         if revision in MODERN
@@ -228,7 +232,10 @@ async def test_a_template_carries_its_capabilities_as_an_upper_bound() -> None:
     assert shape["capabilities"] == {"list": True, "subscribe": False}
 
 
-@pytest.mark.parametrize("method", ["resources/list", "resources/read", "resources/templates/list"])
+@pytest.mark.parametrize(
+    "method",
+    ["resources/list", "resources/read", "resources/templates/list", "tools/list", "prompts/list"],
+)
 async def test_what_may_be_cached_says_for_how_long_and_for_whom(method: str) -> None:
     assert method in CACHEABLE_METHODS
     wire = Wire(await server_of(Tree(NODES)), "2026-07-28")

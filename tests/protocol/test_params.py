@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from mcp_types.methods import CLIENT_REQUESTS, validate_client_request
 from pydantic import ValidationError
 
+from resource_server.manifest.prompts import Prompt, PromptArgument, PromptMessage
 from resource_server.protocol import revisions
 from tests.protocol.wire import ENVELOPE, EVERY, HANDSHAKE, MODERN, Wire, request, server_of
 from tests.providers_for_tests import Tree
@@ -58,6 +59,10 @@ _VALID: dict[str, dict[str, Any]] = {
     "server/discover": {},
     "logging/setLevel": {"level": "info"},
     "resources/list": {"cursor": ""},
+    "prompts/list": {"cursor": ""},
+    "prompts/get": {"name": "p", "arguments": {"a": "a"}},
+    "tools/list": {"cursor": ""},
+    "tools/call": {"name": "read_resource", "arguments": {"uri": "test://one/a"}},
     "resources/read": {"uri": "test://one/a"},
     "resources/templates/list": {"cursor": ""},
     "resources/subscribe": {"uri": "test://one/a"},
@@ -76,9 +81,14 @@ _VALID: dict[str, dict[str, Any]] = {
         "context": {"arguments": {"x": "y"}},
     },
 }
+PROMPT = Prompt(
+    arguments={"a": PromptArgument()},
+    messages=(PromptMessage(text="{a}"), PromptMessage(resource="test://one/{+a}")),
+)
 _PROMPT: dict[str, Any] = {
     **_VALID["completion/complete"],
-    "ref": {"type": "ref/prompt", "name": "x", "title": "X"},
+    "ref": {"type": "ref/prompt", "name": "p", "title": "X"},
+    "argument": {"name": "a", "value": "x"},
 }
 _CASES = [
     (method, revision)
@@ -101,6 +111,7 @@ class Asked:
     def __init__(self, runner: asyncio.Runner) -> None:
         self._runner = runner
         self._server = runner.run(server_of(Tree({"a": "text"})))
+        self._server.prompts = {"p": PROMPT}
 
     def reply(self, method: str, revision: str, params: object) -> Any:
         """Return the reply on a new connection of the revision, which ends then."""

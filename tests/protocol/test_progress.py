@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from resource_server.catalog import Limits
-from resource_server.protocol import engine
+from resource_server.protocol import progress
 from tests.protocol.wire import EVERY, Wire, server_of
 from tests.providers_for_tests import SlowTree, Tree
 
@@ -19,7 +19,7 @@ READ = {"uri": "test://one"}
 
 @pytest.fixture
 def unthrottled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_PROGRESS_INTERVAL_S", 0.0)
+    monkeypatch.setattr(progress, "INTERVAL_S", 0.0)
 
 
 def with_token(token: object, params: dict[str, Any] = READ) -> dict[str, Any]:

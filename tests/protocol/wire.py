@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from resource_server.catalog import Catalog, Limits
 from resource_server.mount import Mount
@@ -42,21 +42,46 @@ class Wire:
     """One connection. `messages` is all that came, `replies` what has an `id` (or is a batch)."""
 
     def __init__(
-        self, server: Server, revision: str | None = None, *, room: asyncio.Event | None = None
+        self,
+        server: Server,
+        revision: str | None = None,
+        *,
+        room: asyncio.Event | None = None,
+        can: Mapping[str, Any] | None = None,
     ) -> None:
         self.connection = Connection(server, push=self._take, room=room)
         self.messages: list[Any] = []
         self._arrived = asyncio.Event()
         self._next_id = 1000
         self.modern = revision in MODERN
+        self._can = can or {}
         if revision is not None and not self.modern:
-            self.send(initialize(revision))
+            self.send(initialize(revision, can=can))
             self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
             self.messages.clear()
 
     @property
     def replies(self) -> list[Any]:
-        return [each for each in self.messages if isinstance(each, list) or "id" in each]
+        return [
+            each
+            for each in self.messages
+            if isinstance(each, list) or ("id" in each and "method" not in each)
+        ]
+
+    @property
+    def questions(self) -> list[Any]:
+        """What the client is asked, in order."""
+        asked = (cast("dict[str, Any]", each) for each in self.messages if isinstance(each, dict))
+        return [each for each in asked if "id" in each and "method" in each]
+
+    async def asked(self, count: int = 1) -> Any:
+        """Wait until the client was asked so many questions, and return the last."""
+        await self.until(lambda: len(self.questions) >= count)
+        return self.questions[count - 1]
+
+    def answer(self, question: Mapping[str, Any], result: object) -> None:
+        """Answer a question."""
+        self.send({"jsonrpc": "2.0", "id": question["id"], "result": result})
 
     @property
     def notifications(self) -> list[Any]:
@@ -85,7 +110,8 @@ class Wire:
     def request(self, method: str, params: Mapping[str, Any] | None, id: object) -> dict[str, Any]:
         asked = dict(params or {})
         if self.modern:
-            asked["_meta"] = {**ENVELOPE, **asked.get("_meta", {})}
+            can = {"io.modelcontextprotocol/clientCapabilities": self._can}
+            asked["_meta"] = {**ENVELOPE, **can, **asked.get("_meta", {})}
         return {"jsonrpc": "2.0", "id": id, "method": method, "params": asked}
 
     async def call(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
@@ -155,8 +181,10 @@ class Wire:
         self._arrived.set()
 
 
-def initialize(revision: str = "2025-11-25", id: object = 0) -> dict[str, Any]:
-    asked = {"protocolVersion": revision, "capabilities": {}, "clientInfo": CLIENT}
+def initialize(
+    revision: str = "2025-11-25", id: object = 0, can: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    asked = {"protocolVersion": revision, "capabilities": can or {}, "clientInfo": CLIENT}
     return {"jsonrpc": "2.0", "id": id, "method": "initialize", "params": asked}
 
 

@@ -79,12 +79,20 @@ class Endpoint:
 
     async def session(self, token: str) -> Mapping[str, str]:
         """Begin a session, and return the headers of its further requests."""
+        answer = await self.begin(token)
+        assert answer.status_code == 200, answer.text
+        return {
+            "accept": "application/json, text/event-stream",
+            **_bearer(token),
+            "mcp-session-id": answer.headers["mcp-session-id"],
+        }
+
+    async def begin(self, token: str) -> httpx2.Response:
+        """Ask for a session."""
         headers = {"accept": "application/json, text/event-stream", **_bearer(token)}
         params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": CLIENT}
         message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
-        answer = await self.http.post(self.url, json=message, headers=headers)
-        assert answer.status_code == 200, answer.text
-        return {**headers, "mcp-session-id": answer.headers["mcp-session-id"]}
+        return await self.http.post(self.url, json=message, headers=headers)
 
     async def ping(self, headers: Mapping[str, str]) -> int:
         """Return the status of the answer to a ping in a session."""

@@ -11,8 +11,11 @@ import subprocess
 import sys
 import threading
 import time
+from array import array
 from collections.abc import Callable, Generator, Mapping
+from fcntl import ioctl
 from pathlib import Path
+from termios import TIOCOUTQ
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from tests.protocol.wire import CLIENT, ENVELOPE, MODERN
@@ -35,8 +38,8 @@ _PROGRAM = """
 import sys
 from functools import partial
 from resource_server.cli import main
-from resource_server.protocol import engine
-from resource_server.transports.http import answers, channel, listen, peer, sessions
+from resource_server.protocol import engine, progress
+from resource_server.transports.http import answers, backlog, channel, listen, peer, sessions
 {patches}
 main()
 """
@@ -279,6 +282,15 @@ class Program:
         """Connect to it so many times."""
         with contextlib.ExitStack() as stack:
             yield [stack.enter_context(self.line(**options)) for _ in range(count)]
+
+    def has_read(self, *lines: Line) -> None:
+        """Wait until it has read what was sent by these connections."""
+        unsent = array("i", [0])
+        for line in lines:
+            while ioctl(line.socket, TIOCOUTQ, unsent) == 0 and unsent[0]:
+                time.sleep(0.01)
+        for _ in range(20):  # With each of these it reads a part of what is there.
+            assert self.ask(request("GET", path="/healthz")).status == 200
 
     def ask(self, data: bytes) -> Answer:
         """Send one request by a connection of its own."""

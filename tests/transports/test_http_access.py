@@ -56,7 +56,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Running:
     (place / "project" / "note.txt").write_text("hello")
     manifest = place / "mcp-resources.yaml"
     manifest.write_text(_MANIFEST)
-    with running(manifest) as run:
+    with running(manifest, "--legacy-sse") as run:
         yield run
 
 
@@ -173,6 +173,19 @@ def test_a_session_is_used_only_by_who_sees_what_its_owner_sees(
         assert program.ask(request("GET", **other)).status == 404
         assert program.ask(request("DELETE", **other)).status == 404
     assert post(program, headers, message("ping")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("token", "status"), [(CLERK, 202), (CLERK_AGAIN, 202), (CLERK_AS_GUEST, 404), (GUEST, 404)]
+)
+def test_a_stream_of_the_old_transport_is_used_only_by_who_sees_what_its_owner_sees(
+    program: Program, token: str, status: int
+) -> None:
+    with program.line() as line:
+        assert line.ask(request("GET", path="/sse", authorization=bearer(CLERK))).status == 200
+        path = line.event().data
+        posted = request("POST", message("ping"), path=path, authorization=bearer(token))
+        assert program.ask(posted).status == status
 
 
 def test_scopes_of_every_access_are_named_to_who_looks_for_them(program: Program) -> None:

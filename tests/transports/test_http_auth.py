@@ -26,7 +26,8 @@ from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuth
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken, ProtectedResourceMetadata
 
-from resource_server.manifest.http import Token
+from resource_server.manifest.http import HttpLimits, Token
+from resource_server.rates import Rate
 from resource_server.transports.http import tokens
 from resource_server.transports.http.auth import MAX_TOKEN_BYTES
 from tests.cli.conftest import ROOT, Lines
@@ -356,6 +357,40 @@ async def test_every_method_needs_a_token(endpoint: Endpoint, method: str) -> No
     assert (await endpoint.http.request(method, endpoint.url)).status_code == 401
 
 
+# -- who comes with many that do not count
+
+
+async def test_tokens_of_an_address_are_verified_as_seldom_as_it_may_ask(
+    tmp_path: Path, issuer: Issuer
+) -> None:
+    forged, limits = issuer.token(key("mine")), HttpLimits(rate=Rate(0.1), burst=5)
+    async with guarded(tmp_path, auth(issuer), url=AUDIENCE, limits=limits) as endpoint:
+        known, narrow = issuer.token(), issuer.token(scope="more", sub="bob")
+        assert await endpoint.status(known) == 200
+        assert await endpoint.status(narrow) == 403
+        found = [await endpoint.post(token) for token in (forged, narrow, forged, forged)]
+        assert [each.status_code for each in found] == [401, 403, 401, 429]
+        assert 1 <= int(found[-1].headers["retry-after"]) <= 10
+        # Whatever it is asked for, and whether it would count.
+        for token in (forged, narrow, issuer.token(sub="carol")):
+            assert await endpoint.status(token) == 429
+        ready = await endpoint.http.get(
+            f"{endpoint.url.removesuffix('/mcp')}/metrics",
+            headers={"authorization": f"Bearer {forged}"},
+        )
+        assert ready.status_code == 429
+        # Who is known already is somebody else.
+        assert await endpoint.status(known) == 200
+        assert await endpoint.status(None) == 401
+
+
+async def test_given_tokens_are_guessed_as_seldom_as_anybody_may_ask(tmp_path: Path) -> None:
+    limits = HttpLimits(rate=Rate(0.1), burst=3)
+    async with guarded(tmp_path, auth(tokens=(GIVEN,)), limits=limits) as endpoint:
+        assert [await endpoint.status(OTHER) for _ in range(4)] == [401] * 3 + [429]
+        assert await endpoint.status(GIVEN) == 200
+
+
 # -- the metadata of the resource (RFC 9728)
 
 
@@ -458,6 +493,27 @@ async def test_a_session_is_its_subjects_own(endpoint: Endpoint, issuer: Issuer)
     ):
         other = {**session, "authorization": f"Bearer {token}"}
         assert await endpoint.ping(other) == status
+
+
+async def test_a_session_ends_with_the_last_token_that_it_was_used_with(
+    tmp_path: Path, issuer: Issuer
+) -> None:
+    limits = HttpLimits(sessions=2)
+    async with guarded(tmp_path, auth(issuer), url=AUDIENCE, limits=limits) as endpoint:
+        # Clocks may differ by half a minute: these are its last seconds.
+        soon, later = int(time.time()) - 27, int(time.time()) + 60
+        ended, kept = [await endpoint.session(issuer.token(exp=soon)) for _ in range(2)]
+        good = {"authorization": f"Bearer {issuer.token(exp=later)}"}
+        assert await endpoint.ping({**kept, **good}) == 200
+        with anyio.fail_after(10):
+            # Without a place for one more until then: and to look for it would be to use it.
+            while True:
+                answer = await endpoint.begin(issuer.token())
+                if answer.status_code == 200:
+                    break
+                assert answer.status_code == 503
+        assert await endpoint.ping({**ended, **good}) == 404
+        assert await endpoint.ping({**kept, **good}) == 200
 
 
 async def test_one_name_at_two_issuers_is_two_subjects(tmp_path: Path, issuer: Issuer) -> None:

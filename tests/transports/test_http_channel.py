@@ -37,7 +37,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Running:
     (place / "project").mkdir()
     for name in NAMES:
         (place / "project" / name).write_text("")
-    with serving(place, patches="engine._PROGRESS_INTERVAL_S = 0.0") as run:
+    with serving(place, patches="progress.INTERVAL_S = 0.0") as run:
         yield run
 
 

@@ -31,6 +31,7 @@ from tests.transports.program import (
     Running,
     initialize,
     message,
+    modern,
     notification,
     read,
     request,
@@ -171,6 +172,29 @@ def test_who_does_not_read_its_answers_gets_no_more_of_them(tmp_path: Path) -> N
             statuses.append(post(program, path, read(LARGE, len(statuses) + 2)))
             assert program.memory() - before < 60 << 20
         assert 1 <= statuses.count(202) < 20
+
+
+def test_a_message_that_waits_for_its_turn_does_not_outlive_its_client(tmp_path: Path) -> None:
+    patches = "from resource_server.transports.http import bodies; bodies.MAX_BYTES = 1_000_000"
+    padding = {"padding": "x" * 600_000}
+    with (
+        serving(tmp_path, "--legacy-sse", patches=patches) as program,
+        program.line(receive=4096) as line,
+    ):
+        path = opened(line)
+        post(program, path, initialize("2024-11-05"))
+        # Behind what the system takes of the first, the second waits to be sent.
+        for id in (2, 3):
+            assert post(program, path, read(LARGE, id)) == 202
+        with program.line() as other:
+            other.send(request("POST", message("ping", padding), path=path))
+            program.has_read(other)
+            assert asked(program, padding) == 503
+        program.until(lambda: asked(program, padding) == 200)
+
+
+def asked(program: Program, params: dict[str, str]) -> int:
+    return program.ask(modern("resources/read", {"uri": README, **params})).status
 
 
 def test_a_stream_ends_when_the_server_does(tmp_path: Path) -> None:

@@ -109,11 +109,32 @@ def test_a_preflight_says_what_may_be_asked(program: Program) -> None:
     used = "authorization content-type last-event-id mcp-method mcp-name mcp-protocol-version"
     assert {*used.split(), "mcp-session-id"} <= set(allowed)
     assert "content-length" not in told.headers
+    wanted = "Mcp-Param-Region, x-other, mcp-param-a b"
+    told = program.ask(request("OPTIONS", access_control_request_headers=wanted, **asked))
+    more = told.headers["access-control-allow-headers"].split(", ")
+    assert more == [*allowed, "mcp-param-region", "mcp-param-a"]
     assert program.ask(request("OPTIONS", host="evil.example", **asked)).status == 421
 
 
 def test_the_address_that_is_listened_on_is_one_of_its_names() -> None:
-    assert "192.0.2.7:8000" in Names(Address("192.0.2.7", 8000).hosts)
-    assert "[2001:db8::1]:8000" in Names(Address("2001:db8::1", 8000).hosts)
+    assert b"192.0.2.7:8000" in Names(Address("192.0.2.7", 8000).hosts)
+    assert b"[2001:db8::1]:8000" in Names(Address("2001:db8::1", 8000).hosts)
     for everywhere in ("0.0.0.0", "::", "0:0:0:0:0:0:0:0"):  # noqa: S104
         assert Address(everywhere, 8000).hosts == ()
+
+
+def test_a_target_that_names_a_host_is_one_of_this_host(program: Program) -> None:
+    ask = initialize("2025-11-25")
+    for target, status in (
+        ("http://evil.example/mcp", 421),
+        ("http://evil.example:80/mcp", 421),
+        ("https://localhost.evil.example/mcp", 421),
+        ("http://localhost:8000/mcp", 200),
+        ("http://127.0.0.1/mcp", 200),
+        ("http://[::1]:8000/mcp", 200),
+        ("http://[2001:db8::1]/mcp", 421),
+    ):
+        assert program.ask(request("POST", ask, path=target)).status == status
+    # What the header says does not count then.
+    there = request("POST", ask, path="http://localhost/mcp", host="evil.example")
+    assert program.ask(there).status == 200

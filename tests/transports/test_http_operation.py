@@ -75,6 +75,13 @@ def test_an_operator_reads_and_does_nothing_else(program: Program, path: str) ->
         assert (refused.status, refused.headers["allow"]) == (405, "GET, HEAD")
 
 
+def test_nothing_follows_the_head_of_an_answer_to_head(program: Program) -> None:
+    with program.line() as line:
+        for _ in range(2):
+            assert line.ask(request("HEAD", path="/healthz")).status == 200
+        assert line.ask(request("GET", path="/healthz")).body == b"ok\n"
+
+
 def test_it_is_alive_by_whatever_name_it_is_asked(program: Program) -> None:
     alive = get(program, "/healthz", host="10.0.0.7:8000")
     assert (alive.status, alive.body) == (200, b"ok\n")
@@ -180,9 +187,19 @@ def test_a_mount_that_does_not_exist_for_a_caller_is_not_named_to_them(tmp_path:
         program.until(lambda: get(program, "/readyz").json["up"] == 2)
         for token, names in ((GIVEN, ["hidden", "shown"]), (other, ["shown"])):
             bearer = {"authorization": f"Bearer {token}"}
-            assert get(program, "/readyz", **bearer).json["unavailable"] == names
-            told = get(program, "/metrics", **bearer, **FORWARDED).body
-            assert (b'"hidden"' in told) == ("hidden" in names)
+            told = get(program, "/readyz", **bearer).json
+            assert told["unavailable"] == names
+            assert told["mounts"] - told["up"] == len(names)
+            for way in ({}, FORWARDED):
+                data = get(program, "/metrics", **bearer, **way).body
+                assert (b'"hidden"' in data) == ("hidden" in names)
+        # Who has no token, and who may be anybody behind a proxy that does not say so.
+        assert get(program, "/readyz").json == {"ready": False, "mounts": 3, "up": 2}
+        unnamed = get(program, "/metrics")
+        assert (unnamed.status, b'"hidden"' in unnamed.body) == (200, False)
+        assert b'"shown"' in unnamed.body
+        wrong = {"authorization": "Bearer no-such-token-at-all"}
+        assert get(program, "/metrics", **wrong).status == 401
 
 
 def test_who_asks_again_and_again_piles_nothing_up() -> None:
@@ -248,7 +265,7 @@ def test_requests_are_counted_by_era_method_and_outcome(tmp_path: Path) -> None:
         program.read(README)
         program.read(README)
         program.ask(modern("resources/read", {"uri": "file:///project/none"}))
-        program.ask(modern("tools/call", {"name": "x"}, mcp_name="x"))
+        program.ask(modern("tools/of/nobody"))
         program.ask(request("POST", b"{"))
         program.ask(request("PUT"))
         session = program.session("2025-03-26")
@@ -334,6 +351,21 @@ def test_what_a_stream_answers_in_the_end_is_counted_as_what_it_is(tmp_path: Pat
         program.until(lambda: f"{kind}gone" in metrics(program))
         found = metrics(program)
         assert [found[f"{kind}{outcome}"] for outcome in ("ok", "error", "gone")] == [1, 1, 1]
+
+
+def test_errors_are_seen_whatever_stands_around_them(tmp_path: Path) -> None:
+    with running(project(tmp_path)) as program:
+        before = metrics(program).get("resource_server_errors_total code=-32601", 0)
+        for id in ("x" * 2000, '"result":{', '"error":{"code":1}'):
+            refused = program.ask(modern("tools/of/nobody", id=id))
+            assert (refused.status, refused.json["id"]) == (404, id)
+            (program.folder / "read me.md").write_text('{"error":{"code":-1}}')
+            asked = {"uri": README}
+            assert program.ask(modern("resources/read", asked, id=id)).status == 200
+        found = metrics(program)
+        assert found["resource_server_errors_total code=-32601"] == before + 3
+        errors = [name for name in found if name.startswith("resource_server_errors_total")]
+        assert errors == ["resource_server_errors_total code=-32601"]
 
 
 def test_each_mount_and_its_watch_and_the_build_are_there(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ ACCEPTED = ("application/json", "text/event-stream", "application/json, text/eve
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Running:
     place = tmp_path_factory.mktemp("oracle")
-    with serving(place, patches="engine._PROGRESS_INTERVAL_S = 0.0") as run:
+    with serving(place, patches="progress.INTERVAL_S = 0.0") as run:
         yield run
 
 

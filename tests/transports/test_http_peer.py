@@ -101,6 +101,17 @@ def test_a_long_head_is_taken(program: Program) -> None:
     assert program.ask(asked).status == 200
 
 
+def test_requests_that_come_in_one_packet_are_answered_in_their_order(program: Program) -> None:
+    asked = [modern("resources/read", {"uri": README}, id) for id in range(1, 6)]
+    with program.line() as line:
+        for packets in ([b"".join(asked)], [b"".join(asked[:2]), *asked[2:]]):
+            for packet in packets:
+                line.send(packet)
+            answers = [line.answer() for _ in asked]
+            assert [each.status for each in answers] == [200] * len(asked)
+            assert [each.json["id"] for each in answers] == [1, 2, 3, 4, 5]
+
+
 def test_many_requests_behind_one_that_waits_are_cut_off(tmp_path: Path) -> None:
     with serving(tmp_path) as program, program.line() as line:
         before = program.memory()
@@ -140,7 +151,7 @@ def test_an_answer_that_is_read_slowly_is_not(tmp_path: Path) -> None:
 
 
 def test_all_together_hold_back_no_more_than_a_bound(tmp_path: Path) -> None:
-    patches = f"peer.MAX_UNREAD_BYTES = {20 * MIB}"
+    patches = f"backlog.MAX_UNREAD_BYTES = {20 * MIB}"
     with serving(tmp_path, patches=patches) as program, program.lines(30, receive=4096) as lines:
         program.read(README)
         others = program.sockets() - len(lines)
@@ -149,6 +160,32 @@ def test_all_together_hold_back_no_more_than_a_bound(tmp_path: Path) -> None:
             line.begins()
         program.until(lambda: 0 < program.sockets() - others <= 12)
         assert program.read(README)
+
+
+def test_who_reads_is_not_cut_off_for_those_who_do_not(tmp_path: Path) -> None:
+    patches = f"backlog.MAX_UNREAD_BYTES = {20 * MIB}"
+    with serving(tmp_path, patches=patches) as program, program.lines(10, receive=4096) as lines:
+        for line in lines:
+            line.send(modern("resources/read", {"uri": LARGE}))
+            line.begins()
+        for _ in range(5):
+            with program.line(receive=1 << 16) as quick:
+                assert quick.ask(modern("resources/read", {"uri": LARGE})).status == 200
+
+
+def test_who_takes_a_few_bytes_now_and_then_is_cut_off(tmp_path: Path) -> None:
+    patches = "peer.SLOW_READER_S = 0.5"
+    with serving(tmp_path, patches=patches) as program:
+        before = program.sockets()
+        line = program.line(receive=4096)
+        line.send(modern("resources/read", {"uri": LARGE}))
+        line.begins()
+        until = time.monotonic() + 20
+        while program.sockets() > before:
+            assert time.monotonic() < until
+            line.socket.recv(2_000)
+            time.sleep(0.05)  # This is how it reads.
+        line.socket.close()
 
 
 def test_answers_are_not_kept_after_they_were_sent(program: Program) -> None:

@@ -49,6 +49,14 @@ def test_a_body_of_anything_else_is_415(program: Program, type: str | None) -> N
 
 
 @pytest.mark.parametrize(
+    ("encoding", "status"), [("gzip", 415), ("gzip, identity", 415), ("x", 415), ("identity", 200)]
+)
+def test_a_body_that_is_compressed_is_415(program: Program, encoding: str, status: int) -> None:
+    asked = request("POST", INITIALIZE, content_encoding=encoding)
+    assert program.ask(asked).status == status
+
+
+@pytest.mark.parametrize(
     "accept",
     [None, "", BOTH, "application/json", "*/*", "application/*", "Application/JSON;q=0.1",
      "text/html, */*;q=0.1", "text/event-stream", "*/*;q=0, application/json",
@@ -141,13 +149,25 @@ def test_a_body_in_chunks_is_counted_as_it_comes(program: Program) -> None:
         for _ in range(11):
             line.send(b"2710\r\n" + b" " * 10_000 + b"\r\n")
         assert line.answer().status == 413
-        assert line.is_closed()
+        line.send(b"2710\r\n" + b" " * 10_000 + b"\r\n0\r\n\r\n")
+        assert line.ask(request("POST", INITIALIZE)).status == 200
+
+
+def test_who_sends_too_long_a_body_is_told_so_and_not_cut_off(program: Program) -> None:
+    length = 40_000_000
+    with program.line() as line:
+        line.send(request("POST", content_length=str(length)))
+        for _ in range(length // 1_000_000):
+            line.send(b" " * 1_000_000)
+        assert line.answer().status == 413
+        assert line.ask(request("POST", INITIALIZE)).status == 200
 
 
 def test_who_asks_before_sending_a_long_body_need_not_send_it(program: Program) -> None:
     asked = request("POST", expect="100-continue", content_length="9999999")
     with program.line() as line:
         assert line.ask(asked).status == 413
+        assert line.is_closed()
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "HEAD", "TRACE", "PROPFIND"])

@@ -32,7 +32,7 @@ READ: Any = {"uri": README}
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Running:
     place = tmp_path_factory.mktemp("stateless")
-    with serving(place, patches="engine._PROGRESS_INTERVAL_S = 0.0") as run:
+    with serving(place, patches="progress.INTERVAL_S = 0.0") as run:
         yield run
 
 

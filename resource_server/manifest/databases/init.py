@@ -41,6 +41,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 _WORDS = re.compile(r"y|n|yes|no|on|off|true|false|null", re.IGNORECASE)
 _SECRET = re.compile(r"passw|secret|token|salt|api_?key|card(?!i)|cvv|iban|ssn", re.IGNORECASE)
 _PERSONAL = re.compile(r"e_?mail|phone|mobile", re.IGNORECASE)
+_SPOKEN = re.compile(r"name|title|subject|descr|summary|note|comment|text|body", re.IGNORECASE)
 
 
 class Rows(NamedTuple):
@@ -109,6 +110,8 @@ def _tables(tables: Iterable[Found]) -> Iterator[str]:
             yield "  # key: [id]  # the columns that tell its rows apart: these then have URIs"
         if columns := _columns(table.column_names):
             yield f"  # columns: {{{columns}}}"
+        if names := _texts(table):
+            yield f"  # search: [{', '.join(map(_key, names))}]  # rows are found by these"
 
 
 def _facts(table: Table, rows: Rows | None) -> Iterator[str]:
@@ -135,6 +138,14 @@ def _columns(names: Iterable[str]) -> str:
     if mask:
         found.append(f"mask: {{{', '.join(f'{_key(name)}: hash' for name in mask)}}}")
     return ", ".join(found)
+
+
+def _texts(table: Table) -> Sequence[str]:
+    """Return the columns by whose values rows may well be found."""
+    if table.key_kind == "none":
+        return ()
+    names = [c.name for c in table.columns if c.kind == "text" and _SPOKEN.search(c.name)]
+    return [name for name in names if not _SECRET.search(name) and _is_text(name)]
 
 
 def _key(text: str) -> str:

@@ -82,10 +82,12 @@ class Watch:
     async def _open_gate(self, *, wanted: bool) -> None:
         """Watch for commits, or no longer; raise what ended the watch if it has ended by itself."""
         if self._gate is not None and (not wanted or self._gate.done()):
-            gate, self._gate, self._is_armed = self._gate, None, False
+            self._is_armed = False
             if wanted:
-                gate.result()
-            await _end(gate)
+                self._gate.result()
+            await _end(self._gate)
+            # Not before: if the watch ends meanwhile, it waits for this, too.
+            self._gate = None
         if wanted and self._gate is None:
             self._gate = asyncio.create_task(self._watch_commits())
 
@@ -220,7 +222,9 @@ async def _end(*tasks: asyncio.Task[None] | None) -> None:
     """End tasks of ours. To be cancelled meanwhile is no matter for them."""
     ending = [task for task in tasks if task is not None]
     for task in ending:
-        task.cancel()
+        # A second time would end how it lets go of its connection.
+        if not task.cancelling():
+            task.cancel()
     if ending:
         await asyncio.wait(ending)
     for task in ending:

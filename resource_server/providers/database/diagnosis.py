@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
 from resource_server.errors import ResourceError, ResourceNotFound
 from resource_server.providers.database.engine import Engine
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries import Queries
+from resource_server.providers.database.query_scope import QueryScope
 from resource_server.providers.database.relation import Relation, Relations
 from resource_server.providers.database.table import Table, TableName
 
 _WORD = re.compile(r"\w+")
+_VIEWS = ("view", "materialized view")
 
 
 class Diagnosis:
-    """Looks at one database as it is now. Problems are `(option, what is wrong)`, in any order."""
+    """Looks at one database as it is now. Problems are `(option, what is wrong)`, in any order.
+
+    `least` has, for queries that not everybody may see whole, what those see who are told of one
+    and have no other scopes.
+    """
 
     def __init__(
         self,
@@ -25,12 +31,15 @@ class Diagnosis:
         relations: Relations,
         queries: Queries,
         schemas: Sequence[str],
+        *,
+        least: Mapping[str, QueryScope],
     ) -> None:
         self._engine = engine
         self._policy = policy
         self._relations = relations
         self._queries = queries
         self._schemas = schemas
+        self._least = least
 
     async def problems(self) -> Sequence[tuple[str, str]]:
         """Return what is wrong; of what cannot be told now, such as behind a lock, nothing."""
@@ -54,35 +63,60 @@ class Diagnosis:
                 found.append(("", f"'{name.name}' cannot be read: it is made of what is not there"))
         found += self._policy.problems(names, tables)
         for table in tables:
-            found += [problem async for problem in self._of_table(table, names)]
+            found += [problem async for problem in self._of_table(table)]
+        found += self._of_views(tables, names)
         return [*found, *[problem async for problem in self._of_queries()]]
 
     async def _of_queries(self) -> AsyncIterator[tuple[str, str]]:
         for query in self._queries:
             try:
                 refused = await self._queries.refusal(query)
+                if refused is None and (least := self._least.get(query)) is not None:
+                    refused = await self._refusal_to_some(query, least)
             except ResourceError as error:
                 refused = f"cannot be checked: {error}"
             if refused is not None:
                 yield f"queries.{query}.sql", refused
 
-    async def _of_table(
-        self, table: Table, names: Sequence[TableName]
-    ) -> AsyncIterator[tuple[str, str]]:
+    async def _refusal_to_some(self, query: str, least: QueryScope) -> str | None:
+        refused = await self._queries.refusal(query, least)
+        if refused is None:
+            return None
+        return (
+            f"is refused to some who are told of it ({refused}); give it an `access` with the "
+            "scopes of every table that it reads"
+        )
+
+    async def _of_table(self, table: Table) -> AsyncIterator[tuple[str, str]]:
         rule = self._policy.rule(table.name)
         options = self._policy.of(table.name)
         if options is not None and options.where is not None:
             refused = await self._refusal(await self._relations.get(table.name))
             if refused is not None:
                 yield f"{rule}.where", refused
-        if table.type.endswith("view") and rule is None:
-            words = {word.casefold() for word in _WORD.findall(table.ddl or "")}
-            for name in names:
-                if name.name.casefold() in words and self._policy.restricts(name):
+
+    def _of_views(
+        self, tables: Sequence[Table], names: Sequence[TableName]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield what views show of tables: rules for these do not reach into those."""
+        reads = {table.name: _named(table, names) for table in tables if table.type in _VIEWS}
+        for view, read in reads.items():
+            rule, options = self._policy.rule(view), self._policy.of(view)
+            for name in read if rule is None else ():
+                if self._policy.restricts(name):
                     yield (
                         "",
-                        f"view '{table.name.name}' shows of '{name.name}' what "
+                        f"view '{view.name}' shows of '{name.name}' what "
                         f"{self._policy.rule(name)} keeps back; give the view an entry in tables",
+                    )
+            held = options.access.scopes if options else ()
+            for name in _behind(view, reads):
+                of = self._policy.of(name)
+                if lacking := sorted(set(of.access.scopes).difference(held) if of else ()):
+                    yield (
+                        "",
+                        f"view '{view.name}' shows '{name.name}' to who lacks {', '.join(lacking)} "
+                        f"({self._policy.rule(name)}.access); give the view an `access`, too",
                     )
 
     async def _refusal(self, relation: Relation) -> str | None:
@@ -101,3 +135,17 @@ class Diagnosis:
         except ResourceError:
             pass
         return None
+
+
+def _named(view: Table, names: Sequence[TableName]) -> Sequence[TableName]:
+    """Return the tables whose names are among the words of a view."""
+    words = {word.casefold() for word in _WORD.findall(view.ddl or "")}
+    return [name for name in names if name.name.casefold() in words and name != view.name]
+
+
+def _behind(view: TableName, reads: Mapping[TableName, Sequence[TableName]]) -> Sequence[TableName]:
+    """Return what a view reads, and what the views among that read."""
+    found = [view]
+    for name in found:
+        found += [each for each in reads.get(name, ()) if each not in found]
+    return found[1:]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.provider import Content, Link, Path, Truncation
-from resource_server.providers.database import cursors, formats
+from resource_server.providers.database import cursors, formats, parameters
 from resource_server.providers.database.address import (
     CellAddress,
     DefinitionAddress,
@@ -21,7 +21,7 @@ from resource_server.providers.database.address import (
 from resource_server.providers.database.engine import Engine
 from resource_server.providers.database.formats import FORMATS, FormatName
 from resource_server.providers.database.options import Limits
-from resource_server.providers.database.queries import Queries
+from resource_server.providers.database.queries import Queries, Read
 from resource_server.providers.database.relation import Relation, Relations, version_of
 from resource_server.providers.database.schema_document import schema_json, schema_markdown
 from resource_server.providers.database.table import ForeignKey, TableName
@@ -244,21 +244,29 @@ class Documents:
 
     async def read_query(self, name: str, query: Mapping[str, str]) -> Document:
         """Return the result of a query of the manifest."""
-        declared = self._queries.get(name)
         format = format_of(query)
         given = {key: value for key, value in query.items() if key != "format"}
-        bound = await self._queries.bind(name, given)
-        found = await self._engine.query(
-            bound.statement, limit=bound.limit, within=self._limits.query_timeout
-        )
-        page = formats.Page(
-            declared.title, formats.query_columns(found.columns), found.rows, found.more
-        )
+        page = await self._result(name, given, parameters.read)
         written = formats.write_page(
             page, format, max_bytes=self._limits.bytes, cell=self._limits.cell
         )
         truncated = Truncation("limit", "rows") if written.more else None
-        return Document(Content(written.text, written.mime_type, truncated), version_of(found.rows))
+        return Document(Content(written.text, written.mime_type, truncated), version_of(page.rows))
+
+    async def query_table(self, name: str, arguments: Mapping[str, Any]) -> formats.Table:
+        """Return the result of a query that is given JSON values, as data and for reading."""
+        page = await self._result(name, arguments, parameters.read_json)
+        return formats.write_table(page, max_bytes=self._limits.bytes, cell=self._limits.cell)
+
+    async def _result(self, name: str, given: Mapping[str, Any], read: Read) -> formats.Page:
+        declared = self._queries.get(name)
+        bound = await self._queries.bind(name, given, read)
+        found = await self._engine.query(
+            bound.statement, limit=bound.limit, within=self._limits.query_timeout
+        )
+        return formats.Page(
+            declared.title, formats.query_columns(found.columns), found.rows, found.more
+        )
 
 
 def format_of(query: Mapping[str, str]) -> FormatName:

@@ -78,6 +78,17 @@ class Written(NamedTuple):
     """Whether rows follow them, in this page or behind it."""
 
 
+class Table(NamedTuple):
+    """Rows as data and for reading: the same ones, each value with the same beginning."""
+
+    columns: Sequence[str]
+    rows: Raw
+    """A JSON array of arrays."""
+    markdown: str
+    more: bool
+    """Whether there are other rows."""
+
+
 def query_columns(names: Sequence[str]) -> tuple[Column, ...]:
     """Return the columns of a result of which only the names are known."""
     return tuple([Column(name, "", "any") for name in names])
@@ -111,14 +122,39 @@ def write_page(page: Page, format: FormatName, *, max_bytes: int, cell: int) -> 
     """
     writer = _WRITERS[format](page)
     head = writer.head()
+    body, tail, written = _write(page, writer, max_bytes - len(head), cell)
+    text = b"".join((head, body, tail)).decode()
+    more = page.more or written < len(page.rows)
+    return Written(text, FORMATS[format].mime_type, written, more)
+
+
+def write_table(page: Page, *, max_bytes: int, cell: int) -> Table:
+    """Return as many whole rows as fit into `max_bytes` in either form, and at least one."""
+    count = len(page.rows)
+    while True:
+        more = page.more or count < len(page.rows)
+        part = page._replace(rows=page.rows[:count], more=more)
+        markdown = write_page(part, "markdown", max_bytes=max_bytes, cell=cell)
+        data = _Columns(part)
+        body, _, written = _write(part, data, max_bytes - len(data.head()), cell)
+        fitting = min(written, markdown.rows)
+        if fitting == count:
+            return Table(data.names, Raw(b"[%b]" % body), markdown.text, more)
+        count = fitting
+
+
+def _write(
+    page: Page, writer: _Writer, max_bytes: int, cell: int
+) -> tuple[bytes | memoryview, bytes, int]:
+    """Return rows and the end behind them, and how many rows these are."""
     tail = _tail(page, writer, len(page.rows))
-    room = max_bytes - len(head) - len(tail)
+    room = max_bytes - len(tail)
     pieces, written = _fill(writer, page.rows, room, cell)
     drop = 1
     while written > 1:
         body = writer.separator.join(pieces) if len(pieces) > 1 else pieces[0]
         tail = _tail(page, writer, written)
-        room = max_bytes - len(head) - len(tail)
+        room = max_bytes - len(tail)
         if len(body) <= room:
             break
         # The end is longer than was reckoned with: the URI of another page.
@@ -126,11 +162,9 @@ def write_page(page: Page, format: FormatName, *, max_bytes: int, cell: int) -> 
         drop *= 2
     else:
         tail = _tail(page, writer, min(1, len(page.rows)))
-        body = _fit(writer, page.rows[:1], max_bytes - len(head) - len(tail), cell)
+        body = _fit(writer, page.rows[:1], max_bytes - len(tail), cell)
         written = min(1, len(page.rows))
-    text = b"".join((head, body, tail)).decode()
-    more = page.more or written < len(page.rows)
-    return Written(text, FORMATS[format].mime_type, written, more)
+    return body, tail, written
 
 
 def _fill(
@@ -212,16 +246,16 @@ class _Json:
 
     def __init__(self, page: Page) -> None:
         self._columns = page.columns
-        self._names = unique_names([column.name for column in page.columns])
+        self.names = unique_names([column.name for column in page.columns])
 
     def head(self) -> bytes:
         return b'{"rows":['
 
     def rows(self, rows: Sequence[Row], cell: int) -> bytes | memoryview:
         values = json_rows(rows, self._columns, cell=cell)
-        record = _record(self._names) if len(values) >= _STRUCT_ROWS else None
+        record = _record(self.names) if len(values) >= _STRUCT_ROWS else None
         if record is None:
-            names = self._names
+            names = self.names
             return _inside(_encode([dict(zip(names, row, strict=True)) for row in values]))
         return _inside(_encode(list(starmap(record, values))))
 
@@ -251,7 +285,7 @@ def _record(names: tuple[str, ...]) -> Callable[..., object] | None:
 
 class _Columns(_Json):
     def head(self) -> bytes:
-        return b'{"columns":%b,"rows":[' % _encode(self._names)
+        return b'{"columns":%b,"rows":[' % _encode(self.names)
 
     def rows(self, rows: Sequence[Row], cell: int) -> bytes | memoryview:
         return _inside(_encode(json_rows(rows, self._columns, cell=cell)))
@@ -365,7 +399,7 @@ class _Markdown:
     def tail(self, next: str | None, more: bool) -> bytes:
         if next is not None:
             return f"\nMore rows follow: <{next}>\n".encode()
-        return b"\nMore rows follow, which are not shown.\n" if more else b""
+        return b"\nMore rows follow, which are not shown; ask for fewer.\n" if more else b""
 
 
 def _markdown_cells(values: Sequence[Any]) -> Sequence[str]:

@@ -143,7 +143,7 @@ class Mysql(ServerEngine):
         """Counters of the server. See `Engine.gate`."""
         return Gate("counters", self._interval)
 
-    async def commits(self) -> AsyncGenerator[None, None]:
+    async def _notice_commits(self) -> AsyncGenerator[None, None]:
         """Yield whenever something may have been committed, and once at the beginning.
 
         A row is counted when it is written, COMMIT when it begins: so after a change of the

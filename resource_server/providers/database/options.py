@@ -79,15 +79,18 @@ class TableOptions:
     """An SQL condition; rows for which it does not hold are as if they did not exist."""
     rows: bool = True
     """False shows the table and its schema, and no rows."""
+    search: tuple[str, ...] = ()
+    """Columns by whose values rows are found, as far as they are shown."""
     change: ChangeHint | None = None
     """How to notice changes cheaply."""
     listed: bool = True
     """False keeps it out of the global listing."""
     access: Access = OPEN
-    """Who may see it; queries that read it are refused to others."""
+    """Who may see it, and the queries that read it; a view of it needs its own."""
 
     def __post_init__(self) -> None:
         _check_names("key", self.key)
+        _check_names("search", self.search)
         if self.where is not None and not self.where.strip():
             raise ValueError("where: is empty; leave it out, or write an SQL condition")
 
@@ -133,6 +136,8 @@ class Query:
     """By name, without the colon; every one in the SQL, and no other."""
     rows: Annotated[int, Meta(ge=1, le=100_000)] | None = None
     """Rows at most; by default those of a page."""
+    tool: bool = True
+    """Whether models may call it as a tool, too."""
     access: Access = OPEN
     """Who may see it."""
 

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from resource_server.errors import InvalidParameter
 
@@ -38,6 +38,16 @@ _NATIVE: dict[ParameterType, tuple[type, ...]] = {
     "number": (int, float),
     "boolean": (bool,),
 }
+_JSON_TYPES: dict[type, str] = {
+    str: "text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    type(None): "null",
+    list: "an array",
+    dict: "an object",
+}
+_FORMATS: dict[ParameterType, str] = {"date": "date", "datetime": "date-time"}
 
 
 def read(name: str, parameter: Parameter, text: str) -> Value:
@@ -58,23 +68,49 @@ def read(name: str, parameter: Parameter, text: str) -> Value:
     raise InvalidParameter(f"{name} has to be {expected(parameter)}, not {refused}")
 
 
+def read_json(name: str, parameter: Parameter, value: object) -> Value:
+    """Return the value that a client has given as JSON: of the parameter's own type, no text of it.
+
+    Raises:
+        InvalidParameter: names the parameter and says what is expected.
+    """
+    text = _native_text(parameter, value)
+    if text is None:
+        found = _JSON_TYPES.get(type(value), "something else")
+        raise InvalidParameter(f"{name} has to be {expected(parameter)}, not {found}")
+    return read(name, parameter, text)
+
+
 def declared(parameter: Parameter, value: Written) -> Value:
     """Return a value that the manifest's author has written, which need not be of the `enum`.
 
     Raises:
         ValueError: it is no value of the parameter; for the manifest's author.
     """
-    native = _NATIVE.get(parameter.type, (str,))
-    if isinstance(value, native) and (parameter.type == "boolean") == isinstance(value, bool):
+    text = _native_text(parameter, value)
+    if text is not None:
         try:
-            found = _READERS[parameter.type](text_of(value))
+            found = _READERS[parameter.type](text)
             if _fits(parameter, found):
                 return found
         except (ValueError, OverflowError):
             pass
-    elif native == (str,):
+    elif parameter.type not in _NATIVE:
         raise ValueError(f"{_written(value)} is no text; put it in quotes")
     raise ValueError(f"{_written(value)} is not {expected(parameter, enum=False)}")
+
+
+def _native_text(parameter: Parameter, value: object) -> str | None:
+    """Return how a client would write a value of the parameter's type; None for another one."""
+    native = _NATIVE.get(parameter.type, (str,))
+    if parameter.type == "integer" and isinstance(value, float) and value.is_integer():
+        value = int(value)  # in JSON 5.0 is one
+    if not isinstance(value, native) or (parameter.type == "boolean") != isinstance(value, bool):
+        return None
+    try:
+        return text_of(cast("Written", value))
+    except ValueError:  # more digits than Python writes
+        return "a very long number"
 
 
 def check(parameter: Parameter) -> None:
@@ -127,6 +163,27 @@ def expected(parameter: Parameter, *, enum: bool = True) -> str:
     if high is not None:
         return f"{words} up to {high:.15g}"
     return f"{words} of 64 bits" if parameter.type == "integer" else words
+
+
+def schema(parameter: Parameter) -> dict[str, Any]:
+    """Return what its values are, as JSON Schema."""
+    kind = parameter.type if parameter.type in _NATIVE else "string"
+    found: dict[str, Any] = {"type": kind}
+    if parameter.description:
+        found["description"] = parameter.description
+    if parameter.type in _FORMATS:
+        found["format"] = _FORMATS[parameter.type]
+    elif parameter.type == "string" and not parameter.enum:
+        found["maxLength"] = parameter.max_length
+    for option in ("minimum", "maximum"):
+        if (bound := getattr(parameter, option)) is not None and not parameter.enum:
+            found[option] = int(bound) if float(bound).is_integer() else bound
+    for option in ("enum", "examples"):
+        if values := getattr(parameter, option):
+            found[option] = list(values)
+    if parameter.default is not None:
+        found["default"] = parameter.default
+    return found
 
 
 def text_of(value: Value) -> str:

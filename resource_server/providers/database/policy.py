@@ -52,6 +52,14 @@ class View:
         """The columns that may be compared with, ordered by and completed."""
         return frozenset(self.table.column_names) - self.masked
 
+    def searched(self, engine: str) -> tuple[str, ...]:
+        """Return the columns by whose values rows are found: of those the manifest names."""
+        names = self.table.column_names
+        meant = {_find(name, names) for name in self.options.search} & self.searchable
+        return tuple(
+            [c.name for c in self.table.columns if c.name in meant and _has_text(c, engine)]
+        )
+
     def mask(
         self, rows: Sequence[tuple[object, ...]], columns: Sequence[str]
     ) -> list[tuple[object, ...]]:
@@ -242,7 +250,9 @@ class Policy:
                 if rule.options is not None or self._engine == "sqlite":
                     found.append(_unused(rule, every))
             elif rule.options is not None and rule.pattern in by_rule:
-                found += _column_problems(rule.pattern, rule.options, by_rule[rule.pattern])
+                fitting = by_rule[rule.pattern]
+                found += _column_problems(rule.pattern, rule.options, fitting)
+                found += _search_problems(rule.pattern, rule.options, fitting, self._engine)
         return found
 
     def _rule(self, name: TableName) -> _Rule | None:
@@ -359,6 +369,7 @@ def _column_problems(
         ("columns.hide", options.columns.hide),
         ("columns.mask", tuple(options.columns.mask)),
         ("change.column", change),
+        ("search", options.search),
     ):
         for name in columns:
             if not any(_has(table.column_names, name) for table in tables):
@@ -378,6 +389,41 @@ def _column_problems(
                     f"rows of '{table.name.name}' have no address: '{column}' of their key is "
                     "hidden or masked",
                 )
+
+
+def _search_problems(
+    pattern: str, options: TableOptions, tables: Sequence[Table], engine: str
+) -> Iterable[Problem]:
+    """Yield the columns that are never searched, and why."""
+    option = f"tables.{pattern}.search"
+    if options.search and not options.rows:
+        yield Problem(option, "no rows are shown (`rows: false`), so none can be found")
+        return
+    covered = (*options.columns.hide, *options.columns.mask)
+    for name in options.search:
+        if _has(covered, name):
+            yield Problem(option, f"'{name}' is hidden or masked, so it is never searched")
+            continue
+        for table in tables:
+            found = _find(name, table.column_names)
+            column = next((column for column in table.columns if column.name == found), None)
+            if column is not None and not _has_text(column, engine):
+                yield Problem(
+                    option,
+                    f"'{name}' of '{table.name.name}' is never searched: a value of the type "
+                    f"'{column.type}' is no text",
+                )
+    for table in tables if options.search else ():
+        if not _key(table, options, set())[0]:
+            yield Problem(
+                option, f"rows of '{table.name.name}' have no key, so none can be found; give `key`"
+            )
+
+
+def _has_text(column: Column, engine: str) -> bool:
+    # MySQL and MariaDB make no text of shapes, and other servers of their own.
+    textless = column.kind == "other" and engine in ("mysql", "mariadb")
+    return column.kind != "blob" and not textless
 
 
 def _near(word: str, known: Sequence[str]) -> str:

@@ -152,7 +152,7 @@ class Postgres(ServerEngine):
             return Gate("commits", self._interval)
         return Gate("notify", self._slow_interval)
 
-    async def commits(self) -> AsyncGenerator[None, None]:
+    async def _notice_commits(self) -> AsyncGenerator[None, None]:
         """Yield whenever something may have been committed, and once at the beginning.
 
         On a connection of its own; what was committed while it was lost is told of when it is back.

@@ -7,10 +7,10 @@ import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from resource_server import eager
-from resource_server.access import allows, restrictions
+from resource_server.access import Access, allows, restrictions
 from resource_server.duration import Duration
 from resource_server.eager import settle
 from resource_server.errors import (
@@ -41,10 +41,14 @@ from resource_server.providers.database.formats import FORMATS
 from resource_server.providers.database.options import Limits, Query, TableOptions, Watch
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries import Queries
-from resource_server.providers.database.query_scope import QueryScope
+from resource_server.providers.database.query_scope import QueryScope, scopes_of
+from resource_server.providers.database.query_tools import QueryTools
 from resource_server.providers.database.relation import Relations
+from resource_server.providers.database.search import Searches
 from resource_server.providers.database.table import TableName
 from resource_server.providers.database.tree import Tree
+from resource_server.search import Found, Search
+from resource_server.tool import Asked, Tool, ToolResult
 
 logger = logging.getLogger(__name__)
 
@@ -80,29 +84,44 @@ class Database:
     """Whether a login that may do more than read is refused."""
 
     def __post_init__(self) -> None:
-        rules = {f"tables.{name}.access": each.access for name, each in self.tables.items() if each}
-        rules |= {f"queries.{name}.access": each.access for name, each in self.queries.items()}
-        self._restrictions = restrictions(rules)
         self._is_narrowed = False
         name = name_of(self.url)
         self._policy = Policy(self.tables, name)
         self._queries = Queries(self.queries, name, self.limits)
-        self._engine = engine_of(
-            self.url,
-            readable=self._policy.readable,
-            schemas=self.schemas,
-            interval=self.interval,
-            notify=self.watch == "notify",
-        )
+        rules = {f"tables.{name}.access": each.access for name, each in self.tables.items() if each}
+        self._needed: dict[str, frozenset[str]] = {}
+        """The scopes without which a query does not exist: its own, and those of its tables."""
+        for query, each in self.queries.items():
+            read = scopes_of(self._queries.get(query).references, self._policy, name)
+            rules[f"queries.{query}.access"] = each.access
+            rules[f"queries.{query}.sql"] = Access(
+                scopes=tuple(read.difference(each.access.scopes))
+            )
+            self._needed[query] = read.union(each.access.scopes)
+        self._restrictions = restrictions(rules)
         self._link: Link | None = None
-        self._relations = Relations(self._engine, self._policy, self.limits)
-        self._queries.scope = QueryScope(self._engine, self._policy, self._relations)
         self._closing = asyncio.Event()
         self._check: asyncio.Task[None] | None = None
+        self._use(
+            engine_of(
+                self.url,
+                readable=self._policy.readable,
+                schemas=self.schemas,
+                interval=self.interval,
+                notify=self.watch == "notify",
+            )
+        )
+
+    def _use(self, engine: Engine) -> None:
+        """Read the database by an engine."""
+        self._engine = engine
+        self._relations = Relations(self._engine, self._policy, self.limits)
+        self._queries.scope = QueryScope(self._engine, self._policy, self._relations)
         self._completion = Completion(self._engine, self._relations)
         self._documents = Documents(
             self._engine, self._relations, self._queries, self.limits, self._uri
         )
+        self._tools = QueryTools(self._queries, self._documents)
         self._tree = Tree(
             self._engine,
             self._relations,
@@ -111,6 +130,7 @@ class Database:
             self._documents,
             watched=self.watch != "off",
         )
+        self._searches = Searches(self._relations, self._queries, self._tree)
 
     @property
     def engine(self) -> Engine:
@@ -219,14 +239,21 @@ class Database:
 
         See `SupportsWarnings`.
         """
+        least = {
+            query: QueryScope(self._engine, self.narrowed(needed)._policy, self._relations)
+            for query, needed in (self._needed.items() if self._restrictions else ())
+        }
         diagnosis = Diagnosis(
-            self._engine, self._policy, self._relations, self._queries, self.schemas
+            self._engine, self._policy, self._relations, self._queries, self.schemas, least=least
         )
         return await diagnosis.problems()
 
     @property
     def restrictions(self) -> Mapping[str, frozenset[str]]:
-        """What `access` of tables and queries says. See `SupportsAccess.restrictions`."""
+        """What `access` of tables and queries says, and which tables queries name.
+
+        See `SupportsAccess.restrictions`.
+        """
         return self._restrictions
 
     def narrowed(self, scopes: frozenset[str]) -> Database:
@@ -238,11 +265,14 @@ class Database:
                 for name, each in self.tables.items()
             },
             queries={
-                name: each for name, each in self.queries.items() if allows(each.access, scopes)
+                name: each for name, each in self.queries.items() if self._needed[name] <= scopes
             },
         )
         # What is wrong with the whole has been said to the operator.
         narrowed._is_narrowed = True
+        if self._engine.name != "sqlite":
+            # That one is told which columns may be read; of servers all share the connections.
+            narrowed._use(self._engine)
         return narrowed
 
     async def explain(self, path: Path) -> str:
@@ -263,8 +293,9 @@ class Database:
     def _whose(self, path: Path, table: TableName | None) -> str:
         """Return which scopes are needed for what is exposed, and what says so."""
         rule = self._policy.rule(table) if table else f"queries.{path[-1]}" if path else ""
-        scopes = self._restrictions.get(f"{rule}.access")
-        return f", to who has {', '.join(sorted(scopes))} ({rule}.access)" if scopes else ""
+        options = [each for each in (f"{rule}.access", f"{rule}.sql") if each in self._restrictions]
+        scopes = frozenset[str]().union(*(self._restrictions[each] for each in options))
+        return f", to who has {', '.join(sorted(scopes))} ({', '.join(options)})" if scopes else ""
 
     async def changes(self, interest: Interest) -> AsyncIterator[Change]:
         """Yield what commits may have changed. See `SupportsWatch.changes`."""
@@ -272,6 +303,22 @@ class Database:
         async with aclosing(watch.changes(interest)) as changes:
             async for change in changes:
                 yield change
+
+    async def search(
+        self, sought: Search, *, below: Path, after: str | None, limit: int, deadline: float
+    ) -> Found:
+        """Return tables, columns and queries by name, rows by values. See `SupportsSearch`."""
+        return await self._searches.search(
+            sought, below=below, after=after, limit=limit, deadline=deadline
+        )
+
+    def tools(self) -> Sequence[Tool]:
+        """Return the queries that may be called. See `SupportsTools.tools`."""
+        return self._tools.tools()
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any], asked: Asked) -> ToolResult:
+        """Return the rows of a query. See `SupportsTools.call_tool`."""
+        return await self._tools.call(name, arguments)
 
     async def complete(
         self, variable: str, value: str, *, given: Mapping[str, str]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from resource_server.errors import InvalidParameter, MountUnavailable, ResourceNotFound
 from resource_server.provider import Template
@@ -15,6 +15,7 @@ from resource_server.providers.database.options import Limits, Parameter, Query
 from resource_server.providers.database.parameters import Value, echo
 from resource_server.providers.database.query_scope import QueryScope
 from resource_server.providers.database.sql_text import EngineName, Token
+from resource_server.tool import Tool
 
 SEGMENT = "~query"
 """The first segment of the address of a query."""
@@ -27,6 +28,10 @@ _PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _FIRST_WORDS = ("select", "with", "values", "table")
 _AFTER_ORDER = frozenset(("limit", "fetch", "offset", "for", "lock", "into", "procedure"))
 """What may follow ORDER BY and cannot follow a LIMIT."""
+
+
+Read: TypeAlias = Callable[[str, Parameter, Any], Value]
+"""Takes what a client has given for a parameter: `parameters.read`, or `read_json`."""
 
 
 class Bound(NamedTuple):
@@ -56,6 +61,8 @@ class DeclaredQuery:
             raise ValueError("the name of a query has letters, digits and _ - . only, at most 64")
         self.name = name
         self.title = query.title or name
+        self._title = query.title
+        self._is_tool = query.tool
         self.description = query.description
         self.parameters: Mapping[str, Parameter] = query.parameters
         self._engine: EngineName = engine
@@ -83,7 +90,7 @@ class DeclaredQuery:
     @property
     def is_complete(self) -> bool:
         """Whether it can be read without giving anything."""
-        return all(p.optional or p.default is not None for p in self.parameters.values())
+        return all(map(_may_be_left_out, self.parameters.values()))
 
     @property
     def template(self) -> Template:
@@ -100,10 +107,33 @@ class DeclaredQuery:
             type="document",
         )
 
-    def bind(self, given: Mapping[str, str]) -> Bound:
-        """Return the query with the values that the query text of a URI gives it, all checked.
+    @property
+    def tool(self) -> Tool | None:
+        """What models are told of it, but for its result; None where they are not to call it."""
+        if not self._is_tool:
+            return None
+        schemas = {name: parameters.schema(each) for name, each in self.parameters.items()}
+        if self._limits_rows:
+            limit = schemas[LIMIT]
+            limit["minimum"] = max(1, limit.get("minimum", 1))
+        needed = [name for name, each in self.parameters.items() if not _may_be_left_out(each)]
+        return Tool(
+            name=self.name,
+            title=self._title,
+            description=self.description or f"Rows of the query {self.title}.",
+            input_schema={
+                "type": "object",
+                "properties": schemas,
+                **({"required": needed} if needed else {}),
+                "additionalProperties": False,
+            },
+        )
 
-        `format` is left to whoever writes the result.
+    def bind(self, given: Mapping[str, Any], read: Read = parameters.read) -> Bound:
+        """Return the query with the values that a client gives it, all checked.
+
+        They are texts as in the query of a URI, unless `read` takes others. `format` is left to
+        whoever writes the result.
 
         Raises:
             InvalidParameter: names every parameter that is unknown, missing or has no usable value.
@@ -113,7 +143,7 @@ class DeclaredQuery:
         values: dict[str, Value | None] = {}
         for name, parameter in self.parameters.items():
             try:
-                values[name] = self._value(name, parameter, given.get(name))
+                values[name] = self._value(name, parameter, given, read)
             except InvalidParameter as error:
                 problems.append(str(error))
         if problems:
@@ -139,14 +169,16 @@ class DeclaredQuery:
         texts = dict.fromkeys(map(parameters.text_of, known))
         return [text for text in texts if typed in text.casefold()]
 
-    def _value(self, name: str, parameter: Parameter, text: str | None) -> Value | None:
-        if text is None:
+    def _value(
+        self, name: str, parameter: Parameter, given: Mapping[str, Any], read: Read
+    ) -> Value | None:
+        if name not in given:
             if parameter.default is not None:
                 return parameters.declared(parameter, parameter.default)
             if parameter.optional:
                 return None
             raise InvalidParameter(f"{name} has to be given: {parameters.expected(parameter)}")
-        value = parameters.read(name, parameter, text)
+        value = read(name, parameter, given[name])
         if self._limits_rows and name == LIMIT and isinstance(value, int) and value < 1:
             raise InvalidParameter(f"{name} is a number of rows, from 1 on")
         return value
@@ -213,7 +245,9 @@ class Queries:
             raise ResourceNotFound
         return found
 
-    async def bind(self, name: str, given: Mapping[str, str]) -> Bound:
+    async def bind(
+        self, name: str, given: Mapping[str, Any], read: Read = parameters.read
+    ) -> Bound:
         """Return a query with its values, as it may be run. Raises as `DeclaredQuery.bind`.
 
         Raises:
@@ -221,18 +255,21 @@ class Queries:
             InvalidParameter: it would read what is not shown; says nothing of that.
         """
         query = self.get(name)
-        (_, values), limit = query.bind(given)
+        (_, values), limit = query.bind(given, read)
         try:
             sql = await self._scope.sql(query.sql, query.references)
         except ValueError:
             raise InvalidParameter("the database refuses this query") from None
         return Bound(Statement(sql, values), limit)
 
-    async def refusal(self, name: str) -> str | None:
-        """Return why a query is refused, if it is; for the manifest's author. Runs nothing."""
+    async def refusal(self, name: str, scope: QueryScope | None = None) -> str | None:
+        """Return why a query is refused, if it is; for the manifest's author. Runs nothing.
+
+        `scope` is another one than theirs, of who sees less.
+        """
         query = self.get(name)
         try:
-            await self._scope.check(query.sql, query.references, query.order)
+            await (scope or self._scope).check(query.sql, query.references, query.order)
         except ValueError as error:
             return str(error)
         return None
@@ -255,6 +292,10 @@ class Queries:
             if given.keys() <= query.parameters.keys() | _RESERVED:
                 found.update(dict.fromkeys(query.complete(variable, value)))
         return list(found)
+
+
+def _may_be_left_out(parameter: Parameter) -> bool:
+    return parameter.optional or parameter.default is not None
 
 
 def _check_name(name: str) -> None:

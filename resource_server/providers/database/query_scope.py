@@ -21,7 +21,7 @@ from resource_server.errors import ResourceNotFound
 from resource_server.providers.database.engine import Engine, Statement
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.relation import Relations
-from resource_server.providers.database.sql_text import EDGE, OURS, Reference
+from resource_server.providers.database.sql_text import EDGE, OURS, EngineName, Reference
 from resource_server.providers.database.table import TableName
 
 _CATALOG_S = 5.0
@@ -43,6 +43,8 @@ _AFTER = frozenset(("from", "join", "only", "straight_join", "table"))
 """What stands before the name of a table, and seldom before that of a column."""
 _BETWEEN = frozenset((*_AFTER, ",", "(", "in"))
 """All that stands before the name of a table."""
+_ELSEWHERE = frozenset(("select", "with", "values", "where", "group", "having", "order", "window"))
+"""What begins a part of a statement where no comma stands before the name of a table."""
 _END = f"\n{EDGE}"
 _WITH = re.compile(r"\s*with\b(?:\s+(recursive)\b)?", re.IGNORECASE)
 _SELECT = re.compile(r"\bselect\b", re.IGNORECASE)
@@ -270,6 +272,27 @@ class QueryScope:
         if self._engine.name == "sqlite":
             return _select("*", self._quoted(f"{name}, which is not shown"))
         return _FAILS
+
+
+def scopes_of(
+    references: Iterable[Reference], policy: Policy, engine: EngineName
+) -> frozenset[str]:
+    """Return the scopes that the tables need which are named after FROM and JOIN, by all it seems.
+
+    By the names in a statement alone, before there is a connection. Where PostgreSQL looks for
+    names without a schema is not known then: they are taken for those of `public`.
+    """
+    scopes = set[str]()
+    among_tables = False
+    for reference in references:
+        parts, word = reference.parts, reference.parts[0].lower()
+        follows = reference.before in _AFTER or (among_tables and reference.before in _BETWEEN)
+        if follows and not reference.doubtful and word not in _ELSEWHERE:
+            schema = ("public", *parts)[-2] if engine == "postgresql" else None
+            options = policy.of(TableName(schema, parts[-1]))
+            scopes.update(options.access.scopes if options else ())
+        among_tables = word in _AFTER or (among_tables and word not in _ELSEWHERE)
+    return frozenset(scopes)
 
 
 def _select(columns: str, source: str) -> str:

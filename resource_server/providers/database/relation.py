@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from resource_server.eager import settle
-from resource_server.errors import ResourceNotFound
+from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.provider import Path
 from resource_server.providers.database import keys, values
 from resource_server.providers.database.engine import Engine, Lane, Rows, Statement
@@ -63,6 +63,8 @@ class Relation:
             engine.dialect, self.table, self.table.column_names, self.options.where
         )
         self._key_places = self._places(self.table.column_names)
+        self.searched: tuple[str, ...] = view.searched(engine.name)
+        """The columns by whose values rows are found."""
 
     @property
     def name(self) -> TableName:
@@ -125,6 +127,31 @@ class Relation:
     def _places(self, columns: Sequence[str]) -> Sequence[int]:
         selected = self.statements.selected(columns)
         return [selected.index(column.name) for column in self.key]
+
+    async def texts(
+        self,
+        limit: int,
+        *,
+        like: str | None,
+        after: Sequence[object] | None,
+        below: Path,
+        within: float,
+    ) -> Rows:
+        """Return keys of rows and the texts of what is searched, as `Statements.texts` has them.
+
+        As much of each as a row shows; of rows whose keys begin with the segments `below`. Raises
+        as `Engine.fetch`.
+        """
+        statement = self.statements.texts(
+            limit,
+            self.searched,
+            like=like,
+            cut=self._limits.cell,
+            after=after,
+            within=self.key_of(below),
+        )
+        within = min(within, self._limits.query_timeout)
+        return await self._engine.fetch(statement, limit=limit, within=within, lane="slow")
 
     async def mark(self) -> object | None:
         """Return what differs after a change of its rows; None where no column tells.
@@ -242,7 +269,11 @@ class Relations:
             return known
         if self._policy.of(name) is None:
             raise ResourceNotFound
-        table = await settle(self._engine.table(name))
+        try:
+            table = await settle(self._engine.table(name))
+        except InvalidParameter:
+            # Servers take not every text for a name: too long, no Unicode, of other characters.
+            raise ResourceNotFound from None
         view = self._policy.view(table)
         relation = Relation(view, self._engine, self._limits, _change(view.options, table))
         self._known[name] = relation

@@ -22,6 +22,7 @@ from resource_server.errors import (
     ResourceServerError,
 )
 from resource_server.providers.database.engine import Lane, Privilege, Rows, Statement
+from resource_server.providers.database.shared_commits import SharedCommits
 from resource_server.providers.database.table import Table, TableInfo, TableName
 
 if TYPE_CHECKING:
@@ -114,6 +115,9 @@ class ServerEngine(ABC):
         self._slow = Places(SLOW_PLACES)
         self._deadlines: set[asyncio.Timeout] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._users = 0
+        """As many have opened it: a database as a whole, and its parts that some may see."""
+        self._commits = SharedCommits(self._notice_commits)
 
     @property
     def dialect(self) -> Dialect:
@@ -134,9 +138,13 @@ class ServerEngine(ABC):
             await self._run(self._probe, within=_OPEN_S)
         except DeadlineExceeded:
             raise MountUnavailable("the database server does not answer") from None
+        self._users += 1
 
     async def close(self) -> None:
-        """Give up every connection; what still runs is stopped."""
+        """Give up every connection, unless others have opened it; what still runs is stopped."""
+        self._users = max(self._users - 1, 0)
+        if self._users:
+            return
         try:
             async with asyncio.timeout(_RECOVERY_S):
                 while self._deadlines or self._tasks:
@@ -451,9 +459,13 @@ class ServerEngine(ABC):
     async def privileges(self) -> Sequence[Privilege]:
         """Return what the login may do beyond reading."""
 
-    @abstractmethod
     def commits(self) -> AsyncGenerator[None, None]:
         """Yield whenever something may have been committed, and once at the beginning."""
+        return self._commits.follow()
+
+    @abstractmethod
+    def _notice_commits(self) -> AsyncGenerator[None, None]:
+        """Yield as `commits`, on a connection of its own."""
 
 
 async def _enter(lanes: Sequence[Places], entered: list[Places]) -> None:

@@ -191,6 +191,7 @@ class Lane:
         self._breaker = breaker or Breaker()
         self._current: _Thread | None = None
         self._closing: set[asyncio.Future[Any]] = set()
+        """Connections given up, until they are closed; of those not open yet, until they are."""
         self._waiting = 0
         self._closed = False
         self.opened = 0
@@ -271,7 +272,9 @@ class Lane:
             return
         thread.given_up = True
         if not thread.opened.done():
+            self._closing.add(thread.opened)
             thread.opened.add_done_callback(lambda _: self._stop(thread))
+            thread.opened.add_done_callback(self._closing.discard)
             if stuck:
                 self._breaker.stuck(thread.opened)
             return
@@ -292,10 +295,11 @@ class Lane:
         if thread is not None:
             thread.interrupt()
             self.replace(thread)
-            if not thread.opened.done():
-                await asyncio.wait((thread.opened,), timeout=within)
-        if self._closing:
-            await asyncio.wait(tuple(self._closing), timeout=within)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + within
+        # Again for what was being opened: it is closed after that.
+        while self._closing and loop.time() < until:
+            await asyncio.wait(tuple(self._closing), timeout=until - loop.time())
 
 
 class Pool:

@@ -15,11 +15,15 @@ import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql.visitors import replacement_traverse
 
+from resource_server.providers.database import like as patterns
 from resource_server.providers.database.engine import Statement
 from resource_server.providers.database.keys import RawText
 from resource_server.providers.database.table import Table
 
 _Select: TypeAlias = "sa.Select[*tuple[Any, ...]]"
+
+_COLLATIONS = {"postgresql": "C", "mysql": "utf8mb4_general_ci", "mariadb": "utf8mb4_general_ci"}
+"""Of patterns. SQLite has one way to compare with them."""
 
 
 class _Plan(NamedTuple):
@@ -174,6 +178,36 @@ class Statements:
         shape = ("prefixes", len(within), after is not None, first is not None)
         return self._statement(shape, select, values)
 
+    def texts(
+        self,
+        limit: int,
+        columns: Sequence[str],
+        *,
+        like: str | None,
+        cut: int,
+        after: Sequence[object] | None = None,
+        within: Sequence[object] = (),
+    ) -> Statement:
+        """Select the key of each row and then the texts of these columns, as `page` does.
+
+        With `like` only texts that fit this pattern, in any case of ASCII letters; else there is
+        NULL. Of each text the beginning, so many characters as `cut` says.
+        """
+        beyond = [self._rank(*pair) for pair in zip(self._key, after or (), strict=False)]
+        values = {"limit": limit, "like": like, **_values("w", within), **_values("k", beyond)}
+
+        def select() -> _Select:
+            found = [self._text(name, cut, is_any=like is None) for name in columns]
+            held = [self._column(name) for name in self._key]
+            labelled = [each.label(f"c{place}") for place, each in enumerate([*held, *found])]
+            selected = _select(*labelled).select_from(self._table)
+            selected = self._conditions(selected, len(within), self._key if after else ())
+            ordered = self._addressed(selected).order_by(*map(self._column, self._key))
+            return ordered.limit(_bind("limit"))
+
+        shape = ("texts", tuple(columns), like is None, cut, after is not None, len(within))
+        return self._statement(shape, select, values)
+
     def count(self, most: int | None = None) -> Statement:
         """Count the rows, or with `most` no further than to that many."""
 
@@ -220,6 +254,22 @@ class Statements:
 
     def _column(self, name: str) -> sa.ColumnClause[Any]:
         return self._table.c[name]
+
+    def _text(self, name: str, cut: int, *, is_any: bool) -> sa.ColumnElement[Any]:
+        """Return the beginning of a column's text, or NULL where it does not fit the pattern."""
+        text: sa.ColumnElement[Any] = sa.cast(self._column(name), sa.Text)
+        text = sa.func.substr(text, sa.literal_column("1"), sa.literal_column(str(cut)))
+        if self._dialect.name == "sqlite":
+            # There any column may hold some, and their bytes would be taken for text.
+            is_blob = sa.func.typeof(self._column(name)) == sa.literal_column("'blob'")
+            text = sa.case((sa.not_(is_blob), text))
+        if is_any:
+            return text
+        # Not by the column's own collation, which may tell cases apart or know no patterns.
+        collation = _COLLATIONS.get(self._dialect.name)
+        compared = text if collation is None else sa.collate(text, collation)
+        fits = compared.ilike if self._dialect.name == "postgresql" else compared.like
+        return sa.case((fits(_bind("like"), escape=patterns.ESCAPE), text))
 
     def _ordered(self, name: str) -> sa.ColumnElement[Any]:
         """Return what tells which of two values of a column comes first."""

@@ -93,16 +93,16 @@ class Tree:
         match self.address(path):
             case DatabaseAddress():
                 if self._engine.has_schemas:
-                    found = [self._schema(name) for name in await self._schemas()]
+                    found = [self.schema(name) for name in await self._schemas()]
                 else:
-                    found = [self._table(info) for info in await self._relations.infos()]
+                    found = [self.table(info) for info in await self._relations.infos()]
                 if self._queries:
                     found.append(self._query_collection())
                 return _after(found, last, limit)
             case SchemaAddress(schema):
                 return _after(await self._tables_of(schema), last, limit)
             case QueriesAddress() if self._queries:
-                return _after([self._query(name) for name in self._queries], last, limit)
+                return _after([self.query(name) for name in self._queries], last, limit)
             case TableAddress(table):
                 return await self._rows(await self._relations.get(table), (), path, last, limit)
             case RowAddress(table, key):
@@ -130,14 +130,14 @@ class Tree:
             listed: list[Resource] = []
             if self._engine.has_schemas and path[0] != schema:
                 schema = path[0]
-                listed.append(self._schema(schema))
+                listed.append(self.schema(schema))
             if (*path, SCHEMA) > after:
                 listed += self._listed(info)
             found += [resource for resource in listed if resource.path > after]
             if len(found) >= limit:
                 return found[:limit]
         if self._queries:
-            queries = [self._query(name) for name in sorted(self._queries)]
+            queries = [self.query(name) for name in sorted(self._queries)]
             listed = [self._query_collection(), *queries]
             found += [resource for resource in listed if resource.path > after]
         return found[:limit]
@@ -148,7 +148,7 @@ class Tree:
         if not options.listed:
             return []
         pages = [self._page(info.name)] if options.rows else []
-        return [self._table(info), *pages, self._definition(info.name)]
+        return [self.table(info), *pages, self.definition(info.name)]
 
     async def _schemas(self) -> Sequence[str]:
         infos = await self._relations.infos()
@@ -156,7 +156,7 @@ class Tree:
 
     async def _tables_of(self, schema: str) -> list[Resource]:
         infos = await self._relations.infos()
-        found = [self._table(info) for info in infos if info.name.schema == schema]
+        found = [self.table(info) for info in infos if info.name.schema == schema]
         if not found:
             raise ResourceNotFound
         return found
@@ -168,7 +168,7 @@ class Tree:
         found: list[Resource] = []
         if not within and (last is None or not self._is_row((*path, last))):
             documents = [await self._first_page(relation)] if relation.has_rows else []
-            documents.append(self._definition(relation.name))
+            documents.append(self.definition(relation.name))
             found = [each for each in documents if last is None or each.path[-1] > last]
             last = None
         if not relation.has_rows or not relation.key or len(found) >= limit:
@@ -197,7 +197,7 @@ class Tree:
         for values, held in zip(*relation.split(rows), strict=True):
             segment = _segment(held[place], relation, place)
             if segment is not None:
-                found.append(self._row((*path, segment), version_of(values)))
+                found.append(self.row((*path, segment), version_of(values)))
         return found
 
     async def _first_page(self, relation: Relation) -> Resource:
@@ -236,11 +236,11 @@ class Tree:
                 return self._database()
             case SchemaAddress(schema):
                 await self._tables_of(schema)
-                return self._schema(schema)
+                return self.schema(schema)
             case QueriesAddress() if self._queries:
                 return self._query_collection()
             case QueryAddress(name) if not self._queries.get(name).is_complete:
-                return self._query(name)
+                return self.query(name)
             case TableAddress(table):
                 return await self._table_state(await self._relations.get(table))
             case RowAddress(table, key) if await self._is_prefix(table, key):
@@ -257,7 +257,7 @@ class Tree:
         match self.address(path):
             case RowAddress(table, key) as row if not await self._is_prefix(table, key):
                 found, key = await documents.read_row(row, query)
-                resource = self._row(path_of(RowAddress(table, key)), found.version)
+                resource = self.row(path_of(RowAddress(table, key)), found.version)
                 if found.links:
                     resource = replace(resource, details={"links": found.links})
             case PageAddress(table) as page:
@@ -265,13 +265,13 @@ class Tree:
                 resource = self._page(table)
             case DefinitionAddress(table) as definition:
                 found = await settle(documents.read_definition(definition, query))
-                resource = self._definition(table)
+                resource = self.definition(table)
             case CellAddress() as cell:
                 found = await settle(documents.read_cell(cell, query))
                 resource = self._cell(cell, found.content.mime_type)
             case QueryAddress(name):
                 found = await settle(documents.read_query(name, query))
-                resource = self._query(name)
+                resource = self.query(name)
             case _:
                 return None
         if not query.keys() <= {"format"}:
@@ -311,7 +311,7 @@ class Tree:
             details["changes"] = {"precision": "row" if relation.key else "table"}
             if relation.change in relation.columns:
                 details["changes"]["column"] = relation.change
-        return replace(self._table(info), details=details)
+        return replace(self.table(info), details=details)
 
     async def _count(self, relation: Relation) -> Mapping[str, Any]:
         now = time.monotonic()
@@ -357,11 +357,13 @@ class Tree:
             details["changes"] = {"gate": gate.by, "interval": gate.interval}
         return Resource(path=(), name=self._engine.name, type="collection", details=details)
 
-    def _schema(self, name: str) -> Resource:
+    def schema(self, name: str) -> Resource:
+        """Describe a schema."""
         path = path_of(SchemaAddress(name))
         return Resource(path=path, name=name, type="collection", title=f"Schema {name}")
 
-    def _table(self, info: TableInfo) -> Resource:
+    def table(self, info: TableInfo) -> Resource:
+        """Describe a table as listings do."""
         options = self._relations.options(info.name)
         return Resource(
             path=path_of(TableAddress(info.name)),
@@ -381,7 +383,8 @@ class Tree:
             formats=_PAGE_FORMATS,
         )
 
-    def _definition(self, table: TableName) -> Resource:
+    def definition(self, table: TableName) -> Resource:
+        """Describe the document of a table's definition."""
         return Resource(
             path=path_of(DefinitionAddress(table)),
             name=f"{table.name} schema",
@@ -393,7 +396,8 @@ class Tree:
     def _prefix(self, path: Path) -> Resource:
         return Resource(path=path, name=path[-1], type="collection", listed=False)
 
-    def _row(self, path: Path, version: str) -> Resource:
+    def row(self, path: Path, version: str) -> Resource:
+        """Describe a row."""
         name = "/".join(path[1:] if not self._engine.has_schemas else path[2:])
         return Resource(path=path, name=name, mime_type=_JSON, version=version, listed=False)
 
@@ -405,7 +409,8 @@ class Tree:
             path=path_of(QueriesAddress()), name="queries", type="collection", title="Queries"
         )
 
-    def _query(self, name: str) -> Resource:
+    def query(self, name: str) -> Resource:
+        """Describe the document of a query."""
         declared = self._queries.get(name)
         return Resource(
             path=path_of(QueryAddress(name)),

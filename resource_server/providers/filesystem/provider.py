@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from resource_server import media_types, uris
 from resource_server.access import allows, restrictions
@@ -44,6 +45,10 @@ from resource_server.providers.filesystem.rules import (
     selection,
 )
 from resource_server.providers.filesystem.tree import Entry, Status, Tree
+from resource_server.search import Found, Search, SupportsSearch
+
+if TYPE_CHECKING:
+    from resource_server.providers.filesystem.search import Searches
 
 T = TypeVar("T")
 
@@ -264,6 +269,21 @@ class Filesystem:
                 found.append(f"{start}{name}/" if is_directory else start + name)
         return found
 
+    def search(
+        self, sought: Search, *, below: Path, after: str | None, limit: int, deadline: float
+    ) -> Awaitable[Found]:
+        """Search names, or the lines of documents. See `SupportsSearch.search`."""
+        return self._searches.search(
+            sought, below=below, after=after, limit=limit, deadline=deadline
+        )
+
+    @functools.cached_property
+    def _searches(self) -> Searches:
+        # Imported here: whoever never searches needs none of it.
+        from resource_server.providers.filesystem.search import Searches
+
+        return Searches(self._tree, self, self._types)
+
     @property
     def restrictions(self) -> Mapping[str, frozenset[str]]:
         """What `access` of the directories says. See `SupportsAccess.restrictions`."""
@@ -368,3 +388,4 @@ def _version(status: Status, reading: int) -> str:
 
 
 _: type[Provider] = Filesystem
+_searches: type[SupportsSearch] = Filesystem

@@ -13,8 +13,8 @@ import stat as modes
 import sys
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Generator, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -35,6 +35,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NON
 _MAX_LINKS = 40
 _OPEN_AT_ONCE = 64
 """Descriptors that one walk holds; in deeper trees the upper directories are opened again."""
+_RUN = 1024
 _BELIEVED_S = 0.02
 _MAX_BELIEVED = 256
 
@@ -60,6 +61,19 @@ class Place(msgspec.Struct):
     file: Path
     scope: Scope
     status: os.stat_result | None = None
+
+
+class Run(NamedTuple):
+    """Names that stand next to each other in a directory, which `fd` holds open for the moment.
+
+    Documents, none of them looked at yet, or a single directory or link: then `entry` is that.
+    """
+
+    path: Path
+    directory: Directory
+    fd: int
+    names: Sequence[str]
+    entry: Entry | None = None
 
 
 class Make(Protocol):
@@ -269,7 +283,41 @@ class Tree:
                 frame.close()
         return found
 
-    def _resume(self, frames: list[Frame], after: Path, allowance: Allowance) -> None:
+    def runs(self, path: Path, directory: Directory, after: Path) -> Generator[Run]:
+        """Give what lies below a directory, depth first, strictly after a path below it, if any.
+
+        What is not listed is left out, unless the directory itself is not. Blocks.
+
+        Raises:
+            ResourceNotFound, ResourceBusy: as in `children`.
+        """
+        above = self._locate(path)[1][:-1] if self.follow_links else ()
+        allowance, unlisted = Allowance(patient=True), not directory.scope.listed
+        frames = [self._open(path, directory, allowance)]
+        try:
+            self._resume(frames, after[len(path) :], allowance, unlisted=unlisted)
+            while frames:
+                frame = frames[-1]
+                if frame.fd < 0:
+                    self._reopen(frame)
+                names = _run(frame)
+                run = Run(frame.path, frame.directory, frame.fd, names)
+                if not names:
+                    frames.pop().close()
+                elif names[0] not in frame.listing.others:
+                    yield run
+                else:
+                    entry = self._entry(frame, names[0], [*above, *self._passed(frames)])
+                    if entry is not None and (entry.scope.listed or unlisted):
+                        yield run._replace(entry=entry)
+                        self._push(frames, entry, allowance)
+        finally:
+            for frame in frames:
+                frame.close()
+
+    def _resume(
+        self, frames: list[Frame], after: Path, allowance: Allowance, *, unlisted: bool = False
+    ) -> None:
         """Go down to where `after` is, or to where it would be."""
         for name in after:
             frame = frames[-1]
@@ -280,7 +328,9 @@ class Tree:
             if name not in frame.listing.directories and name not in frame.listing.links:
                 return
             entry = self._entry(frame, name, self._passed(frames))
-            if entry is None or not self._push(frames, entry, allowance):
+            if entry is None or not (entry.scope.listed or unlisted):
+                return
+            if not self._push(frames, entry, allowance):
                 return
 
     def _documents(self, frame: Frame, make: Make, found: list[Resource], limit: int) -> str | None:
@@ -339,9 +389,9 @@ class Tree:
         return Frame(path, directory, fd, listing)
 
     def _push(self, frames: list[Frame], entry: Entry, allowance: Allowance) -> bool:
-        """Go down into an entry; say whether that is a listed directory that can be opened."""
+        """Go down into an entry; say whether that is a directory that can be opened."""
         directory = entry.directory
-        if directory is None or not entry.scope.listed:
+        if directory is None:
             return False
         above = frames[-1]
         try:
@@ -379,6 +429,17 @@ class Tree:
         if directory is None or (passed and _is_among(directory, passed)):
             return None
         return Entry(path, outer.prefix + name, directory.stamp, directory.scope, directory)
+
+
+def _run(frame: Frame) -> Sequence[str]:
+    """Return the next names of a directory: documents, or one that is none; and pass over them."""
+    begin, names, others = frame.at, frame.listing.names, frame.listing.others
+    end = min(begin + _RUN, len(names))
+    if others:
+        documents = (at for at in range(begin, end) if names[at] in others)
+        end = max(next(documents, end), min(begin + 1, end))
+    frame.at = end
+    return names[begin:end]
 
 
 def folds_names(path: str) -> bool:

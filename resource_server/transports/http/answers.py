@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from resource_server.protocol import faults, revisions
 from resource_server.protocol.faults import Fault
 from resource_server.protocol.params import RequestId
 from resource_server.transports.http.channel import KEEP_ALIVE_S, Channel
 from resource_server.transports.http.media import JSON, STREAM, accepts
-from resource_server.transports.http.request import Gone, Headers, Request, Send, answer
+from resource_server.transports.http.request import Headers, Request, Send, answer
 
-HEADER_MISMATCH = -32020
-_MISSING_CAPABILITY = -32021
 _STATUS = {
     revisions.PARSE_ERROR: 400,
     revisions.INVALID_REQUEST: 400,
     revisions.INVALID_PARAMS: 400,
     revisions.METHOD_NOT_FOUND: 404,
     revisions.UNSUPPORTED_REVISION: 400,
-    HEADER_MISMATCH: 400,
-    _MISSING_CAPABILITY: 400,
+    revisions.HEADER_MISMATCH: 400,
+    revisions.MISSING_CAPABILITY: 400,
 }
 
 
@@ -35,16 +31,10 @@ async def is_whole(request: Request, channel: Channel) -> bool:
     if not accepts(request, JSON):
         return False
     streams = accepts(request, STREAM)
-    gone = asyncio.ensure_future(request.gone())
-    begun = asyncio.ensure_future(channel.wait(KEEP_ALIVE_S) if streams else channel.whole())
-    try:
-        await asyncio.wait((gone, begun), return_when=asyncio.FIRST_COMPLETED)
-        if gone.done():
-            raise Gone
-    finally:
-        gone.cancel()
-        begun.cancel()
-        await asyncio.gather(gone, begun, return_exceptions=True)
+    if streams:
+        await request.unless_gone(channel.wait(KEEP_ALIVE_S))
+    else:
+        await request.unless_gone(channel.whole())
     return channel.is_ended and (channel.is_empty or not streams)
 
 
@@ -62,8 +52,6 @@ async def send_fault(send: Send, fault: Fault, request_id: RequestId | None = No
 
 
 def _status(data: bytes, modern: bool) -> int:
-    if b'"error":{' not in data[:1024]:
-        return 200
     code = faults.code_of(data)
     if code is None:
         return 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeAlias
@@ -13,13 +14,14 @@ from resource_server.manifest.http import Http
 from resource_server.protocol import faults, revisions
 from resource_server.protocol.faults import Fault
 from resource_server.protocol.server import Server
+from resource_server.rates import Rates
+from resource_server.transports.http.bodies import Bodies
 from resource_server.transports.http.endpoint import Endpoint
 from resource_server.transports.http.exchange import Exchange, Witness, exchange_of
 from resource_server.transports.http.legacy import POST_PATH, STREAM_PATH, Legacy
 from resource_server.transports.http.names import LOOPBACK_HOSTS, LOOPBACK_ORIGINS, Names
 from resource_server.transports.http.operation import Authenticate, Operation
 from resource_server.transports.http.protected_resource import ProtectedResource
-from resource_server.transports.http.rates import Rates
 from resource_server.transports.http.request import (
     Gone,
     Headers,
@@ -30,6 +32,7 @@ from resource_server.transports.http.request import (
     Scope,
     Send,
     answer,
+    too_often,
 )
 from resource_server.transports.http.sessions import Sessions
 from resource_server.transports.http.streams import Streams
@@ -41,15 +44,12 @@ PATH = "/mcp"
 Handle: TypeAlias = Callable[[Request, Send, Caller], Awaitable[None]]
 """Answers a request of who may ask."""
 
-_PREFLIGHT: Headers = (
-    (b"access-control-allow-methods", b"GET, POST, DELETE"),
-    (
-        b"access-control-allow-headers",
-        b"accept, authorization, content-type, last-event-id, mcp-method, mcp-name, "
-        b"mcp-protocol-version, mcp-session-id",
-    ),
-    (b"access-control-max-age", b"600"),
+_ASKED_WITH = (
+    b"accept, authorization, content-type, last-event-id, mcp-method, mcp-name, "
+    b"mcp-protocol-version, mcp-session-id"
 )
+_REPEATING = re.compile(rb"mcp-param-[!#$%&'*+.^_`|~0-9a-z-]+")
+"""Which of these there are is up to the tools."""
 _EXPOSED = (b"access-control-expose-headers", b"mcp-session-id, www-authenticate, retry-after")
 _VARY = (b"vary", b"Origin")
 _CODES = {
@@ -80,7 +80,8 @@ class Application:
         self._rates = None if limits.rate is None else Rates(limits.rate, limits.burst)
         self._sessions = Sessions(server, most=limits.sessions, idle=limits.session_idle)
         streams = Streams(limits.streams)
-        self._endpoint = Endpoint(server, self._sessions, streams, max_body=limits.body)
+        self._bodies = Bodies(limits.body)
+        self._endpoint = Endpoint(server, self._sessions, streams, self._bodies)
         self._operation = Operation(
             server,
             self._sessions,
@@ -97,7 +98,7 @@ class Application:
             "/readyz": self._operation.ready,
             "/metrics": self._operation.measured,
         }
-        self._legacy = Legacy(server, streams, max_body=limits.body)
+        self._legacy = Legacy(server, streams, self._bodies)
         if legacy:
             self._routes[STREAM_PATH] = partial(self._admit, self._legacy.stream)
             self._routes[POST_PATH] = partial(self._admit, self._legacy.post)
@@ -141,6 +142,8 @@ class Application:
             if not exchange.status:
                 await _refuse(exchange.send, Refused(500, "internal error"))
         finally:
+            if exchange.held:
+                self._bodies.release(exchange)
             self._tallies.add(exchange)
             exchange.end(scope)
 
@@ -151,28 +154,42 @@ class Application:
         if headers:
             send = _adding(send, headers)
         if request.method == "OPTIONS":
-            await answer(send, 204, headers=_PREFLIGHT if headers else ())
+            await answer(send, 204, headers=_preflight(request) if headers else ())
             return
         try:
             exchange.caller = caller = await self._authenticate(request)
-            if self._rates is not None:
-                self._rates.take(caller.subject or request.address)
+            wait = self._rates.take(request.owner(caller)) if self._rates else 0
+            if wait:
+                raise too_often(wait)
             await handle(request, send, caller)
         except Refused as refused:
             refused.headers = (*refused.headers, *headers)
             raise
+        finally:
+            if exchange.messages > 1 and self._rates:
+                self._rates.charge(request.owner(exchange.caller), exchange.messages - 1)
 
     def _admitted(self, request: Request) -> Headers:
         """Refuse what was not meant for this server; return what a web page has to be told."""
-        host = request.header(b"host")
+        host = request.headers.get(b"host")
         if host is None or host not in self._hosts:
             raise Refused(421, "this server is not known by that name; see http.allowed_hosts")
-        origin = request.header(b"origin")
+        origin = request.headers.get(b"origin")
         if origin is None:
             return ()
         if origin not in self._origins:
             raise Refused(403, "web pages of this origin are not allowed; see http.allowed_origins")
-        return ((b"access-control-allow-origin", origin.encode("latin-1")), _EXPOSED, _VARY)
+        return ((b"access-control-allow-origin", origin.strip(b" \t")), _EXPOSED, _VARY)
+
+
+def _preflight(request: Request) -> Headers:
+    """Return what a web page may ask, and with which headers."""
+    wanted = request.headers.get(b"access-control-request-headers", b"").lower()
+    return (
+        (b"access-control-allow-methods", b"GET, POST, DELETE"),
+        (b"access-control-allow-headers", b", ".join([_ASKED_WITH, *_REPEATING.findall(wanted)])),
+        (b"access-control-max-age", b"600"),
+    )
 
 
 async def _everybody(_: Request) -> Caller:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from resource_server.access import Caller
 from resource_server.manifest.http import Auth
+from resource_server.rates import Rates
 from resource_server.transports.http.protected_resource import ProtectedResource
-from resource_server.transports.http.request import Request
+from resource_server.transports.http.request import Request, too_often
 
 if TYPE_CHECKING:
     from resource_server.transports.http.tokens import Verifier
@@ -36,8 +37,12 @@ class _Known(NamedTuple):
 class Authenticator:
     """Tells who asks; what it asks for has to be authenticated before anything is done for it."""
 
-    def __init__(self, auth: Auth, resource: ProtectedResource) -> None:
+    def __init__(
+        self, auth: Auth, resource: ProtectedResource, *, rates: Rates | None = None
+    ) -> None:
         self._resource = resource
+        self._rates = rates
+        """How often one address may come with a token that is not known to be good."""
         self._required = frozenset(auth.scopes)
         self._given = [
             (
@@ -55,7 +60,8 @@ class Authenticator:
 
         Raises:
             Refused: 401 without a token that counts, 403 without the scopes, 400 where it cannot be
-                told what is meant, 503 where keys are not to be had.
+                told what is meant, 429 where too many did not count that came from the same
+                address, 503 where keys are not to be had.
         """
         if b"access_token=" in request.scope.get("query_string", b""):
             raise self._resource.refused(
@@ -64,6 +70,11 @@ class Authenticator:
         token = self._token(request)
         digest = _digest(token)
         caller = self._recalled(digest)
+        if caller is None or not caller.may(self._required):
+            # Before it is verified, which takes a while; who is known is not held up.
+            wait = self._rates.take(request.address) if self._rates else 0
+            if wait:
+                raise too_often(wait)
         if caller is None:
             caller = await self._verified(token)
             self._remember(digest, caller)

@@ -11,6 +11,8 @@ import math
 import time
 from contextlib import suppress
 
+from resource_server.protocol import faults
+from resource_server.transports.http.exchange import exchange_of
 from resource_server.transports.http.request import Headers, Request, Send
 
 KEEP_ALIVE_S = 15.0
@@ -101,6 +103,11 @@ class Channel:
         self.is_ended = True
         self._news.set()
 
+    def cut(self) -> None:
+        """End the stream for who reads it; who asks again goes on behind what was sent."""
+        if self._reader is not None:
+            self._reader.cancel()
+
     def clear(self) -> None:
         """Keep nothing of what was put.
 
@@ -184,8 +191,7 @@ class Channel:
         gone = asyncio.ensure_future(request.gone())
         end = math.inf if until is None else until
         reading = asyncio.ensure_future(self._serve(send, after, headers, first, end))
-        if self._reader is not None:
-            self._reader.cancel()
+        self.cut()
         self._reader = reading
         self._look_for_room()
         try:
@@ -199,6 +205,8 @@ class Channel:
             await asyncio.gather(gone, reading, return_exceptions=True)
         if not reading.cancelled():
             reading.result()
+            if self.answer is not None:
+                exchange_of(request).code = faults.code_of(self.answer)
 
     async def _serve(
         self, send: Send, after: int | None, headers: Headers, first: bytes, until: float

@@ -7,7 +7,6 @@ stream of server-sent events.
 
 from __future__ import annotations
 
-import msgspec
 from msgspec import UNSET
 
 from resource_server.access import Caller, acting
@@ -15,18 +14,14 @@ from resource_server.protocol import revisions
 from resource_server.protocol.faults import Fault
 from resource_server.protocol.server import Server
 from resource_server.transports.http.answers import is_whole, send_fault, send_json
+from resource_server.transports.http.bodies import Bodies
 from resource_server.transports.http.channel import Channel
 from resource_server.transports.http.exchange import exchange_of
 from resource_server.transports.http.media import JSON, STREAM, accepts, is_json
+from resource_server.transports.http.message import params_of, parsed
 from resource_server.transports.http.request import Headers, Refused, Request, Send, answer
 from resource_server.transports.http.sessions import Session, Sessions
-from resource_server.transports.http.stateless import (
-    UNPARSABLE,
-    Stateless,
-    decode_message,
-    envelope_version,
-    version_mismatch,
-)
+from resource_server.transports.http.stateless import Stateless, version_mismatch
 from resource_server.transports.http.streams import Streams
 
 _PRIMED_SINCE = "2025-11-25"
@@ -36,12 +31,12 @@ class Endpoint:
     """Answers requests to the MCP endpoint; who may ask has been decided before."""
 
     def __init__(
-        self, server: Server, sessions: Sessions, streams: Streams, *, max_body: int
+        self, server: Server, sessions: Sessions, streams: Streams, bodies: Bodies
     ) -> None:
         self._sessions = sessions
         self._streams = streams
         self._stateless = Stateless(server, streams)
-        self._max_body = max_body
+        self._bodies = bodies
 
     async def __call__(self, request: Request, send: Send, caller: Caller) -> None:
         """Answer one request.
@@ -53,7 +48,7 @@ class Endpoint:
         version = request.header(b"mcp-protocol-version")
         modern = version in revisions.MODERN
         if request.method == "POST":
-            body = await posted(request, self._max_body)
+            body = await posted(request, self._bodies)
             if version is not None and version not in revisions.HANDSHAKE:
                 await self._stateless.post(request, send, body, version, caller)
             else:
@@ -77,7 +72,7 @@ class Endpoint:
             if fault is not None:
                 await send_fault(send, fault)
                 return
-            session = self._sessions.open(caller)
+            session = self._sessions.open(caller, request.owner(caller))
         else:
             session = self._session(request, caller)
         with self._sessions.using(session):
@@ -93,12 +88,14 @@ class Endpoint:
     ) -> None:
         channel = session.channel()
         with acting(caller):
-            pending = session.connection.receive(body, channel.reply, channel.put)
+            asks = accepts(request, STREAM)
+            pending = session.connection.receive(body, channel.reply, channel.put, asks=asks)
         headers: Headers = ()
         if request.header(b"mcp-session-id") is None and session.connection.revision is not None:
             headers = [(b"mcp-session-id", session.id.encode())]
         if pending is not None:
             pending.add_done_callback(lambda _: session.answered(channel))
+            self._bodies.keep(exchange_of(request), pending)
         elif channel.answer is None:
             await answer(send, 202, headers=headers)
             return
@@ -121,7 +118,8 @@ class Endpoint:
         session = self._session(request, caller)
         last = request.header(b"last-event-id")
         channel, after = session.resumed(last) if last else (session.told, None)
-        with self._streams, self._sessions.using(session):
+        counted = self._streams.using(request.owner(caller), channel.cut)
+        with counted, self._sessions.using(session):
             first = _primer(session, channel, after)
             await channel.serve(request, send, after=after, first=first, until=caller.expires)
 
@@ -137,18 +135,20 @@ class Endpoint:
         return session
 
 
-async def posted(request: Request, max_body: int) -> bytes:
+async def posted(request: Request, bodies: Bodies) -> bytes:
     """Return the body of a POST.
 
     Raises:
-        Refused: it is not JSON, too long, or the client takes none of our answers.
+        Refused: it is not JSON, is too much, or the client takes none of our answers.
         Gone: the client has left.
     """
     if not is_json(request):
         raise Refused(415, "the body has to be application/json in UTF-8")
+    if request.headers.get(b"content-encoding", b"identity") != b"identity":
+        raise Refused(415, "the body has to come as it is, without Content-Encoding")
     if not (accepts(request, JSON) or accepts(request, STREAM)):
         raise Refused(406, "answers are application/json or text/event-stream")
-    body = await request.body(max_body)
+    body = await bodies.read(request)
     exchange_of(request).asked(request, body)
     return body
 
@@ -162,14 +162,12 @@ def _primer(session: Session, channel: Channel, after: int | None) -> bytes:
 def _stray(body: bytes) -> Fault | None:
     """Return what is wrong with a message that belongs to no session, unless it begins one."""
     try:
-        message = decode_message(body)
-    except msgspec.ValidationError:
-        return Fault(revisions.INVALID_REQUEST, "Invalid request")
-    except UNPARSABLE:
-        return Fault(revisions.PARSE_ERROR, "Parse error")
+        message = parsed(body)
+    except Fault as fault:
+        return fault
     if message.method == "initialize" and message.id is not UNSET:
         return None
-    if envelope_version(message) is not UNSET:
+    if params_of(message).version is not UNSET:
         return version_mismatch()
     reason = "begin with initialize; after it the header Mcp-Session-Id is required"
     return Fault(revisions.INVALID_REQUEST, f"Invalid request: {reason}")

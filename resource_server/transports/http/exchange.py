@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
 
-import msgspec
+from msgspec import UNSET
 
 from resource_server.access import EVERYBODY, Caller
 from resource_server.protocol import faults, revisions
+from resource_server.protocol.faults import Fault
 from resource_server.protocol.methods import METHODS
-from resource_server.transports.http.request import Message, Request, Scope, Send
+from resource_server.transports.http import message as messages
+from resource_server.transports.http.message import Message
+from resource_server.transports.http.request import WHOLE, Request, Scope, Send
+from resource_server.transports.http.request import Message as Event
 
 OTHER = "other"
 """A method that is none of the protocol's: clients can think of as many as they like."""
@@ -20,8 +24,9 @@ BATCH = "batch"
 _METHODS = frozenset(METHODS) | {"notifications/initialized", "notifications/cancelled"}
 _VERBS = frozenset(("GET", "POST", "DELETE", "OPTIONS"))
 _HANDSHAKE = frozenset(name.encode() for name in revisions.HANDSHAKE)
-_RESULT = b'"result":{'
-_ERROR = b'"error":{'
+
+
+SendWhole: TypeAlias = Callable[[Event, bytes], bool]
 
 
 class Volume:
@@ -31,13 +36,6 @@ class Volume:
     """Of answers, without their headers."""
     events = 0
     """Messages on streams."""
-
-
-class _Asked(msgspec.Struct):
-    method: str = OTHER
-
-
-_decode_asked = msgspec.json.Decoder(_Asked).decode
 
 
 class Exchange:
@@ -55,6 +53,12 @@ class Exchange:
     sent = 0
     """Bytes of the answer so far, without its headers."""
     is_over = False
+    held = 0
+    """Bytes of its body that count as held; see `bodies.py`."""
+    message: Message | None = None
+    """What it asks, where that is one message."""
+    messages = 0
+    """In a batch; 0 where it is none."""
     mount: str | None = None
     """Which one it asks, if a witness wants to know."""
 
@@ -66,6 +70,8 @@ class Exchange:
         self.method: str = scope["method"] if scope["method"] in _VERBS else OTHER
         """Of the protocol; that of HTTP where nothing else was read."""
         self._send = send
+        self._whole: SendWhole | None = scope.get("extensions", {}).get(WHOLE, {}).get("send")
+        self._start: Event | None = None
         self._volume = volume
         self._witnesses = witnesses
 
@@ -73,7 +79,14 @@ class Exchange:
         """Take note of a message, or of several."""
         version = request.headers.get(b"mcp-protocol-version")
         self.is_stateless = version is not None and version not in _HANDSHAKE
-        self.method = _method(body)
+        try:
+            self.message = messages.parsed(body)
+        except Fault:
+            self.messages = messages.count(body)
+            self.method = BATCH if self.messages else OTHER
+        else:
+            name = self.message.method
+            self.method = name if name is not UNSET and name in _METHODS else OTHER
         for witness in self._witnesses:
             witness.asked(self, request, body)
 
@@ -83,25 +96,29 @@ class Exchange:
         for witness in self._witnesses:
             witness.ended(self, scope)
 
-    async def send(self, message: Message) -> None:
-        """Send a part of the answer."""
+    async def send(self, message: Event) -> None:
+        """Send a part of the answer; its start together with what follows."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            self._start = message
+            return
+        body: bytes = message["body"]
+        self._volume.bytes += len(body)
+        self.sent += len(body)
+        more = message.get("more_body")
+        if more is None:
+            # All of it at once, and then no stream.
+            if type(body) is not bytes:
+                self.code = faults.code_of(body)
         else:
-            body: bytes = message["body"]
-            self._volume.bytes += len(body)
-            self.sent += len(body)
-            more = message.get("more_body")
-            if more is None:
-                # All of it at once, and then no stream. Most are results: these are seen soonest.
-                if _RESULT not in body[:64] and _ERROR in body[:1024]:
-                    self.code = faults.code_of(body)
-            else:
-                # No line of a message begins so: JSON has no line ends.
-                self._volume.events += body.count(b"event: message\n")
-                if _ERROR in body:
-                    self.code = faults.code_of(body.rpartition(b"\ndata: ")[2])
-            self.is_over = not more
+            # No line of a message begins so: JSON has no line ends.
+            self._volume.events += body.count(b"event: message\n")
+        self.is_over = not more
+        start, self._start = self._start, None
+        if start is not None:
+            if more is None and self._whole is not None and self._whole(start, body):
+                return
+            await self._send(start)
         await self._send(message)
 
 
@@ -121,11 +138,3 @@ def exchange_of(request: Request) -> Exchange:
     """Return what is known of a request."""
     exchange: Exchange = request.scope["exchange"]
     return exchange
-
-
-def _method(body: bytes) -> str:
-    try:
-        name = _decode_asked(body).method
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return BATCH if body.lstrip()[:1] == b"[" else OTHER
-    return name if name in _METHODS else OTHER

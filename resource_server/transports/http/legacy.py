@@ -13,11 +13,13 @@ from urllib.parse import parse_qs, quote
 from resource_server.access import Caller, acting
 from resource_server.protocol.engine import Connection
 from resource_server.protocol.server import Server
+from resource_server.transports.http.bodies import Bodies
 from resource_server.transports.http.channel import Channel
 from resource_server.transports.http.endpoint import posted
+from resource_server.transports.http.exchange import exchange_of
 from resource_server.transports.http.media import STREAM, accepts
 from resource_server.transports.http.request import Refused, Request, Send, answer
-from resource_server.transports.http.sessions import DRAIN_S
+from resource_server.transports.http.sessions import DRAIN_S, is_same
 from resource_server.transports.http.streams import Streams
 
 STREAM_PATH = "/sse"
@@ -29,8 +31,8 @@ class Client:
 
     def __init__(self, server: Server, caller: Caller) -> None:
         self.id = secrets.token_urlsafe(16)
-        self.subject = caller.subject
-        """Whose token opened it; nobody else may use it. None where there are no tokens."""
+        self.caller = caller
+        """Whose token opened it; see `Session.caller`."""
         self.channel = Channel()
         room = self.channel.room
         self.connection = Connection(server, push=self.channel.tell, room=room)
@@ -46,10 +48,10 @@ class Client:
 class Legacy:
     """Answers clients of the deprecated transport; who may ask has been decided before."""
 
-    def __init__(self, server: Server, streams: Streams, *, max_body: int) -> None:
+    def __init__(self, server: Server, streams: Streams, bodies: Bodies) -> None:
         self._server = server
         self._streams = streams
-        self._max_body = max_body
+        self._bodies = bodies
         self._clients: dict[str, Client] = {}
 
     async def stream(self, request: Request, send: Send, caller: Caller) -> None:
@@ -62,8 +64,8 @@ class Legacy:
             raise Refused(405, "the method is not allowed here", [(b"allow", b"GET")])
         if not accepts(request, STREAM):
             raise Refused(406, "the answer is text/event-stream")
-        with self._streams:
-            client = Client(self._server, caller)
+        client = Client(self._server, caller)
+        with self._streams.using(request.owner(caller), client.channel.cut):
             self._clients[client.id] = client
             place = f"{quote(request.scope.get('root_path', ''))}{POST_PATH}?session={client.id}"
             try:
@@ -87,20 +89,22 @@ class Legacy:
         if request.method != "POST":
             raise Refused(405, "the method is not allowed here", [(b"allow", b"POST")])
         client = self._client(request, caller)
-        body = await posted(request, self._max_body)
+        body = await posted(request, self._bodies)
         channel = client.channel
-        while not channel.room.is_set():
-            await channel.room.wait()  # Others wait as well, and it may be full again.
+        while not channel.room.is_set():  # Others wait as well, and it may be full again.
+            await request.unless_gone(channel.room.wait())
         if channel.is_ended:
             raise Refused(404, "there is no such session")
         with acting(caller):
-            client.connection.receive(body, channel.put, channel.put)
+            pending = client.connection.receive(body, channel.put, channel.put)
+        if pending is not None:
+            self._bodies.keep(exchange_of(request), pending)
         await answer(send, 202)
 
     def _client(self, request: Request, caller: Caller) -> Client:
         (name, *_) = parse_qs(request.scope["query_string"].decode("latin-1")).get("session", [""])
         client = self._clients.get(name)
-        if client is None or client.subject != caller.subject:
+        if client is None or not is_same(self._server, client.caller, caller):
             raise Refused(404, "there is no such session")
         return client
 

@@ -17,12 +17,14 @@ import uvicorn
 
 from resource_server.manifest.http import Http
 from resource_server.protocol.server import Server
+from resource_server.rates import Rates
 from resource_server.transports.http.access_log import AccessLog
 from resource_server.transports.http.application import PATH, Application
 from resource_server.transports.http.auth import Authenticator
+from resource_server.transports.http.backlog import Backlog
 from resource_server.transports.http.certificate import Certificate
 from resource_server.transports.http.exchange import Witness
-from resource_server.transports.http.peer import Peer
+from resource_server.transports.http.peer import Config, Peer
 from resource_server.transports.http.protected_resource import ProtectedResource
 from resource_server.transports.http.tracing import tracing_of
 
@@ -142,7 +144,9 @@ def application_of(
         options.auth.scopes,
         more=lambda: server.catalog.views.scopes,
     )
-    authenticator = Authenticator(options.auth, resource)
+    limits = options.limits
+    rates = None if limits.rate is None else Rates(limits.rate, limits.burst)
+    authenticator = Authenticator(options.auth, resource, rates=rates)
     return Application(
         server,
         options,
@@ -156,8 +160,8 @@ def application_of(
 
 def _config(
     application: Application, certificate: Certificate | None, proxies: str | None
-) -> uvicorn.Config:
-    return uvicorn.Config(
+) -> Config:
+    config = Config(
         application,
         http=Peer,
         ws="none",
@@ -177,6 +181,8 @@ def _config(
         ssl_certfile=None if certificate is None else certificate.file,
         ssl_keyfile=None if certificate is None else certificate.key,
     )
+    config.unread = Backlog()
+    return config
 
 
 class _Runner(uvicorn.Server):

@@ -15,13 +15,13 @@ _REFUSED = re.compile(r"(?:^|;)[ \t]*q[ \t]*=[ \t]*0(?:\.0*)?[ \t]*(?:;|$)")
 
 def is_json(request: Request) -> bool:
     """Tell whether a body is JSON in UTF-8, as far as its headers say."""
-    return _is_json(request.header(b"content-type") or "")
+    return _is_json(request.headers.get(b"content-type", b""))
 
 
 # Most clients send the same with every request.
 @functools.lru_cache(maxsize=256)
-def _is_json(given: str) -> bool:
-    kind, _, parameters = given.lower().partition(";")
+def _is_json(given: bytes) -> bool:
+    kind, _, parameters = given.decode("latin-1").lower().partition(";")
     return kind.strip() == JSON and _charset(parameters) in ("", "utf-8", "utf8")
 
 
@@ -35,14 +35,16 @@ def _charset(parameters: str) -> str:
 
 def accepts(request: Request, wanted: str) -> bool:
     """Tell whether a client takes answers of a type; one that does not say takes all."""
-    given = request.header(b"accept")
-    return True if not given else _accepts(given, wanted)
+    return _accepts(request.headers.get(b"accept", b""), wanted)
 
 
 @functools.lru_cache(maxsize=256)
-def _accepts(given: str, wanted: str) -> bool:
+def _accepts(header: bytes, wanted: str) -> bool:
+    given = header.decode("latin-1").strip(" \t").lower()
+    if not given:
+        return True
     taken: dict[str, bool] = {}
-    for each in given.lower().split(","):
+    for each in given.split(","):
         name, _, parameters = each.partition(";")
         taken[name.strip()] = not _REFUSED.search(parameters)
     kind = wanted.partition("/")[0]

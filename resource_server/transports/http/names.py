@@ -31,13 +31,14 @@ class Names:
         self._any_port = frozenset(
             name.removesuffix(_ANY_PORT) for name in names if name.endswith(_ANY_PORT)
         )
-        self._known: dict[str, bool] = {}
+        self._known: dict[bytes, bool] = {}
 
-    def __contains__(self, name: str) -> bool:
-        known = self._known.get(name)
+    def __contains__(self, header: bytes) -> bool:
+        """Tell whether the name that a header holds is allowed."""
+        known = self._known.get(header)
         if known is None:
-            lower = name.lower()
-            known = lower in self._exact or _PORT.sub("", lower) in self._any_port
+            name = header.decode("latin-1").strip(" \t").lower()
+            known = name in self._exact or _PORT.sub("", name) in self._any_port
             if len(self._known) < _REMEMBERED:
-                self._known[name] = known
+                self._known[header] = known
         return known

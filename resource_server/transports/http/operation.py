@@ -22,6 +22,7 @@ from resource_server.transports.http.tallies import Tallies
 Authenticate: TypeAlias = Callable[[Request], Awaitable[Caller]]
 """Returns who asks, by the token of a request; raises `Refused` where there is none that counts."""
 
+_NOBODY = Caller(scopes=frozenset())
 _FORWARDED = (b"x-forwarded-for", b"forwarded", b"x-real-ip", b"via")
 
 
@@ -54,22 +55,28 @@ class Operation:
         await answer(send, 200, b"ok\n", type=b"text/plain")
 
     async def ready(self, request: Request, send: Send) -> None:
-        """Answer `/readyz`: 200 if all mounts are up, else 503. Waits for none of them."""
+        """Answer `/readyz`: 200 if all mounts are up, else 503. Waits for none of them.
+
+        What it says of mounts is of those that exist for who asks.
+        """
         _only_read(request)
         mounts = self._server.catalog.mounts
         down = [mount for mount in mounts if mount.problem is not None]
-        body: dict[str, Any] = {
-            "ready": not down,
-            "mounts": len(mounts),
-            "up": len(mounts) - len(down),
-        }
         for mount in down:
             self._start(mount)
-        # Who may not be told which they are is told how many there are.
+        # Who may not be told which they are is told how many everybody sees.
+        caller = None
         with suppress(Refused):
             self._check(request)
-            named = _visible(await self._authenticate(request), down)
-            body["unavailable"] = [mount.name for mount in named]
+            caller = await self._authenticate(request)
+        seen, missing = (_visible(caller or _NOBODY, some) for some in (mounts, down))
+        body: dict[str, Any] = {
+            "ready": not down,
+            "mounts": len(seen),
+            "up": len(seen) - len(missing),
+        }
+        if caller is not None:
+            body["unavailable"] = [mount.name for mount in missing]
         data = msgspec.json.encode(body)
         await answer(send, 503 if down else 200, data, type=b"application/json")
 
@@ -88,6 +95,8 @@ class Operation:
     async def measured(self, request: Request, send: Send) -> None:
         """Answer `/metrics`: to programs of this machine, and to others where the manifest says so.
 
+        It names the mounts that exist for who asks.
+
         Raises:
             Refused: it is neither, or has no token where one is needed.
         """
@@ -95,13 +104,19 @@ class Operation:
         # Imported here: a server that nobody measures does without.
         from resource_server.transports.http import metrics
 
-        mounts: Sequence[Mount] = self._server.catalog.mounts
-        if _is_here(request):
+        is_here = _is_here(request)
+        if is_here:
             self._check(request)
-        else:
-            if not self._tells_others:
-                raise Refused(404, "not found")
-            mounts = _visible(await self._authenticate(request), mounts)
+        elif not self._tells_others:
+            raise Refused(404, "not found")
+        try:
+            caller = await self._authenticate(request)
+        except Refused:
+            if not is_here or b"authorization" in request.headers:
+                raise
+            # A program of this machine needs no token; but it may be a proxy that does not say so.
+            caller = _NOBODY
+        mounts = _visible(caller, self._server.catalog.mounts)
         state = metrics.State(self.tallies, len(self._sessions), len(self._streams), mounts)
         data, kind = metrics.encoded(state, request.header(b"accept") or "")
         await answer(send, 200, data, type=kind.encode())

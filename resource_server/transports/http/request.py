@@ -1,9 +1,14 @@
-"""One HTTP request as ASGI gives it: its headers, each once, and a body that is not too long."""
+"""One HTTP request as ASGI gives it, its headers each once, and answers to it."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from typing import Any, TypeAlias
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from resource_server.access import Caller
+
+T = TypeVar("T")
 
 Message: TypeAlias = MutableMapping[str, Any]
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -18,7 +23,17 @@ _SINGLE = frozenset(
     """.split()
 )
 """Who reads the first of two is at odds with who reads the last."""
+_REPEATING = b"mcp-param-"
+"""The same holds for all that begin so."""
 _JOINED = frozenset((b"accept",))
+
+
+WHOLE = "resource_server.whole"
+"""An extension that a web server may have: `send`, which sends a whole answer with status 200.
+
+It takes the message that would start the answer, and the body; it returns False, having sent
+nothing, where the answer has to be sent in two messages.
+"""
 
 
 class Refused(Exception):
@@ -66,37 +81,32 @@ class Request:
         client = self.scope.get("client")
         return client[0] if client else ""
 
-    async def body(self, limit: int) -> bytes:
-        """Return the whole body.
-
-        Raises:
-            Refused: it is longer than `limit` bytes.
-            Gone: the client has left, or was sent away because it took too long.
-        """
-        if int(self.headers.get(b"content-length", b"0")) > limit:
-            raise _too_long(limit)
-        parts: list[bytes] = []
-        length, more = 0, True
-        while more:
-            message = await self.receive()
-            if message["type"] == "http.disconnect":
-                raise Gone
-            parts.append(message.get("body", b""))
-            length += len(parts[-1])
-            if length > limit:
-                raise _too_long(limit)
-            more = message.get("more_body", False)
-        return b"".join(parts)
+    def owner(self, caller: Caller) -> str:
+        """Return who has what the request takes: the subject of a token, or else the address."""
+        return caller.subject or self.address
 
     async def gone(self) -> None:
         """Wait until the client has left, which it may do before it is answered."""
         while (await self.receive())["type"] != "http.disconnect":
             pass
 
+    async def unless_gone(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Return what a coroutine does, as long as the client waits for it; its body was read.
 
-def _too_long(limit: int) -> Refused:
-    # What is still sent of it is not read any more.
-    return Refused(413, f"the body is longer than {limit} bytes", [(b"connection", b"close")])
+        Raises:
+            Gone: the client has left.
+        """
+        gone = asyncio.ensure_future(self.gone())
+        waiting = asyncio.ensure_future(coroutine)
+        try:
+            await asyncio.wait((gone, waiting), return_when=asyncio.FIRST_COMPLETED)
+            if gone.done():
+                raise Gone
+            return waiting.result()
+        finally:
+            gone.cancel()
+            waiting.cancel()
+            await asyncio.gather(gone, waiting, return_exceptions=True)
 
 
 def _once(given: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
@@ -106,9 +116,14 @@ def _once(given: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
             headers[name] = value
         elif name in _JOINED:
             headers[name] += b", " + value
-        elif name in _SINGLE:
+        elif name in _SINGLE or name.startswith(_REPEATING):
             raise Refused(400, f"the header {name.decode('latin-1')} is given twice")
     return headers
+
+
+def too_often(wait_s: float) -> Refused:
+    """Return the refusal of who asks too often, and when to come back."""
+    return Refused(429, "too many requests", [(b"retry-after", b"%d" % (wait_s + 1))])
 
 
 async def answer(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 import time
 from collections import OrderedDict
@@ -14,10 +15,12 @@ from resource_server.protocol.engine import Connection
 from resource_server.protocol.server import Server
 from resource_server.transports.http.channel import Channel
 from resource_server.transports.http.request import Refused
+from resource_server.transports.http.shares import Shares
 
 DRAIN_S = 2.0
 """So long what is in flight may take to be answered when it is to end."""
 
+_DAY_S = 86_400.0
 _MAX_CHANNELS = 64
 _MAX_KEPT_BYTES = 256 * 1024
 _EVICTED_AFTER_S = 60.0
@@ -27,7 +30,13 @@ _EVICTED_AFTER_S = 60.0
 class Session:
     """One client: its connection, the stream of what it subscribed to, answers it may resume."""
 
-    def __init__(self, server: Server, caller: Caller) -> None:
+    def __init__(self, server: Server, caller: Caller, owner: str) -> None:
+        self.owner = owner
+        """Of whose share it is."""
+        self.until = _end_of(caller)
+        """When the last token that it was used with ends, in seconds since the epoch."""
+        self.expiry: asyncio.TimerHandle | None = None
+        """Looks then."""
         self.id = secrets.token_urlsafe(16)
         self.caller = caller
         """Whose token opened it; nobody else may use it, nor they where they see other things."""
@@ -82,6 +91,8 @@ class Session:
     async def close(self) -> None:
         """End its streams and cancel what is in flight."""
         self.is_ended = True
+        if self.expiry is not None:
+            self.expiry.cancel()
         await self.connection.close()
         for channel in (self.told, *self._channels.values()):
             channel.end()
@@ -93,7 +104,11 @@ class Session:
 
 
 class Sessions:
-    """All sessions, at most `most`, each for as long as it is used every `idle` seconds."""
+    """All sessions, at most `most`, each for as long as it is used every `idle` seconds.
+
+    It ends with its token, unless another one was used. Where there is no place for a session,
+    whoever has most loses one.
+    """
 
     def __init__(self, server: Server, *, most: int, idle: float) -> None:
         self._server = server
@@ -101,23 +116,27 @@ class Sessions:
         self._idle = idle
         # In the order in which they were used, the least recently used first.
         self._sessions = OrderedDict[str, Session]()
+        self._shares = Shares()
         self._closing = set[asyncio.Task[None]]()
         self._reaper: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, caller: Caller) -> Session:
-        """Begin a session.
+    def open(self, caller: Caller, owner: str) -> Session:
+        """Begin a session, one more of an owner.
 
         Raises:
             Refused: there are too many.
         """
         self._reap()
-        if len(self._sessions) >= self._most and not self._evict():
+        if len(self._sessions) >= self._most and not self._evict(owner):
             raise Refused(503, "there are too many sessions", [(b"retry-after", b"60")])
-        session = Session(self._server, caller)
+        session = Session(self._server, caller, owner)
         self._sessions[session.id] = session
+        self._shares.add(owner)
+        if session.until < math.inf:
+            self._expire(session)
         return session
 
     def get(self, session_id: str, caller: Caller) -> Session:
@@ -127,14 +146,10 @@ class Sessions:
             Refused: there is none; it has ended, or is somebody else's.
         """
         session = self._sessions.get(session_id)
-        if session is None or not self._is_of(session, caller):
+        if session is None or not is_same(self._server, session.caller, caller):
             raise Refused(404, "there is no such session")
+        session.until = max(session.until, _end_of(caller))
         return session
-
-    def _is_of(self, session: Session, caller: Caller) -> bool:
-        views, owner = self._server.catalog.views, session.caller
-        seen, before = views.of(caller.scopes), views.of(owner.scopes)
-        return caller.subject == owner.subject and seen.mounts == before.mounts
 
     @contextmanager
     def using(self, session: Session) -> Generator[None]:
@@ -151,12 +166,27 @@ class Sessions:
     def end(self, session: Session) -> None:
         """End a session."""
         if self._sessions.pop(session.id, None) is not None:
+            self._shares.remove(session.owner)
             task = asyncio.get_running_loop().create_task(session.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
-    def _evict(self) -> bool:
-        """End the session that is idle for longest, if that is long enough."""
+    def _expire(self, session: Session) -> None:
+        """End a session if its last token has ended; else look again when that may be so."""
+        left = session.until - time.time()
+        if left > 0:
+            loop = asyncio.get_running_loop()
+            session.expiry = loop.call_later(min(left, _DAY_S), self._expire, session)
+        else:
+            self.end(session)
+
+    def _evict(self, owner: str) -> bool:
+        """End a session of who has far more than an owner, or the one that is idle for longest."""
+        if (richer := self._shares.richer(owner)) is not None:
+            theirs = (each for each in self._sessions.values() if each.owner == richer)
+            # The least recently used, rather one that is not in use now.
+            self.end(min(theirs, key=lambda session: session.requests > 0))
+            return True
         now = time.monotonic()
         for session in self._sessions.values():
             if now - session.used < _EVICTED_AFTER_S:
@@ -185,4 +215,16 @@ class Sessions:
             self._reaper.cancel()
         sessions = list(self._sessions.values())
         self._sessions.clear()
+        self._shares = Shares()
         await asyncio.gather(*(session.drain() for session in sessions), *self._closing)
+
+
+def _end_of(caller: Caller) -> float:
+    return math.inf if caller.expires is None else caller.expires
+
+
+def is_same(server: Server, owner: Caller, caller: Caller) -> bool:
+    """Tell whether a caller may use what another opened: who sees the same, under the same name."""
+    views = server.catalog.views
+    seen, before = views.of(caller.scopes), views.of(owner.scopes)
+    return caller.subject == owner.subject and seen.mounts == before.mounts

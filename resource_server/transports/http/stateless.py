@@ -3,64 +3,58 @@
 from __future__ import annotations
 
 import asyncio
-import binascii
-import re
-from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from contextlib import nullcontext
-from typing import Any
 
-import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
-from resource_server.access import Caller, acting
+from resource_server.access import EVERYBODY, Caller, acting
 from resource_server.protocol import faults, revisions
 from resource_server.protocol.engine import Connection
 from resource_server.protocol.faults import Fault
-from resource_server.protocol.params import RequestId
 from resource_server.protocol.server import Server
-from resource_server.transports.http.answers import (
-    HEADER_MISMATCH,
-    is_whole,
-    send_fault,
-    send_json,
-)
+from resource_server.protocol.tools.mirrored import decoded
+from resource_server.transports.http.answers import is_whole, send_fault, send_json
 from resource_server.transports.http.channel import Channel
+from resource_server.transports.http.exchange import exchange_of
 from resource_server.transports.http.media import STREAM, accepts
+from resource_server.transports.http.message import Message, params_of, parsed
 from resource_server.transports.http.request import Refused, Request, Send, answer
 from resource_server.transports.http.sessions import DRAIN_S
 from resource_server.transports.http.streams import Streams
-
-UNPARSABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _NAMED_BY: Mapping[str, str] = {
     "resources/read": "uri",
     "prompts/get": "name",
     "tools/call": "name",
 }
-_ENCODED = re.compile(r"=\?base64\?(.*)\?=")
 
 
-class _Meta(msgspec.Struct, rename={"version": revisions.PROTOCOL_VERSION}):
-    version: Any = UNSET
+class _Turn:
+    """A connection for one request at a time, and the answer: a stream only where it takes one.
 
+    It may take the next request once it has given an answer on the spot: nothing is left of it.
+    """
 
-class _Params(msgspec.Struct):
-    meta: _Meta | UnsetType = msgspec.field(default=UNSET, name="_meta")
-    uri: Any = UNSET
-    name: Any = UNSET
+    __slots__ = ("answer", "channel", "connection")
 
+    def __init__(self, server: Server) -> None:
+        self.answer: bytes | None = None
+        self.channel: Channel | None = None
+        self.connection = Connection(server, revisions.LATEST_MODERN, push=self.put)
 
-class Message(msgspec.Struct):
-    """As much of a message as decides where it goes; whether it is valid is up to the engine."""
+    def reply(self, data: bytes) -> None:
+        if self.channel is None:
+            self.answer = data
+        else:
+            self.channel.reply(data)
 
-    id: RequestId | UnsetType | None = UNSET
-    method: str | UnsetType = UNSET
-    params: msgspec.Raw = msgspec.Raw(b"{}")
+    def put(self, data: bytes) -> None:
+        self.stream().put(data)
 
-
-decode_message = msgspec.json.Decoder(Message).decode
-_decode_params = msgspec.json.Decoder(_Params).decode
+    def stream(self) -> Channel:
+        if self.channel is None:
+            self.channel = Channel()
+        return self.channel
 
 
 class Stateless:
@@ -70,6 +64,8 @@ class Stateless:
         self._server = server
         self._streams = streams
         self._waiting: dict[Connection, Channel] = {}
+        self._spare: _Turn | None = None
+        """For what is answered on the spot: to begin with nothing takes as long as the answer."""
 
     async def post(
         self, request: Request, send: Send, body: bytes, version: str, caller: Caller
@@ -80,14 +76,13 @@ class Stateless:
             Refused: it is answered with a status alone.
             Gone: nobody waits for the answer.
         """
-        try:
-            message = decode_message(body)
-        except msgspec.ValidationError:
-            await send_fault(send, Fault(revisions.INVALID_REQUEST, "Invalid request"))
-            return
-        except UNPARSABLE:
-            await send_fault(send, Fault(revisions.PARSE_ERROR, "Parse error"))
-            return
+        message = exchange_of(request).message
+        if message is None:
+            try:
+                message = parsed(body)
+            except Fault as fault:
+                await send_fault(send, fault)
+                return
         request_id = None if message.id is UNSET else message.id
         fault = _refusal(request, message, version)
         if fault is not None:
@@ -101,24 +96,34 @@ class Stateless:
     async def _answer(
         self, request: Request, send: Send, body: bytes, message: Message, caller: Caller
     ) -> None:
-        listens = message.method == "subscriptions/listen"
-        if listens and not accepts(request, STREAM):
+        if message.method == "subscriptions/listen":
+            await self._listen(request, send, body, caller)
+            return
+        turn = self._spare or _Turn(self._server)
+        self._spare = None
+        if caller is EVERYBODY:
+            turn.connection.receive(body, turn.reply, turn.put, header=request.header)
+        else:
+            with acting(caller):
+                turn.connection.receive(body, turn.reply, turn.put, header=request.header)
+        data, turn.answer = turn.answer, None
+        if data is None:
+            await self._wait(request, send, turn.stream(), turn.connection, caller)
+        else:
+            self._spare = turn
+            await send_json(send, data, modern=True)
+
+    async def _listen(self, request: Request, send: Send, body: bytes, caller: Caller) -> None:
+        if not accepts(request, STREAM):
             raise Refused(406, "the answer is text/event-stream")
         channel = Channel()
         connection = Connection(
             self._server, revisions.LATEST_MODERN, push=channel.put, push_room=channel.room
         )
-        try:
-            with self._streams if listens else nullcontext():
-                with acting(caller):
-                    connection.receive(body, channel.reply, channel.put)
-                if channel.answer is not None and channel.is_empty:
-                    # Nothing is left to close: it was answered on the spot.
-                    await send_json(send, channel.answer, modern=True)
-                else:
-                    await self._wait(request, send, channel, connection, caller)
-        finally:
-            channel.clear()
+        with self._streams.using(request.owner(caller), channel.end):
+            with acting(caller):
+                connection.receive(body, channel.reply, channel.put)
+            await self._wait(request, send, channel, connection, caller)
 
     async def _wait(
         self,
@@ -139,6 +144,7 @@ class Stateless:
         finally:
             del self._waiting[connection]
             await connection.close()
+            channel.clear()
 
     async def close(self) -> None:
         """End all streams; what is in flight may be answered for a moment, and is then cancelled.
@@ -169,11 +175,8 @@ def _refusal(request: Request, message: Message, version: str) -> Fault | None:
 
 def _contradiction(request: Request, message: Message, version: str) -> Fault | None:
     """Return which header of a request does not say what its body says."""
-    try:
-        params = _decode_params(message.params)
-    except UNPARSABLE:
-        return None  # The engine says what is wrong with it.
-    said = UNSET if params.meta is UNSET else params.meta.version
+    params = params_of(message)
+    said = params.version
     if said is UNSET:
         return None
     if said != version:
@@ -181,40 +184,23 @@ def _contradiction(request: Request, message: Message, version: str) -> Fault | 
     if version not in revisions.MODERN:
         return None
     if request.header(b"mcp-method") != message.method:
-        return _mismatch("Mcp-Method", "the method")
+        return faults.header_mismatch("Mcp-Method", "the method")
     member = _NAMED_BY.get(message.method if isinstance(message.method, str) else "")
     if member is not None:
         named = getattr(params, member)
         if named is not UNSET and _decoded(request.header(b"mcp-name")) != named:
-            return _mismatch("Mcp-Name", f"params.{member}")
+            return faults.header_mismatch("Mcp-Name", f"params.{member}")
     return None
-
-
-def envelope_version(message: Message) -> Any:
-    """Return the revision in the envelope of a message; UNSET where it has none."""
-    try:
-        meta = _decode_params(message.params).meta
-    except UNPARSABLE:
-        return UNSET
-    return UNSET if meta is UNSET else meta.version
 
 
 def version_mismatch() -> Fault:
     """Return the refusal of a request whose header says another revision than its envelope."""
-    return _mismatch("MCP-Protocol-Version", "the protocol version in _meta")
-
-
-def _mismatch(header: str, what: str) -> Fault:
-    return Fault(HEADER_MISMATCH, f"The header {header} is not {what} of the body")
+    return faults.header_mismatch("MCP-Protocol-Version", "the protocol version in _meta")
 
 
 def _decoded(value: str | None) -> str | None:
-    """Return what a header says that may be written in base64; None where that is not right."""
-    match = None if value is None else _ENCODED.fullmatch(value)
-    if match is None:
-        return value
+    """Return what a header says; None where that is nothing, or not written right."""
     try:
-        decoded = b64decode(match[1], validate=True)
-        return decoded.decode() if b64encode(decoded).decode() == match[1] else None
-    except (binascii.Error, ValueError):
+        return None if value is None else decoded(value)
+    except ValueError:
         return None

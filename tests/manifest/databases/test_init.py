@@ -67,6 +67,14 @@ def test_each_table_has_its_facts_its_comment_and_what_may_be_meant() -> None:
     ]
 
 
+def test_columns_are_proposed_for_search_by_their_names_and_never_secrets() -> None:
+    teas = table("teas", "Name", "price", "secret_note", "long description")
+    loose = table("loose", "name", key=(), key_kind="none")
+    text = write(database(Found("teas", teas), Found("loose", loose)))
+    assert '        # search: [Name, "long description"]  # rows are found by these\n' in text
+    assert text.count("# search:") == 1
+
+
 def test_what_is_written_loads_and_changes_nothing(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "mcp-resources.yaml"
     file.write_text(write(database(*SHOP, title="${shop} 🍵 \x7f")), encoding="utf-8")

@@ -277,3 +277,29 @@ async def test_a_row_that_the_server_has_seen_otherwise_is_looked_at_again(owner
             assert await anext(changes) == Change(path)
             while (await database.metadata(path)).version != before:
                 assert await anext(changes) == Change(path)
+
+
+async def test_nothing_is_left_of_a_watch_whenever_it_ends(table: Owner) -> None:
+    path = (*table.prefix.split("/")[:-1], "t", "~schema")
+    async with Database(url=table.url) as database:
+        # For the names of all tables there may be a connection of its own.
+        await database.metadata(path)
+        before = asyncio.all_tasks()
+        for turns in range(12):
+            interest, told = Interests(), asyncio.Event()
+            interest.add(path)
+            watching = asyncio.create_task(follow(database, interest, told))
+            await told.wait()
+            interest.remove(path)
+            # Meanwhile it lets go of its connection, as nobody is interested any more.
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            watching.cancel()
+            await asyncio.wait([watching])
+            assert asyncio.all_tasks() == before
+
+
+async def follow(database: Database, interest: Interests, told: asyncio.Event) -> None:
+    async with aclosing(cast("AsyncGenerator[Change]", database.changes(interest))) as changes:
+        async for _ in changes:
+            told.set()

@@ -537,3 +537,88 @@ def test_options_that_contradict_each_other_are_refused() -> None:
         ChangeHint(column="")
     with pytest.raises(ValueError, match="an empty name"):
         policy({"": False})
+
+
+# -- what is searched
+
+
+def searching(*names: str, **more: object) -> TableOptions:
+    return TableOptions(search=names, **more)  # pyright: ignore[reportArgumentType]
+
+
+def test_what_is_searched_is_what_the_manifest_names_and_shows() -> None:
+    options = searching("card_number", "EMAIL", "total", "gone")
+    view = policy({"orders": options}).view(ORDERS)
+    assert view.searched("sqlite") == ("email", "card_number", "total")
+    covered = searching(
+        "email", "Total", "customer_id", columns=Columns(hide=("Email",), mask={"total": "hash"})
+    )
+    assert policy({"orders": covered}).view(ORDERS).searched("sqlite") == ("customer_id",)
+    assert policy({}).view(ORDERS).searched("sqlite") == ()
+
+
+def test_a_column_in_another_case_is_searched_only_where_one_alone_is_meant() -> None:
+    columns = (*ORDERS.columns, Column("Email", "TEXT", "text"))
+    table = replace(ORDERS, columns=columns)
+    for name, found in (("email", ("email",)), ("Email", ("Email",)), ("EMAIL", ())):
+        assert policy({"orders": searching(name)}).view(table).searched("sqlite") == found
+
+
+def test_what_has_no_text_is_not_searched() -> None:
+    columns = (
+        Column("picture", "BLOB", "blob"),
+        Column("place", "point", "other"),
+        Column("note", "TEXT", "text"),
+    )
+    view = policy({"orders": searching("picture", "place", "note")}).view(
+        replace(ORDERS, columns=columns)
+    )
+    assert view.searched("postgresql") == ("place", "note")
+    assert view.searched("mariadb") == ("note",)
+
+
+def test_columns_that_are_never_searched_are_told_with_the_reason() -> None:
+    table = replace(ORDERS, columns=(*ORDERS.columns, Column("picture", "BLOB", "blob")))
+    options = searching(
+        "emial",
+        "card_number",
+        "Total",
+        "picture",
+        "email",
+        columns=Columns(hide=("card_number",), mask={"total": "hash"}),
+    )
+    found = policy({"orders": options}).problems([table.name], [table])
+    assert found == [
+        Problem(
+            "tables.orders.search", "no column 'emial' in table 'orders'; did you mean 'email'?"
+        ),
+        Problem(
+            "tables.orders.search", "'card_number' is hidden or masked, so it is never searched"
+        ),
+        Problem("tables.orders.search", "'Total' is hidden or masked, so it is never searched"),
+        Problem(
+            "tables.orders.search",
+            "'picture' of 'orders' is never searched: a value of the type 'BLOB' is no text",
+        ),
+    ]
+
+
+def test_a_search_that_can_find_no_rows_is_told() -> None:
+    found = policy({"orders": searching("email", rows=False)}).problems([ORDERS.name], [ORDERS])
+    assert [each.message for each in found] == [
+        "no rows are shown (`rows: false`), so none can be found"
+    ]
+    keyless = replace(ORDERS, key=(), key_kind="none")
+    found = policy({"orders": searching("email")}).problems([ORDERS.name], [keyless])
+    assert [each.message for each in found] == [
+        "rows of 'orders' have no key, so none can be found; give `key`"
+    ]
+    given = searching("email", key=("id",))
+    assert policy({"orders": given}).problems([ORDERS.name], [keyless]) == []
+    assert policy({"orders": searching("email")}).problems([ORDERS.name], [ORDERS]) == []
+
+
+@pytest.mark.parametrize("names", [("",), ("a", "a")])
+def test_columns_to_search_are_named_once_each(names: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="search: '"):
+        searching(*names)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from resource_server.access import Access
 from resource_server.errors import InvalidParameter
 from resource_server.providers.database.options import Columns, Parameter, Query, TableOptions
 from resource_server.providers.database.provider import Database
@@ -366,6 +367,44 @@ async def test_check_says_what_a_query_may_not_read(owner: Owner, sql: str, said
     (message,) = await refusals(owner, sql, RESTRICTED)
     assert re.search(spelled(said, owner), message)
     assert "secret" not in message
+
+
+@pytest.mark.parametrize("url", ["sqlite", "postgresql"], indirect=True)
+async def test_check_says_what_is_refused_to_some_who_are_told_of_it(owner: Owner) -> None:
+    await owner.run("create table t (id integer, x integer)")
+    # That these are of the table is known to the database only.
+    sql = "select 1 as one where (1, 2) in t"
+    if owner.engine == "postgresql":
+        sql = "select * from part"
+        await owner.run("drop table t", "create table t (id integer) partition by range (id)")
+        await owner.run("create table part partition of t for values from (0) to (9)")
+    tables = {"t*": TableOptions(access=Access(scopes=("see:t", "see:more")))}
+    for scopes, told in ((), True), (("see:t",), True), (("see:more", "see:t"), False):
+        queries = {"q": Query(sql=sql, access=Access(scopes=scopes))}
+        async with Database(url=owner.url, tables=tables, queries=queries) as database:
+            found = [each for each in await database.warnings() if each[0]]
+        assert [option for option, _ in found] == ["queries.q.sql"] * told
+        assert ("is refused to some who are told of it" in str(found)) == told
+
+
+async def test_check_says_nothing_of_queries_that_only_those_see_who_may_read_them(
+    owner: Owner,
+) -> None:
+    await owner.run(*SHOP)
+    pattern = "public.aud*" if owner.engine == "postgresql" else "aud*"
+    tables = {pattern: TableOptions(access=Access(scopes=("see:audit",)))}
+    queries = {
+        "q": Query(sql="select line from customers, audit"),
+        "r": Query(sql=spelled("select * from {s}.audit", owner)),
+        "s": Query(sql="select * from customers"),
+    }
+    database = Database(url=owner.url, tables=tables, queries=queries)
+    needed = [option for option in database.restrictions if "queries" in option]
+    assert needed == ["queries.q.sql", "queries.r.sql"]
+    async with database:
+        assert [each for each in await database.warnings() if each[0]] == []
+        explained = await database.explain(("~query", "q"))
+        assert explained == "exposed, to who has see:audit (queries.q.sql)"
 
 
 async def test_what_is_refused_is_logged_when_a_database_is_mounted(

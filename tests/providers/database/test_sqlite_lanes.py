@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -144,6 +147,27 @@ async def test_closing_stops_what_runs(tmp_path: Path) -> None:
         await asyncio.sleep(0.2)
     ended = await asyncio.gather(*slow, hot, return_exceptions=True)
     assert {type(end) for end in ended} == {ResourceBusy}
+
+
+async def test_closing_waits_for_what_was_being_opened(tmp_path: Path) -> None:
+    path, other = write(tmp_path / "n.db", NUMBERS), write(tmp_path / "other.db", NUMBERS)
+    engine = Sqlite(path)
+    await engine.open()
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute("BEGIN EXCLUSIVE")
+        late = asyncio.create_task(rows(engine, "SELECT max(n) FROM numbers"))
+        # A connection that is being opened waits for a writer for a quarter of a second.
+        await asyncio.sleep(0.05)
+        other.replace(path)
+        assert await rows(engine, "SELECT max(n) FROM numbers") == [(3,)]
+        await engine.close()
+        # None has to tell its loop anything, which may be closed as well by now.
+        for thread in threading.enumerate():
+            if "_connection_worker" in thread.name:
+                thread.join(5)
+                assert not thread.is_alive()
+    await asyncio.wait([late])
+    late.exception()
 
 
 async def test_a_closed_engine_can_be_opened_again(tmp_path: Path) -> None:

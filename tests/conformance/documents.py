@@ -1,4 +1,8 @@
-"""What the official conformance suite reads: resources by the names that it knows."""
+"""What the official conformance suite reads: resources by the names that it knows.
+
+These are URIs without a path, so each is a mount of its own, and the mount a document. That is no
+example to follow: a mount is a collection, and `check_provider` demands it.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,133 @@
+"""The folders that a client offers, as mounts: which of them are served, and under which names."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+import pathlib
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from resource_server import uris
+from resource_server.errors import InvalidParameter, ResourceNotFound
+from resource_server.manifest import Manifest, MountSpec, sources
+from resource_server.manifest.wording import printable
+from resource_server.protocol.client_roots import ClientRoot
+
+MAX_FOLDERS = 32
+
+
+class Folder(msgspec.Struct, frozen=True):
+    """What the client calls a folder, and where it really is."""
+
+    title: str
+    path: pathlib.Path | None = None
+    problem: str | None = None
+    """Why it cannot be served, whatever the manifest says."""
+
+
+class Folders(msgspec.Struct, frozen=True):
+    """Those that are served, and of each other one why it is not."""
+
+    mounts: tuple[MountSpec, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+def found(roots: Sequence[ClientRoot]) -> list[Folder]:
+    """Return the folders on this machine. Looks at the file system, which may take its time."""
+    return [_found(root) for root in roots[:MAX_FOLDERS]] + [
+        Folder(_title(root), problem=f"only the first {MAX_FOLDERS} are served")
+        for root in roots[MAX_FOLDERS : MAX_FOLDERS + 1]
+    ]
+
+
+def _found(root: ClientRoot) -> Folder:
+    title = _title(root)
+    try:
+        path = pathlib.Path(os.path.realpath(_local(root.uri), strict=True))
+        if not path.is_dir():
+            return Folder(title, problem="it is not a folder")
+    except ValueError as error:
+        return Folder(title, problem=str(error))
+    except OSError as error:
+        return Folder(title, problem=f"it cannot be opened: {(error.strerror or '').lower()}")
+    return Folder(title, path)
+
+
+def _title(root: ClientRoot) -> str:
+    last = root.uri.partition("?")[0].rstrip("/").rpartition("/")[2]
+    return uris.display(root.name or uris.unquote_path(last)) or "root"
+
+
+def _local(uri: str) -> pathlib.Path:
+    """Return the path that a `file:` URI names on this machine.
+
+    Raises:
+        ValueError: it names none.
+    """
+    try:
+        reference = uris.parse(uri)
+    except (ResourceNotFound, InvalidParameter):
+        raise ValueError("its URI cannot be used") from None
+    if reference.scheme != "file" or reference.query:
+        raise ValueError("its URI does not name a file")
+    if reference.authority:
+        raise ValueError("it is on another machine")
+    return pathlib.Path(("" if os.name == "nt" else "/") + "/".join(reference.path) + "/")
+
+
+def mounts(manifest: Manifest, folders: Sequence[Folder]) -> Folders:
+    """Return a mount for each folder that the manifest allows. Looks at the file system."""
+    refused = [_refusal(folder, folder.problem) for folder in folders if folder.problem]
+    chosen: dict[pathlib.Path, tuple[Folder, MountSpec]] = {}
+    for folder in folders:
+        if folder.path is None or folder.path in chosen:
+            continue  # the same folder twice is one
+        spec = _allowing(manifest.client_roots, folder.path)
+        if spec is None:
+            refused.append(_refusal(folder, "it is outside of what 'allow' names"))
+        else:
+            chosen[folder.path] = folder, spec
+    names = {spec.name for spec in (*manifest.mounts, *manifest.client_roots)}
+    bases = {spec.base for spec in manifest.mounts}
+    served: list[MountSpec] = []
+    for path, (folder, spec) in chosen.items():
+        if any(parent in chosen for parent in path.parents):
+            refused.append(_refusal(folder, "it is inside another one, and served there"))
+        else:
+            served.append(_mount(spec, folder.title, path, names, bases))
+    return Folders(tuple(served), tuple(refused))
+
+
+def _refusal(folder: Folder, reason: str) -> str:
+    return f"'{printable(folder.title)}': {reason}"
+
+
+def _allowing(specs: Iterable[MountSpec], path: pathlib.Path) -> MountSpec | None:
+    """Return the first entry of the manifest that allows a folder."""
+    for spec in specs:
+        allowed = spec.client.allow if spec.client is not None else ()
+        if not allowed or any(path.is_relative_to(os.path.realpath(each)) for each in allowed):
+            return spec
+    return None
+
+
+def _mount(
+    spec: MountSpec, title: str, path: pathlib.Path, names: set[str], bases: set[str]
+) -> MountSpec:
+    """Return the mount of a folder, under a name and a base URI that no other has."""
+    name = wanted = sources.titled(title)
+    others = itertools.count(2)
+    while name in names or f"file:///{name}/" in bases:
+        name = f"{wanted[:60]}-{next(others)}"
+    names.add(name)
+    return dataclasses.replace(
+        spec,
+        name=name,
+        base=f"file:///{name}/",
+        title=title if title != name else None,
+        options={**spec.options, "path": str(path)},
+        client=None,
+    )

@@ -1,0 +1,98 @@
+"""What one prompt asks for, and whether what it names is there, for the operator."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+
+import msgspec
+
+from resource_server import uris
+from resource_server.catalog import Catalog
+from resource_server.cli import messages, output
+from resource_server.errors import Diagnostic, ResourceBusy, ResourceError
+from resource_server.manifest import Positions
+from resource_server.manifest.data import DataPath
+from resource_server.manifest.problems import dotted
+from resource_server.manifest.prompts import Prompt
+from resource_server.mount import FAILURES, log_failure
+from resource_server.protocol.prompts.completion import place_of, template_of
+from resource_server.protocol.prompts.messages import filled_uri
+
+
+class PromptReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """What one prompt asks for."""
+
+    name: str
+    title: str | None = None
+    arguments: Sequence[str] = ()
+    required: Sequence[str] = ()
+    """Those of the arguments that have to be given."""
+    mistakes: Sequence[str] = ()
+    """What cannot have been meant, each with its place in the manifest."""
+
+
+async def of(catalog: Catalog, name: str, prompt: Prompt, positions: Positions) -> PromptReport:
+    """Return the report of a prompt; the mounts of the catalog were started."""
+    mistakes = [
+        str(Diagnostic(positions.file, *positions.value(at), dotted(at), uris.display(text)))
+        async for at, text in _mistakes(catalog, ("prompts", name), prompt)
+    ]
+    return PromptReport(
+        name=name,
+        title=prompt.title,
+        arguments=list(prompt.arguments),
+        required=[name for name, each in prompt.arguments.items() if each.required],
+        mistakes=mistakes,
+    )
+
+
+async def _mistakes(
+    catalog: Catalog, path: DataPath, prompt: Prompt
+) -> AsyncIterator[tuple[DataPath, str]]:
+    for name in prompt.arguments:
+        template = template_of(prompt, name, {})
+        if template is not None and await _fits_nothing(catalog, template):
+            at = (*path, "arguments", name, "complete")
+            yield at, "no template of its mount fits, so nothing is suggested"
+    defaults = {name: each.default for name, each in prompt.arguments.items() if each.default}
+    for number, message in enumerate(prompt.messages):
+        uri = None if message.resource is None else filled_uri(message.resource, defaults)
+        problem = None if uri is None else await _problem(catalog, uri)
+        if problem is not None:
+            yield (*path, "messages", number, "resource"), f"{problem}: {uri}"
+
+
+async def _fits_nothing(catalog: Catalog, template: str) -> bool:
+    try:
+        mount, *_ = catalog.route(template.partition("{")[0])
+    except ResourceError:
+        return True
+    return mount.problem is None and await place_of(catalog, template) is None
+
+
+async def _problem(catalog: Catalog, uri: str) -> str | None:
+    """Return why a resource cannot be read; None where it can be, or its mount cannot serve."""
+    try:
+        await catalog.read(uri)
+    except ResourceBusy:
+        return None
+    except ResourceError as error:
+        return str(error)
+    except FAILURES as error:  # the code of a plugin
+        log_failure(error, "reading a resource of a prompt")
+        return "cannot be read; -v says why"
+    return None
+
+
+def show(report: PromptReport) -> None:
+    """Print a report for people."""
+    output.line(f"{output.emphasised(report.name)}  prompt")
+    output.fields((f"  {name}", value) for name, value in _facts(report))
+
+
+def _facts(report: PromptReport) -> Iterator[tuple[str, str]]:
+    yield "title", messages.shown(report.title or "")
+    asked = [f"{name} (required)" if name in report.required else name for name in report.arguments]
+    yield "arguments", ", ".join(asked)
+    for mistake in report.mistakes:
+        yield "mistake", mistake

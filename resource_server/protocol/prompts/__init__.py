@@ -1,0 +1,1 @@
+"""Prompts: what there are, their messages with arguments filled in, and what arguments may be."""

@@ -1,0 +1,67 @@
+"""Prompts as clients are told of them, page by page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from resource_server import cursor
+from resource_server.errors import InvalidParameter
+from resource_server.manifest.prompts import Prompt
+from resource_server.manifest.wording import suggestion
+from resource_server.protocol import params
+from resource_server.protocol.call import Call, Result
+from resource_server.protocol.server import Server
+
+_SCOPE = "prompts"
+
+_encode = msgspec.json.Encoder().encode
+
+
+async def list_prompts(call: Call, asked: params.ListPrompts) -> Result:
+    """Answer `prompts/list`: in the order of the manifest."""
+    page, following = cursor.page(
+        list(call.server.prompts.items()),
+        lambda each: (each[0],),
+        asked.cursor,
+        scope=_SCOPE,
+        size=call.server.catalog.limits.page_size,
+    )
+    told = [_wire(name, prompt, titles=call.revision.titles) for name, prompt in page]
+    members = b'"prompts":' + _encode(told)
+    if following is not None:
+        members += b',"nextCursor":' + _encode(following)
+    return Result(members, ttl_ms=call.server.ttl_ms)
+
+
+def prompt_named(server: Server, name: str) -> Prompt:
+    """Return the prompt of this name.
+
+    Raises:
+        InvalidParameter: there is none.
+    """
+    prompt = server.prompts.get(name)
+    if prompt is None:
+        hint = suggestion(name, server.prompts) or "; see prompts/list"
+        raise InvalidParameter(f"no prompt has this name{hint}")
+    return prompt
+
+
+def _wire(name: str, prompt: Prompt, *, titles: bool) -> dict[str, Any]:
+    shape = {"name": name, **_words(prompt.title if titles else None, prompt.description)}
+    if prompt.arguments:
+        shape["arguments"] = [
+            {
+                "name": name,
+                **_words(each.title if titles else None, each.description),
+                "required": each.required,
+            }
+            for name, each in prompt.arguments.items()
+        ]
+    return shape
+
+
+def _words(title: str | None, description: str | None) -> dict[str, Any]:
+    words = {"title": title, "description": description}
+    return {name: text for name, text in words.items() if text is not None}

@@ -1,0 +1,1 @@
+"""Tools: the catalog and what providers add to it, for hosts whose model never sees a resource."""

@@ -1,0 +1,98 @@
+"""The rules for `restrictions` and `narrowed`: what needs scopes exists for who has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import TypeAlias
+
+from resource_server.access import MAX_SCOPES
+from resource_server.errors import ResourceNotFound
+from resource_server.provider import SupportsAccess
+from resource_server.testing.calls import Calls, show
+from resource_server.testing.listings import Tree
+
+Restrictions: TypeAlias = Mapping[str, frozenset[str]]
+Enter: TypeAlias = Callable[[Calls], AbstractAsyncContextManager[Tree]]
+"""Enters a provider, sees whether it keeps all other rules, and gives what there is in it."""
+
+_MOST_ABSENT = 100
+
+
+def restrictions(calls: Calls) -> Restrictions:
+    """Return what needs which scopes, as the server asks for it before it enters a provider."""
+    restricts = calls.provider
+    if not isinstance(restricts, SupportsAccess):
+        return {}
+    found = calls.restrictions(restricts)
+    if len(every := _scopes_of(found)) > MAX_SCOPES:
+        rule = f"restrictions name at most {MAX_SCOPES} different scopes"
+        calls.broken(rule, f"there are {len(every)}")
+    return found
+
+
+async def check_narrowed(calls: Calls, before: Restrictions, whole: Tree, enter: Enter) -> None:
+    """Narrow the provider to no scope, to each and to all; compare with what there is in it.
+
+    `before` is what needed scopes before it was entered.
+    """
+    restricts = calls.provider
+    if not isinstance(restricts, SupportsAccess):
+        return
+    now = calls.restrictions(restricts)
+    if now != before:
+        rule = "restrictions are always the same"
+        calls.broken(rule, f"they were {show(before)}, and then {show(now)}")
+    every = _scopes_of(before)
+    # Where nothing needs scopes, or too many are needed, the server never asks.
+    choices = {frozenset[str](), *(frozenset((scope,)) for scope in every), every}
+    for scopes in sorted(choices, key=sorted) if 0 < len(every) <= MAX_SCOPES else ():
+        held = f"with {_list(scopes) or 'no scope'}"
+        narrowed = calls.narrowed(restricts, scopes)
+        if narrowed is calls.provider:
+            rule = "narrowed returns another provider, for it is entered and left by itself"
+            calls.broken(rule, f"{held} it is the same")
+        elif narrowed is not None:
+            seen = Calls(narrowed)
+            async with enter(seen) as part:
+                for sentence in seen.violations():
+                    calls.broken("what narrowed returns keeps the contract", f"{held}, {sentence}")
+                if whole.whole:
+                    await _compare(calls, seen, held, whole, part, lacking=every - scopes)
+
+
+async def _compare(
+    calls: Calls, seen: Calls, held: str, whole: Tree, part: Tree, *, lacking: frozenset[str]
+) -> None:
+    there_are, has = _things(calls, whole), _things(seen, part)
+    for more in sorted(has - there_are):
+        rule = "narrowed shows nothing that is not there without it"
+        calls.broken(rule, f"{held} there is {more}")
+    if not lacking:
+        for less in sorted(there_are - has):
+            calls.broken("narrowed to all scopes shows everything", f"{held} there is no {less}")
+    elif there_are == has:
+        rule = "who lacks scopes does not see what needs them"
+        calls.broken(rule, f"{held} nothing is missing; let something in it need {_list(lacking)}")
+    shown = {resource.path for resource in part.resources}
+    absent = [resource.path for resource in whole.resources if resource.path not in shown]
+    for path in absent[:_MOST_ABSENT]:
+        for method in (seen.metadata, seen.read):
+            found = await method(path)
+            if found is not None and not isinstance(found, ResourceNotFound):
+                rule = "what narrowed does not list raises ResourceNotFound"
+                calls.broken(rule, f"{held} {method.__name__}({show(path)}) gave {show(found)}")
+
+
+def _things(calls: Calls, tree: Tree) -> set[str]:
+    """Return all that clients are told of, in words."""
+    resources = {f"resource {resource.path!r}" for resource in tree.resources}
+    return resources | {f"template {each.uri_template!r}" for each in calls.provider.templates}
+
+
+def _list(scopes: frozenset[str]) -> str:
+    return ", ".join(sorted(scopes))
+
+
+def _scopes_of(restrictions: Restrictions) -> frozenset[str]:
+    return frozenset[str]().union(*restrictions.values())

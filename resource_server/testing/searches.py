@@ -1,0 +1,128 @@
+"""The rules for `search`: what it finds is there, is told once, and is the same in a hurry."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+
+from resource_server.errors import InvalidParameter, ResourceNotFound
+from resource_server.provider import Path, Resource
+from resource_server.search import Hit, Search, SupportsSearch
+from resource_server.testing.calls import Calls, is_below, show
+
+_ABSENT = "no-such-3f9c"
+_LIMIT = 3
+_MOST_PAGES = 200
+_MOST_WORDS = 4
+_ODD = ("*", "[", "%", "_", "'", '"', "\\", ".*", "\u202e", "x" * 1000)
+_WORD = re.compile(r"\w{3,40}")
+_HURRY, _TIME_S = 0.0, 10.0
+
+
+async def check_search(calls: Calls, resources: Sequence[Resource]) -> None:
+    """Look for names, for words of documents, for what is not there and for what is no word."""
+    searches = calls.provider
+    if not isinstance(searches, SupportsSearch):
+        return
+    names = [resource.path[-1] for resource in resources if resource.path][:_MOST_WORDS]
+    words = await _words(calls, resources)
+    sought = [Search(text=text, where="names") for text in (*names, *_ODD)]
+    sought += [Search(text=text, where="text") for text in (*words, *_ODD)]
+    for each in sought:
+        await _check(calls, searches, each)
+    for below in [resource.path for resource in resources if resource.type == "collection"][:2]:
+        for each in (*sought[: len(names)], *sought[-len(words) - len(_ODD) :]):
+            await _check(calls, searches, each, below)
+    await _check_refusals(calls, searches)
+
+
+async def _words(calls: Calls, resources: Sequence[Resource]) -> Sequence[str]:
+    words: list[str] = []
+    for resource in resources:
+        if resource.type == "document" and len(words) < _MOST_WORDS:
+            contents = await calls.read(resource.path)
+            if isinstance(contents, Sequence) and contents and isinstance(contents[0].data, str):
+                words += _WORD.findall(contents[0].data)[:1]
+    return words
+
+
+async def _check(calls: Calls, searches: SupportsSearch, sought: Search, below: Path = ()) -> None:
+    call = f"search({show(sought.text)}, {sought.where!r}, below={show(below)})"
+    hits = await _all(calls, searches, sought, below, _TIME_S)
+    hurried = await _all(calls, searches, sought, below, _HURRY)
+    if hits is None or hurried is None:
+        return
+    found = [hit.resource.path for hit in hits]
+    if len(set(found)) < len(found):
+        calls.broken("a search gives a resource once", f"{call} gave {show(found)}")
+    if {hit.resource.path for hit in hurried} != set(found):
+        rule = "a search that is stopped goes on where it was, until all is found"
+        calls.broken(rule, f"{call} gave {show(found)}, not in a hurry")
+    for hit in hits:
+        await _check_hit(calls, call, sought, below, hit)
+
+
+async def _check_hit(calls: Calls, call: str, sought: Search, below: Path, hit: Hit) -> None:
+    path = hit.resource.path
+    if not is_below(path, [below]):
+        calls.broken("a search stays below `below`", f"{call} gave {show(path)}")
+    metadata = await calls.metadata(path)
+    if not isinstance(metadata, Resource) or metadata.type != hit.resource.type:
+        calls.broken("what is found exists", f"{call} gave {show(path)}, metadata {show(metadata)}")
+    if not hit.lines:
+        if sought.where == "text":
+            rule = "what is found in text has a line that matches"
+            calls.broken(rule, f"{call} gave {show(path)} without one")
+        return
+    if any(line.number < 1 or "\n" in line.text for line in hit.lines):
+        calls.broken("a line has a number from 1 on, and no end", f"{call} gave {show(hit.lines)}")
+    if sought.where == "text" and hit.resource.type == "document":
+        contents = await calls.read(path)
+        if isinstance(contents, ResourceNotFound):
+            calls.broken("what is found in text may be read", f"{call} gave {show(path)}")
+
+
+async def _all(
+    calls: Calls, searches: SupportsSearch, sought: Search, below: Path, time_s: float
+) -> list[Hit] | None:
+    """Return everything that is found, page after page; None where that fails."""
+    hits: list[Hit] = []
+    after: str | None = None
+    for _ in range(_MOST_PAGES):
+        deadline = time.monotonic() + time_s
+        found = await calls.search(
+            searches, sought, below=below, after=after, limit=_LIMIT, deadline=deadline
+        )
+        if isinstance(found, InvalidParameter) and after is None:
+            return None  # it does not search so
+        if found is None or isinstance(found, Exception):
+            calls.broken("what exists can be searched", f"below {show(below)} came {found!r}")
+            return None
+        hits += found.hits
+        if found.next is None:
+            return hits
+        if found.next == after:
+            calls.broken("a search gets on each time", f"after {show(after)} came the same `next`")
+            return None
+        after = found.next
+    return None
+
+
+async def _check_refusals(calls: Calls, searches: SupportsSearch) -> None:
+    deadline = time.monotonic() + _TIME_S
+    for where in ("names", "text"):
+        sought = Search(text="a", where=where)
+        found = await calls.search(
+            searches, sought, below=(_ABSENT,), after=None, limit=_LIMIT, deadline=deadline
+        )
+        if found is not None and not isinstance(found, ResourceNotFound):
+            rule = "a path that names nothing raises ResourceNotFound"
+            calls.broken(rule, f"search(below={show((_ABSENT,))}) gave {show(found)}")
+    broken = Search(text="(", where="text", is_pattern=True)
+    found = await calls.search(
+        searches, broken, below=(), after=None, limit=_LIMIT, deadline=deadline
+    )
+    if found is not None and not isinstance(found, InvalidParameter):
+        rule = "an expression that cannot be used raises InvalidParameter"
+        calls.broken(rule, f"search('(') gave {show(found)}")

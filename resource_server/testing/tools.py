@@ -1,0 +1,113 @@
+"""The rules for `tools` and `call_tool`: clients can be told of all; results keep to schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from resource_server.errors import CannotAsk, ResourceError, ResourceServerError
+from resource_server.protocol.tools.definition import NAME
+from resource_server.protocol.tools.schema import Arguments, problems
+from resource_server.provider import Resource
+from resource_server.testing.calls import Calls, show
+from resource_server.tool import (
+    Answer,
+    Embedded,
+    Linked,
+    LogLevel,
+    Media,
+    Schema,
+    SupportsTools,
+    Text,
+    Tool,
+    ToolResult,
+)
+
+
+class NobodyAsks:
+    """A request whose client shows no progress, takes no log messages and cannot be asked."""
+
+    can_ask = False
+
+    def progress(self, done: float, total: float | None = None) -> None:
+        """See `Asked.progress`."""
+
+    def log(self, level: LogLevel, text: str) -> None:
+        """See `Asked.log`."""
+
+    async def ask(self, key: str, message: str, schema: Schema) -> Answer:
+        """See `Asked.ask`."""
+        raise CannotAsk
+
+
+async def known_tools(calls: Calls) -> Sequence[Tool]:
+    """Return the tools of a provider, which is not entered yet; none where that fails."""
+    provider = calls.provider
+    if not isinstance(provider, SupportsTools):
+        return ()
+    found = await calls.tools(provider)
+    return () if found is None or isinstance(found, ResourceError) else found
+
+
+async def check_tools(calls: Calls, before: Sequence[Tool]) -> None:
+    """Look at each tool, and call those that need no arguments."""
+    provider = calls.provider
+    if not isinstance(provider, SupportsTools):
+        return
+    found = await calls.tools(provider)
+    if found != before:
+        rule = "tools are always the same, before the provider is entered too"
+        calls.broken(rule, f"tools() gave {show(found)}, and before {show(before)}")
+    names = [tool.name for tool in before]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        calls.broken("a tool has a name of its own", f"tools() gave {name!r} more than once")
+    for tool in before:
+        if _is_usable(calls, tool) and not tool.input_schema.get("required"):
+            await _check_call(calls, provider, tool)
+
+
+def _is_usable(calls: Calls, tool: Tool) -> bool:
+    if not NAME.fullmatch(tool.name) or not tool.description.strip():
+        rule = "a tool has a name of 1 to 128 of A-Z a-z 0-9 _ - . and a description"
+        calls.broken(rule, f"tools() gave {show(tool)}")
+        return False
+    try:
+        Arguments(tool)
+    except ResourceServerError as error:
+        calls.broken("the schemas of a tool can be used", f"{tool.name}: {error}")
+        return False
+    return True
+
+
+async def _check_call(calls: Calls, provider: SupportsTools, tool: Tool) -> None:
+    found = await calls.call_tool(provider, tool.name, {}, NobodyAsks())
+    if not isinstance(found, ToolResult):
+        return  # it said why it cannot, or broke a rule
+    call = f"call_tool({tool.name!r}, {{}})"
+    if tool.output_schema is not None:
+        for problem in _structured_problems(tool.output_schema, found.structured):
+            calls.broken("a structured result keeps to the output schema", f"{call}: {problem}")
+    for block in found.content:
+        match block:
+            case Text(text=str()) | Media(data=bytes(), mime_type=str()):
+                pass
+            case Linked(path=path) | Embedded(path=path):
+                described = await calls.metadata(path)
+                is_collection = isinstance(described, Resource) and described.type == "collection"
+                if not isinstance(described, Resource):
+                    calls.broken("a block names what is there", f"{call} gave {show(block)}")
+                elif is_collection and isinstance(block, Embedded):
+                    calls.broken("a document is embedded", f"{call} gave {show(block)}")
+            case _:
+                calls.broken("a result is made of blocks", f"{call} gave {show(block)}")
+
+
+def _structured_problems(schema: Schema, structured: Mapping[str, Any] | None) -> Sequence[str]:
+    if structured is None:
+        return ["it has none"]
+    try:
+        return problems(schema, msgspec.json.decode(msgspec.json.encode(structured)))
+    except TypeError as error:
+        return [f"not JSON: {error}"]

@@ -1,0 +1,79 @@
+"""As much of a JSON-RPC message as decides where it goes; the engine sees whether it is valid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from resource_server.protocol import revisions
+from resource_server.protocol.engine import MAX_BATCH
+from resource_server.protocol.faults import Fault
+from resource_server.protocol.params import RequestId
+
+UNPARSABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Message(msgspec.Struct):
+    """One message, its parameters undecoded."""
+
+    id: RequestId | UnsetType | None = UNSET
+    method: str | UnsetType = UNSET
+    params: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Meta(msgspec.Struct, rename={"version": revisions.PROTOCOL_VERSION}):
+    version: Any = UNSET
+
+
+class Params(msgspec.Struct):
+    """What headers repeat of the parameters: each of any type, or UNSET."""
+
+    meta: _Meta | UnsetType = msgspec.field(default=UNSET, name="_meta")
+    uri: Any = UNSET
+    name: Any = UNSET
+
+    @property
+    def version(self) -> Any:
+        """The revision in the envelope."""
+        return UNSET if self.meta is UNSET else self.meta.version
+
+
+_NONE = Params()
+
+_decode = msgspec.json.Decoder(Message).decode
+_decode_batch = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode_params = msgspec.json.Decoder(Params).decode
+
+
+def parsed(body: bytes) -> Message:
+    """Return the message in a body.
+
+    Raises:
+        Fault: it is none.
+    """
+    try:
+        return _decode(body)
+    except msgspec.ValidationError:
+        raise Fault(revisions.INVALID_REQUEST, "Invalid request") from None
+    except UNPARSABLE:
+        raise Fault(revisions.PARSE_ERROR, "Parse error") from None
+
+
+def params_of(message: Message) -> Params:
+    """Return what headers repeat of the parameters; nothing of those that cannot be decoded."""
+    try:
+        return _decode_params(message.params)
+    except UNPARSABLE:
+        return _NONE  # The engine says what is wrong with them.
+
+
+def count(body: bytes) -> int:
+    """Return how many messages a batch has that may be answered; 0 where it is none."""
+    if body.lstrip()[:1] != b"[":
+        return 0
+    try:
+        return min(max(len(_decode_batch(body)), 1), MAX_BATCH)
+    except UNPARSABLE:
+        return 1

@@ -1,0 +1,403 @@
+"""Folders that a client offers: which of them are served, where, and as what."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import subprocess
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resource_server.cli import client_folders
+from resource_server.manifest.load import load
+from resource_server.protocol.client_roots import ClientRoot
+from tests.cli.conftest import PATIENCE_S, Client, Run, connected, keep, started
+from tests.protocol.wire import ENVELOPE, request
+
+CLIENT = "roots:\n  workspace: {from: client}\n"
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    """A folder with a manifest, and folders `a`, `b`, `a/in` that a client may offer."""
+    for name in ("a/in", "b", "manifest"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "a" / "a.txt").write_text("of a", "utf-8")
+    (tmp_path / "b" / "b.txt").write_text("of b", "utf-8")
+    (tmp_path / "b" / ".env").write_text("TOKEN=1", "utf-8")
+    keep(tmp_path / "manifest", CLIENT)
+    return tmp_path
+
+
+def manifest(top: Path, text: str = CLIENT) -> Any:
+    keep(top / "manifest", text)
+    return load(top / "manifest" / "mcp-resources.yaml")
+
+
+def offered(root: str | ClientRoot | Path) -> ClientRoot:
+    if isinstance(root, ClientRoot):
+        return root
+    return ClientRoot(root if isinstance(root, str) else root.as_uri())
+
+
+def mounts(
+    top: Path, *roots: str | ClientRoot | Path, text: str = CLIENT
+) -> tuple[Mapping[str, str], Sequence[str]]:
+    """Return where each mount is, below the temporary folder, and what was refused."""
+    folders = client_folders.found([offered(each) for each in roots])
+    found = client_folders.mounts(manifest(top, text), folders)
+    served = {
+        spec.base: str(Path(str(spec.options["path"])).relative_to(top)) for spec in found.mounts
+    }
+    return served, found.refused
+
+
+# -- which are served
+
+
+def test_each_folder_is_a_mount_of_its_own(top: Path) -> None:
+    served, refused = mounts(top, top / "a", top / "b")
+    assert served == {"file:///a/": "a", "file:///b/": "b"}
+    assert refused == ()
+
+
+def test_no_folder_is_none(top: Path) -> None:
+    assert mounts(top) == ({}, ())
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        ("My project", "file:///My-project/"),
+        ("../../etc", "file:///etc/"),
+        ("a/b", "file:///a-b/"),
+        ("..", "file:///root/"),
+        ("", "file:///a/"),
+        ("\u202egpj", "file:///gpj/"),
+        ("x" * 500, f"file:///{'x' * 64}/"),
+    ],
+)
+def test_a_mount_is_named_as_the_client_says_if_that_is_a_name(
+    top: Path, name: str, base: str
+) -> None:
+    served, _ = mounts(top, ClientRoot((top / "a").as_uri(), name))
+    assert list(served) == [base]
+
+
+def test_its_title_is_what_the_client_says(top: Path) -> None:
+    (folder,) = client_folders.found([ClientRoot((top / "a").as_uri(), "My project")])
+    (spec,) = client_folders.mounts(manifest(top), [folder]).mounts
+    assert (spec.name, spec.title) == ("My-project", "My project")
+
+
+def test_two_of_one_name_get_names_of_their_own(top: Path) -> None:
+    roots = [ClientRoot((top / name).as_uri(), "same") for name in ("a", "b")]
+    assert mounts(top, *roots)[0] == {"file:///same/": "a", "file:///same-2/": "b"}
+
+
+def test_no_mount_of_the_manifest_is_hidden(top: Path) -> None:
+    text = CLIENT + "  a: {path: .}\n  other: {path: ., uri: 'file:///a-2/'}\n"
+    assert mounts(top, top / "a", text=text)[0] == {"file:///a-3/": "a"}
+
+
+def test_the_same_folder_twice_is_one(top: Path) -> None:
+    (top / "link").symlink_to(top / "a")
+    uri = (top / "a").as_uri()
+    roots = [uri, uri + "/", uri.replace("file:///", "file://localhost/"), top / "link"]
+    assert mounts(top, *roots) == ({"file:///a/": "a"}, ())
+
+
+@pytest.mark.parametrize("inner_first", [True, False])
+def test_a_folder_inside_another_is_served_there(top: Path, inner_first: bool) -> None:
+    roots = [top / "a" / "in", top / "a"]
+    served, refused = mounts(top, *(roots if inner_first else reversed(roots)))
+    assert served == {"file:///a/": "a"}
+    assert refused == ("'in': it is inside another one, and served there",)
+
+
+@pytest.mark.parametrize(
+    ("uri", "reason"),
+    [
+        ("file:///no/such/folder", "'folder': it cannot be opened: no such file or directory"),
+        ("file://server/share", "'share': it is on another machine"),
+        ("https://example.org/x", "'x': its URI does not name a file"),
+        ("file:///tmp?x=1", "'tmp': its URI does not name a file"),
+        ("file:///a/../etc", "'etc': its URI cannot be used"),
+        ("file:///a/%2e%2e/etc", "'etc': its URI cannot be used"),
+        ("file:///a%00b", "'a\\x00b': its URI cannot be used"),
+        ("file:///a%2Fb", "'a/b': its URI cannot be used"),
+        ("file:relative", "'file:relative': its URI cannot be used"),
+        ("/etc", "'etc': its URI cannot be used"),
+        ("", "'root': its URI cannot be used"),
+        ("file:///" + "x" * 20_000, f"'{'x' * 59}…': its URI cannot be used"),
+        ("file:///" + "x" * 4_000, f"'{'x' * 59}…': it cannot be opened: file name too long"),
+    ],
+)
+def test_what_is_no_folder_of_this_machine_is_refused(top: Path, uri: str, reason: str) -> None:
+    assert mounts(top, uri, top / "b") == ({"file:///b/": "b"}, (reason,))
+
+
+def test_what_is_a_file_is_refused(top: Path) -> None:
+    assert mounts(top, top / "a" / "a.txt")[1] == ("'a.txt': it is not a folder",)
+
+
+def test_what_is_a_socket_is_refused(top: Path) -> None:
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as listening:
+        listening.bind(str(top / "s"))
+        assert mounts(top, top / "s")[1] == ("'s': it is not a folder",)
+
+
+def test_a_link_in_a_circle_is_refused(top: Path) -> None:
+    (top / "x").symlink_to(top / "x")
+    assert mounts(top, top / "x")[1] == (
+        "'x': it cannot be opened: too many levels of symbolic links",
+    )
+
+
+ALLOW = "roots:\n  workspace: {from: client, allow: [../a]}\n"
+
+
+def test_outside_of_what_is_allowed_nothing_is_served(top: Path) -> None:
+    (top / "abc").mkdir()
+    served, refused = mounts(top, top / "a" / "in", top / "b", top, top / "abc", text=ALLOW)
+    assert served == {"file:///in/": "a/in"}
+    assert [each.partition("'")[2].partition("'")[0] for each in refused] == ["b", top.name, "abc"]
+    assert all("outside of what 'allow' names" in each for each in refused)
+
+
+def test_a_link_does_not_lead_out_of_what_is_allowed(top: Path) -> None:
+    (top / "a" / "out").symlink_to(top / "b")
+    (top / "into").symlink_to(top / "a" / "in")
+    served, refused = mounts(top, top / "a" / "out", top / "into", text=ALLOW)
+    assert served == {"file:///into/": "a/in"}
+    assert refused == ("'out': it is outside of what 'allow' names",)
+
+
+def test_what_is_allowed_may_be_a_link(top: Path) -> None:
+    (top / "allowed").symlink_to(top / "a")
+    text = "roots:\n  workspace: {from: client, allow: [../allowed]}\n"
+    assert mounts(top, top / "a", text=text)[0] == {"file:///a/": "a"}
+
+
+def test_a_folder_is_of_the_first_entry_that_allows_it(top: Path) -> None:
+    text = ALLOW + "  rest: {from: client, hidden: true}\n"
+    folders = client_folders.found([offered(top / name) for name in ("a", "b")])
+    found = client_folders.mounts(manifest(top, text), folders).mounts
+    assert [(spec.name, spec.options.get("hidden")) for spec in found] == [("a", None), ("b", True)]
+
+
+def test_of_thousands_the_first_are_served(top: Path) -> None:
+    most = client_folders.MAX_FOLDERS
+    folders = [top / "many" / f"{number}" for number in range(most + 2)]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    served, refused = mounts(top, *folders, *[top] * 5_000)
+    assert list(served) == [f"file:///{number}/" for number in range(most)]
+    assert refused == (f"'{most}': only the first {most} are served",)
+
+
+# -- in a process
+
+
+class Offering(Client):
+    """A client of `serve` that offers folders."""
+
+    can: Mapping[str, Any] = {"roots": {"listChanged": True}}
+
+    def asked(self) -> dict[str, Any]:
+        """Return the next question."""
+        while (message := self.next()).get("method") != "roots/list":
+            self.notifications.append(message)
+        return message
+
+    def offer(self, *folders: Path) -> None:
+        """Answer the next question with these."""
+        roots = [{"uri": folder.as_uri()} for folder in folders]
+        self.tell({"id": self.asked()["id"], "result": {"roots": roots}})
+
+    def changed(self) -> None:
+        self.tell({"method": "notifications/roots/list_changed"})
+
+
+@contextlib.contextmanager
+def offering(*arguments: str | Path) -> Generator[Offering]:
+    with started("serve", *arguments, stdin=subprocess.PIPE) as (process, errors):
+        yield Offering(process, errors)
+
+
+def relisted(client: Client) -> list[str]:
+    """Return what is listed once the client has been told that it is something else."""
+    assert client.told() == ("list_changed", None)
+    return client.listed()
+
+
+def test_what_a_client_offers_is_listed_read_and_watched(top: Path) -> None:
+    with offering(top / "manifest") as client:
+        assert client.capabilities["resources"] == {"subscribe": True, "listChanged": True}
+        client.offer(top / "a", top / "b")
+        assert relisted(client) == [
+            "file:///a",
+            "file:///a/a.txt",
+            "file:///a/in",
+            "file:///b",
+            "file:///b/b.txt",
+        ]
+        read = client.request("resources/read", uri="file:///b/b.txt")
+        assert read["result"]["contents"][0]["text"] == "of b"
+        assert "error" in client.request("resources/read", uri="file:///b/.env")
+        client.request("resources/subscribe", uri="file:///a/a.txt")
+        (top / "a" / "a.txt").write_text("changed", "utf-8")
+        assert client.told() == ("updated", "file:///a/a.txt")
+        assert client.end() == []
+
+
+def test_what_a_client_offers_no_longer_is_gone(top: Path) -> None:
+    with offering(top / "manifest") as client:
+        client.offer(top / "a", top / "b")
+        relisted(client)
+        client.request("resources/subscribe", uri="file:///a/a.txt")
+        client.request("resources/subscribe", uri="file:///b/b.txt")
+        client.changed()
+        client.offer(top / "b")
+        assert {client.told(), client.told()} == {
+            ("list_changed", None),
+            ("updated", "file:///a/a.txt"),
+        }
+        assert client.listed() == ["file:///b", "file:///b/b.txt"]
+        (top / "b" / "b.txt").write_text("changed", "utf-8")
+        assert client.told() == ("updated", "file:///b/b.txt")
+
+
+def test_folders_and_the_manifest_change_at_once(top: Path) -> None:
+    with offering(top / "manifest") as client:
+        client.offer(top / "a")
+        relisted(client)
+        keep(top / "manifest", CLIENT.replace("}", ", exclude: ['*.txt']}"))
+        assert relisted(client) == ["file:///a", "file:///a/in"]
+        keep(top / "manifest", ALLOW)
+        relisted(client)
+        client.changed()
+        client.offer(top / "a", top / "b")
+        lines = client.errors.until("not served")
+        assert lines[-1].endswith("'b': it is outside of what 'allow' names")
+        assert client.listed() == ["file:///a", "file:///a/a.txt", "file:///a/in"]
+
+
+def test_a_folder_that_is_refused_again_is_logged_once(top: Path) -> None:
+    keep(top / "manifest", ALLOW)
+    with offering(top / "manifest") as client:
+        for folders in ((top / "a", top / "b"), (top / "a" / "in", top / "b"), ()):
+            client.offer(*folders)
+            relisted(client)
+            client.changed()
+        assert len([line for line in client.end() if "'b'" in line]) == 1
+
+
+def test_a_client_is_asked_as_soon_as_the_manifest_says_so(top: Path) -> None:
+    keep(top / "manifest", "roots: {docs: {path: .}}")
+    with offering(top / "manifest") as client:
+        before = client.listed()
+        keep(top / "manifest", CLIENT)
+        client.offer(top / "a")
+        assert "file:///a" not in before
+        while "file:///a" not in relisted(client):
+            pass
+
+
+def test_nobody_is_asked_where_the_manifest_does_not_say_so(top: Path) -> None:
+    keep(top / "manifest", "roots: {docs: {path: .}}")
+    with offering(top / "manifest") as client:
+        client.changed()
+        assert client.untold() == []
+
+
+def test_a_client_that_never_answers_is_served_what_else_there_is(top: Path) -> None:
+    keep(top / "manifest", CLIENT + "  docs: {path: ../a}\n")
+    with offering(top / "manifest") as client:
+        client.asked()
+        assert client.listed() == ["file:///docs", "file:///docs/a.txt", "file:///docs/in"]
+        assert client.end() == []
+
+
+def test_a_client_that_leaves_in_the_middle_leaves_nothing(top: Path) -> None:
+    with offering(top / "manifest") as client:
+        client.offer(top / "a")
+        assert client.end() == []
+
+
+def warnings_of(lines: Sequence[str]) -> list[str]:
+    return [line for line in lines if "cannot be asked which folders it offers" in line]
+
+
+def test_a_client_that_offers_no_folders_is_told_of_once(top: Path) -> None:
+    with connected(top / "manifest") as client:
+        client.request("ping")
+        keep(top / "manifest", CLIENT + "  docs: {path: ../a}\n")
+        relisted(client)
+        assert len(warnings_of(client.end())) == 1
+    keep(top / "manifest", "roots: {docs: {path: ../a}}")
+    with connected(top / "manifest") as client:
+        assert client.end() == []
+
+
+def test_a_client_that_offers_no_folders_is_told_of_when_the_manifest_asks(top: Path) -> None:
+    keep(top / "manifest", "roots: {docs: {path: ../a}}")
+    with connected(top / "manifest") as client:
+        keep(top / "manifest", CLIENT)
+        assert relisted(client) == []
+        assert len(warnings_of(client.end())) == 1
+
+
+def test_a_client_of_a_revision_without_roots_is_told_of_once(top: Path) -> None:
+    with started("serve", top / "manifest", stdin=subprocess.PIPE) as (process, _):
+        asked = [request("resources/list", {"_meta": ENVELOPE}, id) for id in (1, 2)]
+        told = "".join(f"{json.dumps(each)}\n" for each in asked)
+        out, err = process.communicate(told, timeout=PATIENCE_S)
+        assert ["result" in json.loads(line) for line in out.splitlines()] == [True, True]
+        assert len(warnings_of(err.splitlines())) == 1
+
+
+# -- in `check`
+
+
+def test_check_says_whose_folders_they_are(top: Path, run: Run) -> None:
+    outcome = run("check", top / "manifest")
+    assert outcome.status == 0
+    assert outcome.out.splitlines()[0].startswith("workspace")
+    assert "client" in outcome.out
+
+
+def mistakes(top: Path, run: Run, text: str) -> list[list[str]]:
+    """Return what is told of each entry, from its place on; the status says if there is any."""
+    keep(top / "manifest", text)
+    outcome = run("check", top / "manifest", "--json")
+    reports = json.loads(outcome.out)["mounts"]
+    told = [[each.partition(".yaml:")[2] for each in one.get("mistakes", ())] for one in reports]
+    assert outcome.status == (1 if any(told) else 0)
+    return told
+
+
+def test_check_names_what_is_allowed_and_is_not_there(top: Path, run: Run) -> None:
+    text = "roots:\n  w: {from: client, allow: [../a, nope, ../a/a.txt]}\n"
+    assert mistakes(top, run, text) == [
+        [
+            "2:35: roots.w.allow[1]: there is no such folder",
+            "2:41: roots.w.allow[2]: there is no such folder",
+        ]
+    ]
+    assert mistakes(top, run, ALLOW) == [[]]
+
+
+def test_check_names_what_no_folder_is_left_for(top: Path, run: Run) -> None:
+    text = CLIENT + "  rest: {from: client, hidden: true}\n  more: {from: client}\n"
+    told = "'workspace' above takes all folders; give it 'allow', or move it to the end"
+    assert mistakes(top, run, text) == [
+        [],
+        [f"3:16: roots.rest.from: {told}"],
+        [f"4:16: roots.more.from: {told}"],
+    ]
+    assert mistakes(top, run, ALLOW + "  rest: {from: client}\n") == [[], []]

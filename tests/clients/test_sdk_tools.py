@@ -1,0 +1,173 @@
+"""The official clients list and call tools, over both transports; they check structured results."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sqlite3
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client import session
+from mcp_types import ImageContent, ResourceLink, TextContent, ToolListChangedNotification
+
+from tests.clients import typescript
+from tests.clients.conftest import ROOT, TRANSPORTS, Reach
+from tests.protocol.wire import EVERY, MODERN
+
+pytestmark = pytest.mark.anyio
+
+NAMES = ["list_resources", "read_resource", "resource_metadata", "search_resources", "customers"]
+MANIFEST = """
+roots: {project: {path: project}}
+databases:
+  shop:
+    url: sqlite:///shop.db
+    queries:
+      customers:
+        sql: select name from customers where country = :country
+        parameters: {country: {max_length: 2}}
+"""
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("list_resources", {}),
+    ("list_resources", {"uri": "file:///project"}),
+    ("read_resource", {"uri": "file:///project/tea.md"}),
+    ("read_resource", {"uri": "file:///project/logo.png"}),
+    ("read_resource", {"uri": "file:///project"}),
+    ("resource_metadata", {"uri": "sqlite://shop/customers"}),
+    ("search_resources", {"query": "darjeeling"}),
+    ("customers", {"country": "DE"}),
+]
+REFUSED: list[tuple[str, dict[str, Any]]] = [
+    ("read_resource", {"uri": "file:///project/none"}),
+    ("read_resource", {"uri": 5}),
+    ("customers", {"country": "DEU"}),
+    ("customers", {}),
+]
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def make(top: Path) -> list[str]:
+    """Return the command that serves a folder and a database; run it in the project's root."""
+    (top / "project").mkdir()
+    (top / "project" / "tea.md").write_text("# Tea\n\nOf darjeeling there is enough.\n")
+    (top / "project" / "logo.png").write_bytes(b"\x89PNG\r\n\x1a\n\x00\xff")
+    with sqlite3.connect(top / "shop.db") as shop:
+        shop.execute("create table customers (id integer primary key, name, country)")
+        shop.execute("insert into customers values (1, 'Ada', 'DE'), (2, 'Alan', 'GB')")
+    shop.close()
+    (top / "mcp-resources.yaml").write_text(MANIFEST)
+    return [sys.executable, "-m", "resource_server", "serve", str(top)]
+
+
+@pytest.fixture(scope="module")
+def offering(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return make(tmp_path_factory.mktemp("tools"))
+
+
+def connect(target: list[str] | str, revision: str, **callbacks: Any) -> Client:
+    mode = "auto" if revision in MODERN else "legacy"
+    if isinstance(target, str):
+        return Client(target, mode=mode, **callbacks)
+    parameters = StdioServerParameters(command=target[0], args=target[1:], cwd=ROOT)
+    return Client(parameters, mode=mode, **callbacks)
+
+
+@pytest.fixture(params=EVERY)
+def revision(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param not in MODERN:
+        monkeypatch.setattr(session, "LATEST_HANDSHAKE_VERSION", request.param)
+    return str(request.param)
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_the_python_client_calls_each_tool(
+    offering: list[str], reach: Reach, transport: str, revision: str
+) -> None:
+    async with connect(reach(offering, transport), revision) as client:
+        assert client.protocol_version == revision
+        assert [tool.name for tool in (await client.list_tools()).tools] == NAMES
+        results = [await client.call_tool(name, arguments) for name, arguments in CALLS]
+        assert not any(result.is_error for result in results)
+        structured = [result.structured_content is not None for result in results]
+        assert set(structured) == {revision >= "2025-06-18"}
+        listed, _, read, picture, *_, found, queried = (result.content for result in results)
+        assert isinstance(listed[0], TextContent)
+        assert "document 38 file:///project/tea.md" in listed[0].text
+        assert isinstance(read[0], TextContent)
+        assert read[0].text.startswith("# Tea\n")
+        assert isinstance(picture[0], ImageContent)
+        assert isinstance(found[0], TextContent)
+        assert "  3: Of darjeeling there is enough." in found[0].text
+        links = [block.uri for block in found if isinstance(block, ResourceLink)]
+        assert links == (["file:///project/tea.md"] if revision >= "2025-06-18" else [])
+        assert isinstance(queried[0], TextContent)
+        assert "| Ada |" in queried[0].text
+        for name, arguments in REFUSED:
+            refused = await client.call_tool(name, arguments)
+            assert refused.is_error
+            assert isinstance(refused.content[0], TextContent)
+        with pytest.raises(MCPError) as unknown:
+            await client.call_tool("nothing", {})
+        assert unknown.value.error.code == -32602
+
+
+async def test_a_person_is_told_of_other_tools(
+    tmp_path: Path, reach: Reach, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "LATEST_HANDSHAKE_VERSION", "2025-11-25")
+    told = asyncio.Queue[object]()
+
+    async def take(message: object) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            told.put_nowait(message)
+
+    command = make(tmp_path)
+    for transport in TRANSPORTS:
+        (tmp_path / "mcp-resources.yaml").write_text(MANIFEST)
+        target = reach(command, transport)
+        async with connect(target, "2025-11-25", message_handler=take) as client:
+            assert len((await client.list_tools()).tools) == 5
+            (tmp_path / "mcp-resources.yaml").write_text(MANIFEST + "tools: {queries: false}\n")
+            await asyncio.wait_for(told.get(), 20)
+            assert [tool.name for tool in (await client.list_tools()).tools] == NAMES[:4]
+
+
+# -- TypeScript
+
+
+CASES = [
+    *itertools.product(("v1",), TRANSPORTS, ("2024-11-05", "2025-11-25")),
+    *itertools.product(("v2",), TRANSPORTS, ("2025-11-25", "2026-07-28")),
+]
+
+
+@typescript.NEEDS
+@pytest.mark.parametrize(("kind", "transport", "asked_in"), CASES)
+def test_the_typescript_clients_call_each_tool(
+    offering: list[str], reach: Reach, kind: str, transport: str, asked_in: str
+) -> None:
+    asked = {
+        "client": kind,
+        "revision": asked_in,
+        "serving": reach(offering, transport),
+        "calls": [*CALLS, *REFUSED],
+        "cwd": str(ROOT),
+    }
+    seen = typescript.run("tools.mjs", asked)
+    assert (seen["revision"], seen["tools"]) == (asked_in, NAMES)
+    results = seen["results"]
+    assert [bool(each.get("isError")) for each in results] == [False] * len(CALLS) + [True] * len(
+        REFUSED
+    )
+    structured = ["structuredContent" in each for each in results[: len(CALLS)]]
+    assert set(structured) == {asked_in >= "2025-06-18"}
+    assert results[2]["content"][0]["text"].startswith("# Tea\n")
+    assert results[3]["content"][0]["type"] == "image"

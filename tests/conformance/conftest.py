@@ -1,0 +1,3 @@
+from tests.clients.conftest import reach
+
+__all__ = ["reach"]

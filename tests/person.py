@@ -1,0 +1,69 @@
+"""A provider whose tools ask the person; in a manifest, `use: person.py`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from resource_server.errors import CannotAsk, ResourceNotFound
+from resource_server.provider import Content, Path, Resource
+from resource_server.tool import Asked, Text, Tool, ToolResult
+
+NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+COLOUR = {
+    "type": "object",
+    "properties": {"colour": {"type": "string", "enum": ["red", "blue"]}},
+    "required": ["colour"],
+}
+
+
+@dataclass
+class Person:
+    """`greet` asks one thing, `paint` two after each other, `meet` in a task group of its own.
+
+    `insist` asks and cannot do without an answer.
+    """
+
+    templates = ()
+
+    def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        return ()
+
+    def metadata(self, path: Path) -> Resource:
+        if path:
+            raise ResourceNotFound
+        return Resource(path=(), name="person", type="collection")
+
+    def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+        raise ResourceNotFound
+
+    def tools(self) -> Sequence[Tool]:
+        return [Tool(name=name, description=name) for name in ("greet", "paint", "meet", "insist")]
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any], asked: Asked) -> ToolResult:
+        if name == "insist":
+            return ToolResult([Text(await self._named(asked))])
+        try:
+            words = await self._answer(name, asked)
+        except CannotAsk as error:
+            words = f"cannot ask: {error}"
+        except Exception as error:  # as a tool may do; a question is none
+            words = f"{type(error).__name__}: {error}"
+        return ToolResult([Text(words)])
+
+    async def _answer(self, name: str, asked: Asked) -> str:
+        if name == "meet":
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(self._named(asked))
+            return await task
+        words = await self._named(asked)
+        if name == "paint":
+            colour = await asked.ask("colour", "Which colour?", COLOUR)
+            return f"{words} in {colour.content.get('colour', colour.action)}"
+        return words
+
+    async def _named(self, asked: Asked) -> str:
+        answer = await asked.ask("name", "What is your name?", NAME)
+        return answer.content["name"] if answer.action == "accept" else answer.action

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import pytest
+
+from resource_server.errors import InvalidParameter
+from resource_server.manifest.prompts import Prompt, PromptArgument, PromptMessage
+from resource_server.protocol.prompts.arguments import values_of
+
+PROMPT = Prompt(
+    arguments={
+        "file": PromptArgument(required=True),
+        "focus": PromptArgument(default="correctness", enum=("correctness", "style")),
+        "note": PromptArgument(),
+    },
+    messages=(PromptMessage(text="x"),),
+)
+
+
+def refusal(**given: object) -> str:
+    with pytest.raises(InvalidParameter) as refused:
+        values_of(PROMPT, given)
+    return str(refused.value)
+
+
+def test_what_is_given_counts_and_else_the_default() -> None:
+    assert values_of(PROMPT, {"file": "a"}) == {"file": "a", "focus": "correctness"}
+    given = {"file": "a", "focus": "style", "note": "n"}
+    assert values_of(PROMPT, given) == given
+
+
+def test_a_field_that_was_left_empty_counts_as_not_given() -> None:
+    given = {"file": "a", "focus": "", "note": ""}
+    assert values_of(PROMPT, given) == {"file": "a", "focus": "correctness"}
+    assert refusal(file="") == "argument 'file' is required"
+
+
+def test_what_is_missing_is_named() -> None:
+    assert refusal() == "argument 'file' is required"
+
+
+def test_what_is_not_known_is_named_with_what_was_meant() -> None:
+    assert refusal(file="a", focsu="style") == "there is no argument 'focsu'; did you mean 'focus'?"
+
+
+def test_what_is_none_of_the_values_is_told_them() -> None:
+    assert refusal(file="a", focus="styl") == (
+        "argument 'focus' is one of correctness, style; did you mean 'style'?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (5, "the number 5"),
+        (None, "nothing"),
+        (False, "false"),
+        (["x"], "a list"),
+        ({"x": 1}, "a mapping"),
+    ],
+)
+def test_what_is_no_text_is_named(value: object, found: str) -> None:
+    assert refusal(file=value) == f"argument 'file': expected text, found {found}"
+    assert refusal(file="a", note=value) == f"argument 'note': expected text, found {found}"
+
+
+def test_all_problems_are_told_at_once() -> None:
+    assert refusal(focus="x", zzz="y").split("; ") == [
+        "argument 'file' is required",
+        "argument 'focus' is one of correctness, style",
+        "there is no argument 'zzz'",
+    ]
+
+
+def test_very_many_names_are_refused_in_few_words() -> None:
+    told = refusal(**{f"file{number}": "" for number in range(100_000)})
+    assert len(told) < 500
+    assert told.endswith("and 99996 more")
+
+
+def test_a_name_of_a_megabyte_or_of_control_characters_is_told_in_short() -> None:
+    told = refusal(**{"file": "a", "x" * 1_000_000: "", "\x1b[31m\n\u202e": ""})
+    assert len(told) < 500
+    assert told.isprintable()

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mcp_types.methods import CACHEABLE_METHODS, validate_server_result
+
+from resource_server.catalog import Limits
+from resource_server.manifest.prompts import Prompt, PromptArgument, PromptMessage
+from tests.protocol.prompts.serving import got, server_of
+from tests.protocol.wire import EVERY, MODERN, Wire, initialize
+from tests.providers_for_tests import Tree
+
+pytestmark = pytest.mark.anyio
+
+HELLO = (PromptMessage(text="hello"),)
+REVIEW = Prompt(
+    title="Review a file",
+    description="Asks for a review",
+    arguments={
+        "file": PromptArgument(title="File", description="A path", required=True),
+        "focus": PromptArgument(default="x"),
+    },
+    messages=HELLO,
+)
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_a_prompt_is_listed_with_its_arguments_in_every_revision(revision: str) -> None:
+    server = await server_of({"review": REVIEW, "plain": Prompt(messages=HELLO)})
+    result = await Wire(server, revision).result("prompts/list")
+    validate_server_result("prompts/list", revision, result)
+    file = {"name": "file", "title": "File", "description": "A path", "required": True}
+    expected: dict[str, Any] = {
+        "name": "review",
+        "title": "Review a file",
+        "description": "Asks for a review",
+        "arguments": [file, {"name": "focus", "required": False}],
+    }
+    if revision < "2025-06-18":
+        del expected["title"], file["title"]
+    assert result["prompts"] == [expected, {"name": "plain"}]
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_prompts_come_in_pages(revision: str) -> None:
+    names = [f"p{number}" for number in (3, 1, 2, 5, 4)]
+    prompts = {name: Prompt(messages=HELLO) for name in names}
+    wire = Wire(await server_of(prompts, limits=Limits(page_size=2)), revision)
+    found: list[str] = []
+    asked: dict[str, Any] = {}
+    while True:
+        page = await wire.result("prompts/list", asked)
+        assert len(page["prompts"]) <= 2
+        found += [prompt["name"] for prompt in page["prompts"]]
+        if "nextCursor" not in page:
+            break
+        asked = {"cursor": page["nextCursor"]}
+    assert found == names
+
+
+@pytest.mark.parametrize("cursor", ["x", "x" * 100_000, "AAAA", "\0"])
+async def test_a_cursor_of_nobody_is_refused(cursor: str) -> None:
+    wire = Wire(await server_of({"p": REVIEW}), "2025-11-25")
+    assert (await wire.error("prompts/list", {"cursor": cursor}))["code"] == -32602
+
+
+async def test_a_cursor_of_a_prompt_that_is_gone_is_refused() -> None:
+    server = await server_of({"p": REVIEW, "q": REVIEW}, limits=Limits(page_size=1))
+    wire = Wire(server, "2025-11-25")
+    cursor = (await wire.result("prompts/list"))["nextCursor"]
+    server.adopt(await server_of({"q": REVIEW}))
+    assert (await wire.error("prompts/list", {"cursor": cursor}))["code"] == -32602
+
+
+async def test_a_cursor_of_another_listing_is_refused() -> None:
+    prompts = {"p": REVIEW, "q": REVIEW}
+    wire = Wire(
+        await server_of(prompts, Tree({"a": "", "b": ""}), limits=Limits(page_size=1)),
+        "2025-11-25",
+    )
+    for method, other in (("resources/list", "prompts/list"), ("prompts/list", "resources/list")):
+        cursor = (await wire.result(method))["nextCursor"]
+        assert (await wire.error(other, {"cursor": cursor}))["code"] == -32602
+
+
+async def test_a_listing_may_be_kept_as_long_as_others() -> None:
+    assert "prompts/list" in CACHEABLE_METHODS
+    result = await Wire(await server_of({"p": REVIEW}), "2026-07-28").result("prompts/list")
+    assert (result["ttlMs"], result["cacheScope"]) == (0, "private")
+
+
+@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize(
+    ("prompts", "reloads", "advertised"),
+    [
+        ({}, False, None),
+        ({"p": REVIEW}, False, {"listChanged": False}),
+        ({}, True, {"listChanged": True}),
+    ],
+)
+async def test_prompts_are_advertised_where_there_are_some_or_may_be(
+    revision: str, prompts: dict[str, Prompt], reloads: bool, advertised: object
+) -> None:
+    server = await server_of(prompts)
+    server.reloads = reloads
+    wire = Wire(server, revision if revision in MODERN else None)
+    described = (
+        await wire.result("server/discover")
+        if revision in MODERN
+        else wire.ask(initialize(revision))["result"]
+    )
+    assert described["capabilities"].get("prompts") == advertised
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_a_name_that_no_prompt_has_is_refused_with_the_one_that_was_meant(
+    revision: str,
+) -> None:
+    wire = Wire(await server_of({"review": REVIEW}), revision)
+    error = await wire.error(*got("reviwe"))
+    assert (error["code"], error["message"]) == (
+        -32602,
+        "No prompt has this name; did you mean 'review'?",
+    )
+    for name in ("", "x" * 1_000_000, "__class__", "review\0"):
+        assert (await wire.error(*got(name)))["code"] == -32602
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_clients_are_told_of_other_prompts_and_of_another_order_only(revision: str) -> None:
+    server = await server_of({"p": REVIEW, "q": REVIEW})
+    server.reloads = True
+    wire = Wire(server, revision)
+    if wire.modern:
+        wire.start("subscriptions/listen", {"notifications": {"promptsListChanged": True}})
+        await wire.notified(1)
+    before = len(wire.notifications)
+    server.adopt(await server_of({"p": REVIEW, "q": REVIEW}))
+    await wire.quiet()
+    assert len(wire.notifications) == before
+    for number, names in enumerate(("qp", "q"), start=1):
+        server.adopt(await server_of(dict.fromkeys(names, REVIEW)))
+        told = await wire.notified(before + number)
+        assert told[-1]["method"] == "notifications/prompts/list_changed"

@@ -1,0 +1,255 @@
+"""The folders that a client offers: when it is asked for them, and what it may answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from mcp_types.methods import parse_server_request
+
+from resource_server.protocol.client_roots import ClientRoot, ClientRoots
+from resource_server.protocol.engine import Connection
+from resource_server.protocol.params import ClientCapabilities, Message
+from resource_server.protocol.questions import MAX_OPEN, Questions
+from tests.protocol.wire import HANDSHAKE, PATIENCE_S, initialize, server_of
+from tests.providers_for_tests import Tree
+
+pytestmark = pytest.mark.anyio
+
+CAN: Mapping[str, Any] = {"roots": {"listChanged": True}}
+A, B = ClientRoot("file:///a", "A"), ClientRoot("file:///b")
+
+
+class Offering:
+    """A client that offers folders, and what the server has made of it."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+        self.taken: list[Sequence[ClientRoot]] = []
+        self._arrived = asyncio.Event()
+        self.fails = False
+        self.has_none = 0
+        """How often it was said that this client cannot be asked."""
+
+    def offered(self, roots: ClientRoots | None) -> None:
+        if roots is None:
+            self.has_none += 1
+        else:
+            roots.follow(self.take)
+
+    def send(self, data: bytes) -> None:
+        self.sent.append(json.loads(data))
+        self._arrived.set()
+
+    async def take(self, roots: Sequence[ClientRoot]) -> None:
+        self.taken.append(roots)
+        self._arrived.set()
+        if self.fails:
+            raise OSError
+
+    @property
+    def questions(self) -> list[Any]:
+        return [each for each in self.sent if each.get("method") == "roots/list"]
+
+    async def until(self, *, asked: int = 0, taken: int = 0, sent: int = 0) -> None:
+        """Wait until there is so much of each."""
+        async with asyncio.timeout(PATIENCE_S):
+            while len(self.questions) < asked or len(self.taken) < taken or len(self.sent) < sent:
+                self._arrived.clear()
+                await self._arrived.wait()
+
+
+async def connected(revision: str, can: Mapping[str, Any]) -> tuple[Connection, Offering]:
+    offering = Offering()
+    server = await server_of(Tree({}))
+    connection = Connection(server, push=offering.send, roots=offering.offered)
+    tell(connection, offering, initialize(revision, can=can))
+    return connection, offering
+
+
+def tell(connection: Connection, offering: Offering, message: Mapping[str, Any]) -> None:
+    connection.receive(json.dumps(message).encode(), offering.send, offering.send)
+
+
+def notify(connection: Connection, offering: Offering, name: str) -> None:
+    tell(connection, offering, {"jsonrpc": "2.0", "method": f"notifications/{name}"})
+
+
+def answer(connection: Connection, offering: Offering, roots: object) -> None:
+    id = offering.questions[-1]["id"]
+    tell(connection, offering, {"jsonrpc": "2.0", "id": id, "result": {"roots": roots}})
+
+
+@pytest.mark.parametrize("revision", HANDSHAKE)
+async def test_a_client_is_asked_once_it_is_ready(revision: str) -> None:
+    connection, offering = await connected(revision, CAN)
+    await asyncio.sleep(0)
+    assert offering.questions == []
+    notify(connection, offering, "initialized")
+    notify(connection, offering, "initialized")
+    await offering.until(asked=1)
+    parse_server_request("roots/list", revision, None)
+    answer(connection, offering, [{"uri": "file:///a", "name": "A"}, {"uri": "file:///b"}])
+    await offering.until(taken=1)
+    assert offering.taken == [[A, B]]
+    assert len(offering.questions) == 1
+    await connection.close()
+
+
+async def test_a_batch_may_hold_the_answer() -> None:
+    connection, offering = await connected("2025-03-26", CAN)
+    notify(connection, offering, "initialized")
+    await offering.until(asked=1)
+    id = offering.questions[0]["id"]
+    batch = [
+        {"jsonrpc": "2.0", "id": id, "result": {"roots": [{"uri": "file:///b"}]}},
+        {"jsonrpc": "2.0", "id": 7, "method": "ping"},
+    ]
+    replies: list[bytes] = []
+    connection.receive(json.dumps(batch).encode(), replies.append, offering.send)
+    await offering.until(taken=1)
+    assert offering.taken == [[B]]
+    assert [json.loads(each) for each in replies] == [[{"jsonrpc": "2.0", "id": 7, "result": {}}]]
+    await connection.close()
+
+
+@pytest.mark.parametrize("can", [{}, {"elicitation": {}}])
+async def test_a_client_that_has_said_nothing_of_roots_is_not_asked(can: Mapping[str, Any]) -> None:
+    connection, offering = await connected("2025-11-25", can)
+    notify(connection, offering, "initialized")
+    notify(connection, offering, "initialized")
+    notify(connection, offering, "roots/list_changed")
+    await asyncio.sleep(0)
+    assert offering.questions == []
+    assert offering.has_none == 1
+
+
+# -- by itself
+
+
+def asking(
+    offering: Offering, *, patience_s: float = PATIENCE_S, rest_s: float = 0.0
+) -> tuple[ClientRoots, Questions]:
+    questions = Questions(ClientCapabilities())
+    roots = ClientRoots(questions, offering.send, patience_s=patience_s, rest_s=rest_s)
+    return roots, questions
+
+
+def answered(questions: Questions, offering: Offering, result: object) -> None:
+    id = offering.questions[-1]["id"]
+    data = json.dumps({"jsonrpc": "2.0", "id": id, "result": result}).encode()
+    questions.answered(msgspec.json.decode(data, type=Message))
+
+
+async def test_a_client_is_asked_again_when_it_says_so_and_once_for_many() -> None:
+    offering = Offering()
+    roots, questions = asking(offering)
+    roots.follow(offering.take)
+    await offering.until(asked=1)
+    for _ in range(1000):
+        roots.changed()
+    answered(questions, offering, {"roots": []})
+    await offering.until(asked=2)
+    answered(questions, offering, {"roots": [{"uri": "file:///b"}]})
+    await offering.until(taken=2)
+    assert offering.taken == [[], [B]]
+    assert len(offering.questions) == 2
+    await roots.close()
+
+
+async def test_a_client_is_asked_however_many_questions_people_have_to_answer() -> None:
+    offering = Offering()
+    roots, questions = asking(offering)
+    people = [
+        asyncio.create_task(questions.ask("elicitation/create", {}, offering.send, PATIENCE_S))
+        for _ in range(MAX_OPEN)
+    ]
+    await offering.until(sent=MAX_OPEN)
+    roots.follow(offering.take)
+    await offering.until(asked=1)
+    answered(questions, offering, {"roots": []})
+    await offering.until(taken=1)
+    await roots.close()
+    questions.end()
+    await asyncio.gather(*people, return_exceptions=True)
+
+
+async def test_between_two_questions_there_is_a_rest() -> None:
+    offering = Offering()
+    roots, questions = asking(offering, rest_s=3600.0)
+    roots.follow(offering.take)
+    await offering.until(asked=1)
+    answered(questions, offering, {"roots": []})
+    await offering.until(taken=1)
+    roots.changed()
+    await asyncio.sleep(0)
+    assert len(offering.questions) == 1
+    await roots.close()
+
+
+@pytest.mark.parametrize(
+    "result",
+    [None, [], {}, {"roots": None}, {"roots": ["file:///a"]}, {"roots": [{"name": "no uri"}]}],
+)
+async def test_an_answer_that_is_no_list_is_logged_and_what_was_served_stays(
+    result: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    offering = Offering()
+    roots, questions = asking(offering)
+    roots.follow(offering.take)
+    await offering.until(asked=1)
+    answered(questions, offering, result)
+    roots.changed()
+    await offering.until(asked=2)
+    assert offering.taken == []
+    assert caplog.messages == [
+        "the client has not told which folders it offers: its answer is no list of roots"
+    ]
+    await roots.close()
+
+
+async def test_a_client_that_never_answers_is_asked_again_only_when_it_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    offering = Offering()
+    roots, questions = asking(offering, patience_s=0.01)
+    roots.follow(offering.take)
+    await offering.until(sent=2)
+    assert offering.sent[-1]["method"] == "notifications/cancelled"
+    answered(questions, offering, {"roots": []})
+    roots.changed()
+    await offering.until(asked=2)
+    assert offering.taken == []
+    assert caplog.messages[0].endswith("nobody has answered in time")
+    await roots.close()
+
+
+async def test_what_fails_in_serving_them_does_not_end_the_asking(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    offering = Offering()
+    offering.fails = True
+    roots, questions = asking(offering)
+    roots.follow(offering.take)
+    await offering.until(asked=1)
+    answered(questions, offering, {"roots": []})
+    roots.changed()
+    await offering.until(asked=2)
+    assert caplog.messages[0].startswith("the folders of the client cannot be served: OSError")
+    await roots.close()
+
+
+async def test_the_end_of_the_connection_is_the_end_of_the_asking() -> None:
+    connection, offering = await connected("2025-11-25", CAN)
+    notify(connection, offering, "initialized")
+    await offering.until(asked=1)
+    await connection.close()
+    answer(connection, offering, [])
+    notify(connection, offering, "roots/list_changed")
+    await asyncio.sleep(0)
+    assert offering.taken == []
+    assert len(offering.questions) == 1

@@ -1,0 +1,544 @@
+"""The four tools that a catalog is offered as: what they say, in every revision."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from resource_server.catalog import Limits
+from resource_server.errors import (
+    DeadlineExceeded,
+    InvalidParameter,
+    MountUnavailable,
+    ResourceBusy,
+    ResourceNotFound,
+    ResourceTooLarge,
+)
+from resource_server.protocol.tools import excerpt, outcome, reading
+from resource_server.provider import Content, MaybeAwaitable, Path, Resource, Truncation
+from tests.protocol.tools.tooled import PICTURE, called, refusal, words
+from tests.protocol.wire import EVERY, HANDSHAKE, Wire, server_of
+from tests.providers_for_tests import Broken, Folder, Leaf, SlowTree, Tree, WatchedTree
+
+pytestmark = pytest.mark.anyio
+
+STRUCTURED = ("2025-06-18", "2025-11-25", "2026-07-28")
+NODES: dict[str, Any] = {
+    "a b.txt": "one\ntwo\nthree\n",
+    "blob": b"\x00\xff",
+    "folder": {"inner.txt": "tea", "empty": {}, "logo.png": Leaf(PICTURE, "image/png")},
+    "formats": Leaf("x", formats={"html": "<p>x</p>"}),
+    "hidden": Folder({"deep.txt": "deep"}),
+    "logo.png": Leaf(PICTURE, "image/png"),
+    "song.wav": Leaf(b"RIFF", "audio/wav"),
+}
+
+
+async def wired(revision: str, tree: type[Tree] = Tree, **more: Any) -> Wire:
+    return Wire(await server_of(tree(NODES), **more), revision)
+
+
+# -- list_resources
+
+
+@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize("tree", [Tree, SlowTree])
+async def test_everything_is_listed_as_a_table_and_as_it_is(
+    revision: str, tree: type[Tree]
+) -> None:
+    wire = await wired(revision, tree)
+    result = await called(wire, "list_resources", revision)
+    listed = (await wire.result("resources/list"))["resources"]
+    head, *rows = words(result).splitlines()
+    assert head == "type size uri"
+    assert rows == [
+        f"{each['resourceType']} {each.get('size', '-')} {each['uri']}" for each in listed
+    ]
+    if revision in STRUCTURED:
+        assert result["structuredContent"] == {"resources": listed}
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_a_collection_is_listed_page_by_page(revision: str) -> None:
+    wire = await wired(revision, limits=Limits(page_size=2))
+    found: list[str] = []
+    more = ""
+    asked: dict[str, Any] = {"uri": "test://one/folder"}
+    for _ in range(2):
+        said = words(await called(wire, "list_resources", revision, **asked))
+        table, _, more = said.partition("\n\n")
+        found += [row.split()[2] for row in table.splitlines()[1:]]
+        if more:
+            asked["cursor"] = more.removeprefix("There is more: call again with cursor=")
+    assert more == ""
+    assert found == [f"test://one/folder/{name}" for name in ("empty", "inner.txt", "logo.png")]
+
+
+async def test_an_empty_text_is_what_a_model_leaves_out() -> None:
+    wire = await wired("2025-11-25")
+    everything = await called(wire, "list_resources", "2025-11-25")
+    assert await called(wire, "list_resources", "2025-11-25", uri="", cursor="") == everything
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_a_mount_that_is_missing_from_a_listing_is_named(revision: str) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ResourceBusy
+
+    wire = Wire(await server_of(Tree({"a": ""}), Broken(list=fail)), revision)
+    result = await called(wire, "list_resources", revision)
+    assert words(result).endswith("Not available now: two")
+    if revision in STRUCTURED:
+        assert result["structuredContent"]["unavailable"] == ["two"]
+
+
+async def test_a_title_keeps_to_its_line() -> None:
+    def titled(path: Path) -> Resource:
+        return Resource(path=path, name="x", type="collection", title="a\nb\tc\udcff")
+
+    wire = Wire(await server_of(Broken(metadata=titled)), "2025-11-25")
+    said = words(await called(wire, "list_resources", "2025-11-25")).splitlines()
+    assert said[1:] == ["collection - test://one a b c\N{REPLACEMENT CHARACTER}"]
+
+
+# -- resource_metadata
+
+
+@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize("uri", ["test://one/formats", "test://one/folder", "test://one"])
+async def test_metadata_is_said_twice_and_the_same(revision: str, uri: str) -> None:
+    wire = await wired(revision)
+    result = await called(wire, "resource_metadata", revision, uri=uri)
+    described = await wire.result("resources/metadata", {"uri": uri})
+    assert json.loads(words(result)) == described["resource"]
+    if revision in STRUCTURED:
+        assert result["structuredContent"] == {"resource": described["resource"]}
+
+
+# -- read_resource
+
+
+@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize("tree", [Tree, SlowTree])
+async def test_a_text_is_one_block_and_nothing_else(revision: str, tree: type[Tree]) -> None:
+    wire = await wired(revision, tree)
+    uri = "test://one/a%20b.txt"
+    result = await called(wire, "read_resource", revision, uri=uri)
+    assert result["content"] == [{"type": "text", "text": "one\ntwo\nthree\n"}]
+    if revision in STRUCTURED:
+        # Some hosts give their model nothing but this.
+        read = await wire.result("resources/read", {"uri": uri})
+        assert result["structuredContent"] == {"contents": read["contents"]}
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_a_picture_and_a_sound_are_blocks_of_their_own(revision: str) -> None:
+    wire = await wired(revision)
+    for name, kind, data in (("logo.png", "image", PICTURE), ("song.wav", "audio", b"RIFF")):
+        uri = f"test://one/{name}"
+        result = await called(wire, "read_resource", revision, uri=uri)
+        (block,) = result["content"]
+        encoded = base64.b64encode(data).decode()
+        if kind == "audio" and revision == "2024-11-05":
+            assert (block["type"], block["resource"]["blob"]) == ("resource", encoded)
+        else:
+            assert (block["type"], block["data"]) == (kind, encoded)
+        if revision in STRUCTURED:
+            (content,) = result["structuredContent"]["contents"]
+            described = await wire.result("resources/metadata", {"uri": uri})
+            assert content == described["resource"]
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_other_data_is_an_embedded_resource_with_all_its_metadata(revision: str) -> None:
+    wire = await wired(revision)
+    (block,) = (await called(wire, "read_resource", revision, uri="test://one/blob"))["content"]
+    (read,) = (await wire.result("resources/read", {"uri": "test://one/blob"}))["contents"]
+    assert block["type"] == "resource"
+    assert block["resource"] == read
+    mirrored = read["annotations"] if revision in HANDSHAKE else None
+    assert block.get("annotations") == mirrored
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_a_part_says_which_uri_reads_on(revision: str) -> None:
+    wire = await wired(revision)
+    asked = "test://one/a%20b.txt?lines=1"
+    result = await called(wire, "read_resource", revision, uri=asked)
+    text, notice = (block["text"] for block in result["content"])
+    following = "test://one/a%20b.txt?lines=3"
+    assert text == "one\n"
+    assert notice == f"This is a part of 3 lines. Read on: uri={following}"
+    if revision in STRUCTURED:
+        assert result["structuredContent"]["truncated"] == {
+            "reason": "requested",
+            "unit": "lines",
+            "total": 3,
+            "next": following,
+        }
+    rest = words(await called(wire, "read_resource", revision, uri=following))
+    assert rest.endswith("This is a part of 3 lines; the end of what can be read this way.")
+
+
+@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize("tree", [Tree, SlowTree])
+async def test_a_collection_is_a_table_and_its_documents(revision: str, tree: type[Tree]) -> None:
+    wire = await wired(revision, tree)
+    result = await called(wire, "read_resource", revision, uri="test://one/folder")
+    table, inner, picture = result["content"]
+    assert [row.split()[2] for row in table["text"].splitlines()[1:]] == [
+        f"test://one/folder/{name}" for name in ("empty", "inner.txt", "logo.png")
+    ]
+    assert inner["resource"]["uri"] == "test://one/folder/inner.txt"
+    assert inner["resource"]["text"] == "tea"
+    assert picture["type"] == "image"
+    if revision in STRUCTURED:
+        contents = result["structuredContent"]["contents"]
+        assert [each.get("text") for each in contents] == [None, "tea", None]
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_what_of_a_collection_is_left_out_is_said(revision: str) -> None:
+    wire = await wired(revision, limits=Limits(collection_children=2))
+    result = await called(wire, "read_resource", revision, uri="test://one")
+    assert words(result).endswith("Not all of it was read. List its children: uri=test://one")
+    if revision in STRUCTURED:
+        assert result["structuredContent"]["truncated"] == {"returned": 2, "more": True}
+
+
+async def test_an_empty_collection_says_so() -> None:
+    wire = await wired("2025-11-25")
+    result = await called(wire, "read_resource", "2025-11-25", uri="test://one/folder/empty")
+    assert words(result) == "There is nothing in this collection."
+    assert result["structuredContent"] == {"contents": []}
+
+
+async def test_a_collection_of_which_nothing_can_be_read_is_not_called_empty() -> None:
+    nodes: dict[str, Any] = {"kept": Folder({"secret": Leaf(raises=ResourceNotFound())})}
+    wire = Wire(await server_of(Tree(nodes)), "2025-11-25")
+    result = await called(wire, "read_resource", "2025-11-25", uri="test://one/kept")
+    assert words(result) == (
+        "Nothing in this collection can be read here. List it: uri=test://one/kept"
+    )
+
+
+async def test_a_document_is_read_in_all_its_formats_where_the_manifest_says_so() -> None:
+    wire = await wired("2025-11-25", limits=Limits(alternatives=True))
+    result = await called(wire, "read_resource", "2025-11-25", uri="test://one/formats")
+    assert [block["text"] for block in result["content"]] == ["x", "<p>x</p>"]
+
+
+@pytest.mark.parametrize("revision", HANDSHAKE)
+@pytest.mark.parametrize("uri", ["test://one/a.txt", "test://one"])
+async def test_a_change_between_reading_and_subscribing_is_told(revision: str, uri: str) -> None:
+    tree = WatchedTree({"a.txt": "text"})
+    async with await server_of(tree) as server:
+        wire = Wire(server, revision)
+        await called(wire, "read_resource", revision, uri=uri)
+        await wire.result("resources/subscribe", {"uri": uri})
+        await tree.asked(() if uri.endswith("one") else ("a.txt",))
+        await wire.quiet()
+        assert wire.updates == []
+        await wire.result("resources/unsubscribe", {"uri": uri})
+        tree.set("a.txt", to="longer text")
+        await wire.result("resources/subscribe", {"uri": uri})
+        await wire.notified(1)
+        assert wire.updates == [uri]
+
+
+# -- documents that are longer than a model can take
+
+
+class Ranged(Tree):
+    """A tree whose documents are read in ranges of bytes as well, and not whole if too large."""
+
+    max_size = 10**9
+
+    def read(self, path: Path, query: Mapping[str, str]) -> MaybeAwaitable[Any]:
+        data = str(self._node(path)).encode()
+        if "bytes" not in query:
+            if len(data) > self.max_size and not query:
+                following = {"bytes": "0-99"}
+                raise ResourceTooLarge(size=len(data), limit=self.max_size, next=following)
+            return super().read(path, query)
+        first, last = (int(part) for part in query["bytes"].split("-"))
+        length = last - first + 1
+        more = {"bytes": f"{last + 1}-{last + length}"} if last + 1 < len(data) else None
+        cut = Truncation("requested", "bytes", len(data), more)
+        return [Content(data[first : last + 1].decode(), truncated=cut)]
+
+
+TEXT = "".join(f"line {number}\n" for number in range(1, 200))
+
+
+@pytest.mark.parametrize("max_size", [10**9, 50])
+@pytest.mark.parametrize("revision", EVERY)
+async def test_a_long_document_is_read_by_following_it_to_its_end(
+    revision: str, max_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(excerpt, "MAX_TEXT_BYTES", 100)
+    monkeypatch.setattr(Ranged, "max_size", max_size)
+    wire = Wire(await server_of(Ranged({"long.txt": TEXT})), revision)
+    uri, found = "test://one/long.txt", ""
+    while uri:
+        result = await called(wire, "read_resource", revision, uri=uri)
+        text, notice = (block["text"] for block in result["content"])
+        assert 0 < len(text) <= 100
+        found += text
+        _, _, uri = notice.partition("Read on: uri=")
+        if revision in STRUCTURED:
+            cut = result["structuredContent"]["truncated"]
+            assert (cut["total"], cut.get("next", "")) == (len(TEXT), uri)
+            # What follows is as long as was asked for.
+            assert cut["reason"] == ("limit" if found == text else "requested")
+    assert found == TEXT
+
+
+async def test_of_long_data_only_the_beginning_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(excerpt, "MAX_TEXT_BYTES", 100)
+    wire = Wire(await server_of(Tree({"blob": b"\x00\xff" * 200})), "2025-11-25")
+    result = await called(wire, "read_resource", "2025-11-25", uri="test://one/blob")
+    block, notice = result["content"]
+    assert len(base64.b64decode(block["resource"]["blob"])) == 100
+    assert notice["text"].startswith("This is a part of 400 bytes")
+
+
+async def test_a_picture_is_given_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(excerpt, "MAX_TEXT_BYTES", 10)
+    wire = await wired("2025-11-25")
+    asked = {"uri": "test://one/logo.png"}
+    (block,) = (await called(wire, "read_resource", "2025-11-25", **asked))["content"]
+    assert base64.b64decode(block["data"]) == PICTURE
+    monkeypatch.setattr(reading, "MAX_MEDIA_BYTES", len(PICTURE) - 1)
+    (block,) = (await called(wire, "read_resource", "2025-11-25", **asked))["content"]
+    assert block["text"] == f"[{len(PICTURE)} bytes, too long to be shown by a tool]"
+
+
+async def test_a_range_that_is_too_long_is_cut_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(excerpt, "MAX_TEXT_BYTES", 100)
+    wire = Wire(await server_of(Ranged({"long.txt": TEXT})), "2025-11-25")
+    asked = {"uri": "test://one/long.txt?bytes=10-999"}
+    text, notice = (await called(wire, "read_resource", "2025-11-25", **asked))["content"]
+    assert text["text"] == TEXT[10:110]
+    assert notice["text"].endswith("Read on: uri=test://one/long.txt?bytes=110-209")
+
+
+class ByLines(Tree):
+    """A tree whose documents are read in ranges of lines."""
+
+    def read(self, path: Path, query: Mapping[str, str]) -> MaybeAwaitable[Any]:
+        if set(query) - {"lines"}:
+            raise InvalidParameter("unknown query parameter")
+        first, _, last = query.get("lines", "1-").partition("-")
+        kept = str(self._node(path)).splitlines(keepends=True)[int(first) - 1 : int(last or 10**9)]
+        return [Content("".join(kept))]
+
+
+async def test_lines_that_are_too_many_are_cut_at_the_end_of_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(excerpt, "MAX_TEXT_BYTES", 100)
+    wire = Wire(await server_of(ByLines({"long.txt": TEXT})), "2025-11-25")
+    uri, found = "test://one/long.txt?lines=5-150", ""
+    while uri:
+        content = (await called(wire, "read_resource", "2025-11-25", uri=uri))["content"]
+        assert content[0]["text"].endswith("\n")
+        found += content[0]["text"]
+        uri = content[1]["text"].partition("Read on: uri=")[2] if content[1:] else ""
+    assert found == "".join(TEXT.splitlines(keepends=True)[4:150])
+
+
+async def test_what_cannot_be_read_in_ranges_is_cut_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(excerpt, "MAX_TEXT_BYTES", 100)
+    for text in (TEXT, "ä" * 500):
+        wire = Wire(await server_of(ByLines({"long.txt": text})), "2025-11-25")
+        result = await called(wire, "read_resource", "2025-11-25", uri="test://one/long.txt")
+        part, notice = (block["text"] for block in result["content"])
+        assert text.startswith(part)
+        assert 80 < len(part.encode()) <= 100
+        total = len(text.encode())
+        assert notice == (f"This is a part of {total} bytes; the end of what can be read this way.")
+        cut = {"reason": "limit", "unit": "bytes", "total": total}
+        assert result["structuredContent"]["truncated"] == cut
+
+
+async def test_what_is_too_large_and_has_no_ranges_says_what_can_be_read() -> None:
+    error = ResourceTooLarge(size=5000, limit=10, next={"page": "1"})
+    wire = Wire(await server_of(Tree({"x": Leaf(raises=error)})), "2025-11-25")
+    told = refusal(await called(wire, "read_resource", "2025-11-25", uri="test://one/x"))
+    assert "Resource has 5000 bytes" in told
+    assert told.endswith("Read a part: uri=test://one/x?page=1")
+
+
+async def test_data_over_the_limit_of_a_result_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outcome, "MAX_RESULT_BYTES", 1000)
+    wire = Wire(await server_of(Tree({"blob": b"\0" * 2000})), "2025-11-25")
+    told = refusal(await called(wire, "read_resource", "2025-11-25", uri="test://one/blob"))
+    assert "Ask for less" in told
+
+
+# -- search_resources
+
+
+@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize("tree", [Tree, SlowTree])
+async def test_hits_are_quoted_with_their_lines_and_linked(revision: str, tree: type[Tree]) -> None:
+    wire = await wired(revision, tree)
+    result = await called(wire, "search_resources", revision, query="two")
+    found = await wire.result("resources/metadata", {"uri": "test://one/a%20b.txt"})
+    assert words(result).splitlines()[:2] == ["test://one/a%20b.txt", "  2: two"]
+    links = [block for block in result["content"] if block["type"] != "text"]
+    if revision in STRUCTURED:
+        assert links == [{"type": "resource_link", **found["resource"]}]
+        structured = result["structuredContent"]
+        hit = {"resource": found["resource"], "lines": [{"number": 2, "text": "two"}]}
+        assert structured["hits"] == [hit]
+        assert structured["stopped"] is False
+    else:
+        assert links == []
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_a_search_goes_on_where_its_cursor_says(revision: str) -> None:
+    wire = await wired(revision, limits=Limits(page_size=1))
+    found: list[str] = []
+    asked: dict[str, Any] = {"query": "inner", "in": "names"}
+    while True:
+        said = words(await called(wire, "search_resources", revision, **asked)).splitlines()
+        found += [line for line in said if line.startswith("test://")]
+        more = [line for line in said if "cursor=" in line]
+        if not more:
+            break
+        asked["cursor"] = more[0].partition("cursor=")[2]
+    assert found == ["test://one/folder/inner.txt"]
+
+
+async def test_a_search_may_be_for_one_place_below_one_collection() -> None:
+    wire = await wired("2025-11-25")
+    asked = {"query": "t", "uri": "test://one/folder"}
+    for place, hits in (("names", ["inner.txt"]), ("text", ["inner.txt"])):
+        result = await called(wire, "search_resources", "2025-11-25", **asked, **{"in": place})
+        found = [each["resource"]["name"] for each in result["structuredContent"]["hits"]]
+        assert [name for name in found if name in hits] == hits
+        lines = [each.get("lines") for each in result["structuredContent"]["hits"]]
+        assert all(lines) if place == "text" else not any(lines)
+
+
+async def test_a_search_that_finds_nothing_says_so() -> None:
+    result = await called(await wired("2025-11-25"), "search_resources", "2025-11-25", query="zzz")
+    assert words(result) == "Nothing was found."
+    assert result["structuredContent"]["hits"] == []
+
+
+# -- errors
+
+
+@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize("name", ["list_resources", "read_resource", "resource_metadata"])
+async def test_what_is_not_there_is_a_result_that_says_so(revision: str, name: str) -> None:
+    told = refusal(await called(await wired(revision), name, revision, uri="test://one/none"))
+    assert told.startswith("Resource not found: test://one/none. ")
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (DeadlineExceeded(), "Ask for less, or again later."),
+        (ResourceBusy(), "Try again later."),
+        (MountUnavailable("/home/me is gone"), "Try again later."),
+        (KeyError("/home/me"), "Internal error"),
+    ],
+)
+@pytest.mark.parametrize("revision", EVERY)
+async def test_what_goes_wrong_is_a_result_that_says_what_to_do(
+    revision: str, error: Exception, advice: str
+) -> None:
+    wire = Wire(await server_of(Tree({"x": Leaf(raises=error)})), revision)
+    told = refusal(await called(wire, "read_resource", revision, uri="test://one/x"))
+    assert told.endswith(advice)
+    assert "/home" not in told
+
+
+async def test_a_document_is_no_collection() -> None:
+    wire = await wired("2025-11-25")
+    told = refusal(await called(wire, "list_resources", "2025-11-25", uri="test://one/blob"))
+    assert told == "Not a collection: test://one/blob. It is a document: read it."
+
+
+JUNK = [None, True, 5, 1.5, [], ["x"], {}, {"x": 1}]
+PLACES: list[tuple[str, str, dict[str, Any]]] = [
+    ("list_resources", "uri", {}),
+    ("list_resources", "cursor", {}),
+    ("read_resource", "uri", {}),
+    ("resource_metadata", "uri", {}),
+    ("search_resources", "query", {}),
+    ("search_resources", "uri", {"query": "x"}),
+    ("search_resources", "in", {"query": "x"}),
+    ("search_resources", "cursor", {"query": "x"}),
+]
+
+
+@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize(("name", "member", "others"), PLACES)
+async def test_arguments_of_wrong_types_are_said_to(
+    revision: str, name: str, member: str, others: dict[str, Any]
+) -> None:
+    wire = await wired(revision)
+    needed = (name, member) == ("search_resources", "query") or name not in (
+        "list_resources",
+        "search_resources",
+    )
+    for junk in JUNK:
+        if junk is None and not needed:
+            continue  # Models write it where there is nothing; see below.
+        told = refusal(await called(wire, name, revision, **others, **{member: junk}))
+        assert told.startswith("Invalid arguments: ")
+        assert f"$.{member}" in told
+    told = refusal(await called(wire, name, revision, **others, nonsense=1))
+    assert told.startswith("Invalid arguments: Object contains unknown field `nonsense`")
+
+
+async def test_null_is_as_good_as_nothing_where_nothing_is_needed() -> None:
+    wire = await wired("2025-11-25")
+    listed = await called(wire, "list_resources", "2025-11-25")
+    assert await called(wire, "list_resources", "2025-11-25", uri=None, cursor=None) == listed
+    some = {"query": "blob"}
+    found = await called(wire, "search_resources", "2025-11-25", **some)
+    nothing = dict.fromkeys(("uri", "in", "cursor"))
+    assert await called(wire, "search_resources", "2025-11-25", **some, **nothing) == found
+
+
+@pytest.mark.parametrize("name", ["read_resource", "resource_metadata", "search_resources"])
+async def test_an_argument_that_is_missing_is_named(name: str) -> None:
+    told = refusal(await called(await wired("2025-11-25"), name, "2025-11-25"))
+    needed = "query" if name == "search_resources" else "uri"
+    assert told == f"Invalid arguments: Object missing required field `{needed}`"
+
+
+@pytest.mark.parametrize(
+    "junk", ["", " ", "x" * 100_000, "\0", "\n", "\u202e", "%", "/(/", "/(a+)+$/", "[", "**/**/**"]
+)
+async def test_hostile_texts_are_answered(junk: str) -> None:
+    wire = await wired("2025-11-25")
+    for name, member, others in PLACES:
+        await called(wire, name, "2025-11-25", **others, **{member: junk})
+    assert words(await called(wire, "read_resource", "2025-11-25", uri="test://one/a%20b.txt"))
+
+
+@pytest.mark.parametrize("name", ["list_resources", "read_resource"])
+async def test_the_progress_of_a_tool_is_that_of_the_catalog(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resource_server.protocol.progress.INTERVAL_S", 0.0)
+    wire = await wired("2025-11-25", SlowTree)
+    uri = {"uri": "test://one"} if name == "read_resource" else {}
+    asked = {"name": name, "arguments": uri, "_meta": {"progressToken": "t"}}
+    await wire.result("tools/call", asked)
+    assert wire.notifications
+    assert {each["method"] for each in wire.notifications} == {"notifications/progress"}

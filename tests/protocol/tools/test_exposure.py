@@ -1,0 +1,197 @@
+"""Nothing that is hidden gets out by a tool: every spelling, every secret, every place to ask."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from resource_server.cli import runtime
+from resource_server.protocol.local import LocalClient
+from tests.protocol.tools.tooled import refusal
+from tests.protocol.wire import HANDSHAKE
+from tests.test_bad_input import TRAVERSALS
+
+pytestmark = pytest.mark.anyio
+
+CANARY = "canary-5f2b"
+SECRETS = (
+    ".env",
+    ".env.local",
+    "docs/key.pem",
+    "docs/id_rsa",
+    ".git/config",
+    ".npmrc",
+    "secrets.yaml",
+    ".hidden/note.txt",
+    "build/out.txt",
+    "scratch/note.txt",
+    "link.txt",
+    "out/secret.txt",
+)
+MANIFEST = """
+roots:
+  p:
+    path: p
+    directories:
+      scratch: {exposed: false}
+      sealed: {readable: false}
+databases:
+  shop:
+    url: sqlite:///shop.db
+    tables:
+      people:
+        columns: {hide: [pin], mask: {card: last4}}
+        where: "status <> 'draft'"
+      "audit_*": false
+    queries:
+      everybody: {sql: "select name from people"}
+"""
+DATABASE = (
+    "people/1/~cell/pin",
+    "people/2",
+    "people/~rows?columns=pin",
+    "people/~rows?columns=card,pin",
+    "audit_log",
+    "audit_log/~rows",
+    "audit_log/~schema",
+    "sqlite_master",
+    "sqlite_master/~rows",
+    "people/1'%20or%201=1--",
+    "~query/everybody?sql=select%20pin%20from%20people",
+    "~query/nobody",
+)
+
+
+def make(top: Path) -> None:
+    project = top / "p"
+    for name in SECRETS[:-2]:
+        file = project / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{CANARY} {name}\n")
+    (top / "secret.txt").write_text(f"{CANARY} outside\n")
+    (project / "link.txt").symlink_to(top / "secret.txt")
+    (project / "out").symlink_to(top)
+    (project / ".gitignore").write_text("build/\n")
+    (project / "a.txt").write_text("inside\n")
+    (project / "docs" / "b.txt").write_text("deeper\n")
+    (project / "sealed").mkdir()
+    (project / "sealed" / "contract.txt").write_text(f"{CANARY} sealed\n")
+    (top / "mcp-resources.yaml").write_text(MANIFEST)
+    with sqlite3.connect(top / "shop.db") as shop:
+        shop.execute("create table people (id integer primary key, name, pin, card, status)")
+        shop.execute("create table audit_log (id integer primary key, what)")
+        ada, draft = (1, "ada", CANARY, f"{CANARY}-1234", "open"), (2, CANARY, "x", "y", "draft")
+        shop.executemany("insert into people values (?, ?, ?, ?, ?)", (ada, draft))
+        shop.execute("insert into audit_log values (1, ?)", (CANARY,))
+    shop.close()
+
+
+@pytest.fixture(params=["2024-11-05", "2025-11-25"])
+async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[LocalClient]:
+    assert request.param in HANDSHAKE
+    make(tmp_path)
+    server = runtime.build(runtime.find(str(tmp_path), allow_plugins=False), allow_plugins=False)
+    async with server, LocalClient(server, request.param) as client:
+        yield client
+
+
+async def result(client: LocalClient, name: str, **arguments: object) -> dict[str, Any]:
+    """Return the result of a tool, in which no secret may be."""
+    found = await client.request("tools/call", {"name": name, "arguments": arguments})
+    assert CANARY not in msgspec.json.encode(found).decode()
+    return found
+
+
+async def read(client: LocalClient, uri: str) -> str:
+    found = await result(client, "read_resource", uri=uri)
+    assert "isError" not in found, found
+    return found["content"][0]["text"]
+
+
+async def test_no_spelling_leads_outside_by_any_tool(client: LocalClient) -> None:
+    for spelling in TRAVERSALS:
+        uri = f"file:///p/{spelling}"
+        for name in ("read_resource", "resource_metadata", "list_resources"):
+            told = refusal(await result(client, name, uri=uri))
+            assert told.startswith("Resource not found: "), spelling
+        told = refusal(await result(client, "search_resources", query="a", uri=uri))
+        assert told.startswith("Resource not found: "), spelling
+    assert await read(client, "file:///p/a.txt") == "inside\n"
+    assert await read(client, "FILE:///p/docs/%62.txt") == "deeper\n"
+
+
+async def test_a_secret_is_as_absent_as_what_was_never_there(client: LocalClient) -> None:
+    for name in ("read_resource", "resource_metadata", "list_resources"):
+        absent = refusal(await result(client, name, uri="file:///p/absent"))
+        for secret in SECRETS:
+            for query in ("", "?lines=1-1", "?bytes=0-9", "?tail=1"):
+                uri = f"file:///p/{secret}{query if name == 'read_resource' else ''}"
+                told = refusal(await result(client, name, uri=uri))
+                assert told == absent.replace("file:///p/absent", uri)
+
+
+async def test_what_may_be_listed_and_not_read_is_not_read(client: LocalClient) -> None:
+    uri = "file:///p/sealed/contract.txt"
+    assert "isError" not in await result(client, "resource_metadata", uri=uri)
+    refusal(await result(client, "read_resource", uri=uri))
+    await result(client, "read_resource", uri="file:///p/sealed")
+
+
+async def test_nothing_hidden_of_a_database_gets_out_by_any_tool(client: LocalClient) -> None:
+    for spelling in DATABASE:
+        uri = f"sqlite://shop/{spelling}"
+        for name in ("read_resource", "resource_metadata", "list_resources"):
+            found = await result(client, name, uri=uri)
+            # What is described is the document, whatever its query.
+            assert found.get("isError") or ("?" in uri and name == "resource_metadata"), uri
+    rows = await read(client, "sqlite://shop/people/~rows")
+    assert '"name":"ada"' in rows
+    assert "1234" in rows
+
+
+async def test_no_listing_names_what_is_hidden(client: LocalClient) -> None:
+    told = ""
+    for uri in ("", "file:///p", "file:///p/docs", "sqlite://shop", "sqlite://shop/people"):
+        told += str(await result(client, "list_resources", uri=uri))
+    for name in (*(secret.rpartition("/")[2] for secret in SECRETS), "audit"):
+        assert name == "note.txt" or f"/{name}" not in told
+
+
+@pytest.mark.parametrize("where", [{}, {"in": "names"}, {"in": "text"}])
+async def test_a_search_finds_nothing_that_is_hidden(
+    client: LocalClient, where: dict[str, str]
+) -> None:
+    names = [secret.rpartition("/")[2] for secret in SECRETS]
+    half = CANARY[: len(CANARY) // 2]
+    for query in (
+        *names,
+        "*",
+        "**/*",
+        half,
+        f"/{half}.*/",
+        "/[a-z]+-5f/",
+        "audit",
+        "pin",
+        "%",
+        "_",
+    ):
+        found = await result(client, "search_resources", query=query, **where)
+        told = str(found)
+        for secret in SECRETS:
+            assert f"file:///p/{secret}'" not in told, (query, secret)
+        assert "audit_log" not in told
+    found = await result(client, "search_resources", query="deeper")
+    assert "file:///p/docs/b.txt" in str(found)
+
+
+async def test_a_tool_of_a_query_gives_what_the_query_may(client: LocalClient) -> None:
+    tools = (await client.request("tools/list"))["tools"]
+    for tool in tools[4:]:
+        found = await result(client, tool["name"])
+        assert "ada" in str(found)
+        refusal(await result(client, tool["name"], sql="select pin from people"))

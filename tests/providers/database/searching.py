@@ -1,0 +1,75 @@
+"""Searches of a database as the server does them: page after page, until all is found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from resource_server.provider import Path
+from resource_server.providers.database.provider import Database
+from resource_server.search import Found, Hit, Search, Where
+from tests.providers.database.owners import Owner
+
+PATIENCE_S = 30.0
+MOST_PAGES = 500
+
+
+class Searched:
+    """A database that is searched. Paths begin with a table, whatever the engine."""
+
+    def __init__(self, provider: Database, prefix: str) -> None:
+        self.provider = provider
+        self._prefix = tuple(prefix.split("/")[:-1])
+
+    async def page(
+        self,
+        text: str,
+        where: Where = "text",
+        *,
+        below: Path = (),
+        after: str | None = None,
+        limit: int = 100,
+        within: float = PATIENCE_S,
+        is_pattern: bool = False,
+    ) -> Found:
+        """Return one page; without `below` of the whole database."""
+        return await self.provider.search(
+            Search(text=text, where=where, is_pattern=is_pattern),
+            below=(*self._prefix, *below) if below else (),
+            after=after,
+            limit=limit,
+            deadline=time.monotonic() + within,
+        )
+
+    async def hits(self, text: str, where: Where = "text", **options: Any) -> list[Hit]:
+        """Return everything that is found."""
+        found: list[Hit] = []
+        after: str | None = None
+        limit: int = options.get("limit", 100)
+        for _ in range(MOST_PAGES):
+            page = await self.page(text, where, after=after, **options)
+            assert len(page.hits) <= limit
+            assert page.next is None or page.next != after
+            found += page.hits
+            after = page.next
+            if after is None:
+                return found
+        raise AssertionError("the search has no end")
+
+    def short(self, hit: Hit) -> str:
+        """Return the path of what was found, without the schema."""
+        path = hit.resource.path
+        return "/".join(path[len(self._prefix) :] if path[0] != "~query" else path)
+
+    async def found(self, text: str, where: Where = "text", **options: Any) -> list[str]:
+        """Return the paths of all that is found."""
+        return [self.short(hit) for hit in await self.hits(text, where, **options)]
+
+
+@asynccontextmanager
+async def searched(owner: Owner, **options: Any) -> AsyncGenerator[Searched]:
+    """Search a database; `options` are those of the manifest."""
+    async with Database(url=owner.url, **options) as provider:
+        yield Searched(provider, owner.prefix)

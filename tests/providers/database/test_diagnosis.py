@@ -1,0 +1,60 @@
+"""What an operator is told of a database, on every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from resource_server.access import Access
+from resource_server.providers.database.options import Columns, TableOptions
+from resource_server.providers.database.provider import Database
+from tests.providers.database.owners import Owner
+
+pytestmark = pytest.mark.anyio
+
+SHOP = (
+    "create table salaries (id integer primary key, pay integer)",
+    "create table people (id integer primary key, name varchar(9))",
+    "create view pays as select id, pay from salaries",
+    "create view sums as select sum(pay) as pays from pays",
+    "create view names as select name from people",
+)
+HR = TableOptions(access=Access(scopes=("hr:read",)))
+
+
+async def of_views(owner: Owner, tables: Mapping[str, Any]) -> list[str]:
+    """Return what `check` says of views."""
+    async with Database(url=owner.url, tables=tables) as database:
+        found = await database.warnings()
+    assert [option for option, _ in found if option] == []
+    return [message for _, message in found if message.startswith("view")]
+
+
+async def test_a_view_that_shows_a_table_to_who_may_not_see_it_is_told_of(owner: Owner) -> None:
+    await owner.run(*SHOP)
+    message = (
+        "view '{}' shows 'salaries' to who lacks hr:read (tables.salaries.access); "
+        "give the view an `access`, too"
+    )
+    pays, sums = message.format("pays"), message.format("sums")
+    # Also through another view, and whatever else is said of it.
+    assert await of_views(owner, {"salaries": HR}) == [pays, sums]
+    assert await of_views(owner, {"salaries": HR, "pays": TableOptions()}) == [pays, sums]
+    more = TableOptions(access=Access(scopes=("hr:read", "more")))
+    assert await of_views(owner, {"salaries": HR, "sums": more, "pays": False}) == []
+    # Who may see the one may not see the other.
+    (narrow,) = await of_views(owner, {"salaries": more, "pays": HR, "sums": more})
+    assert "'pays' shows 'salaries' to who lacks more (" in narrow
+
+
+async def test_a_view_that_shows_what_a_table_keeps_back_is_told_of(owner: Owner) -> None:
+    await owner.run(*SHOP)
+    tables = {"salaries": TableOptions(columns=Columns(hide=("pay",)))}
+    (message,) = await of_views(owner, tables)
+    assert message == (
+        "view 'pays' shows of 'salaries' what tables.salaries keeps back; "
+        "give the view an entry in tables"
+    )
+    assert await of_views(owner, {**tables, "pays": TableOptions()}) == []

@@ -1,0 +1,703 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resource_server.eager import settle
+from resource_server.errors import InvalidParameter, ResourceBusy, ResourceError, ResourceNotFound
+from resource_server.lines import MOST_LINES
+from resource_server.names import Names
+from resource_server.provider import ByteSize
+from resource_server.provider import Path as Address
+from resource_server.providers.filesystem import Filesystem, search, text
+from resource_server.providers.filesystem.directory import Directories, Directory, Listing
+from resource_server.providers.filesystem.frame import Frame
+from resource_server.providers.filesystem.options import DirectoryOptions
+from resource_server.providers.filesystem.rules import SECRETS
+from resource_server.search import Found, Search, Where
+
+pytestmark = pytest.mark.anyio
+
+WORD = "needle"
+
+
+def make(root: Path, files: Mapping[str, str | bytes]) -> None:
+    for name, content in files.items():
+        file = root / name
+        if name.endswith("/"):
+            file.mkdir(parents=True, exist_ok=True)
+            continue
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+async def look(
+    folder: Filesystem,
+    query: str,
+    where: Where = "text",
+    *,
+    below: Address = (),
+    after: str | None = None,
+    limit: int = 1000,
+    time_s: float = 10,
+) -> Found:
+    is_pattern = len(query) > 2 and query[0] == query[-1] == "/" and where == "text"
+    sought = Search(text=query[1:-1] if is_pattern else query, where=where, is_pattern=is_pattern)
+    deadline = time.monotonic() + time_s
+    return await folder.search(sought, below=below, after=after, limit=limit, deadline=deadline)
+
+
+def paths(found: Found) -> list[str]:
+    return ["/".join(hit.resource.path) for hit in found.hits]
+
+
+async def texts(folder: Filesystem, query: str = WORD, **options: Any) -> list[str]:
+    return paths(await look(folder, query, "text", **options))
+
+
+async def names(folder: Filesystem, query: str = WORD, **options: Any) -> list[str]:
+    return paths(await look(folder, query, "names", **options))
+
+
+async def pages(folder: Filesystem, query: str, where: Where, **options: Any) -> list[str]:
+    found: list[str] = []
+    after: str | None = None
+    while True:
+        page = await look(folder, query, where, after=after, **options)
+        found += paths(page)
+        after = page.next
+        if after is None:
+            return found
+
+
+async def readable(folder: Filesystem) -> dict[str, str]:
+    """Return the text of every listed document that is text, by its path."""
+    found: dict[str, str] = {}
+    for resource in await settle(folder.walk(after=None, limit=900)):
+        if resource.type == "document":
+            try:
+                (content,) = await settle(folder.read(resource.path, {}))
+            except ResourceError:
+                continue
+            if isinstance(content.data, str):
+                found["/".join(resource.path)] = content.data
+    return found
+
+
+ZOO: Mapping[str, str | bytes] = {
+    "README.md": "a Needle in here\nand NEEDLE there",
+    "needle.txt": "",
+    "crlf.txt": "one\r\nneedle\r\nthree",
+    "mark.txt": b"\xef\xbb\xbfneedle with a mark",
+    "utf16.txt": "needle in UTF-16".encode("utf-16"),
+    "utf16be.txt": b"\xfe\xff" + "needle in UTF-16".encode("utf-16-be"),
+    "utf32.txt": "needle in UTF-32".encode("utf-32"),
+    "invalid.txt": b"needle \xff\xfe then",
+    "nul.txt": b"needle \0 then",
+    "late-nul.txt": b"needle" + b"x" * 100_000 + b"\0",
+    "late-mark.txt": b"\xef\xbb\xbfneedle" + b"\nx y" * 50_000,
+    "late-invalid.txt": b"needle" + b"\xc3\xa4" * 100_000 + b"\xc3",
+    "late.txt": "x" * 300_000 + "\n" + "needle" + "ä" * 100_000,
+    "picture.png": b"needle",
+    "document.pdf": b"%PDF-1.4 needle",
+    "unknown": "needle without a suffix",
+    "unknown-pdf": b"%PDF-1.4\nneedle",
+    "script": "#!/bin/sh\necho needle",
+    "movie.ts": b"G" + b"needle".ljust(187) + b"G" + b"\0" * 300,
+    "code.ts": "const needle = 1",
+    "a/deep/er/needle.py": "x = 1\nneedle = 2\n",
+    "a/other.py": "nothing",
+    "latin/old.txt": "n\xe4dle and needle".encode("latin-1"),
+    "wide/wide.txt": "needle n\xe4dle".encode("utf-16-le"),
+    "straße.txt": "DIE STRASSE, die Nädle",
+    "ignored.txt": "needle",
+    ".gitignore": "ignored.txt\n*.log\n",
+    "b/x.log": "needle",
+    "b/kept.txt": "needle",
+    "b/.ignore": "!x.log\n",
+    ".hidden/needle.txt": "needle",
+    ".needle": "needle",
+    "server.pem": "needle",
+    ".env.needle": "needle",
+    "id_rsa.needle": "needle",
+    "data/needle.csv": "needle",
+    "data/deep/needle.csv": "needle",
+    "contracts/needle.txt": "needle",
+    "contracts/open/needle.txt": "needle",
+    "scratch/needle.txt": "needle",
+    "large/large.txt": "needle" + "x" * 5000,
+    "large/small.txt": "needle",
+    "empty.txt": "",
+    "odd\udcff\n\u202ename.txt": "needle",
+    "minified.js": "x" * 2_000_000 + "needle" + " y" * 1_000_000,
+}
+
+DIRECTORIES = {
+    "latin": DirectoryOptions(encoding="latin-1"),
+    "wide": DirectoryOptions(encoding="utf-16-le"),
+    "data": DirectoryOptions(listed=False),
+    "contracts": DirectoryOptions(readable=False),
+    "contracts/open": DirectoryOptions(readable=True),
+    "scratch": DirectoryOptions(exposed=False),
+    "large": DirectoryOptions(max_size=ByteSize(100)),
+}
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory: pytest.TempPathFactory) -> Filesystem:
+    root = tmp_path_factory.mktemp("zoo")
+    make(root, ZOO)
+    # A socket's own path may be no longer than 107 bytes.
+    here = Path.cwd()
+    os.chdir(root)
+    try:
+        os.mkfifo("needle-fifo.txt")
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind("needle-socket")
+    finally:
+        os.chdir(here)
+    (root / "needle-link.txt").symlink_to("README.md")
+    (root / "needle-out.txt").symlink_to("/etc/passwd")
+    (root / "needle-loop").symlink_to(".")
+    return Filesystem(root, directories=DIRECTORIES)
+
+
+@pytest.mark.parametrize(
+    ("query", "same"),
+    [
+        (WORD, "(?i)needle"),
+        ("NÄDLE", "(?i)nädle"),
+        ("straße", "(?i)strasse"),
+        ("/^needle/", "^needle"),
+        (r"/needle\w*$/", r"(?a)needle\w*$"),
+        (r"/^x+$/", "^x+$"),
+        (r"/[^x]$/", "[^x]$"),
+    ],
+)
+async def test_what_is_found_is_what_can_be_read(zoo: Filesystem, query: str, same: str) -> None:
+    matches = {
+        path: [n for n, line in enumerate(content.split("\n"), 1) if re.search(same, line.rstrip())]
+        for path, content in (await readable(zoo)).items()
+    }
+    found = await look(zoo, query)
+    assert {
+        "/".join(hit.resource.path): [line.number for line in hit.lines] for hit in found.hits
+    } == {path: numbers[:MOST_LINES] for path, numbers in matches.items() if numbers}
+
+
+async def test_the_zoo_holds_what_must_be_found_and_what_must_not(zoo: Filesystem) -> None:
+    found = await texts(zoo)
+    for path in ("README.md", "utf16.txt", "late.txt", "unknown", "latin/old.txt", "wide/wide.txt"):
+        assert path in found
+    for path in ("b/x.log", "b/kept.txt", "contracts/open/needle.txt", "large/small.txt"):
+        assert path in found
+    for path in ("late-nul.txt", "late-invalid.txt", "picture.png", "unknown-pdf", "movie.ts"):
+        assert path not in found
+    hidden = ("ignored", "hidden", ".needle", ".pem", ".env", "id_rsa", "scratch", "data/", "link")
+    for path in (*found, *await names(zoo), *await names(zoo, "*needle*")):
+        assert not any(part in path for part in hidden), path
+        assert "fifo" not in path
+        assert "socket" not in path
+
+
+async def test_hits_are_described_as_the_listing_does(zoo: Filesystem) -> None:
+    for found in (await look(zoo, WORD), await look(zoo, WORD, "names")):
+        assert found.hits
+        for hit in found.hits:
+            assert hit.resource == zoo.metadata(hit.resource.path)
+
+
+async def test_names_are_those_of_the_listing_and_no_others(zoo: Filesystem) -> None:
+    listed = [resource.path for resource in await settle(zoo.walk(after=None, limit=900))]
+    for query in ("needle", "e", "*.txt", "a/", "a/**/*.py", "Straße", "[no"):
+        fits = Names(query)
+        expected = {"/".join(path) for path in listed if fits.rank(path) is not None}
+        found = await look(zoo, query, "names")
+        assert set(paths(found)) == expected
+        assert (found.looked_at, found.total) == (len(listed), len(listed))
+
+
+async def test_what_is_not_listed_is_found_below_its_own_path(zoo: Filesystem) -> None:
+    for find in (names, texts):
+        assert "data/needle.csv" not in await find(zoo)
+        found = await find(zoo, below=("data",))
+        assert sorted(found) == ["data/deep/needle.csv", "data/needle.csv"]
+        assert await find(zoo, below=("data", "needle.csv")) == ["data/needle.csv"]
+
+
+async def test_what_is_listed_and_never_read_is_found_by_name_only(zoo: Filesystem) -> None:
+    path = "contracts/needle.txt"
+    assert path in await names(zoo)
+    assert path not in await texts(zoo)
+    assert await texts(zoo, below=("contracts",)) == ["contracts/open/needle.txt"]
+    assert await texts(zoo, below=("contracts", "needle.txt")) == []
+
+
+@pytest.mark.parametrize("where", ["names", "text"])
+@pytest.mark.parametrize(
+    "below",
+    [
+        ("absent",),
+        ("scratch",),
+        ("scratch", "needle.txt"),
+        (".hidden",),
+        ("server.pem",),
+        ("ignored.txt",),
+        ("needle-link.txt",),
+        ("needle-loop",),
+        ("needle-fifo.txt",),
+        ("README.md", "x"),
+        ("..",),
+        ("a\0",),
+    ],
+)
+async def test_below_what_is_not_shown_nothing_can_be_looked_for(
+    zoo: Filesystem, below: Address, where: Where
+) -> None:
+    with pytest.raises(ResourceNotFound):
+        await look(zoo, WORD, where, below=below)
+
+
+async def test_below_a_folder_or_in_a_document_only_that_is_looked_at(zoo: Filesystem) -> None:
+    assert await texts(zoo, below=("a",)) == ["a/deep/er/needle.py"]
+    assert await texts(zoo, below=("README.md",)) == ["README.md"]
+    assert await texts(zoo, below=("a", "other.py")) == []
+    assert await names(zoo, "other", below=("a", "other.py")) == ["a/other.py"]
+    assert await names(zoo, "deep", below=("a", "deep")) == []
+
+
+def secret(pattern: str) -> str:
+    """Return a path that a pattern of the deny-list hides."""
+    return pattern.strip("/").replace("**/", "x/").replace("*", "needle") + (
+        "/needle.txt" if pattern.endswith("/") else ""
+    )
+
+
+async def test_no_secret_is_found_by_its_name_or_its_content(tmp_path: Path) -> None:
+    for number, pattern in enumerate(SECRETS):
+        file = tmp_path / ("" if pattern.startswith("/") else f"d{number}") / secret(pattern)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("needle")
+    (tmp_path / "shown.txt").write_text("needle")
+    folder = Filesystem(tmp_path, hidden=True)
+    assert await texts(folder) == ["shown.txt"]
+    assert await names(folder, "needle") == []
+    # Of all that was made only folders remain that are above what is hidden.
+    for path in set(await names(folder, "*")) - {"shown.txt"}:
+        assert (tmp_path / path).is_dir(), path
+
+
+@pytest.mark.parametrize("where", ["names", "text"])
+async def test_a_rule_holds_from_the_search_on_that_follows_it(
+    tmp_path: Path, where: Where
+) -> None:
+    make(tmp_path, {"a/needle.txt": "needle", "b/needle.txt": "needle"})
+    folder = Filesystem(tmp_path)
+    assert len(paths(await look(folder, WORD, where))) == 2
+    (tmp_path / "a/.gitignore").write_text("needle.txt")
+    assert paths(await look(folder, WORD, where)) == ["b/needle.txt"]
+    (tmp_path / "a/.gitignore").unlink()
+    assert len(paths(await look(folder, WORD, where))) == 2
+
+
+async def test_links_that_are_followed_lead_to_what_is_exposed_only(tmp_path: Path) -> None:
+    make(tmp_path / "root", {"real/needle.txt": "needle", ".env": "needle", "x/.hid/y": "needle"})
+    make(tmp_path, {"outside/needle.txt": "needle"})
+    root = tmp_path / "root"
+    for name, target in (
+        ("needle-file", "real/needle.txt"),
+        ("needle-folder", "real"),
+        ("needle-secret", ".env"),
+        ("needle-hidden", "x/.hid"),
+        ("needle-outside", "../outside"),
+        ("needle-absolute", str(root / "real")),
+        ("real/needle-loop", ".."),
+        ("needle-nowhere", "absent"),
+    ):
+        (root / name).symlink_to(target)
+    folder = Filesystem(root, symlinks="within-root")
+    found = ["needle-file", "needle-folder/needle.txt", "real/needle.txt"]
+    assert await texts(folder) == found
+    assert await texts(folder, below=("needle-folder",)) == ["needle-folder/needle.txt"]
+    assert await texts(folder, below=("needle-file",)) == ["needle-file"]
+    assert sorted(await names(folder)) == sorted([*found, "needle-folder"])
+    # One loop is closed by a real folder, not by a link: a/b, up to a, down to b again.
+    make(root, {"a/b/needle.txt": "needle"})
+    (root / "a/b/up").symlink_to("..")
+    (root / "to-b").symlink_to("a/b")
+    walked = [resource.path for resource in await settle(folder.walk(after=None, limit=900))]
+    assert sorted(await names(folder, "*")) == sorted(map("/".join, walked))
+    assert await texts(folder) == list(await readable(folder))
+    assert await texts(replace(folder, symlinks="deny")) == ["a/b/needle.txt", "real/needle.txt"]
+
+
+async def test_fifos_that_somebody_writes_to_and_devices_do_not_hold_a_search_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, {f"{at}/needle.txt": "needle" for at in range(3)})
+    os.mkfifo(tmp_path / "1/a-fifo")
+    folder = Filesystem(tmp_path)
+    assert len(await texts(folder)) == 3
+    # What becomes a FIFO after its directory was read is opened as one, and not waited for.
+    seen = Directories.listing
+    swapped: list[int] = []
+
+    def listing(self: Directories, directory: Directory, fd: int) -> Listing:
+        found = seen(self, directory, fd)
+        if directory.prefix == "2/" and not swapped:
+            fifo = tmp_path / "2/needle.txt"
+            fifo.unlink()
+            os.mkfifo(fifo)
+            writer = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
+            os.write(writer, b"needle")
+            swapped.append(writer)
+        return found
+
+    monkeypatch.setattr(Directories, "listing", listing)
+    assert await texts(folder) == ["0/needle.txt", "1/needle.txt"]
+    os.close(*swapped)
+
+
+async def test_what_is_exchanged_for_a_link_after_its_directory_was_read_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, {"root/a.txt": "x", "root/d/b.txt": "x", "outside/b.txt": "needle"})
+    folder = Filesystem(tmp_path / "root")
+    seen = Directories.listing
+
+    def listing(self: Directories, directory: Directory, fd: int) -> Listing:
+        found = seen(self, directory, fd)
+        file = tmp_path / "root" / directory.prefix / ("b.txt" if directory.prefix else "a.txt")
+        file.unlink(missing_ok=True)
+        file.symlink_to(tmp_path / "outside/b.txt")
+        return found
+
+    monkeypatch.setattr(Directories, "listing", listing)
+    assert await texts(folder) == []
+
+
+async def test_what_vanishes_or_changes_meanwhile_is_passed_over(tmp_path: Path) -> None:
+    make(tmp_path, {f"d{at}/f{at}.txt": "needle\n" * 1000 for at in range(60)})
+    folder = Filesystem(tmp_path)
+    stop = threading.Event()
+
+    def churn() -> None:
+        at = 0
+        while not stop.is_set():
+            at = (at + 7) % 60
+            file = tmp_path / f"d{at}/f{at}.txt"
+            file.unlink(missing_ok=True)
+            file.parent.rename(tmp_path / f"e{at}")
+            (tmp_path / f"e{at}").rename(file.parent)
+            file.write_text("needle\n" * 500)
+            with file.open("r+") as opened:
+                opened.truncate(3)
+
+    changing = threading.Thread(target=churn)
+    changing.start()
+    try:
+        for _ in range(30):
+            for path in (*await texts(folder), *await names(folder, "*.txt")):
+                assert path.endswith(".txt")
+    finally:
+        stop.set()
+        changing.join()
+
+
+async def test_directories_and_documents_that_may_not_be_read_are_passed_over(
+    tmp_path: Path,
+) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may read everything")
+    make(tmp_path, {"a/needle.txt": "needle", "b/needle.txt": "needle", "c.txt": "needle"})
+    (tmp_path / "a").chmod(0)
+    (tmp_path / "b/needle.txt").chmod(0)
+    try:
+        assert await texts(Filesystem(tmp_path)) == ["c.txt"]
+    finally:
+        (tmp_path / "a").chmod(0o700)
+
+
+async def test_a_root_that_is_gone_is_not_found(tmp_path: Path) -> None:
+    folder = Filesystem(tmp_path / "absent")
+    for where in ("names", "text"):
+        with pytest.raises(ResourceNotFound):
+            await look(folder, WORD, where)
+
+
+async def test_too_many_open_files_are_no_empty_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, {"a.txt": "needle"})
+    folder = Filesystem(tmp_path)
+    assert await texts(folder) == ["a.txt"]
+    opened = os.open
+
+    def failing(path: Any, *rest: Any, **options: Any) -> int:
+        if path == "a.txt":
+            raise OSError(24, "too many")
+        return opened(path, *rest, **options)
+
+    monkeypatch.setattr(os, "open", failing)
+    with pytest.raises(ResourceBusy):
+        await texts(folder)
+
+
+async def test_documents_over_the_limit_are_not_looked_into_whatever_size_they_tell(
+    tmp_path: Path,
+) -> None:
+    make(tmp_path, {"a.txt": b"needle" * 100_000, "b.txt": "needle"})
+    with (tmp_path / "sparse.txt").open("wb") as sparse:
+        sparse.truncate(1 << 40)
+    assert await texts(Filesystem(tmp_path, max_size=ByteSize(1000))) == ["b.txt"]
+    assert await texts(Filesystem(tmp_path)) == ["a.txt", "b.txt"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+async def test_what_has_no_size_of_its_own_is_read_to_its_end() -> None:
+    folder = Filesystem(Path("/proc/sys/kernel"))
+    assert "ostype" in await texts(folder, "linux")
+
+
+@pytest.mark.parametrize("where", ["names", "text"])
+@given(
+    files=st.lists(st.text("abn./", min_size=1, max_size=9), max_size=30),
+    limit=st.integers(1, 5),
+    hurried=st.booleans(),
+    below=st.booleans(),
+)
+async def test_pages_give_each_hit_once(
+    tmp_path_factory: pytest.TempPathFactory,
+    files: list[str],
+    where: Where,
+    limit: int,
+    *,
+    hurried: bool,
+    below: bool,
+) -> None:
+    root = tmp_path_factory.mktemp("root")
+    for name in files:
+        file = root / "top" / ("x/" + name).replace(".", "_").replace("//", "/").strip("/")
+        if not any(up.is_file() for up in file.parents) and not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("n" if "n" in name else "m")
+    (root / "top").mkdir(exist_ok=True)
+    folder = Filesystem(root)
+    place = ("top",) if below else ()
+    whole = paths(await look(folder, "n", where, below=place))
+    with pytest.MonkeyPatch.context() as patch:
+        if hurried:
+            patch.setattr(search, "_LEAST_S", 0.0)
+        time_s = 0.0 if hurried else 10.0
+        paged = await pages(folder, "n", where, below=place, limit=limit, time_s=time_s)
+    assert sorted(paged) == sorted(whole)
+    if not hurried or where == "text":
+        assert paged == whole
+
+
+async def test_a_search_goes_on_where_the_last_document_was_that_is_gone(tmp_path: Path) -> None:
+    make(tmp_path, {f"{folder}/{at}.txt": "needle" for folder in "abc" for at in range(3)})
+    folder = Filesystem(tmp_path)
+    first = await look(folder, WORD, limit=5)
+    assert paths(first)[-1] == "b/1.txt"
+    (tmp_path / "b/1.txt").unlink()
+    rest = ["b/2.txt", "c/0.txt", "c/1.txt", "c/2.txt"]
+    assert await texts(folder, after=first.next) == rest
+    for file in (tmp_path / "b").iterdir():
+        file.unlink()
+    (tmp_path / "b").rmdir()
+    assert await texts(folder, after=first.next) == rest[1:]
+
+
+@pytest.mark.parametrize("where", ["names", "text"])
+@pytest.mark.parametrize(
+    "after", ["../x", "a//b", "b", "a\0../x", "a\0zzz", "\0zzz", "a\0a\0a", "\0" * 99]
+)
+async def test_a_place_that_no_search_gave_is_refused_or_leads_nowhere_else(
+    tmp_path: Path, after: str, where: Where
+) -> None:
+    make(tmp_path, {"a/needle.txt": "needle", "b/needle.txt": "needle"})
+    folder = Filesystem(tmp_path)
+    try:
+        found = await look(folder, WORD, where, below=("a",), after=after)
+    except InvalidParameter:
+        return
+    assert not after.startswith(("b", ".", "a//"))
+    assert {path.partition("/")[0] for path in paths(found)} <= {"a"}
+
+
+def is_over(_: object) -> bool:
+    return True
+
+
+async def test_a_stopped_search_says_of_how_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, {f"{folder}/{at}.txt": "x" for folder in "abc" for at in range(3)})
+    folder = Filesystem(tmp_path)
+    monkeypatch.setattr(f"{search.__name__}._Clock.is_over", is_over)
+    found = await look(folder, WORD)
+    assert (found.looked_at, found.total, found.next) == (1, 12, "a")
+
+
+async def test_a_document_that_takes_all_the_time_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, {"a.txt": b"a" * 3_000_000, "b.txt": "aab"})
+    monkeypatch.setattr(search, "_LEAST_S", 0.0)
+    found: list[str] = await pages(Filesystem(tmp_path), "aab", "text", time_s=0.0)
+    assert found == ["b.txt"]
+
+
+async def test_an_expression_that_explodes_elsewhere_ends_with_its_time(tmp_path: Path) -> None:
+    make(tmp_path, {"a.txt": "ab" * 2_000_000, "b.txt": "x" * 100})
+    found = await look(Filesystem(tmp_path), "/(a|b)*a(a|b){60}c/", time_s=0.3)
+    assert not found.hits
+    assert found.looked_at < 2 or found.next is None
+
+
+async def test_a_cancelled_search_ends_in_its_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, {f"{at}.txt": "x" for at in range(100)})
+    begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+    looked: list[str] = []
+    lines = text.Text.lines
+
+    def slowly(self: Any, fd: int, size: int, name: str, scope: Any) -> Any:
+        looked.append(name)
+        begun.set()
+        go_on.wait(10)
+        return lines(self, fd, size, name, scope)
+
+    monkeypatch.setattr(text.Text, "lines", slowly)
+    close = Frame.close
+
+    def closing(frame: Frame) -> None:
+        close(frame)
+        ended.set()
+
+    monkeypatch.setattr(Frame, "close", closing)
+    task = asyncio.ensure_future(look(Filesystem(tmp_path), WORD))
+    await asyncio.to_thread(begun.wait, 10)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    go_on.set()
+    assert await asyncio.to_thread(ended.wait, 10)
+    assert len(looked) <= 2
+
+
+async def test_searches_that_hang_take_no_more_threads_than_a_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, {"a.txt": "needle"})
+    go_on = threading.Event()
+    begun = threading.Semaphore(0)
+    lines = text.Text.lines
+
+    def hanging(self: Any, *rest: Any) -> Any:
+        begun.release()
+        go_on.wait(10)
+        return lines(self, *rest)
+
+    monkeypatch.setattr(text.Text, "lines", hanging)
+    folder = Filesystem(tmp_path)
+    tasks = [asyncio.ensure_future(look(folder, WORD)) for _ in range(20)]
+    for _ in range(4):
+        assert await asyncio.to_thread(begun.acquire, timeout=10)
+    assert await names(Filesystem(tmp_path), "a") == ["a.txt"]
+    assert not begun.acquire(blocking=False)
+    go_on.set()
+    assert all(paths(found) == ["a.txt"] for found in await asyncio.gather(*tasks))
+
+
+class Hours:
+    """The time of the searches, which passes only where a test lets it."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def hours(monkeypatch: pytest.MonkeyPatch) -> Hours:
+    hours = Hours()
+    monkeypatch.setattr(search, "time", hours)
+    return hours
+
+
+async def test_a_search_that_had_to_wait_for_others_has_time_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: Hours
+) -> None:
+    make(tmp_path, {f"{at}.txt": WORD for at in range(9)})
+    go_on = threading.Event()
+    begun = threading.Semaphore(0)
+    lines = text.Text.lines
+
+    def hanging(self: Any, *rest: Any) -> Any:
+        begun.release()
+        go_on.wait(10)
+        return lines(self, *rest)
+
+    monkeypatch.setattr(text.Text, "lines", hanging)
+    folder = Filesystem(tmp_path)
+    sought = Search(text=WORD, where="text")
+
+    async def one() -> Found:
+        return await folder.search(sought, below=(), after=None, limit=99, deadline=1.0)
+
+    tasks = [asyncio.ensure_future(one()) for _ in range(5)]
+    for _ in range(4):
+        assert await asyncio.to_thread(begun.acquire, timeout=10)
+    hours.now = 1.1
+    go_on.set()
+    found = await asyncio.gather(*tasks)
+    assert sorted(len(each.hits) for each in found) == [1, 1, 1, 1, 9]
+
+
+async def test_searches_that_wait_for_each_other_share_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: Hours
+) -> None:
+    make(tmp_path, {f"{at:03}.txt": "x" for at in range(200)})
+    monkeypatch.setattr(search, "_AT_ONCE", 1)
+    lines = text.Text.lines
+
+    def taking_time(self: Any, *rest: Any) -> Any:
+        hours.now += 0.01
+        return lines(self, *rest)
+
+    monkeypatch.setattr(text.Text, "lines", taking_time)
+    folder = Filesystem(tmp_path)
+    sought = Search(text=WORD, where="text")
+
+    async def one() -> Found:
+        return await folder.search(sought, below=(), after=None, limit=99, deadline=1.0)
+
+    found = await asyncio.gather(*(one() for _ in range(5)))
+    assert all(15 <= each.looked_at <= 25 for each in found), [each.looked_at for each in found]
+
+
+async def test_the_loop_has_its_turns_while_much_is_searched(tmp_path: Path) -> None:
+    make(tmp_path, {f"{at // 100}/{at}.txt": "word " * 2000 for at in range(3000)})
+    folder = Filesystem(tmp_path)
+    searching = asyncio.ensure_future(look(folder, "/w(o|0)+rd +z/"))
+    turns = 0
+    while not searching.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert not (await searching).hits
+    assert turns > 100

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from resource_server import plain_search
+from resource_server.errors import ResourceNotFound
+from resource_server.mount import Mount
+from resource_server.provider import Path, Resource
+from resource_server.search import Found, Hit, Line, Search, SupportsSearch
+from resource_server.testing import ProviderViolations, check_provider
+from tests.providers_for_tests import Leaf, Tree
+
+pytestmark = pytest.mark.anyio
+
+SIGNATURE = "a method returns what its signature in resource_server.provider says"
+
+
+class Searched(Tree):
+    """A tree that finds what the server would find in it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "apple": "one apple\nand another",
+                "b": {"banana": "an apple too", "cherry": "", "d": {"äpfel": "none"}},
+                "picture": Leaf(b"\x89\0", "image/png"),
+                "zoo": "apple",
+            }
+        )
+
+    async def metadata(self, path: Path) -> Any:
+        return super().metadata(path)
+
+    async def search(
+        self, sought: Search, *, below: Path, after: str | None, limit: int, deadline: float
+    ) -> Any:
+        mount = Mount("m", "test://m/", Tree(self.nodes))
+        return await plain_search.search(
+            mount, sought, below=below, after=after, limit=limit, deadline=deadline
+        )
+
+
+class FindsMore(Searched):
+    async def search(self, sought: Search, *, limit: int, **rest: Any) -> Any:
+        return await super().search(sought, limit=limit + 3, **rest)
+
+
+class FindsAll(Searched):
+    async def search(self, sought: Search, **rest: Any) -> Any:
+        found = await super().search(sought, **rest)
+        return found.hits
+
+
+class FindsWhatIsNot(Searched):
+    async def search(self, sought: Search, **rest: Any) -> Any:
+        await super().search(sought, **rest)
+        return Found(hits=[Hit(Resource(path=("absent",), name="absent"))])
+
+
+class FindsTwice(Searched):
+    async def search(self, sought: Search, **rest: Any) -> Any:
+        found = await super().search(sought, **rest)
+        return replace(found, hits=[hit for hit in found.hits for _ in "ab"][:3])
+
+
+class GoesInCircles(Searched):
+    async def search(self, sought: Search, **rest: Any) -> Any:
+        return replace(await super().search(sought, **rest), next="again")
+
+
+class EndsWhenItIsLate(Searched):
+    async def search(self, sought: Search, *, deadline: float, **rest: Any) -> Any:
+        found = await super().search(sought, deadline=deadline, **rest)
+        return found if time.monotonic() < deadline else Found(hits=[])
+
+
+class LeavesThePlace(Searched):
+    async def search(self, sought: Search, *, below: Path, **rest: Any) -> Any:
+        await super().search(sought, below=below, **rest)
+        return await super().search(sought, below=(), **rest)
+
+
+class SearchesAnywhere(Searched):
+    async def search(self, sought: Search, *, below: Path, **rest: Any) -> Any:
+        try:
+            return await super().search(sought, below=below, **rest)
+        except ResourceNotFound:
+            return Found(hits=[])
+
+
+class QuotesNothing(Searched):
+    async def search(self, sought: Search, **rest: Any) -> Any:
+        found = await super().search(sought, **rest)
+        return replace(found, hits=[replace(hit, lines=()) for hit in found.hits])
+
+
+class CountsFromNought(Searched):
+    async def search(self, sought: Search, **rest: Any) -> Any:
+        found = await super().search(sought, **rest)
+        hits = [
+            replace(hit, lines=tuple(Line(line.number - 1, line.text) for line in hit.lines))
+            for hit in found.hits
+        ]
+        return replace(found, hits=hits)
+
+
+class TakesAnyExpression(Searched):
+    async def search(self, sought: Search, **rest: Any) -> Any:
+        return await super().search(replace(sought, is_pattern=False), **rest)
+
+
+class Fails(Searched):
+    async def search(self, sought: Search, **rest: Any) -> Any:
+        raise ValueError("no")
+
+
+_: type[SupportsSearch] = Searched
+
+
+async def test_a_provider_whose_search_keeps_the_contract_passes() -> None:
+    await check_provider(Searched())
+
+
+@pytest.mark.parametrize(
+    ("broken", "rule"),
+    [
+        (FindsMore, "a page has at most `limit` items"),
+        (FindsAll, SIGNATURE),
+        (FindsWhatIsNot, "what is found exists"),
+        (FindsTwice, "a search gives a resource once"),
+        (GoesInCircles, "a search gets on each time"),
+        (EndsWhenItIsLate, "a search that is stopped goes on where it was, until all is found"),
+        (LeavesThePlace, "a search stays below `below`"),
+        (SearchesAnywhere, "a path that names nothing raises ResourceNotFound"),
+        (QuotesNothing, "what is found in text has a line that matches"),
+        (CountsFromNought, "a line has a number from 1 on, and no end"),
+        (TakesAnyExpression, "an expression that cannot be used raises InvalidParameter"),
+        (Fails, "only errors of resource_server.errors leave a provider"),
+    ],
+)
+async def test_each_broken_rule_of_searching_is_told(broken: type[Searched], rule: str) -> None:
+    with pytest.raises(ProviderViolations) as caught:
+        await check_provider(broken())
+    assert rule in {violation.partition(": ")[0] for violation in caught.value.violations}, (
+        caught.value
+    )

@@ -1,0 +1,117 @@
+"""Bodies of requests: how much is kept of them, of one client and of all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.transports.program import (
+    GATE,
+    OPEN,
+    README,
+    Answer,
+    Line,
+    Program,
+    Running,
+    modern,
+    read,
+    request,
+    serving,
+)
+
+LONG, SMALL = 300_000, 60_000
+LEAST = """
+from resource_server.transports.http import bodies
+bodies.MAX_BYTES = 1_000_000
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Running:
+    place = tmp_path_factory.mktemp("bodies")
+    with serving(place, "--legacy-sse", patches=LEAST) as run:
+        yield run
+
+
+def padded(uri: str, size: int, id: object = 1) -> Any:
+    """Return a message that reads a document, of about so many bytes."""
+    message = read(uri, id)
+    message["params"]["padding"] = "x" * size
+    return message
+
+
+def asked(program: Program, size: int) -> Answer:
+    params = {"uri": README, "padding": "x" * size}
+    return program.ask(modern("resources/read", params))
+
+
+def is_refused(answer: Answer) -> bool:
+    assert answer.status in (200, 202, 503)
+    if answer.status != 503:
+        return False
+    assert (answer.code, answer.headers["retry-after"]) == (-32012, "1")
+    assert answer.headers["connection"] == "close"
+    return True
+
+
+def begin(line: Line, size: int) -> None:
+    """Send all of a request but its last byte."""
+    line.send(modern("resources/read", {"uri": README, "padding": "x" * size})[:-1])
+
+
+def test_long_bodies_are_refused_while_too_much_is_being_sent(program: Program) -> None:
+    with program.lines(3) as lines:
+        for line in lines:
+            begin(line, LONG)
+        program.has_read(*lines)
+        assert is_refused(asked(program, LONG))
+        # What is small is not in anybody's way.
+        with program.lines(20) as others:
+            for line in others:
+                begin(line, SMALL)
+            assert asked(program, SMALL).status == 200
+        lines[0].send(b"}")
+        assert lines[0].answer().status == 200
+        program.until(lambda: not is_refused(asked(program, LONG)))
+    program.until(lambda: not is_refused(asked(program, 3 * LONG)))
+
+
+def test_a_body_is_kept_until_its_request_is_answered(program: Program) -> None:
+    with program.line() as line:
+        params = {"uri": GATE + "kept", "padding": "x" * 2 * LONG}
+        line.send(modern("resources/read", params))
+        program.waiting("kept")
+        assert is_refused(asked(program, 2 * LONG))
+        program.read(OPEN + "kept")
+        assert line.answer().status == 200
+    assert not is_refused(asked(program, 3 * LONG))
+
+
+def test_a_body_is_kept_though_its_client_has_left_where_it_is_answered_still(
+    program: Program,
+) -> None:
+    session = program.session()
+    sockets = program.sockets()
+    with program.line() as line:
+        line.send(session.request("POST", padded(GATE + "left", 2 * LONG)))
+        program.waiting("left")
+    program.until(lambda: program.sockets() <= sockets)
+    assert is_refused(asked(program, 2 * LONG))
+    program.read(OPEN + "left")
+    program.until(lambda: not is_refused(asked(program, 2 * LONG)))
+    program.ask(session.request("DELETE"))
+
+
+def test_bodies_in_flight_take_no_more_memory_than_they_may(tmp_path: Path) -> None:
+    size = 4 * 1024 * 1024
+    head = request("POST", b"", content_length=str(size))
+    patches = LEAST.replace("1_000_000", str(8 * size))
+    with serving(tmp_path, patches=patches) as program, program.lines(40) as lines:
+        program.read(README)
+        before = program.memory()
+        taken = [line.takes(head + b"x" * (size - 1), 1) for line in lines]
+        assert asked(program, SMALL).status == 200
+        assert program.memory() - before < 16 * size
+        assert taken.count(True) >= 8
