@@ -334,6 +334,22 @@ async def test_a_forged_cursor_gives_no_more_than_a_listing_may(paged: Catalog) 
         await paged.list("test://0", forged("test://0", "0"))
 
 
+async def test_pages_end_at_any_template() -> None:
+    names = ("a", "a/b", ".", "é")
+    shapes = [Template(f"{name}/{{key}}{{?at}}", name="row") for name in names]
+    catalog = await catalog_of(Broken(templates=shapes), Tree({}), page_size=1)
+    page = await catalog.templates()
+    told = [*page.templates]
+    while page.next_cursor is not None:
+        assert len(told) < 9, "the listing has no end"
+        page = await catalog.templates(page.next_cursor)
+        told += page.templates
+    assert [shape.uri_template for shape in told] == [
+        *(f"test://0/{shape.uri_template}" for shape in shapes),
+        "test://1/{+path}",
+    ]
+
+
 async def test_templates_are_paged_across_mounts() -> None:
     catalog = await catalog_of(Tree({}), Tree({}), Tree({}), page_size=2)
     first = await catalog.templates()
