@@ -54,6 +54,7 @@ class Watch:
         self._gate: asyncio.Task[None] | None = None
         self._state: object = None
         """Of the schema, as last seen."""
+        self._ending: set[asyncio.Task[None]] = set()
 
     async def changes(self, interest: Interest) -> AsyncGenerator[Change]:
         """Yield what may have changed, as `SupportsWatch.changes`."""
@@ -77,7 +78,7 @@ class Watch:
         finally:
             self._tree.observers.discard(self._described)
             gate, self._gate = self._gate, None
-            await _end(following, gate)
+            await self._end(following, gate)
 
     async def _open_gate(self, *, wanted: bool) -> None:
         """Watch for commits, or no longer; raise what ended the watch if it has ended by itself."""
@@ -85,7 +86,7 @@ class Watch:
             self._is_armed = False
             if wanted:
                 self._gate.result()
-            await _end(self._gate)
+            await self._end(self._gate)
             # Not before: if the watch ends meanwhile, it waits for this, too.
             self._gate = None
         if wanted and self._gate is None:
@@ -133,6 +134,21 @@ class Watch:
                     self._news.set()
         finally:
             self._news.set()
+
+    async def _end(self, *tasks: asyncio.Task[None] | None) -> None:
+        """End tasks of ours. To be cancelled meanwhile is no matter for them."""
+        ending = {task for task in tasks if task is not None}
+        # A second time would end how a task lets go of its connection. Whether this is the first
+        # time `cancelling()` does not tell: it counts a time limit of the task's own, too.
+        for task in ending - self._ending:
+            self._ending.add(task)
+            task.cancel()
+        if ending:
+            await asyncio.wait(ending)
+        self._ending -= ending
+        for task in ending:
+            if not task.cancelled():
+                task.exception()
 
     async def _confirm(self, paths: Iterable[Path]) -> AsyncGenerator[Change]:
         """Yield changes of rows that differ from what they were, and of everything else."""
@@ -216,17 +232,3 @@ async def _present(relation: Relation | None, wanted: Iterable[Path]) -> Mapping
             with suppress(ValueError):
                 found[relation.segments(held)] = version_of(values)
     return found
-
-
-async def _end(*tasks: asyncio.Task[None] | None) -> None:
-    """End tasks of ours. To be cancelled meanwhile is no matter for them."""
-    ending = [task for task in tasks if task is not None]
-    for task in ending:
-        # A second time would end how it lets go of its connection.
-        if not task.cancelling():
-            task.cancel()
-    if ending:
-        await asyncio.wait(ending)
-    for task in ending:
-        if not task.cancelled():
-            task.exception()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, cast
@@ -297,6 +298,23 @@ async def test_nothing_is_left_of_a_watch_whenever_it_ends(table: Owner) -> None
             watching.cancel()
             await asyncio.wait([watching])
             assert asyncio.all_tasks() == before
+
+
+async def test_a_watch_ends_just_when_it_is_time_to_look(table: Owner) -> None:
+    path = (*table.prefix.split("/")[:-1], "t", "1")
+    loop = asyncio.get_running_loop()
+    async with Database(url=table.url, interval=Duration(0.02)) as database:
+        for _ in range(5):
+            interest, ending = Interests(), loop.create_future()
+            interest.add(path)
+            found = cast("AsyncGenerator[Change]", database.changes(interest))
+            async with asyncio.timeout(PATIENCE_S):
+                async with aclosing(found) as changes:
+                    assert [await anext(changes), await anext(changes)] == [Change(path)] * 2
+                    # Both are due in the same turn of the loop, and its end comes first.
+                    loop.call_later(0.001, ending.set_result, None)
+                    time.sleep(0.05)  # noqa: ASYNC251
+                    await ending
 
 
 async def follow(database: Database, interest: Interests, told: asyncio.Event) -> None:
