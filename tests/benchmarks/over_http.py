@@ -52,9 +52,10 @@ def _reads(folder: Path, seconds: float, rounds: int) -> None:
 
         ours = started(lambda port: servers.ours_http(folder, port))
         sdk = started(lambda port: servers.sdk_http(folder, port))
+        fast_sdk = started(lambda port: servers.fast_sdk_http(folder, port))
         answer = ours.ask(modern)
         text = (folder / "document.txt").read_text("utf-8")
-        for client in (ours, sdk):
+        for client in (ours, sdk, fast_sdk):
             body = client.ask(modern).partition(b"\r\n\r\n")[2]
             assert json.loads(body)["result"]["contents"][0]["text"] == text
         # Of the length that ours has: what is compared is the work, not the bytes.
@@ -63,6 +64,7 @@ def _reads(folder: Path, seconds: float, rounds: int) -> None:
         in_session = _in_session(ours, "resources/read", session)
         request = {servers.OURS: (ours, modern), SESSION: (ours, in_session)}
         request |= {EMPTY: (empty, modern), servers.SDK: (sdk, modern)}
+        request |= {servers.FAST_SDK: (fast_sdk, modern)}
         medians = interleaved(
             {name: _rate(client, asked, seconds) for name, (client, asked) in request.items()},
             rounds,

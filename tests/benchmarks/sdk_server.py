@@ -1,6 +1,7 @@
 """A peer: the official SDK's low-level server, serving one flat folder.
 
-python tests/benchmarks/sdk_server.py FOLDER [PORT]   (over stdio, or over HTTP with plain JSON)
+python tests/benchmarks/sdk_server.py FOLDER                 over stdio
+python tests/benchmarks/sdk_server.py FOLDER PORT [fast]     over HTTP, with plain JSON
 """
 
 from __future__ import annotations
@@ -51,17 +52,24 @@ async def main() -> None:
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
-def serve_http(port: int) -> None:
-    """Serve on a port of this machine."""
+def serve_http(port: int, *, fast: bool) -> None:
+    """Serve on a port of this machine, with what the SDK installs; or `fast`, with what we do."""
     import uvicorn
 
     server = Server("sdk", version="1", on_read_resource=read, on_list_resources=listing)
     application = server.streamable_http_app(json_response=True)
-    uvicorn.run(application, port=port, http="httptools", log_level="error", access_log=False)
+    uvicorn.run(
+        application,
+        port=port,
+        http="httptools" if fast else "h11",
+        loop="auto" if fast else "asyncio",
+        log_level="error",
+        access_log=False,
+    )
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 2:
-        serve_http(int(sys.argv[2]))
+        serve_http(int(sys.argv[2]), fast=sys.argv[3:] == ["fast"])
     else:
         anyio.run(main)

@@ -14,6 +14,8 @@ HERE = Path(__file__).parent
 OURS = "resource-server"
 FLOOR = "bare json loop"
 SDK = "mcp SDK"
+FAST_SDK = "mcp SDK, on our web server"
+"""By httptools, and uvloop where it is installed; by itself it comes with neither."""
 EVERYTHING = "server-everything"
 FILESYSTEM = "server-filesystem"
 BARE_INOTIFY = "bare inotify loop"
@@ -46,8 +48,13 @@ def ours_http(source: Path, port: int) -> list[str]:
 
 
 def sdk_http(folder: Path, port: int) -> list[str]:
-    """Return the command of the official SDK's server over HTTP."""
+    """Return the command of the official SDK's server over HTTP, as it comes."""
     return [*sdk(folder), str(port)]
+
+
+def fast_sdk_http(folder: Path, port: int) -> list[str]:
+    """Return the command of the official SDK's server on the web server that this one has."""
+    return [*sdk_http(folder, port), "fast"]
 
 
 def bare_inotify(folder: Path) -> list[str]:
