@@ -13,7 +13,7 @@ import time
 import types
 from collections.abc import Awaitable, Coroutine, Generator
 from contextvars import ContextVar
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ def _move_to_task() -> Generator[None, None, None]:
     yield
 
 
-class Suspended(Awaitable[T]):
+class Suspended(Generic[T]):
     """A started coroutine that has to wait; await it in a task to finish it."""
 
     __slots__ = ("_awaited", "_coroutine")
@@ -80,13 +80,14 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T | Suspended[T]:
     Raises:
         Whatever the coroutine raises in this first step.
     """
-    token = _stepping.set(True)
+    token = None if _stepping.get() else _stepping.set(True)
     try:
         awaited = coroutine.send(None)
     except StopIteration as done:
         return cast("T", done.value)
     finally:
-        _stepping.reset(token)
+        if token is not None:
+            _stepping.reset(token)
     return Suspended(coroutine, awaited)
 
 

@@ -105,16 +105,20 @@ class Connection:
         *,
         asks: bool = True,
         header: Header | None = None,
+        message: params.Message | None = None,
     ) -> asyncio.Future[Any] | None:
         """Take one message, or a batch where the revision has them.
 
         `asks` says whether the client hears what it is asked by `notify`. `header` tells what HTTP
-        headers say of the message, where they have to repeat it. Returns what is done when nothing
-        more will be replied, where that is not yet certain.
+        headers say of the message, where they have to repeat it; `message` is what the data hold,
+        where that is known. Returns what is done when nothing more will be replied, where that is
+        not yet certain.
         """
+        if message is not None:
+            return self._take(message, len(data), reply, notify, asks=asks, header=header)
         if data.lstrip()[:1] == b"[":
             return self._receive_batch(data, reply, notify)
-        return self._receive_one(data, reply, notify, asks=asks, header=header)
+        return self._receive_one(data, reply, notify, asks=asks)
 
     def _receive_batch(self, data: bytes, reply: Send, notify: Send) -> asyncio.Future[Any] | None:
         try:
@@ -153,7 +157,6 @@ class Connection:
         *,
         batch: Batch | None = None,
         asks: bool = False,
-        header: Header | None = None,
     ) -> asyncio.Task[None] | None:
         """Answer one message; return the task that will, where the answer has to wait."""
         try:
@@ -168,6 +171,19 @@ class Connection:
         except UNPARSABLE:
             reply(faults.message(None, Fault(revisions.PARSE_ERROR, "Parse error")))
             return None
+        return self._take(message, len(data), reply, notify, batch=batch, asks=asks)
+
+    def _take(
+        self,
+        message: params.Message,
+        size: int,
+        reply: Send,
+        notify: Send,
+        *,
+        batch: Batch | None = None,
+        asks: bool = False,
+        header: Header | None = None,
+    ) -> asyncio.Task[None] | None:
         if message.method is UNSET:
             if message.result is UNSET and message.error is UNSET:
                 fault = Fault(revisions.INVALID_REQUEST, "Invalid request: no method")
@@ -186,7 +202,7 @@ class Connection:
             )
             return None
         of = (message.id, message.method, message.params)
-        return self._answer(Request(*of, reply, notify, asks, batch, len(data), header))
+        return self._answer(Request(*of, reply, notify, asks, batch, size, header))
 
     def _notified(self, method: str, raw: msgspec.Raw) -> None:
         if method == "notifications/cancelled":

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from resource_server.protocol import faults, revisions
 from resource_server.protocol.faults import Fault
 from resource_server.protocol.params import RequestId
 from resource_server.transports.http.channel import KEEP_ALIVE_S, Channel
 from resource_server.transports.http.media import JSON, STREAM, accepts
-from resource_server.transports.http.request import Headers, Request, Send, answer
+from resource_server.transports.http.request import Headers, Request
 
+_JSON = JSON.encode()
 _STATUS = {
     revisions.PARSE_ERROR: 400,
     revisions.INVALID_REQUEST: 400,
@@ -38,17 +41,17 @@ async def is_whole(request: Request, channel: Channel) -> bool:
     return channel.is_ended and (channel.is_empty or not streams)
 
 
-async def send_json(
-    send: Send, data: bytes, *, modern: bool = False, headers: Headers = ()
-) -> None:
+def answered(
+    request: Request, data: bytes, *, modern: bool = False, headers: Headers = ()
+) -> Awaitable[None]:
     """Send a JSON-RPC answer, with the HTTP status that its error has."""
-    await answer(send, _status(data, modern), data, headers=headers, type=JSON.encode())
+    return request.exchange.answer(_status(data, modern), data, headers=headers, type=_JSON)
 
 
-async def send_fault(send: Send, fault: Fault, request_id: RequestId | None = None) -> None:
+def refused(request: Request, fault: Fault, request_id: RequestId | None = None) -> Awaitable[None]:
     """Refuse a message before it has come to the engine."""
     data = faults.message(request_id, fault)
-    await answer(send, _STATUS.get(fault.code, 400), data, type=JSON.encode())
+    return request.exchange.answer(_STATUS.get(fault.code, 400), data, type=_JSON)
 
 
 def _status(data: bytes, modern: bool) -> int:

@@ -17,7 +17,7 @@ from resource_server.protocol.server import Server
 from resource_server.rates import Rates
 from resource_server.transports.http.bodies import Bodies
 from resource_server.transports.http.endpoint import Endpoint
-from resource_server.transports.http.exchange import Exchange, Witness, exchange_of
+from resource_server.transports.http.exchange import Exchange, Witness
 from resource_server.transports.http.legacy import POST_PATH, STREAM_PATH, Legacy
 from resource_server.transports.http.names import LOOPBACK_HOSTS, LOOPBACK_ORIGINS, Names
 from resource_server.transports.http.operation import Authenticate, Operation
@@ -25,13 +25,11 @@ from resource_server.transports.http.protected_resource import ProtectedResource
 from resource_server.transports.http.request import (
     Gone,
     Headers,
-    Message,
     Receive,
     Refused,
     Request,
     Scope,
     Send,
-    answer,
     too_often,
 )
 from resource_server.transports.http.sessions import Sessions
@@ -41,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 PATH = "/mcp"
 
-Handle: TypeAlias = Callable[[Request, Send, Caller], Awaitable[None]]
+Handle: TypeAlias = Callable[[Request, Caller], Awaitable[None]]
 """Answers a request of who may ask."""
 
 _ASKED_WITH = (
@@ -74,7 +72,7 @@ class Application:
         witnesses: Sequence[Witness] = (),
     ) -> None:
         limits = options.limits
-        self._authenticate = authenticate or _everybody
+        self._authenticate = authenticate
         self._hosts = Names((*LOOPBACK_HOSTS, *hosts, *options.allowed_hosts))
         self._origins = Names((*LOOPBACK_ORIGINS, *options.allowed_origins))
         self._rates = None if limits.rate is None else Rates(limits.rate, limits.burst)
@@ -87,12 +85,12 @@ class Application:
             self._sessions,
             streams,
             check=self._admitted,
-            authenticate=self._authenticate,
+            authenticate=authenticate or _everybody,
             tells_others=options.metrics,
         )
         self._tallies = self._operation.tallies
         self._witnesses = witnesses
-        self._routes: dict[str, Callable[[Request, Send], Awaitable[None]]] = {
+        self._routes: dict[str, Callable[[Request], Awaitable[None]]] = {
             PATH: partial(self._admit, self._endpoint),
             "/healthz": self._operation.healthy,
             "/readyz": self._operation.ready,
@@ -107,10 +105,10 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or one WebSocket that is refused."""
-        if scope["type"] == "lifespan":
-            await _lifespan(receive, send)
-        elif scope["type"] == "http":
+        if scope["type"] == "http":
             await self._answer(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await _lifespan(receive, send)
 
     async def close(self) -> None:
         """End all streams and sessions; requests in flight may be answered for a moment."""
@@ -124,47 +122,44 @@ class Application:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = Exchange(scope, send, self._tallies.volume, self._witnesses)
         try:
-            request = Request(scope, receive)
+            request = Request(scope, receive, exchange)
             route = self._routes.get(request.path)
             if route is None:
                 raise Refused(404, "not found")
-            await route(request, exchange.send)
+            await route(request)
             if exchange.status and not exchange.is_over:
                 # A stream that goes on elsewhere, or later.
-                await exchange.send({"type": "http.response.body", "body": b""})
+                await exchange.send(b"", is_last=True)
         except Refused as refused:
             if not exchange.status:
-                await _refuse(exchange.send, refused)
+                await _refuse(exchange, refused)
         except Gone:
             pass
         except Exception:
             logger.exception("a request failed")
             if not exchange.status:
-                await _refuse(exchange.send, Refused(500, "internal error"))
+                await _refuse(exchange, Refused(500, "internal error"))
         finally:
             if exchange.held:
                 self._bodies.release(exchange)
             self._tallies.add(exchange)
             exchange.end(scope)
 
-    async def _admit(self, handle: Handle, request: Request, send: Send) -> None:
-        exchange = exchange_of(request)
+    async def _admit(self, handle: Handle, request: Request) -> None:
+        exchange = request.exchange
         exchange.is_mcp = True
-        headers = self._admitted(request)
-        if headers:
-            send = _adding(send, headers)
+        exchange.more_headers = self._admitted(request)
         if request.method == "OPTIONS":
-            await answer(send, 204, headers=_preflight(request) if headers else ())
+            is_asked = bool(exchange.more_headers)
+            await exchange.answer(204, headers=_preflight(request) if is_asked else ())
             return
         try:
-            exchange.caller = caller = await self._authenticate(request)
-            wait = self._rates.take(request.owner(caller)) if self._rates else 0
-            if wait:
+            caller = EVERYBODY
+            if self._authenticate is not None:
+                exchange.caller = caller = await self._authenticate(request)
+            if self._rates and (wait := self._rates.take(request.owner(caller))):
                 raise too_often(wait)
-            await handle(request, send, caller)
-        except Refused as refused:
-            refused.headers = (*refused.headers, *headers)
-            raise
+            await handle(request, caller)
         finally:
             if exchange.messages > 1 and self._rates:
                 self._rates.charge(request.owner(exchange.caller), exchange.messages - 1)
@@ -196,19 +191,10 @@ async def _everybody(_: Request) -> Caller:
     return EVERYBODY
 
 
-def _adding(send: Send, headers: Headers) -> Send:
-    async def adding(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message["headers"] = [*message["headers"], *headers]
-        await send(message)
-
-    return adding
-
-
-async def _refuse(send: Send, refused: Refused) -> None:
+async def _refuse(exchange: Exchange, refused: Refused) -> None:
     code = _CODES.get(refused.status, revisions.INVALID_REQUEST)
     body = faults.message(None, Fault(code, refused.message))
-    await answer(send, refused.status, body, headers=refused.headers, type=b"application/json")
+    await exchange.answer(refused.status, body, headers=refused.headers, type=b"application/json")
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from resource_server.transports.http.exchange import Exchange, exchange_of
+from resource_server.transports.http.exchange import Exchange
 from resource_server.transports.http.request import Gone, Refused, Request
 
 MAX_BYTES = 256 * 1024 * 1024
@@ -28,6 +28,16 @@ class Bodies:
             Refused: it is too long, or all that are held are.
             Gone: the client has left, or was sent away because it took too long.
         """
+        body = request.exchange.body
+        if body is None:
+            return await self._received(request)
+        if len(body) > self._longest:
+            raise self._too_long(request)
+        if len(body) > SMALL_BYTES:
+            self._hold(request.exchange, len(body))
+        return body
+
+    async def _received(self, request: Request) -> bytes:
         if int(request.headers.get(b"content-length", b"0")) > self._longest:
             raise self._too_long(request)
         whole: bytes | bytearray = b""  # in most cases the first part is all of it
@@ -40,7 +50,7 @@ class Bodies:
             if length > self._longest:
                 raise self._too_long(request)
             if length > SMALL_BYTES:
-                self._hold(exchange_of(request), length)
+                self._hold(request.exchange, length)
             is_last = not message.get("more_body", False)
             if not whole:
                 if is_last:

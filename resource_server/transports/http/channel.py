@@ -12,8 +12,8 @@ import time
 from contextlib import suppress
 
 from resource_server.protocol import faults
-from resource_server.transports.http.exchange import exchange_of
-from resource_server.transports.http.request import Headers, Request, Send
+from resource_server.transports.http.exchange import Exchange
+from resource_server.transports.http.request import Headers, Request
 
 KEEP_ALIVE_S = 15.0
 """A comment follows after so long a silence: proxies close what says nothing."""
@@ -176,7 +176,6 @@ class Channel:
     async def serve(
         self,
         request: Request,
-        send: Send,
         *,
         after: int | None = None,
         headers: Headers = (),
@@ -190,7 +189,7 @@ class Channel:
         """
         gone = asyncio.ensure_future(request.gone())
         end = math.inf if until is None else until
-        reading = asyncio.ensure_future(self._serve(send, after, headers, first, end))
+        reading = asyncio.ensure_future(self._serve(request.exchange, after, headers, first, end))
         self.cut()
         self._reader = reading
         self._look_for_room()
@@ -206,14 +205,14 @@ class Channel:
         if not reading.cancelled():
             reading.result()
             if self.answer is not None:
-                exchange_of(request).code = faults.code_of(self.answer)
+                request.exchange.code = faults.code_of(self.answer)
 
     async def _serve(
-        self, send: Send, after: int | None, headers: Headers, first: bytes, until: float
+        self, exchange: Exchange, after: int | None, headers: Headers, first: bytes, until: float
     ) -> None:
         if after is not None:
             self._position = after
-        await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS, *headers]})
+        exchange.begin([*_HEADERS, *headers])
         frames = [first]
         while True:
             self._news.clear()
@@ -221,8 +220,7 @@ class Channel:
             unsent = [] if is_over else [n for n in self._messages if n > self._position]
             frames += [self._frame(number) for number in unsent]
             is_last = self.is_ended or is_over
-            body = {"body": b"".join(frames), "more_body": not is_last}
-            await send({"type": "http.response.body", **body})
+            await exchange.send(b"".join(frames), is_last=is_last)
             # Not before: what could not be sent is still unsent.
             self._read_to(unsent[-1] if unsent else self._position)
             if is_last:

@@ -13,13 +13,12 @@ from resource_server.access import Caller, acting
 from resource_server.protocol import revisions
 from resource_server.protocol.faults import Fault
 from resource_server.protocol.server import Server
-from resource_server.transports.http.answers import is_whole, send_fault, send_json
+from resource_server.transports.http.answers import answered, is_whole, refused
 from resource_server.transports.http.bodies import Bodies
 from resource_server.transports.http.channel import Channel
-from resource_server.transports.http.exchange import exchange_of
-from resource_server.transports.http.media import JSON, STREAM, accepts, is_json
+from resource_server.transports.http.media import STREAM, accepts, check_media
 from resource_server.transports.http.message import params_of, parsed
-from resource_server.transports.http.request import Headers, Refused, Request, Send, answer
+from resource_server.transports.http.request import Headers, Refused, Request
 from resource_server.transports.http.sessions import Session, Sessions
 from resource_server.transports.http.stateless import Stateless, version_mismatch
 from resource_server.transports.http.streams import Streams
@@ -38,7 +37,7 @@ class Endpoint:
         self._stateless = Stateless(server, streams)
         self._bodies = bodies
 
-    async def __call__(self, request: Request, send: Send, caller: Caller) -> None:
+    async def __call__(self, request: Request, caller: Caller) -> None:
         """Answer one request.
 
         Raises:
@@ -50,14 +49,14 @@ class Endpoint:
         if request.method == "POST":
             body = await posted(request, self._bodies)
             if version is not None and version not in revisions.HANDSHAKE:
-                await self._stateless.post(request, send, body, version, caller)
+                await self._stateless.post(request, body, version, caller)
             else:
-                await self._post(request, send, body, caller)
+                await self._post(request, body, caller)
         elif request.method == "GET" and not modern:
-            await self._get(request, send, caller)
+            await self._get(request, caller)
         elif request.method == "DELETE" and not modern:
             self._sessions.end(self._session(request, caller))
-            await answer(send, 204)
+            await request.exchange.answer(204)
         else:
             allowed = b"POST" if modern else b"GET, POST, DELETE"
             raise Refused(405, "the method is not allowed here", [(b"allow", allowed)])
@@ -66,25 +65,25 @@ class Endpoint:
         """End what belongs to no session; see `Stateless.close`."""
         await self._stateless.close()
 
-    async def _post(self, request: Request, send: Send, body: bytes, caller: Caller) -> None:
+    async def _post(self, request: Request, body: bytes, caller: Caller) -> None:
         if request.header(b"mcp-session-id") is None:
             fault = _stray(body)
             if fault is not None:
-                await send_fault(send, fault)
+                await refused(request, fault)
                 return
             session = self._sessions.open(caller, request.owner(caller))
         else:
             session = self._session(request, caller)
         with self._sessions.using(session):
             try:
-                await self._exchange(request, send, session, body, caller)
+                await self._exchange(request, session, body, caller)
             finally:
                 if session.connection.revision is None:
                     # What opened it was no `initialize` that could be answered.
                     self._sessions.end(session)
 
     async def _exchange(
-        self, request: Request, send: Send, session: Session, body: bytes, caller: Caller
+        self, request: Request, session: Session, body: bytes, caller: Caller
     ) -> None:
         channel = session.channel()
         with acting(caller):
@@ -95,24 +94,24 @@ class Endpoint:
             headers = [(b"mcp-session-id", session.id.encode())]
         if pending is not None:
             pending.add_done_callback(lambda _: session.answered(channel))
-            self._bodies.keep(exchange_of(request), pending)
+            self._bodies.keep(request.exchange, pending)
         elif channel.answer is None:
-            await answer(send, 202, headers=headers)
+            await request.exchange.answer(202, headers=headers)
             return
         is_there = channel.answer is not None and channel.is_empty
         if not is_there and not await is_whole(request, channel):
             session.keep(channel)
             first = _primer(session, channel, None)
-            await channel.serve(request, send, headers=headers, first=first, until=caller.expires)
+            await channel.serve(request, headers=headers, first=first, until=caller.expires)
         elif channel.answer is not None:
-            await send_json(send, channel.answer, headers=headers)
+            await answered(request, channel.answer, headers=headers)
         elif session.is_ended:
             raise Refused(404, "there is no such session any more")
         else:
             # What is cancelled is never answered.
-            await answer(send, 202, headers=headers)
+            await request.exchange.answer(202, headers=headers)
 
-    async def _get(self, request: Request, send: Send, caller: Caller) -> None:
+    async def _get(self, request: Request, caller: Caller) -> None:
         if not accepts(request, STREAM):
             raise Refused(406, "the answer is text/event-stream")
         session = self._session(request, caller)
@@ -121,7 +120,7 @@ class Endpoint:
         counted = self._streams.using(request.owner(caller), channel.cut)
         with counted, self._sessions.using(session):
             first = _primer(session, channel, after)
-            await channel.serve(request, send, after=after, first=first, until=caller.expires)
+            await channel.serve(request, after=after, first=first, until=caller.expires)
 
     def _session(self, request: Request, caller: Caller) -> Session:
         session_id = request.header(b"mcp-session-id")
@@ -142,14 +141,9 @@ async def posted(request: Request, bodies: Bodies) -> bytes:
         Refused: it is not JSON, is too much, or the client takes none of our answers.
         Gone: the client has left.
     """
-    if not is_json(request):
-        raise Refused(415, "the body has to be application/json in UTF-8")
-    if request.headers.get(b"content-encoding", b"identity") != b"identity":
-        raise Refused(415, "the body has to come as it is, without Content-Encoding")
-    if not (accepts(request, JSON) or accepts(request, STREAM)):
-        raise Refused(406, "answers are application/json or text/event-stream")
+    check_media(request)
     body = await bodies.read(request)
-    exchange_of(request).asked(request, body)
+    request.exchange.asked(request, body)
     return body
 
 

@@ -1,4 +1,4 @@
-"""One HTTP request and what becomes of it, for those who count it, write it down or trace it."""
+"""One HTTP request and what becomes of it: its answer, and what is counted, logged and traced."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from resource_server.protocol.faults import Fault
 from resource_server.protocol.methods import METHODS
 from resource_server.transports.http import message as messages
 from resource_server.transports.http.message import Message
-from resource_server.transports.http.request import WHOLE, Request, Scope, Send
+from resource_server.transports.http.request import Headers, Request, Scope, Send
 from resource_server.transports.http.request import Message as Event
 
 OTHER = "other"
@@ -26,7 +26,13 @@ _VERBS = frozenset(("GET", "POST", "DELETE", "OPTIONS"))
 _HANDSHAKE = frozenset(name.encode() for name in revisions.HANDSHAKE)
 
 
-SendWhole: TypeAlias = Callable[[Event, bytes], bool]
+WHOLE = "resource_server.whole"
+"""An extension that a web server may have: `body`, the whole body of the request, and `send`.
+
+That takes headers and body of an answer with status 200, and sends it; it returns False, having
+sent nothing, where the answer has to be sent in two messages.
+"""
+SendWhole: TypeAlias = Callable[[Headers, bytes], bool]
 
 
 class Volume:
@@ -61,16 +67,23 @@ class Exchange:
     """In a batch; 0 where it is none."""
     mount: str | None = None
     """Which one it asks, if a witness wants to know."""
+    body: bytes | None = None
+    """Of the request, where it has come already."""
+    more_headers: Headers = ()
+    """What a web page has to be told with any answer."""
 
     def __init__(
         self, scope: Scope, send: Send, volume: Volume, witnesses: Sequence[Witness] = ()
     ) -> None:
-        scope["exchange"] = self
         self.begun = time.perf_counter()
         self.method: str = scope["method"] if scope["method"] in _VERBS else OTHER
         """Of the protocol; that of HTTP where nothing else was read."""
         self._send = send
-        self._whole: SendWhole | None = scope.get("extensions", {}).get(WHOLE, {}).get("send")
+        self._send_whole: SendWhole | None = None
+        # Not kept in the scope, to which it refers.
+        whole = scope.pop("extensions", {}).get(WHOLE)
+        if whole is not None:
+            self.body, self._send_whole = whole["body"], whole["send"]
         self._start: Event | None = None
         self._volume = volume
         self._witnesses = witnesses
@@ -91,35 +104,46 @@ class Exchange:
             witness.asked(self, request, body)
 
     def end(self, scope: Scope) -> None:
-        """Take note that nothing more is sent, and let go: it refers to what has the scope."""
-        del scope["exchange"]
+        """Take note that nothing more is sent."""
         for witness in self._witnesses:
             witness.ended(self, scope)
 
-    async def send(self, message: Event) -> None:
-        """Send a part of the answer; its start together with what follows."""
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            self._start = message
+    async def answer(
+        self, status: int, body: bytes = b"", *, headers: Headers = (), type: bytes = b""
+    ) -> None:
+        """Answer with a whole body."""
+        told = [*headers] if status == 204 else [(b"content-length", b"%d" % len(body)), *headers]
+        if type:
+            told.append((b"content-type", type))
+        told += self.more_headers
+        self.status, self.is_over = status, True
+        self.code = faults.code_of(body)
+        self._count(body)
+        if status == 200 and self._send_whole is not None and self._send_whole(told, body):
             return
-        body: bytes = message["body"]
-        self._volume.bytes += len(body)
-        self.sent += len(body)
-        more = message.get("more_body")
-        if more is None:
-            # All of it at once, and then no stream.
-            if type(body) is not bytes:
-                self.code = faults.code_of(body)
-        else:
-            # No line of a message begins so: JSON has no line ends.
-            self._volume.events += body.count(b"event: message\n")
-        self.is_over = not more
+        await self._send({"type": "http.response.start", "status": status, "headers": told})
+        await self._send({"type": "http.response.body", "body": body})
+
+    def begin(self, headers: Headers) -> None:
+        """Begin a stream, which is sent with its first part."""
+        told = [*headers, *self.more_headers]
+        self.status = 200
+        self._start = {"type": "http.response.start", "status": 200, "headers": told}
+
+    async def send(self, part: bytes, *, is_last: bool) -> None:
+        """Send a part of a stream."""
+        # No line of a message begins so: JSON has no line ends.
+        self._volume.events += part.count(b"event: message\n")
+        self._count(part)
+        self.is_over = is_last
         start, self._start = self._start, None
         if start is not None:
-            if more is None and self._whole is not None and self._whole(start, body):
-                return
             await self._send(start)
-        await self._send(message)
+        await self._send({"type": "http.response.body", "body": part, "more_body": not is_last})
+
+    def _count(self, body: bytes) -> None:
+        self._volume.bytes += len(body)
+        self.sent += len(body)
 
 
 class Witness(Protocol):
@@ -132,9 +156,3 @@ class Witness(Protocol):
     def ended(self, exchange: Exchange, scope: Scope) -> None:
         """See the end; `asked` was called in the same task."""
         ...
-
-
-def exchange_of(request: Request) -> Exchange:
-    """Return what is known of a request."""
-    exchange: Exchange = request.scope["exchange"]
-    return exchange

@@ -16,9 +16,8 @@ from resource_server.protocol.server import Server
 from resource_server.transports.http.bodies import Bodies
 from resource_server.transports.http.channel import Channel
 from resource_server.transports.http.endpoint import posted
-from resource_server.transports.http.exchange import exchange_of
 from resource_server.transports.http.media import STREAM, accepts
-from resource_server.transports.http.request import Refused, Request, Send, answer
+from resource_server.transports.http.request import Refused, Request
 from resource_server.transports.http.sessions import DRAIN_S, is_same
 from resource_server.transports.http.streams import Streams
 
@@ -54,7 +53,7 @@ class Legacy:
         self._bodies = bodies
         self._clients: dict[str, Client] = {}
 
-    async def stream(self, request: Request, send: Send, caller: Caller) -> None:
+    async def stream(self, request: Request, caller: Caller) -> None:
         """Answer `GET /sse`.
 
         Raises:
@@ -71,7 +70,6 @@ class Legacy:
             try:
                 await client.channel.serve(
                     request,
-                    send,
                     first=b"event: endpoint\ndata: %b\n\n" % place.encode(),
                     until=caller.expires,
                 )
@@ -79,7 +77,7 @@ class Legacy:
                 del self._clients[client.id]
                 await client.close()
 
-    async def post(self, request: Request, send: Send, caller: Caller) -> None:
+    async def post(self, request: Request, caller: Caller) -> None:
         """Answer `POST /messages`: what the message asks is answered by the stream.
 
         Raises:
@@ -98,8 +96,8 @@ class Legacy:
         with acting(caller):
             pending = client.connection.receive(body, channel.put, channel.put)
         if pending is not None:
-            self._bodies.keep(exchange_of(request), pending)
-        await answer(send, 202)
+            self._bodies.keep(request.exchange, pending)
+        await request.exchange.answer(202)
 
     def _client(self, request: Request, caller: Caller) -> Client:
         (name, *_) = parse_qs(request.scope["query_string"].decode("latin-1")).get("session", [""])

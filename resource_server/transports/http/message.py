@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import suppress
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from resource_server.protocol import revisions
+from resource_server.protocol import params, revisions
 from resource_server.protocol.engine import MAX_BATCH
 from resource_server.protocol.faults import Fault
 from resource_server.protocol.params import RequestId
@@ -15,12 +16,15 @@ from resource_server.protocol.params import RequestId
 UNPARSABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class Message(msgspec.Struct):
-    """One message, its parameters undecoded."""
+class Malformed(msgspec.Struct):
+    """A message that is none of JSON-RPC: the engine refuses it, with its id."""
 
     id: RequestId | UnsetType | None = UNSET
     method: str | UnsetType = UNSET
     params: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+Message: TypeAlias = params.Message | Malformed
 
 
 class _Meta(msgspec.Struct, rename={"version": revisions.PROTOCOL_VERSION}):
@@ -42,7 +46,8 @@ class Params(msgspec.Struct):
 
 _NONE = Params()
 
-_decode = msgspec.json.Decoder(Message).decode
+_decode = msgspec.json.Decoder(params.Message).decode
+_decode_malformed = msgspec.json.Decoder(Malformed).decode
 _decode_batch = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_params = msgspec.json.Decoder(Params).decode
 
@@ -54,7 +59,9 @@ def parsed(body: bytes) -> Message:
         Fault: it is none.
     """
     try:
-        return _decode(body)
+        with suppress(msgspec.ValidationError):
+            return _decode(body)
+        return _decode_malformed(body)
     except msgspec.ValidationError:
         raise Fault(revisions.INVALID_REQUEST, "Invalid request") from None
     except UNPARSABLE:

@@ -14,7 +14,7 @@ from resource_server.access import Caller
 from resource_server.errors import ResourceBusy
 from resource_server.mount import Mount
 from resource_server.protocol.server import Server
-from resource_server.transports.http.request import Refused, Request, Send, answer
+from resource_server.transports.http.request import Refused, Request
 from resource_server.transports.http.sessions import Sessions
 from resource_server.transports.http.streams import Streams
 from resource_server.transports.http.tallies import Tallies
@@ -49,12 +49,12 @@ class Operation:
         self._tells_others = tells_others
         self._starting: dict[Mount, asyncio.Task[None]] = {}
 
-    async def healthy(self, request: Request, send: Send) -> None:
+    async def healthy(self, request: Request) -> None:
         """Answer `/healthz`: whoever reads the answer knows."""
         _only_read(request)
-        await answer(send, 200, b"ok\n", type=b"text/plain")
+        await request.exchange.answer(200, b"ok\n", type=b"text/plain")
 
-    async def ready(self, request: Request, send: Send) -> None:
+    async def ready(self, request: Request) -> None:
         """Answer `/readyz`: 200 if all mounts are up, else 503. Waits for none of them.
 
         What it says of mounts is of those that exist for who asks.
@@ -78,7 +78,7 @@ class Operation:
         if caller is not None:
             body["unavailable"] = [mount.name for mount in missing]
         data = msgspec.json.encode(body)
-        await answer(send, 503 if down else 200, data, type=b"application/json")
+        await request.exchange.answer(503 if down else 200, data, type=b"application/json")
 
     def _start(self, mount: Mount) -> None:
         """Try a mount once more: nobody else does, if no request comes before it is ready."""
@@ -92,7 +92,7 @@ class Operation:
         task = self._starting[mount] = asyncio.create_task(start())
         task.add_done_callback(lambda _: self._starting.pop(mount, None))
 
-    async def measured(self, request: Request, send: Send) -> None:
+    async def measured(self, request: Request) -> None:
         """Answer `/metrics`: to programs of this machine, and to others where the manifest says so.
 
         It names the mounts that exist for who asks.
@@ -119,7 +119,7 @@ class Operation:
         mounts = _visible(caller, self._server.catalog.mounts)
         state = metrics.State(self.tallies, len(self._sessions), len(self._streams), mounts)
         data, kind = metrics.encoded(state, request.header(b"accept") or "")
-        await answer(send, 200, data, type=kind.encode())
+        await request.exchange.answer(200, data, type=kind.encode())
 
     async def close(self) -> None:
         """Try nothing any more."""

@@ -22,7 +22,8 @@ from uvicorn.protocols.http.httptools_impl import (
 
 from resource_server import eager
 from resource_server.transports.http.backlog import Backlog
-from resource_server.transports.http.request import WHOLE, Message
+from resource_server.transports.http.exchange import WHOLE
+from resource_server.transports.http.request import Headers
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application
@@ -148,7 +149,9 @@ class Peer(HttpToolsProtocol):
         if cycle.more_body:
             super()._start_asgi_task(cycle, app)
             return
-        cycle.scope["extensions"] = {WHOLE: {"send": partial(_send_whole, cycle)}}
+        cycle.waiting_for_100_continue = False
+        whole = {"body": bytes(cycle.body), "send": partial(_send_whole, cycle)}
+        cycle.scope["extensions"] = {WHOLE: cast("dict[object, object]", whole)}
         context = contextvars.copy_context()
         outcome = context.run(eager.run, cycle.run_asgi(app))
         if isinstance(outcome, eager.Suspended):
@@ -225,16 +228,14 @@ class Peer(HttpToolsProtocol):
             self.transport.abort()
 
 
-def _send_whole(cycle: RequestResponseCycle, start: Message, body: bytes) -> bool:
+def _send_whole(cycle: RequestResponseCycle, headers: Headers, body: bytes) -> bool:
     """Send a whole answer as uvicorn would in two parts; return False where it cannot be."""
-    if cycle.disconnected or cycle.flow.write_paused or start["status"] != 200:
-        return False
-    if cycle.scope["method"] == "HEAD":
+    if cycle.disconnected or cycle.flow.write_paused or cycle.scope["method"] == "HEAD":
         return False
     cycle.response_started = True
     cycle.waiting_for_100_continue = False
     parts = [STATUS_LINE[200]]
-    for name, value in (*cycle.default_headers, *start["headers"]):
+    for name, value in (*cycle.default_headers, *headers):
         parts += (name, b": ", value, b"\r\n")
     parts += (b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n", body)
     cycle.transport.write(b"".join(parts))

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from resource_server.transports.http.request import Refused, Request, Send, answer
+from resource_server.transports.http.request import Refused, Request
 
 _WELL_KNOWN = "/.well-known/oauth-protected-resource"
 _PUBLIC = (
@@ -40,7 +40,7 @@ class ProtectedResource(NamedTuple):
     def _path(self) -> str:
         return _WELL_KNOWN + urlsplit(self.url).path.rstrip("/")
 
-    async def describe(self, request: Request, send: Send) -> None:
+    async def describe(self, request: Request) -> None:
         """Answer a request for its metadata."""
         if request.method not in ("GET", "HEAD", "OPTIONS"):
             raise Refused(405, "the method is not allowed here", [(b"allow", b"GET")])
@@ -52,7 +52,7 @@ class ProtectedResource(NamedTuple):
         if supported := [*self.scopes, *sorted(self.more().difference(self.scopes))]:
             metadata["scopes_supported"] = supported
         body = msgspec.json.encode(metadata)
-        await answer(send, 200, body, headers=_PUBLIC, type=b"application/json")
+        await request.exchange.answer(200, body, headers=_PUBLIC, type=b"application/json")
 
     def refused(self, status: int, message: str, error: str = "") -> Refused:
         """Return the refusal of a request, which tells how to obtain a token that counts."""

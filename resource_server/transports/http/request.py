@@ -1,12 +1,15 @@
-"""One HTTP request as ASGI gives it, its headers each once, and answers to it."""
+"""One HTTP request as ASGI gives it, its headers each once."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from resource_server.access import Caller
+
+if TYPE_CHECKING:
+    from resource_server.transports.http.exchange import Exchange
 
 T = TypeVar("T")
 
@@ -26,14 +29,6 @@ _SINGLE = frozenset(
 _REPEATING = b"mcp-param-"
 """The same holds for all that begin so."""
 _JOINED = frozenset((b"accept",))
-
-
-WHOLE = "resource_server.whole"
-"""An extension that a web server may have: `send`, which sends a whole answer with status 200.
-
-It takes the message that would start the answer, and the body; it returns False, having sent
-nothing, where the answer has to be sent in two messages.
-"""
 
 
 class Refused(Exception):
@@ -57,11 +52,13 @@ class Request:
         Refused: a header is given twice that must not be.
     """
 
-    __slots__ = ("headers", "method", "path", "receive", "scope")
+    __slots__ = ("exchange", "headers", "method", "path", "receive", "scope")
 
-    def __init__(self, scope: Scope, receive: Receive) -> None:
+    def __init__(self, scope: Scope, receive: Receive, exchange: Exchange) -> None:
         self.scope = scope
         self.receive = receive
+        self.exchange = exchange
+        """What becomes of it: the way to answer."""
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         given: Sequence[tuple[bytes, bytes]] = scope["headers"]
@@ -124,14 +121,3 @@ def _once(given: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
 def too_often(wait_s: float) -> Refused:
     """Return the refusal of who asks too often, and when to come back."""
     return Refused(429, "too many requests", [(b"retry-after", b"%d" % (wait_s + 1))])
-
-
-async def answer(
-    send: Send, status: int, body: bytes = b"", *, headers: Headers = (), type: bytes = b""
-) -> None:
-    """Answer a request with a whole body."""
-    start = [*headers] if status == 204 else [(b"content-length", b"%d" % len(body)), *headers]
-    if type:
-        start.append((b"content-type", type))
-    await send({"type": "http.response.start", "status": status, "headers": start})
-    await send({"type": "http.response.body", "body": body})

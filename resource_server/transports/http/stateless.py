@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import UNSET
 
@@ -13,12 +13,11 @@ from resource_server.protocol.engine import Connection
 from resource_server.protocol.faults import Fault
 from resource_server.protocol.server import Server
 from resource_server.protocol.tools.mirrored import decoded
-from resource_server.transports.http.answers import is_whole, send_fault, send_json
+from resource_server.transports.http.answers import answered, is_whole, refused
 from resource_server.transports.http.channel import Channel
-from resource_server.transports.http.exchange import exchange_of
 from resource_server.transports.http.media import STREAM, accepts
-from resource_server.transports.http.message import Message, params_of, parsed
-from resource_server.transports.http.request import Refused, Request, Send, answer
+from resource_server.transports.http.message import Malformed, Message, params_of, parsed
+from resource_server.transports.http.request import Refused, Request
 from resource_server.transports.http.sessions import DRAIN_S
 from resource_server.transports.http.streams import Streams
 
@@ -41,6 +40,15 @@ class _Turn:
         self.answer: bytes | None = None
         self.channel: Channel | None = None
         self.connection = Connection(server, revisions.LATEST_MODERN, push=self.put)
+
+    def receive(self, request: Request, body: bytes, message: Message) -> None:
+        self.connection.receive(
+            body,
+            self.reply,
+            self.put,
+            header=request.header,
+            message=None if isinstance(message, Malformed) else message,
+        )
 
     def reply(self, data: bytes) -> None:
         if self.channel is None:
@@ -67,53 +75,51 @@ class Stateless:
         self._spare: _Turn | None = None
         """For what is answered on the spot: to begin with nothing takes as long as the answer."""
 
-    async def post(
-        self, request: Request, send: Send, body: bytes, version: str, caller: Caller
-    ) -> None:
+    async def post(self, request: Request, body: bytes, version: str, caller: Caller) -> None:
         """Answer one message; `version` is that of the header.
 
         Raises:
             Refused: it is answered with a status alone.
             Gone: nobody waits for the answer.
         """
-        message = exchange_of(request).message
+        message = request.exchange.message
         if message is None:
             try:
                 message = parsed(body)
             except Fault as fault:
-                await send_fault(send, fault)
+                await refused(request, fault)
                 return
         request_id = None if message.id is UNSET else message.id
         fault = _refusal(request, message, version)
         if fault is not None:
-            await send_fault(send, fault, request_id)
+            await refused(request, fault, request_id)
         elif message.id is UNSET:
             # Nothing is told by a notification in this revision: to leave is to cancel.
-            await answer(send, 202)
+            await request.exchange.answer(202)
         else:
-            await self._answer(request, send, body, message, caller)
+            await self._answer(request, body, message, caller)
 
     async def _answer(
-        self, request: Request, send: Send, body: bytes, message: Message, caller: Caller
+        self, request: Request, body: bytes, message: Message, caller: Caller
     ) -> None:
         if message.method == "subscriptions/listen":
-            await self._listen(request, send, body, caller)
+            await self._listen(request, body, caller)
             return
         turn = self._spare or _Turn(self._server)
         self._spare = None
         if caller is EVERYBODY:
-            turn.connection.receive(body, turn.reply, turn.put, header=request.header)
+            turn.receive(request, body, message)
         else:
             with acting(caller):
-                turn.connection.receive(body, turn.reply, turn.put, header=request.header)
+                turn.receive(request, body, message)
         data, turn.answer = turn.answer, None
         if data is None:
-            await self._wait(request, send, turn.stream(), turn.connection, caller)
+            await self._wait(request, turn.stream(), turn.connection, caller)
         else:
             self._spare = turn
-            await send_json(send, data, modern=True)
+            await answered(request, data, modern=True)
 
-    async def _listen(self, request: Request, send: Send, body: bytes, caller: Caller) -> None:
+    async def _listen(self, request: Request, body: bytes, caller: Caller) -> None:
         if not accepts(request, STREAM):
             raise Refused(406, "the answer is text/event-stream")
         channel = Channel()
@@ -123,12 +129,11 @@ class Stateless:
         with self._streams.using(request.owner(caller), channel.end):
             with acting(caller):
                 connection.receive(body, channel.reply, channel.put)
-            await self._wait(request, send, channel, connection, caller)
+            await self._wait(request, channel, connection, caller)
 
     async def _wait(
         self,
         request: Request,
-        send: Send,
         channel: Channel,
         connection: Connection,
         caller: Caller,
@@ -136,9 +141,9 @@ class Stateless:
         self._waiting[connection] = channel
         try:
             if not await is_whole(request, channel):
-                await channel.serve(request, send, until=caller.expires)
+                await channel.serve(request, until=caller.expires)
             elif channel.answer is not None:
-                await send_json(send, channel.answer, modern=True)
+                await answered(request, channel.answer, modern=True)
             else:
                 raise Refused(503, "the server is shutting down", [(b"retry-after", b"1")])
         finally:
@@ -183,14 +188,32 @@ def _contradiction(request: Request, message: Message, version: str) -> Fault | 
         return version_mismatch()
     if version not in revisions.MODERN:
         return None
-    if request.header(b"mcp-method") != message.method:
+    if not _repeats(request, b"mcp-method", message.method):
         return faults.header_mismatch("Mcp-Method", "the method")
     member = _NAMED_BY.get(message.method if isinstance(message.method, str) else "")
     if member is not None:
         named = getattr(params, member)
-        if named is not UNSET and _decoded(request.header(b"mcp-name")) != named:
+        if named is not UNSET and not _repeats(request, b"mcp-name", named, decoded=_decoded):
             return faults.header_mismatch("Mcp-Name", f"params.{member}")
     return None
+
+
+def _repeats(
+    request: Request,
+    header: bytes,
+    value: object,
+    *,
+    decoded: Callable[[str | None], str | None] | None = None,
+) -> bool:
+    """Tell whether a header says a value of the body, which may be encoded in it."""
+    # In most cases the same bytes, which need no decoding.
+    if not isinstance(value, str):
+        return False
+    is_plain = value.isascii() and value.isprintable() and value[:2] != "=?"
+    if is_plain and request.headers.get(header) == value.encode():
+        return True
+    said = request.header(header)
+    return (said if decoded is None else decoded(said)) == value
 
 
 def version_mismatch() -> Fault:
