@@ -71,13 +71,20 @@ class Decoder:
         return None if value is _FAILED else value
 
     def provider(
-        self, use: str, options: Mapping[str, object], path: DataPath, find_class: FindClass
+        self,
+        use: str,
+        options: Mapping[str, object],
+        path: DataPath,
+        find_class: FindClass,
+        *,
+        siblings: Mapping[str, Option] = _NO_OPTIONS,
     ) -> Any | None:
         """Return the provider of the mount at `path`, or None where it is not made."""
         try:
             cls = find_class(use, self._directory)
             if cls is not None:
-                return self.build(cls, options, path, siblings=options_of(MountOptions))
+                every = {**options_of(MountOptions), **siblings}
+                return self.build(cls, options, path, siblings=every)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # the code of a plugin

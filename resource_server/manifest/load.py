@@ -27,7 +27,7 @@ from resource_server.manifest.model import (
     MountSpec,
     Server,
 )
-from resource_server.manifest.options import options_of
+from resource_server.manifest.options import Option, options_of
 from resource_server.manifest.positions import Positions
 from resource_server.manifest.problems import Problems, dotted
 from resource_server.manifest.prompt_problems import PromptProblems
@@ -47,6 +47,8 @@ _TOKENS = ("http", "auth", "tokens")
 _STAND_IN = "sqlite:///shop.db"
 """In the place of a URL that cannot be used, so that the other options are checked as well."""
 _SAID_BY_CLIENT = {"path", "uri"}
+_OF_CLIENT = {"from": Option("from", str, "client"), **options_of(ClientFolders)}
+"""Options of a root that its provider is not asked for; they are proposed for words like them."""
 _SCHEMA = "$schema"
 """Tells editors of JSON files which schema to check them by."""
 
@@ -206,7 +208,8 @@ class _Reading:
             default = f"{'sqlite' if url is None else url.engine}://{name}/"
         base = "file:///" if client else self._base(common.get("uri"), default, path)
         if use is not None:
-            self._decoder.provider(use, options, path, self._find_class)
+            siblings = _OF_CLIENT if section == "roots" else {}
+            self._decoder.provider(use, options, path, self._find_class, siblings=siblings)
         if use is None or own is None or base is None:
             return None
         return MountSpec(

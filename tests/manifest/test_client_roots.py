@@ -77,6 +77,11 @@ def test_what_is_allowed_is_relative_to_the_manifest(
             "{from: client, hiden: true}",
             "1:27: roots.a.hiden: unknown option; did you mean 'hidden'?",
         ),
+        (
+            "{from: client, alow: [x]}",
+            "1:27: roots.a.alow: unknown option; did you mean 'allow'?",
+        ),
+        ("{path: ., form: client}", "1:22: roots.a.form: unknown option; did you mean 'from'?"),
     ],
 )
 def test_each_problem_says_where_and_what_to_do(tmp_path: Path, options: str, problem: str) -> None:
