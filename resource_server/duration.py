@@ -6,6 +6,8 @@ import math
 import re
 from typing import TYPE_CHECKING
 
+from resource_server import notation
+
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
@@ -33,11 +35,5 @@ class Duration(float):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
-        # Imported here: whoever serves a folder without a manifest never loads pydantic.
-        from pydantic_core import core_schema
-
-        number = core_schema.float_schema(ge=0)
-        text = core_schema.str_schema(pattern=r"^\d+(\.\d+)? *(ms|s|m|h|d)$")
-        return core_schema.no_info_plain_validator_function(
-            cls.parse, json_schema_input_schema=core_schema.union_schema([number, text])
-        )
+        number: CoreSchema = {"type": "float", "ge": 0}
+        return notation.schema_of(cls.parse, number, r"^\d+(\.\d+)? *(ms|s|m|h|d)$")

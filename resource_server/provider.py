@@ -69,6 +69,7 @@ from typing import (
 
 import msgspec
 
+from resource_server import notation
 from resource_server.errors import (
     DeadlineExceeded,
     InvalidParameter,
@@ -488,15 +489,5 @@ class ByteSize(int):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
-        # Imported here: whoever serves a folder without a manifest never loads pydantic.
-        from pydantic_core import core_schema
-
-        return core_schema.no_info_plain_validator_function(
-            cls.parse,
-            json_schema_input_schema=core_schema.union_schema(
-                [
-                    core_schema.int_schema(ge=0),
-                    core_schema.str_schema(pattern=r"^\d+(\.\d+)? *([kKmMgGtT][iI]?)?[bB]?$"),
-                ]
-            ),
-        )
+        number: CoreSchema = {"type": "int", "ge": 0}
+        return notation.schema_of(cls.parse, number, r"^\d+(\.\d+)? *([kKmMgGtT][iI]?)?[bB]?$")

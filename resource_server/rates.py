@@ -7,6 +7,8 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from resource_server import notation
+
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
@@ -40,14 +42,8 @@ class Rate(float):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
-        # Imported here: whoever serves a folder without a manifest never loads pydantic.
-        from pydantic_core import core_schema
-
-        number = core_schema.float_schema(gt=0)
-        text = core_schema.str_schema(pattern=r"^\d+(\.\d+)?( */ *(s|m|h))?$")
-        return core_schema.no_info_plain_validator_function(
-            cls.parse, json_schema_input_schema=core_schema.union_schema([number, text])
-        )
+        number: CoreSchema = {"type": "float", "gt": 0}
+        return notation.schema_of(cls.parse, number, r"^\d+(\.\d+)?( */ *(s|m|h))?$")
 
 
 class Rates:

@@ -600,27 +600,45 @@ async def test_a_cancelled_search_ends_in_its_thread(
     assert len(looked) <= 2
 
 
+class Disk:
+    """A slow one: whoever looks at the lines of a document waits until it goes on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._looks = threading.Semaphore(0)
+        self._goes_on = threading.Event()
+        lines = text.Text.lines
+
+        def waiting(document: Any, *rest: Any) -> Any:
+            self._looks.release()
+            self._goes_on.wait(10)
+            return lines(document, *rest)
+
+        monkeypatch.setattr(text.Text, "lines", waiting)
+
+    async def looks(self, count: int) -> None:
+        """Wait until so many more look at it."""
+        for _ in range(count):
+            assert await asyncio.to_thread(self._looks.acquire, timeout=10)
+
+    @property
+    def is_asked(self) -> bool:
+        return self._looks.acquire(blocking=False)
+
+    def go_on(self) -> None:
+        self._goes_on.set()
+
+
 async def test_searches_that_hang_take_no_more_threads_than_a_few(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(tmp_path, {"a.txt": "needle"})
-    go_on = threading.Event()
-    begun = threading.Semaphore(0)
-    lines = text.Text.lines
-
-    def hanging(self: Any, *rest: Any) -> Any:
-        begun.release()
-        go_on.wait(10)
-        return lines(self, *rest)
-
-    monkeypatch.setattr(text.Text, "lines", hanging)
+    disk = Disk(monkeypatch)
     folder = Filesystem(tmp_path)
     tasks = [asyncio.ensure_future(look(folder, WORD)) for _ in range(20)]
-    for _ in range(4):
-        assert await asyncio.to_thread(begun.acquire, timeout=10)
+    await disk.looks(4)
     assert await names(Filesystem(tmp_path), "a") == ["a.txt"]
-    assert not begun.acquire(blocking=False)
-    go_on.set()
+    assert not disk.is_asked
+    disk.go_on()
     assert all(paths(found) == ["a.txt"] for found in await asyncio.gather(*tasks))
 
 
@@ -644,16 +662,7 @@ async def test_a_search_that_had_to_wait_for_others_has_time_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: Hours
 ) -> None:
     make(tmp_path, {f"{at}.txt": WORD for at in range(9)})
-    go_on = threading.Event()
-    begun = threading.Semaphore(0)
-    lines = text.Text.lines
-
-    def hanging(self: Any, *rest: Any) -> Any:
-        begun.release()
-        go_on.wait(10)
-        return lines(self, *rest)
-
-    monkeypatch.setattr(text.Text, "lines", hanging)
+    disk = Disk(monkeypatch)
     folder = Filesystem(tmp_path)
     sought = Search(text=WORD, where="text")
 
@@ -661,10 +670,9 @@ async def test_a_search_that_had_to_wait_for_others_has_time_all_the_same(
         return await folder.search(sought, below=(), after=None, limit=99, deadline=1.0)
 
     tasks = [asyncio.ensure_future(one()) for _ in range(5)]
-    for _ in range(4):
-        assert await asyncio.to_thread(begun.acquire, timeout=10)
+    await disk.looks(4)
     hours.now = 1.1
-    go_on.set()
+    disk.go_on()
     found = await asyncio.gather(*tasks)
     assert sorted(len(each.hits) for each in found) == [1, 1, 1, 1, 9]
 
