@@ -108,6 +108,7 @@ class Mount:
         """Why the mount cannot serve now; None while it serves."""
         self._lifetime = _lifetime(provider)
         self._starting = asyncio.Lock()
+        self._is_closed = False
         self._retry_at = 0.0
         self._retry_after = _FIRST_RETRY_S
         self._entries = Memo[Path, Entry](_MAX_ENTRIES)
@@ -152,7 +153,7 @@ class Mount:
         try:
             if self.problem is None:
                 return
-            if time.monotonic() < self._retry_at:
+            if self._is_closed or time.monotonic() < self._retry_at:
                 raise ResourceBusy(_UNAVAILABLE)
             await self._enter()
         finally:
@@ -170,6 +171,9 @@ class Mount:
             self._retry_after = min(self._retry_after * 2, _LONGEST_RETRY_S)
             logger.warning("mount %s is unavailable: %s", self.name, self.problem)
             raise ResourceBusy(_UNAVAILABLE) from error
+        if self._is_closed:
+            await self._leave()
+            raise ResourceBusy(_UNAVAILABLE)
         self.problem = None
         self._retry_after = _FIRST_RETRY_S
 
@@ -179,16 +183,21 @@ class Mount:
         return max(0.0, self._retry_at - time.monotonic())
 
     async def close(self) -> None:
-        """Leave the provider's lifetime if it was entered."""
+        """Leave the provider's lifetime if it was entered, or as soon as it is; for good."""
         for narrowed in self._narrowed.values():
             if narrowed is not None:
                 await narrowed.close()
-        if self.problem is None and self._lifetime is not None:
-            try:
-                await self._lifetime.__aexit__(None, None, None)
-            except FAILURES as error:
-                logger.warning("mount %s did not close cleanly: %s", self.name, describe(error))
-        self.problem = "closed"
+        is_entered, self.problem, self._is_closed = self.problem is None, "closed", True
+        if is_entered:
+            await self._leave()
+
+    async def _leave(self) -> None:
+        if self._lifetime is None:
+            return
+        try:
+            await self._lifetime.__aexit__(None, None, None)
+        except FAILURES as error:
+            logger.warning("mount %s did not close cleanly: %s", self.name, describe(error))
 
     def uri(self, path: Path, query: Mapping[str, str] | None = None) -> str:
         """Return the URI of a path, with a query."""

@@ -16,19 +16,20 @@ import pytest
 from resource_server import live, uris
 from resource_server.catalog import Catalog
 from resource_server.errors import ResourceNotFound
-from resource_server.live import Live
 from resource_server.mount import Mount
 from resource_server.provider import Provider
 from resource_server.providers.filesystem import Filesystem, sources, watch
 from resource_server.providers.filesystem.options import Watch
 from resource_server.topic import Listener
+from tests.calm import MARKS, ObservedLive, marked, observed_watches, settled
 
 BASE = "test://one/"
 LIST = "<list>"
 """In what was told: other resources are listed."""
-PATIENCE_S = 5.0
+PATIENCE_S = 20.0
 SETTLED_S = 0.04
 """Longer than it takes to tell of anything, with the intervals that `impatient` sets."""
+_TURNS = 50
 _EVENTS: tuple[Watch, ...] = ("inotify", "watchfiles")
 EVENTS = _EVENTS if sys.platform == "linux" else _EVENTS[1:]
 """The ways of a watch that tell of events."""
@@ -88,6 +89,9 @@ async def silence(seconds: float, *recorders: Recorder) -> None:
     until = time.monotonic() + seconds
     while (wait := until - time.monotonic()) > 0:
         await asyncio.sleep(wait)
+        # Where the process was held up, time has passed but no turn of the loop.
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
         until = max(until, *(recorder.told_at + seconds for recorder in recorders))
 
 
@@ -144,7 +148,7 @@ class View:
 
     def __init__(self, mount: Mount) -> None:
         self.catalog = Catalog([mount])
-        self.live = Live(self.catalog)
+        self.live = ObservedLive(self.catalog)
         self.recorder = Recorder()
 
 
@@ -156,6 +160,8 @@ class Scene:
         self.views = {
             option: View(mounted(Filesystem(root, watch=option, **more))) for option in options
         }
+        if "watchfiles" in self.views:
+            root.joinpath(MARKS).mkdir(exist_ok=True)
         self._before: Collection[str] = ()
 
     @property
@@ -192,14 +198,15 @@ class Scene:
         """Subscribe to these and follow the list, and wait until all is watched."""
         await self.subscribe(*paths)
         self.follow_list()
-        if "watchfiles" in self.views:
-            # It needs a while to begin, and may have missed something until then.
-            await self.views["watchfiles"].recorder.of(LIST)
         await self.quiet()
 
     async def quiet(self, seconds: float = SETTLED_S) -> dict[str, list[str]]:
-        """Wait until nothing is told for a while; return all that was, and forget it."""
+        """Wait until nothing is left to be told; return all that was, and forget it."""
         await silence(seconds, *(view.recorder for view in self.views.values()))
+        async with asyncio.timeout(PATIENCE_S):
+            if "watchfiles" in self.views:
+                await marked(self.folder.root)
+            await settled(*(view.live for view in self.views.values()))
         return {option: view.recorder.take() for option, view in self.views.items()}
 
     async def of(self, *some: str) -> None:
@@ -268,12 +275,13 @@ async def watched(
 ) -> AsyncGenerator[Scene]:
     """Serve and watch a folder in these ways at once; `more` are options of each provider."""
     scene = Scene(root, options, **more)
-    try:
-        yield scene
-    finally:
-        for view in scene.views.values():
-            await view.live.close()
-            await view.catalog.__aexit__()
+    with observed_watches():
+        try:
+            yield scene
+        finally:
+            for view in scene.views.values():
+                await view.live.close()
+                await view.catalog.__aexit__()
 
 
 def held() -> int:

@@ -23,7 +23,7 @@ COLOUR = {
 class Person:
     """`greet` asks one thing, `paint` two after each other, `meet` in a task group of its own.
 
-    `insist` asks and cannot do without an answer.
+    `insist` asks and cannot do without an answer; `muse` asks two at once, and never comes back.
     """
 
     templates = ()
@@ -40,9 +40,13 @@ class Person:
         raise ResourceNotFound
 
     def tools(self) -> Sequence[Tool]:
-        return [Tool(name=name, description=name) for name in ("greet", "paint", "meet", "insist")]
+        names = ("greet", "paint", "meet", "insist", "muse")
+        return [Tool(name=name, description=name) for name in names]
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any], asked: Asked) -> ToolResult:
+        if name == "muse":
+            await asyncio.gather(self._named(asked), asked.ask("colour", "Which?", COLOUR))
+            await asyncio.Event().wait()
         if name == "insist":
             return ToolResult([Text(await self._named(asked))])
         try:

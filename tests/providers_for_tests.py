@@ -33,7 +33,7 @@ class Leaf:
 
     data: str | bytes = ""
     mime_type: str | None = "text/plain"
-    raises: Exception | None = None
+    raises: BaseException | None = None
     formats: Mapping[str, str] = field(default_factory=dict[str, str])
     listed: bool = True
     sized: bool = True

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import shutil
 import sqlite3
 import tempfile
 import threading
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from resource_server.access import EVERYBODY, OPEN, Access, Caller, acting
 from resource_server.catalog import Catalog, Limits
 from resource_server.eager import settle
 from resource_server.errors import InvalidParameter, ResourceNotFound
-from resource_server.live import Live
 from resource_server.mount import Mount
 from resource_server.protocol.server import Server
 from resource_server.provider import Provider, Resource
@@ -32,7 +32,18 @@ from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.options import DirectoryOptions
 from resource_server.testing import check_provider
 from resource_server.topic import Topic
-from tests.listeners import LIST, PATIENCE_S, Folder, Recorder, impatient, mounted, uri_of
+from tests.calm import ObservedLive, observed_watches, settled
+from tests.listeners import (
+    LIST,
+    PATIENCE_S,
+    SETTLED_S,
+    Folder,
+    Recorder,
+    impatient,
+    mounted,
+    silence,
+    uri_of,
+)
 from tests.protocol.wire import Wire
 from tests.providers_for_tests import Tree, WatchedTree
 
@@ -104,13 +115,31 @@ rules = st.fixed_dictionaries(
 )
 
 
+@functools.cache
+def database_of(*tables: str) -> bytes:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for table in tables:
+            connection.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, name TEXT)")
+            connection.executemany(f"INSERT INTO {table} VALUES (?, ?)", [(1, "ann"), (2, "bob")])  # noqa: S608
+        connection.commit()
+        # Without any it is an empty file, as SQLite itself leaves it.
+        return connection.serialize() if tables else b""
+
+
 def make_database(file: Path, tables: Sequence[str]) -> None:
-    connection = sqlite3.connect(file)
-    for table in tables:
-        connection.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, name TEXT)")
-        connection.executemany(f"INSERT INTO {table} VALUES (?, ?)", [(1, "ann"), (2, "bob")])  # noqa: S608
-    connection.commit()
-    connection.close()
+    file.write_bytes(database_of(*tables))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A place with a folder and a database that have everything."""
+    place = tmp_path_factory.mktemp("whole")
+    for name in DIRECTORIES:
+        (place / "folder" / name).mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        (place / "folder" / name).write_text(name)
+    make_database(place / "shop.db", TABLES)
+    return place
 
 
 def make_catalog(
@@ -203,6 +232,8 @@ class Asker:
     async def ask(self, method: str, **params: Any) -> Any:
         with acting(self.caller):
             reply = await self.wire.call(method, params)
+        # There are hundreds, and each is looked for among those that are kept.
+        self.wire.messages.remove(reply)
         self.answers.append((method, params, {**reply, "id": 0}))
         return reply
 
@@ -233,21 +264,18 @@ def link_tree(source: Path, to: Path, left_out: Sequence[str]) -> None:
 @settings(max_examples=60, deadline=None)
 @given(rules=rules, held=scopes)
 def test_whatever_is_asked_what_needs_other_scopes_does_not_exist(
-    runner: asyncio.Runner, rules: Mapping[str, Mapping[str, frozenset[str]]], held: frozenset[str]
+    runner: asyncio.Runner,
+    whole: Path,
+    rules: Mapping[str, Mapping[str, frozenset[str]]],
+    held: frozenset[str],
 ) -> None:
     lacking = {
         what: [name for name, needed in of.items() if not needed <= held]
         for what, of in rules.items()
     }
-    place = Path(tempfile.mkdtemp())
+    place = Path(tempfile.mkdtemp(dir=whole))
     try:
-        folder = place / "whole"
-        for name in DIRECTORIES:
-            (folder / name).mkdir(parents=True, exist_ok=True)
-        for name in FILES:
-            (folder / name).write_text(name)
-        link_tree(folder, place / "part", lacking["directories"])
-        make_database(place / "whole.db", TABLES)
+        link_tree(whole / "folder", place / "part", lacking["directories"])
         tables = [name for name in TABLES if name not in lacking["tables"]]
         make_database(place / "part.db", tables)
         nothing: Mapping[str, Any] = {what: {} for what in rules}
@@ -259,8 +287,8 @@ def test_whatever_is_asked_what_needs_other_scopes_does_not_exist(
         mounts = [name for name in MOUNTS if name not in lacking["mounts"]]
         part = catalog_of(place / "part", place / "part.db", queries, nothing, mounts)
         caller = Caller("somebody", held | {"other"})
-        whole = make_catalog(folder, place / "whole.db", rules)
-        assert runner.run(observed(whole, caller)) == runner.run(observed(part, EVERYBODY))
+        every = make_catalog(whole / "folder", whole / "shop.db", rules)
+        assert runner.run(observed(every, caller)) == runner.run(observed(part, EVERYBODY))
     finally:
         shutil.rmtree(place)
 
@@ -465,7 +493,7 @@ async def test_a_mount_and_all_that_was_made_of_it_end_together(tmp_path: Path) 
 class Told:
     """What each of two callers is told."""
 
-    def __init__(self, live: Live) -> None:
+    def __init__(self, live: ObservedLive) -> None:
         self.live = live
         self.clerk, self.guest = Recorder(), Recorder()
 
@@ -484,17 +512,20 @@ class Told:
         return found
 
     async def quiet(self) -> tuple[set[str], set[str]]:
-        """Wait until nothing is told for a while; return what was, to each."""
-        clerk = await self.clerk.quiet()
-        return set(clerk), set(await self.guest.quiet())
+        """Wait until nothing is left to be told; return what was, to each."""
+        await silence(SETTLED_S, self.clerk, self.guest)
+        async with asyncio.timeout(PATIENCE_S):
+            await settled(self.live)
+        return set(self.clerk.take()), set(self.guest.take())
 
 
 @asynccontextmanager
 async def telling(*mounts: Mount) -> AsyncGenerator[Told]:
     async with Catalog(mounts) as catalog:
-        live = Live(catalog)
+        live = ObservedLive(catalog)
         try:
-            yield Told(live)
+            with observed_watches():
+                yield Told(live)
         finally:
             await live.close()
 

@@ -73,11 +73,30 @@ async def test_a_provider_is_entered_once_however_many_wait_for_it() -> None:
 async def test_a_provider_that_was_entered_is_left_once() -> None:
     provider = Lived()
     mount = mounted(provider)
-    await mount.close()
     await mount.start()
     await mount.close()
     await mount.close()
     assert (provider.entered, provider.left) == (1, 1)
+
+
+async def test_a_mount_that_was_closed_is_entered_no_more() -> None:
+    provider = Lived()
+    mount = mounted(provider)
+    await mount.close()
+    with pytest.raises(ResourceBusy):
+        await mount.start()
+    assert (provider.entered, mount.problem) == (0, "closed")
+
+
+async def test_a_mount_that_is_closed_while_it_starts_is_left() -> None:
+    provider = Lived()
+    mount = mounted(provider)
+    starting = asyncio.create_task(mount.start())
+    await asyncio.sleep(0)
+    await mount.close()
+    with pytest.raises(ResourceBusy):
+        await starting
+    assert (provider.entered, provider.left, mount.problem) == (1, 1, "closed")
 
 
 async def test_a_provider_without_a_lifetime_needs_none() -> None:

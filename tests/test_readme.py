@@ -201,7 +201,7 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
     assert install.search(shown)
     assert install.search(run)
     [tests] = re.findall(r"/(pytest\b.*)", shown)
-    assert f" {tests}\n" in run
+    assert re.search(rf"^ *{re.escape(tests)} && return$", run, re.MULTILINE)
 
 
 @pytest.mark.parametrize("section", reference.SECTIONS)

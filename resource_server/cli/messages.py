@@ -65,7 +65,8 @@ class _Unhurried(logging.Handler):
         self._thread: threading.Thread | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        if self._lines.qsize() >= _MAX_WAITING:
+        # To begin a thread would wait for ever when the interpreter is about to end.
+        if self._lines.qsize() >= _MAX_WAITING or sys.is_finalizing():
             return
         if self._thread is None:
             self._thread = threading.Thread(target=self._write, daemon=True)

@@ -20,7 +20,7 @@ from msgspec import UNSET
 
 from resource_server import eager
 from resource_server.errors import MountUnavailable
-from resource_server.mount import FAILURES, log_failure
+from resource_server.mount import log_failure
 from resource_server.protocol import faults, params, progress, requests, revisions
 from resource_server.protocol.batch import Batch
 from resource_server.protocol.call import Call, Method, Result
@@ -254,7 +254,9 @@ class Connection:
                 request.header,
             )
             outcome = eager.run(method.handle(call, asked))
-        except (*FAILURES, asyncio.CancelledError) as error:
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # extensions in Rust panic with one that is no Exception
             request.reply(faults.message(request.id, self._fault(error, request)))
             return None
         if isinstance(outcome, eager.Suspended):
@@ -296,7 +298,9 @@ class Connection:
                     self._reply(request, result)
                 elif result.stream is not None:
                     result.stream.close()
-            except (*FAILURES, asyncio.CancelledError) as error:
+            except (KeyboardInterrupt, GeneratorExit):
+                raise
+            except BaseException as error:
                 # A provider whose own work was cancelled has failed like any other.
                 if not request.is_cancelled:
                     request.reply(faults.message(request.id, self._fault(error, request)))

@@ -7,7 +7,7 @@ Nothing is told before the client knows that it is subscribed.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from typing import Literal
 
@@ -136,6 +136,8 @@ class Subscriptions:
         self._push = push
         self._meta = meta
         self._subscriptions: dict[str, _Subscription] = {}
+        self._attempts = Counter[str]()
+        """How often each is being subscribed to just now."""
         self._untold = OrderedDict[str, None]()
         self._lists_untold: dict[str, None] = {}
         self._end: Callable[[], None] | None = None
@@ -164,15 +166,22 @@ class Subscriptions:
 
         The same may be asked several times at once: the first that succeeds is the one that lasts.
         """
+        mine = _Subscription(self, uri)
         if not claimed:
             self._subscriber.claim(uri)
-        mine = self._subscriptions[uri] = _Subscription(self, uri)
+            self._subscriptions[uri] = mine
+        self._attempts[uri] += 1
         try:
             topic = await self._live.subscribe(uri, mine)
         except BaseException:
-            if self._subscriptions.get(uri) is mine:
+            known = self._subscriptions.get(uri)
+            if known is not None and known.topic is None and self._attempts[uri] == 1:
                 self._remove(uri)
             raise
+        finally:
+            self._attempts[uri] -= 1
+            if not self._attempts[uri]:
+                del self._attempts[uri]
         lasting = self._subscriptions.get(uri)
         if lasting is None or lasting.topic is not None:
             self._live.unsubscribe(topic.uri, mine, topic.scopes)

@@ -38,6 +38,26 @@ LATER = {
 }
 
 
+FORGETFUL = """
+import asyncio
+from resource_server.provider import Content, Resource
+
+async def forgotten():
+    me = asyncio.current_task()
+    raise ValueError
+
+class Mine:
+    templates = ()
+    def list(self, parent, *, after, limit): return []
+    def metadata(self, path):
+        return Resource(path=path, name="x", type="document" if path else "collection")
+    async def read(self, path, query):
+        task = asyncio.create_task(forgotten())
+        await asyncio.wait([task])
+        return [Content("x")]
+"""
+
+
 def lines(*messages: Mapping[str, Any]) -> str:
     return "".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages)
 
@@ -155,6 +175,15 @@ def test_a_thread_that_hangs_does_not_keep_the_process(folder: Path) -> None:
         wait_for("hanging", errors)
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
+
+
+def test_a_first_line_of_the_log_at_the_very_end_does_not_keep_the_process(folder: Path) -> None:
+    # A task that refers to itself goes when the interpreter does, and is complained of.
+    (folder / "mine.py").write_text(FORGETFUL, "utf-8")
+    (folder / "mcp-resources.yaml").write_text("providers: {mine: {use: mine.py}}\n", "utf-8")
+    read = {"id": 2, "method": "resources/read", "params": {"uri": "resource://mine/x"}}
+    status, answers, _ = serve(folder, messages=(INITIALIZE, read))
+    assert (status, [answer["id"] for answer in answers]) == (0, [1, 2])
 
 
 def test_a_person_at_a_terminal_is_told_who_is_expected(folder: Path) -> None:

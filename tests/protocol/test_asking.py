@@ -14,6 +14,7 @@ from mcp_types.methods import parse_server_request, validate_server_result
 from resource_server.protocol.asking import MAX_STATE
 from resource_server.protocol.engine import MAX_RUNNING
 from resource_server.protocol.questions import MAX_OPEN
+from resource_server.protocol.tools import provided
 from tests.person import COLOUR, NAME, Person
 from tests.protocol.wire import PATIENCE_S, Wire, server_of
 from tests.providers_for_tests import SlowTree
@@ -130,6 +131,21 @@ async def test_who_takes_too_long_is_told_that_the_question_is_withdrawn() -> No
     wire.answer(question, accepted(name="too late"))
     assert await wire.result("ping") == {}
     assert len(wire.replies) == 2
+
+
+async def test_people_take_no_time_of_a_tool_and_the_tool_has_no_more_than_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(provided, "DEADLINE_S", 0.2)
+    wire = await wired()
+    call = wire.start("tools/call", {"name": "muse"})
+    await wire.asked(2)
+    first, second = wire.questions
+    wire.answer(first, accepted(name="Ada"))
+    await asyncio.sleep(0.3)
+    assert wire.replies == []
+    wire.answer(second, accepted(colour="red"))
+    assert "took longer" in words(await wire.reply_to(call))
 
 
 async def test_a_call_that_is_cancelled_withdraws_its_question() -> None:

@@ -30,7 +30,7 @@ NOT_FOUND = dict.fromkeys(HANDSHAKE, -32002) | dict.fromkeys(MODERN, -32602)
 TREES = pytest.mark.parametrize("tree", [Tree, SlowTree])
 
 
-async def error_of(tree: type[Tree], revision: str, raised: Exception) -> dict[str, Any]:
+async def error_of(tree: type[Tree], revision: str, raised: BaseException) -> dict[str, Any]:
     nodes: dict[str, Any] = {"bad": Leaf(raises=raised), "good": "fine"}
     wire = Wire(await server_of(tree(nodes)), revision)
     error = await wire.error("resources/read", {"uri": URI})
@@ -134,11 +134,12 @@ async def test_a_message_begins_with_a_capital_and_is_valid_unicode() -> None:
         RecursionError("secret"),
         MemoryError("secret"),
         ExceptionGroup("secret", [ValueError("secret")]),
+        BaseException("secret"),  # as extensions in Rust panic
         UnicodeEncodeError("utf-8", "secret", 0, 1, "secret"),
     ],
 )
 async def test_a_defect_is_an_internal_error_that_says_nothing(
-    tree: type[Tree], revision: str, raised: Exception, caplog: pytest.LogCaptureFixture
+    tree: type[Tree], revision: str, raised: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
         error = await error_of(tree, revision, raised)

@@ -16,7 +16,16 @@ from pydantic import ValidationError
 
 from resource_server.manifest.prompts import Prompt, PromptArgument, PromptMessage
 from resource_server.protocol import revisions
-from tests.protocol.wire import ENVELOPE, EVERY, HANDSHAKE, MODERN, Wire, request, server_of
+from tests.protocol.wire import (
+    ENVELOPE,
+    EVERY,
+    HANDSHAKE,
+    MODERN,
+    PATIENCE_S,
+    Wire,
+    request,
+    server_of,
+)
 from tests.providers_for_tests import Tree
 
 Steps: TypeAlias = tuple[str | int, ...]
@@ -125,6 +134,8 @@ class Asked:
         if revision in MODERN:
             wire.connection.revision = revisions.MODERN[revision]
         wire.send(request(method, params))
+        # What takes more than a turn of the loop is answered by a task, which `close` would cancel.
+        await wire.connection.drain(PATIENCE_S)
         await wire.connection.close()
         (reply,) = wire.replies
         return reply

@@ -453,6 +453,34 @@ async def test_one_that_fails_late_leaves_one_that_succeeded_meanwhile() -> None
         assert await wire.notified(1) == [updated(A)]
 
 
+@pytest.mark.parametrize("fails", [False, True])
+async def test_one_that_is_given_up_leaves_one_that_still_waits(fails: bool) -> None:
+    tree = Late(NODES)
+    async with await server_of(tree) as server:
+        wire = Wire(server, "2025-11-25")
+        first = tree.hold()
+        waiting = wire.start("resources/subscribe", {"uri": A})
+        await asyncio.wait_for(first.started.wait(), 5)
+        second = tree.hold()
+        given_up = wire.start("resources/subscribe", {"uri": A})
+        await asyncio.wait_for(second.started.wait(), 5)
+        if fails:
+            tree.fails = True
+            second.released.set()
+            assert "error" in await wire.reply_to(given_up)
+            tree.fails = False
+        else:
+            cancelled = {"method": "notifications/cancelled", "params": {"requestId": given_up}}
+            wire.send({"jsonrpc": "2.0", **cancelled})
+            await asyncio.wait_for(second.cancelled.wait(), 5)
+        first.released.set()
+        assert (await wire.reply_to(waiting))["result"] == {}
+        tree.set("a", to="longer")
+        assert await wire.notified(1) == [updated(A)]
+        await wire.result("resources/unsubscribe", {"uri": A})
+        await tree.asked()
+
+
 async def test_a_subscription_that_is_cancelled_leaves_nothing() -> None:
     tree = Late(NODES)
     async with await server_of(tree) as server:

@@ -23,6 +23,8 @@ from tests.protocol.wire import CLIENT, ENVELOPE, MODERN
 ROOT = Path(__file__).parents[2]
 GATES = Path(__file__).with_name("gates.py")
 PATIENCE_S = 20.0
+_START_S = 60.0
+"""A start takes the processor, which may be shared with much else."""
 BOTH = "application/json, text/event-stream"
 README = "file:///project/read%20me.md"
 GATE, OPEN, STATE = "test://gates/gate/", "test://gates/open/", "test://gates/state/"
@@ -266,7 +268,7 @@ class Program:
         self._reading = threading.Thread(target=self._read, daemon=True)
         self._started = threading.Event()
         self._reading.start()
-        assert self._started.wait(PATIENCE_S), self.errors
+        assert self._started.wait(_START_S), self.errors
         assert self.port, self.errors
 
     @property

@@ -134,12 +134,17 @@ def test_each_stream_is_told_of_what_its_token_allows(program: Program) -> None:
         assert listen(guest, GUEST) == [BASE, NOTE]
         (program.folder / "hr" / "pay.txt").write_text("100000")
         (program.folder / "hr" / "new.txt").write_text("new")
-        assert {updated(clerk), updated(clerk)} == {f"{BASE}/hr", PAY}
+        untold = seen = {f"{BASE}/hr", PAY}
+        while untold:
+            # What takes long to write is told of twice.
+            told = updated(clerk)
+            assert told in seen
+            untold = untold - {told}
         (program.folder / "note.txt").write_text("hello again")
         # The very next that it is told, of whatever kind: nothing of what was before.
-        told = guest.event().json
-        assert told["params"]["uri"] in (BASE, NOTE)
-        assert updated(clerk) in (BASE, NOTE)
+        assert guest.event().json["params"]["uri"] in (BASE, NOTE)
+        while (told := updated(clerk)) not in (BASE, NOTE):
+            assert told in seen
 
 
 def opened(program: Program, token: str) -> dict[str, str]:

@@ -23,6 +23,7 @@ from tests.transports.program import (
 )
 
 MIB = 1 << 20
+METRICS = request("GET", path="/metrics")
 # All waiting is over soon.
 SOON = "peer.REQUEST_S = peer.SLOW_READER_S = 0.3"
 
@@ -110,6 +111,18 @@ def test_requests_that_come_in_one_packet_are_answered_in_their_order(program: P
             answers = [line.answer() for _ in asked]
             assert [each.status for each in answers] == [200] * len(asked)
             assert [each.json["id"] for each in answers] == [1, 2, 3, 4, 5]
+
+
+def test_who_leaves_with_a_request_behind_a_stream_has_left(tmp_path: Path) -> None:
+    listen = modern("subscriptions/listen", {"notifications": {"resourcesListChanged": True}})
+    with serving(tmp_path, patches="channel.KEEP_ALIVE_S = 0.05") as program:
+        with program.lines(5) as lines:
+            for line in lines:
+                line.send(listen)
+                line.begins()
+                line.send(modern("ping"))
+            assert b"resource_server_streams 5.0" in program.ask(METRICS).body
+        program.until(lambda: b"resource_server_streams 0.0" in program.ask(METRICS).body)
 
 
 def test_many_requests_behind_one_that_waits_are_cut_off(tmp_path: Path) -> None:

@@ -17,6 +17,10 @@ class AskedCall:
     def __init__(self, call: Call, limit: asyncio.Timeout) -> None:
         self._call = call
         self._limit = limit
+        self._open = 0
+        """Questions that nobody has answered."""
+        self._left: float | None = None
+        """Seconds of its own that the tool had when it began to ask."""
 
     @property
     def can_ask(self) -> bool:
@@ -34,14 +38,26 @@ class AskedCall:
 
     async def ask(self, key: str, message: str, schema: Schema) -> Answer:
         """See `Asked.ask`."""
-        loop = asyncio.get_running_loop()
-        until = self._limit.when()
-        left = None if until is None else until - loop.time()
-        self._limit.reschedule(None)
+        self._open += 1
+        if self._open == 1:
+            self._pause()
         try:
             return await self._call.asker.elicit(key, message, schema)
         finally:
-            self._limit.reschedule(None if left is None else loop.time() + left)
+            self._open -= 1
+            if self._open == 0:
+                self._resume()
+
+    def _pause(self) -> None:
+        until = self._limit.when()
+        if until is not None and not self._limit.expired():
+            self._left = until - asyncio.get_running_loop().time()
+            self._limit.reschedule(None)
+
+    def _resume(self) -> None:
+        left, self._left = self._left, None
+        if left is not None:
+            self._limit.reschedule(asyncio.get_running_loop().time() + left)
 
 
 _: type[Asked] = AskedCall

@@ -56,6 +56,8 @@ class Peer(HttpToolsProtocol):
     looked at, without a task of its own, and a whole answer is one call of the system.
     """
 
+    _running: RequestResponseCycle | None = None
+    """The request that is answered; `cycle` is the last that came."""
     _begun: tuple[RequestResponseCycle, ASGI3Application] | None = None
     """A request whose head is complete, and which nobody answers yet."""
     _is_reading = False
@@ -78,6 +80,11 @@ class Peer(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing more."""
         super().connection_lost(exc)
+        running = self._running
+        if running is not None and not running.response_complete:
+            # uvicorn has told the last request that came.
+            running.disconnected = True
+            running.message_event.set()
         self._backlog.remove(self)
         for timer in (self._request_timer, self._answer_timer, self._idle_timer):
             if timer is not None:
@@ -138,6 +145,7 @@ class Peer(HttpToolsProtocol):
     # -- what answers
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._running = cycle
         if self._is_reading:
             # The body is behind the head, in most cases: it may be parsed in a moment.
             self._begun = cycle, app

@@ -87,16 +87,27 @@ class Proxy(NamedTuple):
     port: int
     cut: Callable[[], Awaitable[None]]
     restore: Callable[[], Awaitable[None]]
+    holding: asyncio.Event
+    """Set when it holds back what it was to hold."""
+    release: Callable[[], None]
+    """Let that go on to the server, and whatever comes after it."""
 
 
 @asynccontextmanager
-async def proxy_to(host: str, port: int) -> AsyncGenerator[Proxy]:
+async def proxy_to(host: str, port: int, *, hold: bytes | None = None) -> AsyncGenerator[Proxy]:
+    """Lead to a server; a message to it that has `hold` in it comes there when it is released."""
     writers: set[asyncio.StreamWriter] = set()
     server: list[asyncio.Server] = []
+    holding, released = asyncio.Event(), asyncio.Event()
 
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def pump(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter, held: bytes | None = None
+    ) -> None:
         try:
             while data := await reader.read(65536):
+                if held is not None and held in data:
+                    holding.set()
+                    await released.wait()
                 writer.write(data)
                 await writer.drain()
         except OSError:
@@ -107,7 +118,7 @@ async def proxy_to(host: str, port: int) -> AsyncGenerator[Proxy]:
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection(host, port)
         writers.update((writer, far_writer))
-        await asyncio.gather(pump(reader, far_writer), pump(far_reader, writer))
+        await asyncio.gather(pump(reader, far_writer, hold), pump(far_reader, writer))
         writers.difference_update((writer, far_writer))
 
     async def listen(at: int) -> int:
@@ -116,13 +127,14 @@ async def proxy_to(host: str, port: int) -> AsyncGenerator[Proxy]:
 
     async def cut() -> None:
         server[0].close()
+        released.set()
         for writer in tuple(writers):
             writer.transport.abort()
         await eventually(lambda: _value(not writers))
 
     own = await listen(0)
     try:
-        yield Proxy(own, cut, lambda: _ignore(listen(own)))
+        yield Proxy(own, cut, lambda: _ignore(listen(own)), holding, released.set)
     finally:
         await cut()
 

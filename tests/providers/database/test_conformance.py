@@ -1340,7 +1340,7 @@ async def test_a_row_that_was_read_as_it_was_for_a_moment_is_suggested_again(own
 async def test_a_watch_that_nobody_needs_any_more_can_be_ended_at_once(
     owner: Owner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resource_server.watching._LONGEST_END_S", 0.2)
+    monkeypatch.setattr("resource_server.watching._LONGEST_END_S", PATIENCE_S)
     await watched_tables(owner)
     async with served(owner, interval=0.02) as it:
         for turns in range(40):
@@ -1352,7 +1352,7 @@ async def test_a_watch_that_nobody_needs_any_more_can_be_ended_at_once(
             for _ in range(turns):
                 await asyncio.sleep(0)
             await live.close()
-    assert "does not end" not in caplog.text
+            assert "does not end" not in caplog.text
 
 
 async def test_a_prefix_of_keys_is_told_of_when_its_rows_are_others(owner: Owner) -> None:

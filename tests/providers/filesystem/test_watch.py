@@ -22,6 +22,7 @@ from tests.listeners import (
     EVENTS,
     EVERY,
     LIST,
+    PATIENCE_S,
     Folder,
     Recorder,
     held,
@@ -719,7 +720,7 @@ async def test_what_is_hidden_is_not_watched(folder: Folder) -> None:
 
 async def until(holds: Callable[[], bool]) -> None:
     """Wait until something holds that no event tells of."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
