@@ -75,7 +75,8 @@ class Outbox:
         while self._sources and self._sent > before:
             before = self._sent
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._empty.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await self._empty.wait()
 
     def close(self) -> None:
         """Send nothing more."""

@@ -373,7 +373,8 @@ class _Output:
         self.flush()
         before = self._length
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._idle.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
         return 0 < self._length < before
 
 

@@ -81,7 +81,7 @@ class Engine(Protocol):
         ...
 
     async def open(self) -> None:
-        """Connect and see whether it can be read."""
+        """Connect and see whether it can be read. Whoever tries that closes it, come what may."""
         ...
 
     async def close(self) -> None:

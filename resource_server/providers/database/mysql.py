@@ -200,12 +200,16 @@ class Mysql(ServerEngine):
 
         if not self._parsed_url().database:
             raise MountUnavailable("the URL names no database")
-        options = {**self._connect_options(), "connect_timeout": CONNECT_S, "autocommit": True}
+        # Limits of time are ours alone. asyncmy keeps its own by `asyncio.wait_for`, which before
+        # Python 3.12 loses a cancellation that comes together with what is waited for.
+        ours = {"connect_timeout": CONNECT_S, "read_timeout": None, "autocommit": True}
+        options = {**self._connect_options(), **ours}
         try:
             make: Any = Driver
             connection: Any = make(**options)
             # asyncmy asks for several statements in one, always.
             connection._client_flag &= ~(_MULTI_STATEMENTS | _LOCAL_FILES)
+            connection._connect_timeout = None  # the option must be a number
             async with asyncio.timeout(CONNECT_S):
                 await connection.connect()
         except Exception as error:

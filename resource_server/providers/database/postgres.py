@@ -162,7 +162,8 @@ class Postgres(ServerEngine):
         while True:
             connection = None
             try:
-                connection = await self._listen(noticed)
+                connection = await self._connect(author=False)
+                await self._listen(connection, noticed)
                 last = None
                 moved = time.monotonic()
                 while True:
@@ -184,8 +185,7 @@ class Postgres(ServerEngine):
     def _slow_interval(self) -> float:
         return max(self._interval, _IDLE_INTERVAL_S)
 
-    async def _listen(self, noticed: asyncio.Event) -> Connection:
-        connection = await self._connect(author=False)
+    async def _listen(self, connection: Connection, noticed: asyncio.Event) -> None:
         self._is_notified = False
         if self._channel is not None:
             try:
@@ -195,7 +195,6 @@ class Postgres(ServerEngine):
                 if _state(error) != _READ_ONLY:
                     raise
                 _log.warning("a standby takes no LISTEN: it is polled for changes instead")
-        return connection
 
     async def _pause(self, noticed: asyncio.Event, *, idle: float) -> None:
         slow = self._is_notified or idle > _IDLE_AFTER_S

@@ -147,20 +147,28 @@ class Database:
         self._link = link
 
     async def __aenter__(self) -> Self:
-        await self._engine.open()
-        privileges = await self._engine.privileges()
-        if privileges:
-            named = ", ".join(privilege.name for privilege in privileges[:5])
-            if self.require_readonly_role:
-                await self._engine.close()
-                raise MountUnavailable(f"the login may do more than read: {named}")
-            if not self._is_narrowed:
-                logger.warning("a database is read with a login that may do more: %s", named)
+        try:
+            await self._engine.open()
+            await self._judge_login()
+        except BaseException:
+            # What was not entered is not left either.
+            await self._engine.close()
+            raise
         if self._queries and not self._is_narrowed:
             # Beside what is served: it needs the names of all tables.
             self._closing = asyncio.Event()
             self._check = asyncio.create_task(self._check_queries(self._closing))
         return self
+
+    async def _judge_login(self) -> None:
+        privileges = await self._engine.privileges()
+        if not privileges:
+            return
+        named = ", ".join(privilege.name for privilege in privileges[:5])
+        if self.require_readonly_role:
+            raise MountUnavailable(f"the login may do more than read: {named}")
+        if not self._is_narrowed:
+            logger.warning("a database is read with a login that may do more: %s", named)
 
     async def __aexit__(self, *_: object) -> None:
         self._closing.set()

@@ -248,8 +248,12 @@ class Relations:
         """Return what is exposed, in the order of the engine."""
         await self._refresh()
         if self._infos is None:
+            state = self._state
             every = await settle(self._engine.tables())
-            self._infos = [info for info in every if self._policy.of(info.name) is not None]
+            infos = [info for info in every if self._policy.of(info.name) is not None]
+            if self._state is not state:
+                return infos  # perhaps as they were before: not to be kept
+            self._infos = infos
         return self._infos
 
     def options(self, name: TableName) -> TableOptions:
@@ -269,6 +273,7 @@ class Relations:
             return known
         if self._policy.of(name) is None:
             raise ResourceNotFound
+        state = self._state
         try:
             table = await settle(self._engine.table(name))
         except InvalidParameter:
@@ -276,6 +281,8 @@ class Relations:
             raise ResourceNotFound from None
         view = self._policy.view(table)
         relation = Relation(view, self._engine, self._limits, _change(view.options, table))
+        if self._state is not state:
+            return relation  # perhaps as it was before: not to be kept
         self._known[name] = relation
         if len(self._known) > MAX_KEPT:
             self._known.popitem(last=False)

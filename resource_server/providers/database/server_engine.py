@@ -134,11 +134,11 @@ class ServerEngine(ABC):
         Raises:
             MountUnavailable: it cannot.
         """
+        self._users += 1
         try:
             await self._run(self._probe, within=_OPEN_S)
         except DeadlineExceeded:
             raise MountUnavailable("the database server does not answer") from None
-        self._users += 1
 
     async def close(self) -> None:
         """Give up every connection, unless others have opened it; what still runs is stopped."""

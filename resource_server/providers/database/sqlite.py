@@ -88,11 +88,7 @@ class Sqlite:
 
     async def open(self) -> None:
         """See whether it can be read. Other connections are opened when they are needed."""
-        try:
-            await self._ask(self._catalog.version, _OPENING)
-        except BaseException:
-            await self.close()
-            raise
+        await self._ask(self._catalog.version, _OPENING)
 
     async def close(self) -> None:
         """Stop what runs and close every connection. It may be opened again."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -19,6 +21,7 @@ from resource_server.providers.database.mysql import Mysql
 from tests.providers.database import mysql_databases
 from tests.providers.database.mysql_databases import ADMIN, Database, connect, rows
 from tests.providers.database.servers import (
+    PATIENCE_S,
     Commits,
     assert_secrets_kept,
     eventually,
@@ -29,6 +32,26 @@ from tests.providers.database.servers import (
 pytestmark = pytest.mark.anyio
 
 database, engine = mysql_databases.database, mysql_databases.engine
+
+
+@contextmanager
+def connecting(meanwhile: Callable[[], Awaitable[None]]) -> Generator[None]:
+    """Let something happen when a connection is there and who asked for it does not know yet."""
+    loop = asyncio.get_running_loop()
+    connect = loop.create_connection
+
+    async def held(*given: Any, **options: Any) -> tuple[asyncio.Transport, asyncio.Protocol]:
+        made = await connect(*given, **options)
+        try:
+            await meanwhile()
+        except BaseException:
+            made[0].close()
+            raise
+        return made
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "create_connection", held)
+        yield
 
 
 # Limits.
@@ -70,6 +93,28 @@ async def test_what_a_cancelled_caller_asked_is_stopped(engine: Mysql, database:
     with pytest.raises(asyncio.CancelledError):
         await task
     await eventually(stopped)
+
+
+async def test_who_is_cancelled_in_the_moment_of_connecting_is_not_answered(
+    database: Database,
+) -> None:
+    engine = Mysql(database.url)
+
+    async def cancel() -> None:
+        asking.cancel()
+
+    with connecting(cancel):
+        asking = asyncio.create_task(rows(engine, "SELECT 1"))
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+    await engine.close()
+
+
+async def test_deadlines_are_ours_whatever_the_url_says(database: Database) -> None:
+    # Those of the driver lose cancellations.
+    engine = Mysql(f"{database.url}?read_timeout=1&connect_timeout=0")
+    assert (await rows(engine, "SELECT SLEEP(1.2)")).rows == [(0,)]
+    await engine.close()
 
 
 async def test_closing_stops_what_runs(database: Database) -> None:
@@ -197,6 +242,27 @@ async def test_every_commit_is_noticed(engine: Mysql, database: Database) -> Non
         await commits.beyond(seen)
     finally:
         await commits.stop()
+
+
+@pytest.mark.parametrize("turns", range(5))
+@pytest.mark.parametrize("is_reached", [True, False])
+async def test_a_watch_ends_even_in_the_moment_in_which_it_connects(
+    engine: Mysql, turns: int, *, is_reached: bool
+) -> None:
+    ending = asyncio.get_running_loop().create_future()
+
+    async def end() -> None:
+        if not ending.done():
+            ending.set_result(asyncio.create_task(commits.stop()))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        if not is_reached:
+            raise ConnectionRefusedError
+
+    with connecting(end):
+        commits = Commits(engine)
+        async with asyncio.timeout(PATIENCE_S):
+            await (await ending)
 
 
 async def test_what_was_committed_while_the_server_was_away_is_told_of(

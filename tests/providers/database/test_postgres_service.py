@@ -263,6 +263,29 @@ async def test_a_notification_wakes_the_watch_long_before_its_next_look(
         await engine.close()
 
 
+async def test_nothing_is_left_of_a_watch_that_ends_while_it_begins_to_listen(
+    database: Database,
+) -> None:
+    parts = urlsplit(ADMIN)
+    connected = f"SELECT pid FROM pg_stat_activity WHERE usename = '{database.role}'"
+
+    async def gone() -> bool:
+        return not await database.run(connected)
+
+    place = parts.hostname or "127.0.0.1", parts.port or 5432
+    async with proxy_to(*place, hold=b"LISTEN") as proxy:
+        engine = Postgres(with_parts(database.url, port=proxy.port), notify=True)
+        await engine.open()
+        commits = Commits(engine)
+        async with asyncio.timeout(PATIENCE_S):
+            await proxy.holding.wait()
+            await commits.stop()
+        proxy.release()
+        await engine.close()
+        # While the proxy is there: with it, every connection would go.
+        await eventually(gone)
+
+
 @pytest.mark.parametrize("notify", [False, True])
 async def test_what_was_committed_while_the_server_was_away_is_told_of(
     database: Database, *, notify: bool

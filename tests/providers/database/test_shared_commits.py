@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from itertools import combinations
+from urllib.parse import urlsplit
 
 import pytest
 
 from resource_server.access import Access, Caller, acting
 from resource_server.catalog import Catalog
 from resource_server.duration import Duration
+from resource_server.errors import MountUnavailable, ResourceBusy
 from resource_server.live import Live
 from resource_server.providers.database.options import TableOptions
 from resource_server.providers.database.provider import Database
@@ -19,7 +21,7 @@ from resource_server.providers.database.server_engine import POOL_SIZE
 from resource_server.providers.database.shared_commits import SharedCommits
 from tests.listeners import Recorder, impatient, mounted, uri_of
 from tests.providers.database.owners import Owner
-from tests.providers.database.servers import PATIENCE_S, eventually
+from tests.providers.database.servers import PATIENCE_S, eventually, proxy_to, with_parts
 
 pytestmark = pytest.mark.anyio
 
@@ -28,6 +30,12 @@ CONNECTIONS = {
     "postgresql": "select count(*) from pg_stat_activity where datname = current_database()",
     "mariadb": "select count(*) from information_schema.processlist where db = database()",
 }
+PORTS = {"postgresql": 5432, "mariadb": 3306}
+QUESTIONS = {
+    "server": {"postgresql": b"SELECT 1 FROM pg_catalog.pg_class", "mariadb": b"tables LIMIT 1"},
+    "privileges": {"postgresql": b"pg_has_role", "mariadb": b"SHOW GRANTS"},
+}
+"""What a start asks for, in this order, and what stands in no other question."""
 
 
 async def connections(owner: Owner) -> int:
@@ -81,6 +89,40 @@ async def test_connections_are_kept_until_the_last_who_sees_a_part_has_left(
             await part.list((), after=None, limit=9)
             kept = await connections(owner)
         assert await connections(owner) == kept > before
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+@pytest.mark.parametrize("asked", QUESTIONS)
+@pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
+async def test_a_start_that_is_broken_off_leaves_no_connections(
+    owner: Owner, url: str, asked: str, *, is_lost: bool
+) -> None:
+    before = await connections(owner)
+
+    async def are_closed() -> bool:
+        return await connections(owner) == before
+
+    parts = urlsplit(url)
+    place = parts.hostname or "127.0.0.1", parts.port or PORTS[owner.engine]
+    async with proxy_to(*place, hold=QUESTIONS[asked][owner.engine]) as proxy:
+        database = Database(url=with_parts(url, port=proxy.port))
+        starting = asyncio.create_task(database.__aenter__())
+        async with asyncio.timeout(PATIENCE_S):
+            await proxy.holding.wait()
+        if is_lost:
+            await proxy.cut()
+            with pytest.raises((ResourceBusy, MountUnavailable)):
+                await starting
+            await proxy.restore()
+        else:
+            starting.cancel()
+            proxy.release()
+            with pytest.raises(asyncio.CancelledError):
+                await starting
+        await eventually(are_closed)
+        async with database:
+            await database.list((), after=None, limit=9)
+        await eventually(are_closed)
 
 
 class Source:
