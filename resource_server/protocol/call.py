@@ -62,6 +62,8 @@ class Call(msgspec.Struct, frozen=True):
     """Sends a log message, to a client that asked for its level."""
     header: Header | None = None
     """None where no HTTP header repeats what is asked."""
+    owner: str | None = None
+    """Who asks, as `Connection.owner`."""
 
     @property
     def asker(self) -> Asker:

@@ -80,6 +80,8 @@ class Connection:
         self.server = server
         self.revision = revision
         """None until the first request has decided it."""
+        self.owner: str | None = None
+        """Whose requests count together: a subject or an address; None for the only client."""
         self._room = room
         """Set while the client takes its answers; until then none that has to wait is begun."""
         self._running = asyncio.Semaphore(MAX_RUNNING)
@@ -252,6 +254,7 @@ class Connection:
                 self._questions if request.asks else None,
                 partial(self._log, request),
                 request.header,
+                self.owner,
             )
             outcome = eager.run(method.handle(call, asked))
         except (KeyboardInterrupt, GeneratorExit):

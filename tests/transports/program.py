@@ -136,12 +136,21 @@ def modern(
 class Line:
     """One connection to the program."""
 
-    def __init__(self, port: int, *, host: str = "127.0.0.1", receive: int | None = None) -> None:
+    def __init__(
+        self,
+        port: int,
+        *,
+        host: str = "127.0.0.1",
+        source: str | None = None,
+        receive: int | None = None,
+    ) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.socket = socket.socket(family)
         self.socket.settimeout(PATIENCE_S)
         if receive is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
+        if source is not None:
+            self.socket.bind((source, 0))
         self.socket.connect((host, port))
         self.primer = Event("", "")
         self._received = b""

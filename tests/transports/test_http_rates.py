@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,22 @@ def test_each_message_of_a_batch_counts(tmp_path: Path) -> None:
             refused = line.ask(session.request("POST", message("ping")))
             assert refused.status == 429
             assert int(refused.headers["retry-after"]) > 500
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has 127.0.0.2 at once")
+def test_calls_of_tools_without_a_token_count_by_address(tmp_path: Path) -> None:
+    few = "from resource_server.protocol import server; server.TOOL_RATE, server.TOOL_BURST"
+    asked: dict[str, object] = {"name": "list_resources", "arguments": {}}
+    with serving(tmp_path, patches=f"{few} = 0.001, 1") as program:
+
+        def is_refused(source: str) -> bool:
+            with program.line(source=source) as line:
+                called = line.ask(modern("tools/call", asked, mcp_name="list_resources"))
+            return bool(called.json["result"].get("isError"))
+
+        assert [is_refused(f"127.0.0.{last}") for last in (1, 2, 1)] == [False, False, True]
+        # A session is its address's as well.
+        assert program.session().post(message("tools/call", asked)).json["result"]["isError"]
 
 
 def test_nobody_is_refused_by_default(tmp_path: Path) -> None:

@@ -20,10 +20,16 @@ def values_of(prompt: Prompt, given: Mapping[str, object]) -> dict[str, str]:
         InvalidParameter: with every problem.
     """
     problems = list(_problems(prompt, given))
-    if problems:
-        more = len(problems) - _MOST_TOLD
-        told = problems[:_MOST_TOLD] + ([f"and {more} more"] if more > 0 else [])
-        raise InvalidParameter("; ".join(told))
+    unknown = [name for name in given if name not in prompt.arguments]
+    if problems or unknown:
+        # There may be very many of these.
+        problems += [
+            f"there is no argument '{printable(name)}'{suggestion(name, prompt.arguments)}"
+            for name in unknown[:_MOST_TOLD]
+        ]
+        told = problems[:_MOST_TOLD]
+        more = len(problems) + len(unknown[_MOST_TOLD:]) - len(told)
+        raise InvalidParameter("; ".join(told + ([f"and {more} more"] if more else [])))
     values = {name: given.get(name) or each.default for name, each in prompt.arguments.items()}
     return {name: value for name, value in values.items() if value and isinstance(value, str)}
 
@@ -38,6 +44,3 @@ def _problems(prompt: Prompt, given: Mapping[str, object]) -> Iterator[str]:
         elif value and argument.enum and value not in argument.enum:
             hint = suggestion(value, argument.enum)
             yield f"argument '{name}' is one of {', '.join(argument.enum)}{hint}"
-    for told, name in enumerate(name for name in given if name not in prompt.arguments):
-        hint = suggestion(name, prompt.arguments) if told < _MOST_TOLD else ""
-        yield f"there is no argument '{printable(name)}'{hint}"

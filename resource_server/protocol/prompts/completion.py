@@ -9,7 +9,7 @@ from typing import NamedTuple
 from resource_server import ranking, uris
 from resource_server.catalog import Catalog, Completion, TemplateEntry
 from resource_server.eager import settle
-from resource_server.errors import InvalidParameter, ResourceError
+from resource_server.errors import InvalidParameter, ResourceError, ResourceNotFound
 from resource_server.manifest.prompts import Prompt, completed
 from resource_server.protocol.prompts.messages import filled_uri
 from resource_server.provider import Path
@@ -64,7 +64,10 @@ def template_of(prompt: Prompt, argument: str, given: Mapping[str, str]) -> str 
     (variable,) = completed(template, argument, prompt.arguments)
     others = {name: given.get(name) or each.default for name, each in prompt.arguments.items()}
     before, _, expression = template.rpartition("{")
-    start = filled_uri(before, {name: value for name, value in others.items() if value})
+    try:
+        start = filled_uri(before, {name: value for name, value in others.items() if value})
+    except ResourceNotFound:
+        return None
     operator = expression[0] if expression[0] in "+?&" else ""
     return None if start is None else f"{start}{{{operator}{variable}}}"
 
@@ -137,6 +140,8 @@ def _bound(segments: Sequence[str], path: Path) -> tuple[dict[str, str], Path, s
 
 async def _completed(catalog: Catalog, place: Place, typed: str, *, encoded: bool) -> Completion:
     """Return what the catalog suggests; `encoded` where values are, as those of `{+x}`."""
+    if len(typed) > uris.MAX_URI_LENGTH:
+        return _NOTHING
     template = place.uri_template
     of_path = uris.template_variables(template)[place.variable] == "+"
     start = "".join(f"{uris.quote_segment(segment)}/" for segment in place.below)

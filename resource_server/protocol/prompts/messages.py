@@ -24,6 +24,8 @@ from resource_server.protocol.prompts.listing import prompt_named
 
 MAX_TEXT = 8 * 1024 * 1024
 """Characters of one message: a long value may stand in it many times."""
+MAX_BYTES = 16 * 1024 * 1024
+"""Of all messages of a prompt."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -33,7 +35,7 @@ async def get_prompt(call: Call, asked: params.GetPrompt) -> Result:
     prompt = prompt_named(call.server, asked.name)
     values = values_of(prompt, asked.arguments or {})
     messages: list[bytes] = []
-    left_out = 0
+    left_out = size = 0
     turns = Turns()
     for message in prompt.messages:
         await turns.others()
@@ -45,6 +47,10 @@ async def get_prompt(call: Call, asked: params.GetPrompt) -> Result:
             reading = await _read(call, uri, uris.template_variables(message.resource), values)
             found = _blocks(call, uri, reading)
             left_out += not reading.complete
+        size += sum(map(len, found))
+        if size > MAX_BYTES:
+            reason = f"the messages are longer than {MAX_BYTES} bytes"
+            raise InvalidParameter(f"{reason}; shorten the arguments, or name less to read")
         messages += [_message(message, block) for block in found]
     described = b'"description":%b,' % _encode(prompt.description) if prompt.description else b""
     members = described + b'"messages":[' + b",".join(messages) + b"]"
@@ -56,8 +62,14 @@ def filled_uri(template: str, values: Mapping[str, str]) -> str | None:
     """Return the URI of a message's resource; None where a part of its path has no value.
 
     What such a URI names is not what was meant: without its last segment it is the collection.
+
+    Raises:
+        ResourceNotFound: a value is too long for any URI.
     """
     variables = uris.template_variables(template)
+    for name in variables:
+        if len(values.get(name, "")) > uris.MAX_URI_LENGTH:
+            raise ResourceNotFound(f"argument '{name}' is too long for a URI")
     if any(name not in values for name, operator in variables.items() if operator in ("", "+")):
         return None
     return uris.expand(template, values)

@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from resource_server import access
 from resource_server.eager import is_cancelled
 from resource_server.mount import FAILURES
 from resource_server.protocol import encode, params, revisions
@@ -55,7 +54,7 @@ async def call_tool(call: Call, asked: params.CallTool) -> Result:
         reason = "Expected `object` - at `$.arguments`"
         raise Fault(revisions.INVALID_PARAMS, f"Invalid params: {reason}")
     offered = await call.server.toolbox.find(asked.name)
-    wait = call.server.tool_rates.take(access.current().subject)
+    wait = call.server.tool_rates.take(call.owner)
     if wait:
         return outcome.failed(f"Too many calls at once. Wait {wait:.1f} s, then call again.")
     try:

@@ -18,6 +18,8 @@ from resource_server.providers.database.table import Column, ForeignKey, Table, 
 
 _EVERYTHING = TableOptions()
 _SPECIAL = frozenset("*?[")
+_MAX_DECIDED = 50_000
+"""As many tables are remembered with what is meant for them: to compare patterns takes long."""
 
 
 class Problem(NamedTuple):
@@ -124,6 +126,7 @@ class Policy:
         self._key = masks.process_key() if key is None else key
         self._rules = [_rule(pattern, given, engine) for pattern, given in tables.items()]
         self._exact = frozenset(tables)
+        self._decided: dict[TableName, _Rule | None] = {}
         self._named = frozenset[str]().union(*(rule.names for rule in self._rules))
         self._hides = any(
             rule.options is None or rule.options.columns.hide or rule.options.columns.mask
@@ -256,6 +259,13 @@ class Policy:
         return found
 
     def _rule(self, name: TableName) -> _Rule | None:
+        if name not in self._decided:
+            if len(self._decided) >= _MAX_DECIDED:
+                self._decided.clear()
+            self._decided[name] = self._first_that_fits(name)
+        return self._decided[name]
+
+    def _first_that_fits(self, name: TableName) -> _Rule | None:
         names = [name.name] if name.schema is None else [f"{name.schema}.{name.name}", name.name]
         exact = [each for each in names if each in self._exact]
         for rule in self._rules:

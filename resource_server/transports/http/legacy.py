@@ -28,13 +28,14 @@ POST_PATH = "/messages"
 class Client:
     """One client: its connection and its stream."""
 
-    def __init__(self, server: Server, caller: Caller) -> None:
+    def __init__(self, server: Server, caller: Caller, owner: str) -> None:
         self.id = secrets.token_urlsafe(16)
         self.caller = caller
         """Whose token opened it; see `Session.caller`."""
         self.channel = Channel()
         room = self.channel.room
         self.connection = Connection(server, push=self.channel.tell, room=room)
+        self.connection.owner = owner
 
     async def close(self) -> None:
         """Cancel what is in flight, and let nobody wait any more."""
@@ -63,7 +64,7 @@ class Legacy:
             raise Refused(405, "the method is not allowed here", [(b"allow", b"GET")])
         if not accepts(request, STREAM):
             raise Refused(406, "the answer is text/event-stream")
-        client = Client(self._server, caller)
+        client = Client(self._server, caller, request.owner(caller))
         with self._streams.using(request.owner(caller), client.channel.cut):
             self._clients[client.id] = client
             place = f"{quote(request.scope.get('root_path', ''))}{POST_PATH}?session={client.id}"

@@ -43,6 +43,7 @@ class Session:
         self.told = Channel(b"0")
         """What belongs to no request."""
         self.connection = Connection(server, push=self.told.tell, push_room=self.told.room)
+        self.connection.owner = owner
         self.used = time.monotonic()
         self.requests = 0
         """As many are being answered; streams are among them."""

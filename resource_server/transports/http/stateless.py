@@ -107,6 +107,7 @@ class Stateless:
             return
         turn = self._spare or _Turn(self._server)
         self._spare = None
+        turn.connection.owner = request.owner(caller)
         if caller is EVERYBODY:
             turn.receive(request, body, message)
         else:

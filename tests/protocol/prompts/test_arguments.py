@@ -4,6 +4,7 @@ import pytest
 
 from resource_server.errors import InvalidParameter
 from resource_server.manifest.prompts import Prompt, PromptArgument, PromptMessage
+from resource_server.protocol.prompts import arguments
 from resource_server.protocol.prompts.arguments import values_of
 
 PROMPT = Prompt(
@@ -71,10 +72,18 @@ def test_all_problems_are_told_at_once() -> None:
     ]
 
 
-def test_very_many_names_are_refused_in_few_words() -> None:
+def test_very_many_names_are_refused_in_few_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+
+    def printable(name: str) -> str:
+        shown.append(name)
+        return name
+
+    monkeypatch.setattr(arguments, "printable", printable)
     told = refusal(**{f"file{number}": "" for number in range(100_000)})
     assert len(told) < 500
     assert told.endswith("and 99996 more")
+    assert len(shown) <= 5
 
 
 def test_a_name_of_a_megabyte_or_of_control_characters_is_told_in_short() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from mcp_types.methods import validate_server_result
 
+from resource_server import uris
 from resource_server.catalog import Catalog
 from resource_server.errors import InvalidParameter
 from resource_server.manifest.prompts import Prompt, PromptArgument, PromptMessage
@@ -43,6 +44,16 @@ def completing(template: str, *others: str, **options: Any) -> Prompt:
     arguments = {name: PromptArgument() for name in others}
     arguments["file"] = PromptArgument(complete=template, **options)
     return Prompt(arguments=arguments, messages=(PromptMessage(text="x"),))
+
+
+async def test_what_fits_no_uri_completes_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    prompt = completing("test://one/{+folder}/{file}", "folder")
+    assert await suggested(prompt, "n", Tree(NODES), folder="docs/deep") == ["note.md"]
+    # Nothing of it is even encoded.
+    monkeypatch.setattr(uris, "quote_segment", None)
+    assert await suggested(completing("test://one/{file}"), "x" * 20_000, Tree(NODES)) == []
+    monkeypatch.setattr(uris, "expand", None)
+    assert await suggested(prompt, "n", Tree(NODES), folder="x/" * 10_000) == []
 
 
 async def suggested(

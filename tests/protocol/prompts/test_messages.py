@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types.methods import validate_server_result
 
+from resource_server import uris
 from resource_server.access import Caller, acting
 from resource_server.catalog import Catalog, Limits
 from resource_server.errors import (
@@ -22,6 +23,7 @@ from resource_server.errors import (
 )
 from resource_server.manifest.prompts import Prompt, PromptArgument, PromptMessage
 from resource_server.mount import Mount
+from resource_server.protocol.prompts import messages
 from resource_server.protocol.prompts.messages import MAX_TEXT, filled_uri
 from resource_server.protocol.server import Server
 from resource_server.provider import Provider
@@ -127,6 +129,26 @@ async def test_a_long_value_many_times_is_refused_before_it_is_filled_in() -> No
     error = await wire.error(*got(a="x" * (MAX_TEXT // 1000 + 1)))
     assert error["code"] == -32602
     assert await wire.result(*got(a="x" * 1000))
+
+
+async def test_messages_are_bounded_all_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "MAX_BYTES", 1000)
+    said = tuple(PromptMessage(text="{a}") for _ in range(10))
+    wire = await wire_of({"p": Prompt(arguments={"a": PromptArgument()}, messages=said)})
+    assert await wire.result(*got(a="x" * 50))
+    error = await wire.error(*got(a="x" * 100))
+    assert error["code"] == -32602
+    assert "longer than 1000 bytes" in error["message"]
+
+
+async def test_a_value_that_fits_no_uri_is_refused_before_it_is_encoded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wire = await wire_of(reading(ANY), Tree(NODES))
+    monkeypatch.setattr(uris, "expand", None)
+    error = await wire.error(*got(file="a/" * 100_000))
+    assert error["code"] == -32002
+    assert error["message"] == "Argument 'file' is too long for a URI"
 
 
 @pytest.mark.parametrize("revision", EVERY)

@@ -493,6 +493,18 @@ async def test_calls_that_come_too_fast_are_told_to_wait(monkeypatch: pytest.Mon
     assert len((await wire.result("tools/list"))["tools"]) == 5
 
 
+async def test_calls_of_others_are_none_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resource_server.protocol.server.TOOL_RATE", 0.001)
+    monkeypatch.setattr("resource_server.protocol.server.TOOL_BURST", 1)
+    wire = await wired(returning(Text("fine")))
+    told: list[str] = []
+    for owner in ("10.0.0.1", "10.0.0.2", "10.0.0.1"):
+        wire.connection.owner = owner
+        told.append(words(await wire.result("tools/call", {"name": "x"})))
+    assert told[:2] == ["fine", "fine"]
+    assert told[2].startswith("Too many calls at once.")
+
+
 async def test_a_schema_may_refer_to_its_own_definitions() -> None:
     schema: Mapping[str, Any] = {
         "type": "object",

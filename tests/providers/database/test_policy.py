@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from resource_server.providers.database import policy as policies
 from resource_server.providers.database.masks import masker, process_key
 from resource_server.providers.database.options import ChangeHint, Columns, Mask, TableOptions
 from resource_server.providers.database.policy import Policy, Problem
@@ -82,6 +84,22 @@ def test_the_first_entry_that_fits_counts() -> None:
     assert policy(tables).rule(TableName(None, "audit_log")) == "tables.audit_*"
     assert policy(tables).rule(TableName(None, "b")) is None
     assert not exposed({"a*": False, "ab": True}, "ab")
+
+
+def test_patterns_are_compared_with_a_table_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[object] = []
+    fits = policies._Rule.fits  # pyright: ignore[reportPrivateUsage]
+
+    def noted(rule: Any, names: Any) -> bool:
+        compared.append(names)
+        return fits(rule, names)
+
+    monkeypatch.setattr(policies._Rule, "fits", noted)  # pyright: ignore[reportPrivateUsage]
+    rules = policy({"audit_*": False, "o*": True})
+    for _ in range(5):
+        assert rules.of(TableName(None, "audit_log")) is None
+        assert rules.of(TableName(None, "orders")) is not None
+    assert len(compared) == 3
 
 
 def test_an_entry_fits_with_and_without_the_schema() -> None:
