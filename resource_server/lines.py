@@ -2,7 +2,10 @@
 
 A part is found in any case of letters. An expression is one of RE2, whose time is linear in the
 text whatever is written; it is matched against each line by itself. Texts are UTF-8, and may have
-any length: they are looked through in slices, between which `check` may raise.
+any length: they are looked through in slices of at most 64 KiB, between which `check` may raise.
+
+A line that is longer than a slice is cut into several, which overlap by 4 KiB. In it a match is
+sure to be found only if it is no longer than that; `^` and `$` are still the ends of the line.
 """
 
 from __future__ import annotations
@@ -22,8 +25,7 @@ LONGEST_LINE = 200
 _BEFORE = 60
 """Of them, before what matches."""
 _SLICE = 64 * 1024
-_LONGEST_SLICE = 1024 * 1024
-"""Of one line that an expression is matched against; a longer one is cut."""
+"""Also of one line: RE2 may take a second for so much, in which it cannot be stopped."""
 _OVERLAP = 4096
 """Of the slices of a line that is cut: what is no longer than this is found in it."""
 _MAX_MEMORY = 512 * 1024
@@ -45,7 +47,6 @@ class Lines:
 
     def __init__(self, sought: Search) -> None:
         self._ends_lines = sought.is_pattern and "$" in sought.text
-        self._longest = _LONGEST_SLICE if sought.is_pattern else _SLICE
         self._find: Find
         if sought.is_pattern:
             self._find = _expression(sought.text)
@@ -81,7 +82,7 @@ class Lines:
         return self._find(data, 0, size) if size <= _SLICE else self._after(data, 0, check)
 
     def _after(self, data: bytes, begin: int, check: Check | None) -> int:
-        for start, end in _slices(data, begin, self._longest):
+        for start, end in _slices(data, begin):
             if check is not None:
                 check()
             at = self._find(data, start, end)
@@ -90,18 +91,16 @@ class Lines:
         return -1
 
 
-def _slices(data: bytes, begin: int, longest: int) -> Generator[tuple[int, int]]:
-    """Cut what follows `begin` between lines; what is longer than the longest slice, anywhere."""
+def _slices(data: bytes, begin: int) -> Generator[tuple[int, int]]:
+    """Cut what follows `begin` between lines; a line that is longer than a slice, anywhere."""
     size = len(data)
     while begin < size:
         end = min(begin + _SLICE, size)
         following = end
         if end < size:
             newline = data.rfind(b"\n", begin, end)
-            if newline < 0:
-                newline = data.find(b"\n", end, begin + longest)
-            end = newline + 1 or min(begin + longest, size)
-            following = end if newline >= 0 or end == size else end - _OVERLAP
+            end = newline + 1 or end
+            following = end if newline >= 0 else end - _OVERLAP
         yield begin, end
         begin = following
 

@@ -87,11 +87,47 @@ def reference(query: str, text: str) -> list[int]:
     return [number for number, line in enumerate(every, 1) if query.casefold() in line.casefold()]
 
 
-@pytest.mark.parametrize(("query", "cut"), [("needle", 64 * 1024), ("/n+eedle$/", 1024 * 1024)])
+@pytest.mark.parametrize(("query", "cut"), [("needle", 64 * 1024), ("/n+eedle$/", 64 * 1024)])
 @pytest.mark.parametrize("before", [0, 1, 3, 5, 6, 100])
 def test_what_stands_where_a_long_line_is_cut_is_found(query: str, cut: int, before: int) -> None:
     text = "\n" + "x" * (cut - before) + "needle"
     assert [number for number, _ in found(query, text + "\nx\n")] == [2]
+
+
+@pytest.mark.parametrize("begin", [61_440, 61_441, 63_000, 65_535, 65_536])
+def test_an_expression_matches_4_kib_wherever_a_long_line_is_cut(begin: int) -> None:
+    text = "\n" + "x" * (begin - 1) + "a" + "b" * 4094 + "c"
+    for end in "", "y", "\n", "y" * 100_000:
+        assert [number for number, _ in found("/ab+c/", text + end)] == [2]
+
+
+def test_where_a_long_line_is_cut_it_neither_begins_nor_ends() -> None:
+    text = "a" * 300_000
+    for expression in "/^a.*$/", "/.^a/", "/a$./", r"/\ba\b/":
+        assert found(expression, f"\n{text}\nb") == []
+    assert [number for number, _ in found("/^a/", f"\n{text}\nab")] == [2, 3]
+    assert [number for number, _ in found("/a$/", f"\n{text}\nba")] == [2, 3]
+
+
+def test_an_expression_is_never_asked_of_more_than_64_kib_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+    expression = lines._expression  # pyright: ignore[reportPrivateUsage]
+
+    def spied(text: str) -> lines.Find:
+        find = expression(text)
+
+        def asking(data: bytes, begin: int, end: int) -> int:
+            asked.append(end - begin)
+            return find(data, begin, end)
+
+        return asking
+
+    monkeypatch.setattr(lines, "_expression", spied)
+    for text in "a" * 1_000_000, "a" * 1_000_000 + "\n", "a" * 65_536, "a" * 65_536 + "\n":
+        assert found("/b/", text) == []
+    assert max(asked) == 64 * 1024
 
 
 TEXTS = st.text(st.sampled_from("abßé日\n\n "), max_size=120)
@@ -118,12 +154,11 @@ def test_an_expression_matches_as_in_python_in_one_piece_and_in_slices(
     text = text.replace("\r", "\r\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lines, "_SLICE", size)
-        patch.setattr(lines, "_LONGEST_SLICE", 80)
         patch.setattr(lines, "_OVERLAP", 20)
         patch.setattr(lines, "MOST_LINES", 1000)
         numbers = [number for number, _ in found(f"/{query}/", text)]
     # In a line that is cut, only what is no longer than the overlap is found.
-    if max(map(len, text.split("\n"))) < 60 and ("\r\n" in text[:size]) == ("\r\n" in text):
+    if max(map(len, text.split("\n"))) < size and ("\r\n" in text[:size]) == ("\r\n" in text):
         every = text.replace("\r\n", "\n").split("\n")
         every = every[:-1] if every[-1] == "" else every
         assert numbers == [n for n, line in enumerate(every, 1) if re.search(query, line)]

@@ -7,8 +7,11 @@ a link, and is described only if it matches.
 
 from __future__ import annotations
 
+import asyncio
+import math
 import os
 import stat as modes
+import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
@@ -16,7 +19,12 @@ from contextlib import suppress
 from anyio import CapacityLimiter, to_thread
 
 from resource_server.best import INVALID, Best, to_path
-from resource_server.errors import InvalidParameter, ResourceBusy, ResourceNotFound
+from resource_server.errors import (
+    DeadlineExceeded,
+    InvalidParameter,
+    ResourceBusy,
+    ResourceNotFound,
+)
 from resource_server.lines import Lines
 from resource_server.names import Names
 from resource_server.provider import Path
@@ -42,7 +50,10 @@ class Searches:
         self._tree = tree
         self._make = make
         self._types = types
-        self._limiter = CapacityLimiter(_AT_ONCE)
+        self._places = asyncio.Semaphore(_AT_ONCE)
+        """One for each thread, until it has come back."""
+        self._limiter = CapacityLimiter(math.inf)
+        """None: its tokens are given back by whoever is cancelled, while the thread runs on."""
         self._waited_for = 0
         """Searches that somebody waits for, whether or not they have begun."""
 
@@ -63,10 +74,48 @@ class Searches:
 
         self._waited_for += 1
         try:
-            return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
+            return await self._in_thread(work, clock.left())
         finally:
             self._waited_for -= 1
             clock.is_cancelled = True
+
+    async def _in_thread(self, work: Callable[[], Found], patience_s: float) -> Found:
+        """Work in a thread, as soon as there is a place for it.
+
+        Raises:
+            DeadlineExceeded: there was none in time.
+        """
+        try:
+            async with asyncio.timeout(patience_s):
+                await self._places.acquire()
+        except TimeoutError:
+            raise DeadlineExceeded("the search has not ended in time") from None
+        loop = asyncio.get_running_loop()
+        begun = threading.Lock()
+        """Taken once: by the thread, or by who was cancelled before the thread took it."""
+        users = 2
+
+        def leave() -> None:
+            nonlocal users
+            users -= 1
+            if not users:  # both this and the thread, in whatever order
+                self._places.release()
+
+        def placed() -> Found:
+            if not begun.acquire(blocking=False):
+                raise _Late
+            try:
+                return work()
+            finally:
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(leave)
+
+        try:
+            return await to_thread.run_sync(placed, abandon_on_cancel=True, limiter=self._limiter)
+        finally:
+            if begun.acquire(blocking=False):
+                leave()
+            leave()
 
     def _names(
         self, sought: Search, top: Entry, after: str | None, *, limit: int, clock: _Clock
@@ -114,6 +163,10 @@ class _Clock:
     def begin(self) -> None:
         self._begun = time.monotonic()
         self._least = min(self._begun + _LEAST_S, self._latest)
+
+    def left(self) -> float:
+        """Return for how long somebody waits for it, if it does not begin."""
+        return self._latest - time.monotonic()
 
     def is_over(self) -> bool:
         share = (max(self._deadline, self._least) - self._begun) / self._turns()

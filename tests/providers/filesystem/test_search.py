@@ -16,7 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server.eager import settle
-from resource_server.errors import InvalidParameter, ResourceBusy, ResourceError, ResourceNotFound
+from resource_server.errors import (
+    DeadlineExceeded,
+    InvalidParameter,
+    ResourceBusy,
+    ResourceError,
+    ResourceNotFound,
+)
 from resource_server.lines import MOST_LINES
 from resource_server.names import Names
 from resource_server.provider import ByteSize
@@ -109,7 +115,7 @@ ZOO: Mapping[str, str | bytes] = {
     "late-nul.txt": b"needle" + b"x" * 100_000 + b"\0",
     "late-mark.txt": b"\xef\xbb\xbfneedle" + b"\nx y" * 50_000,
     "late-invalid.txt": b"needle" + b"\xc3\xa4" * 100_000 + b"\xc3",
-    "late.txt": "x" * 300_000 + "\n" + "needle" + "ä" * 100_000,
+    "late.txt": ("x" * 60_000 + "\n") * 5 + "needle" + "ä" * 100_000,
     "picture.png": b"needle",
     "document.pdf": b"%PDF-1.4 needle",
     "unknown": "needle without a suffix",
@@ -642,6 +648,45 @@ async def test_searches_that_hang_take_no_more_threads_than_a_few(
     assert all(paths(found) == ["a.txt"] for found in await asyncio.gather(*tasks))
 
 
+async def test_a_cancelled_search_has_its_place_until_its_thread_has_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, {"a.txt": "needle"})
+    disk = Disk(monkeypatch)
+    monkeypatch.setattr(search, "_LATE_S", 0.0)
+    folder = Filesystem(tmp_path)
+    tasks = [asyncio.ensure_future(look(folder, WORD)) for _ in range(12)]
+    await disk.looks(4)
+    for task in tasks:
+        task.cancel()
+    ended = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(each, asyncio.CancelledError) for each in ended)
+    with pytest.raises(DeadlineExceeded, match="has not ended in time"):
+        await look(folder, WORD, time_s=0.1)
+    assert not disk.is_asked
+    disk.go_on()
+    assert await texts(folder) == ["a.txt"]
+
+
+async def test_a_search_that_is_cancelled_at_any_moment_leaves_no_place_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, {"a.txt": "needle"})
+    folder = Filesystem(tmp_path)
+    for turns in range(12):
+        tasks = [asyncio.ensure_future(look(folder, WORD)) for _ in range(6)]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    disk = Disk(monkeypatch)
+    tasks = [asyncio.ensure_future(look(folder, WORD)) for _ in range(4)]
+    await disk.looks(4)
+    disk.go_on()
+    assert all(paths(found) == ["a.txt"] for found in await asyncio.gather(*tasks))
+
+
 class Hours:
     """The time of the searches, which passes only where a test lets it."""
 
@@ -667,11 +712,11 @@ async def test_a_search_that_had_to_wait_for_others_has_time_all_the_same(
     sought = Search(text=WORD, where="text")
 
     async def one() -> Found:
-        return await folder.search(sought, below=(), after=None, limit=99, deadline=1.0)
+        return await folder.search(sought, below=(), after=None, limit=99, deadline=60.0)
 
     tasks = [asyncio.ensure_future(one()) for _ in range(5)]
     await disk.looks(4)
-    hours.now = 1.1
+    hours.now = 60.1
     disk.go_on()
     found = await asyncio.gather(*tasks)
     assert sorted(len(each.hits) for each in found) == [1, 1, 1, 1, 9]
@@ -685,7 +730,7 @@ async def test_searches_that_wait_for_each_other_share_the_time(
     lines = text.Text.lines
 
     def taking_time(self: Any, *rest: Any) -> Any:
-        hours.now += 0.01
+        hours.now += 1.0
         return lines(self, *rest)
 
     monkeypatch.setattr(text.Text, "lines", taking_time)
@@ -693,7 +738,7 @@ async def test_searches_that_wait_for_each_other_share_the_time(
     sought = Search(text=WORD, where="text")
 
     async def one() -> Found:
-        return await folder.search(sought, below=(), after=None, limit=99, deadline=1.0)
+        return await folder.search(sought, below=(), after=None, limit=99, deadline=100.0)
 
     found = await asyncio.gather(*(one() for _ in range(5)))
     assert all(15 <= each.looked_at <= 25 for each in found), [each.looked_at for each in found]
