@@ -13,17 +13,16 @@ import asyncio
 import logging
 import time
 from collections.abc import Collection, Coroutine, Hashable, Iterable, Sequence
-from contextlib import suppress
 from typing import Any
 
 from resource_server import eager, uris
 from resource_server.access import Scopes, current
 from resource_server.catalog import Catalog
 from resource_server.eager import Turns, settle
-from resource_server.errors import NotACollection, ResourceNotFound, ResourceTooLarge
+from resource_server.errors import NotACollection, ResourceNotFound
 from resource_server.followers import Followers
 from resource_server.mount import FAILURES, Mount, describe
-from resource_server.present import ABSENT, INDISTINCT, NOTHING, State, present_at, present_of
+from resource_server.present import ABSENT, INDISTINCT, NOTHING, State, part, present_at, present_of
 from resource_server.provider import Change, Path
 from resource_server.topic import FIRST_RETRY_S, Listener, Topic, Topics
 from resource_server.watching import Watching
@@ -58,7 +57,7 @@ class Live:
         self._relisted_at = float("-inf")
         self._relisting: asyncio.TimerHandle | None = None
         self._trees: dict[Mount, set[Path]] = {}
-        """Collections below which anything may have changed: not looked at yet."""
+        """Where anything below may have changed, or any of many parts: not looked at yet."""
         self._searches = set[Mount]()
         """Where such a look is under way."""
         self._connecting: asyncio.Future[None] | None = None
@@ -91,24 +90,27 @@ class Live:
     async def subscribe(self, uri: str, listener: Listener) -> Topic:
         """Tell `listener` from now on when the resource `uri` differs from what it is now.
 
+        A part of a document whose version tells of it is told of with the document; any other, such
+        as the result of a query with parameters, when a read of this `uri` returns something else.
+
         Raises:
             ResourceError: as `Catalog.read`, for what cannot be read.
         """
         mount, path, query = await self.catalog.locate(uri)
-        if query:
-            with suppress(ResourceTooLarge):
-                await self.catalog.read(uri)
+        own = await part(mount, path, query) if query else None
         resource = await settle(mount.provider.metadata(path))
         if not resource.readable:
             raise ResourceNotFound
-        canonical, scopes = uris.join(mount.base, resource.path), current().scopes
+        # In one order: who names the same parameters otherwise subscribes to the same.
+        query = dict(sorted(query.items())) if own else None
+        canonical, scopes = uris.join(mount.base, resource.path, query), current().scopes
         topic = self._topics.get(canonical, scopes)
         if topic is None:
             # The version first, and then the watch, which begins with a look.
-            present = await present_of(mount, resource, self.catalog.limits)
+            present = own or await present_of(mount, resource, self.catalog.limits)
             topic = self._topics.get(canonical, scopes)
             if topic is None:
-                topic = Topic(canonical, present, scopes)
+                topic = Topic(canonical, present, scopes, query)
                 self._topics.add(topic)
                 self._connect(topic)
         topic.listeners[listener] = None
@@ -190,7 +192,7 @@ class Live:
     def _connect(self, topic: Topic) -> bool:
         """Watch a topic in the mount that has its URI now; say if that is another one."""
         try:
-            mount, path, _ = self.catalog.views.of(topic.scopes).route(topic.uri)
+            mount, path, _ = self.catalog.views.of(topic.scopes).route(topic.document)
         except ResourceNotFound:
             mount, path = None, ()
         before = topic.watching
@@ -228,14 +230,20 @@ class Live:
 
     def _changed(self, mount: Mount, change: Change) -> None:
         path = change.path
-        for topic in self._topics.at(mount, path):
+        topics = self._topics.at(mount, path)
+        # More reads at once would keep everybody else from reading.
+        many = sum(topic.query is not None for topic in topics) > _AT_ONCE
+        for topic in topics:
+            if many and topic.query is not None:
+                topic.certain = topic.certain or change.certain
+                continue
             vague = topic.token == INDISTINCT or (topic.cut and change.kind != "resource")
             self._suspect(topic, certain=change.certain or vague)
         for topic in self._topics.at(mount, path[:-1]) if path else ():
             self._suspect(topic)
             if change.certain or topic.cut:
                 self._run(self._suspect_if_shown(mount, path, topic))
-        if change.kind == "tree" and self._topics.has(mount):
+        if (change.kind == "tree" or many) and self._topics.has(mount):
             self._trees.setdefault(mount, set()).add(path)
             if mount not in self._searches:
                 self._run(self._search(mount))
@@ -292,7 +300,8 @@ class Live:
                 turns = Turns()
                 below: list[Topic] = []
                 for topic in self._topics.of(mount):
-                    if any(topic.path[:depth] in trees for depth in range(len(topic.path))):
+                    ends = len(topic.path) + (topic.query is not None)
+                    if any(topic.path[:depth] in trees for depth in range(ends)):
                         below.append(topic)
                     await turns.others()
                 await self._suspect_all(below, vague=True)
@@ -349,8 +358,8 @@ class Live:
     async def _compare(self, topic: Topic) -> None:
         """Tell of a topic if it differs from what was told last."""
         try:
-            of, limits = topic.watching, self.catalog.limits
-            present = await present_at(of.mount, topic.path, limits) if of else NOTHING
+            of, at = topic.watching, (topic.path, self.catalog.limits, topic.query)
+            present = await present_at(of.mount, *at) if of else NOTHING
         except (*FAILURES, asyncio.CancelledError) as error:
             if eager.is_cancelled():
                 raise

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
 
+from resource_server import gate
 from resource_server.catalog import Limits
 from resource_server.eager import settle
-from resource_server.errors import NotACollection, ResourceNotFound
+from resource_server.errors import (
+    InvalidParameter,
+    NotACollection,
+    ResourceNotFound,
+    ResourceTooLarge,
+)
 from resource_server.mount import Mount
 from resource_server.provider import Path, Resource
 
@@ -46,15 +52,49 @@ class Present(NamedTuple):
 NOTHING = Present(ABSENT, ABSENT)
 
 
-async def present_at(mount: Mount, path: Path, limits: Limits) -> Present:
-    """Return what is at a path now; raises as `present_of`, and `ResourceBusy`."""
+async def present_at(
+    mount: Mount, path: Path, limits: Limits, query: Mapping[str, str] | None = None
+) -> Present:
+    """Return what is at a path now, or is read there with a query of its own (`part`).
+
+    Raises as `present_of`, and `ResourceBusy`.
+    """
     try:
         if mount.problem is not None:
             await mount.start()
+        if query:
+            found = await part(mount, path, query)
+            if found is not None:
+                return found
         resource = await settle(mount.provider.metadata(path))
         return await present_of(mount, resource, limits)
     except (ResourceNotFound, NotACollection):
         return NOTHING
+    except InvalidParameter:
+        if not query:
+            raise
+        return NOTHING  # no longer to be read so
+
+
+async def part(mount: Mount, path: Path, query: Mapping[str, str]) -> Present | None:
+    """Return what a read with this query returns now; None where only the document tells.
+
+    Of a range of a file that does. A result with parameters is another one than that without them.
+
+    Raises:
+        ResourceError: as a read; `InvalidParameter` for a collection, too.
+    """
+    try:
+        resource, contents = await gate.fetch(mount, path, query)
+    except ResourceTooLarge:
+        return None
+    if resource.type == "collection":
+        raise InvalidParameter("a collection takes no query parameters")
+    if state_of(resource) != INDISTINCT:
+        return None
+    # No `State`: after a look that takes as long as a read a topic rests.
+    read = hash(tuple((each.data, each.mime_type, repr(each.truncated)) for each in contents))
+    return Present(read, read)
 
 
 async def present_of(mount: Mount, resource: Resource, limits: Limits) -> Present:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Protocol
 
@@ -21,7 +21,10 @@ class Listener(Protocol):
     """Who is told. Neither method may block or raise."""
 
     def updated(self, uri: str) -> None:
-        """Take note that the resource with this canonical URI has changed, come or gone."""
+        """Take note that the resource with this canonical URI has changed, come or gone.
+
+        The URI is that of its topic: with a query where what is read with it is compared.
+        """
         ...
 
     def list_changed(self) -> None:
@@ -47,6 +50,7 @@ class Topic:
         "misreads",
         "missing",
         "path",
+        "query",
         "rests_until",
         "retry_after",
         "scopes",
@@ -56,9 +60,17 @@ class Topic:
         "watching",
     )
 
-    def __init__(self, uri: str, present: Present, scopes: Scopes = None) -> None:
+    def __init__(
+        self,
+        uri: str,
+        present: Present,
+        scopes: Scopes = None,
+        query: Mapping[str, str] | None = None,
+    ) -> None:
         self.uri = uri
-        """Canonical, without a query."""
+        """Canonical; without a query unless what is read with it is compared."""
+        self.query = query
+        """With which it is read to be compared; None where the document itself is compared."""
         self.scopes = scopes
         """Of those who listen."""
         self.token, self.given, self.cut = present
@@ -86,6 +98,11 @@ class Topic:
         """Whether the timer runs because it could not be looked at."""
 
     @property
+    def document(self) -> str:
+        """The canonical URI without the query, which may make it longer than is parsed."""
+        return self.uri.partition("?")[0]
+
+    @property
     def is_vague(self) -> bool:
         """Whether a comparison may find nothing though something has changed."""
         return self.cut or self.token == INDISTINCT
@@ -96,7 +113,7 @@ class Topics:
 
     def __init__(self) -> None:
         self._topics: dict[tuple[str, Scopes], Topic] = {}
-        self._places: dict[Mount, dict[Path, tuple[Topic, ...]]] = {}
+        self._places: dict[Mount, dict[Path, dict[Topic, None]]] = {}
 
     def get(self, uri: str, scopes: Scopes) -> Topic | None:
         """Return the topic of those who have these scopes, by its canonical URI."""
@@ -124,7 +141,7 @@ class Topics:
 
     def at(self, mount: Mount, path: Path) -> Sequence[Topic]:
         """Return the topics at a path."""
-        return self._places.get(mount, {}).get(path, ())
+        return list(self._places.get(mount, {}).get(path, ()))
 
     def of(self, mount: Mount) -> Sequence[Topic]:
         """Return the topics of a mount."""
@@ -147,18 +164,18 @@ class Topics:
         """Note where a topic is, and watch it there; tell whether it is the first one."""
         topic.watching, topic.path = watching, path
         watching.interest.add(path)
-        topics = self._places.setdefault(watching.mount, {})
-        topics[path] = (*topics.get(path, ()), topic)
-        return len(topics[path]) == 1
+        topics = self._places.setdefault(watching.mount, {}).setdefault(path, {})
+        topics[topic] = None
+        return len(topics) == 1
 
     def displace(self, topic: Topic) -> None:
         """Watch a topic no longer."""
         watching, topic.watching = topic.watching, None
         if watching is None:
             return
-        topics = self._places.get(watching.mount, {})
-        others = tuple(each for each in topics.pop(topic.path, ()) if each is not topic)
-        if others:
-            topics[topic.path] = others
-        else:
+        places = self._places.get(watching.mount, {})
+        topics = places.get(topic.path, {})
+        topics.pop(topic, None)
+        if not topics:
+            places.pop(topic.path, None)
             watching.interest.remove(topic.path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,7 +14,12 @@ import pytest
 from resource_server import live as live_module
 from resource_server import present
 from resource_server.catalog import Catalog
-from resource_server.errors import NotACollection, ResourceBusy, ResourceNotFound
+from resource_server.errors import (
+    InvalidParameter,
+    NotACollection,
+    ResourceBusy,
+    ResourceNotFound,
+)
 from resource_server.live import Live
 from resource_server.mount import Mount
 from resource_server.present import ABSENT, State
@@ -171,6 +176,24 @@ class Quitter(SlowShelf):
         if self.quits and method == self.method:
             work.cancel()
         await work
+
+
+class Results(SlowShelf):
+    """Documents without a version; what is read of one depends on the query."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        super().__init__(shelf)
+        self.results: dict[str, str] = {}
+
+    async def fetch(
+        self, path: Path, query: Mapping[str, str]
+    ) -> tuple[Resource, Sequence[Content]]:
+        resource = await self.metadata(path)
+        if resource.type == "collection":
+            return resource, ()
+        if query["n"] not in self.results:
+            raise InvalidParameter("no such n")
+        return resource, [Content(self.results[query["n"]])]
 
 
 def path_of(name: str) -> Path:
@@ -416,6 +439,64 @@ async def test_every_change_is_told_of_what_nothing_tells_apart(name: str, kind:
             shelf.say(name, kind=kind)
             await calm()
             assert recorder.take() == ["a"]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_what_is_read_with_a_query_is_told_of_by_itself_where_no_version_tells() -> None:
+    shelf = Shelf(a=None)
+    results = Results(shelf)
+    results.results = {"1": "x", "2": "x"}
+    async with served(mounted(results)) as live:
+        one, two = Recorder(), Recorder()
+        first = await live.subscribe(uri_of("a") + "?n=1&format=b", one)
+        assert await live.subscribe(uri_of("a") + "?format=b&%6E=1", one) is first
+        await live.subscribe(uri_of("a") + "?n=2", two)
+        await calm()
+        for kind in ("resource", "tree"):
+            shelf.say("a" if kind == "resource" else "", kind=kind)
+            await calm()
+        assert (one.take(), two.take()) == ([], [])
+        results.results["2"] = "y"
+        shelf.say("a")
+        await calm()
+        assert (one.take(), two.take()) == ([], ["a"])
+        del results.results["1"]
+        for _ in range(3):
+            shelf.say("a")
+            await one.of("a")
+        assert (one.take(), two.take()) == (["a"], [])
+        with pytest.raises(InvalidParameter):
+            await live.subscribe(uri_of("a") + "?n=1", one)
+        with pytest.raises(InvalidParameter):
+            await live.subscribe(uri_of("") + "?n=2", one)
+        live.unsubscribe(first.uri, one)
+        assert shelf.interest is not None
+        assert shelf.interest.paths == {("a",)}
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_of_one_document_only_so_many_parts_are_read_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live_module, "_AT_ONCE", 10)
+    shelf = Shelf(a=None)
+    results = Results(shelf)
+    results.results = {str(number): "x" for number in range(100)}
+    async with served(mounted(results)) as live:
+        recorder = Recorder()
+        for number in results.results:
+            await live.subscribe(f"{uri_of('a')}?n={number}", recorder)
+        await calm()
+        results.results = dict.fromkeys(results.results, "y")
+        results.most_waiting = 0
+        results.open.clear()
+        for _ in range(3):
+            shelf.say("a")
+            await calm()
+        assert 0 < results.most_waiting <= 10
+        results.open.set()
+        await recorder.until(lambda: len(recorder.told) >= len(results.results))
+        assert recorder.told == ["a"] * len(results.results)
 
 
 # -- updates: collections

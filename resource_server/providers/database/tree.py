@@ -241,7 +241,8 @@ class Tree:
             case QueriesAddress() if self._queries:
                 return self._query_collection()
             case QueryAddress(name) if not self._queries.get(name).is_complete:
-                return self.query(name)
+                # Nothing is there to be read without its parameters, and no commit changes that.
+                return replace(self.query(name), version=version_of([name]))
             case TableAddress(table):
                 return await self._table_state(await self._relations.get(table))
             case RowAddress(table, key) if await self._is_prefix(table, key):

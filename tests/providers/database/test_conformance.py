@@ -1178,7 +1178,7 @@ class Subscribed:
         """See to it that of these statements exactly these are told."""
         await self._owner.run(*statements)
         root = self._owner.prefix.rstrip("/")
-        above = ("", root, "~query/q")
+        above = ("", root, "~query/q", "~query/d")
         paths = {path if path in above else self._owner.prefix + path for path in expected}
         await self._recorder.of(*paths)
         # What is told of a later commit is told last.
@@ -1260,6 +1260,31 @@ async def test_a_subscriber_is_told_of_exactly_what_differs_when(owner: Owner, w
     queries = query("select id, name from t order by id")
     async with subscribed(owner, *WATCHED, queries=queries) as client:
         await client.tells(expected, *statements)
+
+
+async def test_of_a_query_with_parameters_exactly_what_its_read_returns_is_told(
+    owner: Owner,
+) -> None:
+    await watched_tables(owner)
+    by_id = "select name from t where id = :id"
+    queries = {
+        "q": Query(sql=by_id, parameters={"id": Parameter(type="integer")}),
+        "d": Query(sql=by_id, parameters={"id": Parameter(type="integer", default=1)}),
+    }
+    paths = ("~query/q?id=1", "~query/d?id=2")
+    async with subscribed(owner, *paths, queries=queries, tables={"w": False}) as client:
+        await client.tells([], "insert into w values (1)")
+        await client.tells([], "create table hidden (id integer)", "drop table hidden")
+        await client.tells(["~query/d"], "update t set name = 'x' where id = 2")
+        await client.tells(["~query/q"], "update t set name = 'x' where id = 1")
+        await client.tells([], "update t set name = name", "insert into t values (3, 'x')")
+
+
+async def test_a_query_without_its_parameters_never_changes(owner: Owner) -> None:
+    await watched_tables(owner)
+    queries = query("select name from t where id = :id", id=Parameter(type="integer"))
+    async with subscribed(owner, "~query/q", queries=queries) as client:
+        await client.tells([], "update t set name = 'x' where id = 1")
 
 
 async def test_a_row_that_comes_back_is_told_of(owner: Owner) -> None:
