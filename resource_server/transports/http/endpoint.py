@@ -16,8 +16,9 @@ from resource_server.protocol.server import Server
 from resource_server.transports.http.answers import answered, is_whole, refused
 from resource_server.transports.http.bodies import Bodies
 from resource_server.transports.http.channel import Channel
+from resource_server.transports.http.exchange import Exchange
 from resource_server.transports.http.media import STREAM, accepts, check_media
-from resource_server.transports.http.message import params_of, parsed
+from resource_server.transports.http.message import params_of
 from resource_server.transports.http.request import Headers, Refused, Request
 from resource_server.transports.http.sessions import Session, Sessions
 from resource_server.transports.http.stateless import Stateless, version_mismatch
@@ -67,7 +68,7 @@ class Endpoint:
 
     async def _post(self, request: Request, body: bytes, caller: Caller) -> None:
         if request.header(b"mcp-session-id") is None:
-            fault = _stray(body)
+            fault = _stray(request.exchange)
             if fault is not None:
                 await refused(request, fault)
                 return
@@ -88,7 +89,10 @@ class Endpoint:
         channel = session.channel()
         with acting(caller):
             asks = accepts(request, STREAM)
-            pending = session.connection.receive(body, channel.reply, channel.put, asks=asks)
+            message = request.exchange.decoded
+            pending = session.connection.receive(
+                body, channel.reply, channel.put, asks=asks, message=message
+            )
         headers: Headers = ()
         if request.header(b"mcp-session-id") is None and session.connection.revision is not None:
             headers = [(b"mcp-session-id", session.id.encode())]
@@ -153,12 +157,11 @@ def _primer(session: Session, channel: Channel, after: int | None) -> bytes:
     return channel.primer(after) if is_primed else b""
 
 
-def _stray(body: bytes) -> Fault | None:
+def _stray(exchange: Exchange) -> Fault | None:
     """Return what is wrong with a message that belongs to no session, unless it begins one."""
-    try:
-        message = parsed(body)
-    except Fault as fault:
-        return fault
+    message = exchange.message
+    if isinstance(message, Fault):
+        return message
     if message.method == "initialize" and message.id is not UNSET:
         return None
     if params_of(message).version is not UNSET:

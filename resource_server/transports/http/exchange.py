@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 from msgspec import UNSET
 
 from resource_server.access import EVERYBODY, Caller
-from resource_server.protocol import faults, revisions
+from resource_server.protocol import faults, params, revisions
 from resource_server.protocol.faults import Fault
 from resource_server.protocol.methods import METHODS
 from resource_server.transports.http import message as messages
@@ -61,8 +61,8 @@ class Exchange:
     is_over = False
     held = 0
     """Bytes of its body that count as held; see `bodies.py`."""
-    message: Message | None = None
-    """What it asks, where that is one message."""
+    message: Message | Fault
+    """What it asks, or why that is not one message."""
     messages = 0
     """In a batch; 0 where it is none."""
     mount: str | None = None
@@ -93,15 +93,22 @@ class Exchange:
         version = request.headers.get(b"mcp-protocol-version")
         self.is_stateless = version is not None and version not in _HANDSHAKE
         try:
-            self.message = messages.parsed(body)
-        except Fault:
+            self.message = message = messages.parsed(body)
+        except Fault as fault:
+            # Its traceback refers to what refers to it.
+            self.message = fault.with_traceback(None)
             self.messages = messages.count(body)
             self.method = BATCH if self.messages else OTHER
         else:
-            name = self.message.method
+            name = message.method
             self.method = name if name is not UNSET and name in _METHODS else OTHER
         for witness in self._witnesses:
             witness.asked(self, request, body)
+
+    @property
+    def decoded(self) -> params.Message | None:
+        """The message as the engine decodes it; None where that has to look at it by itself."""
+        return self.message if isinstance(self.message, params.Message) else None
 
     def end(self, scope: Scope) -> None:
         """Take note that nothing more is sent."""

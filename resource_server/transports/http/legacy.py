@@ -95,7 +95,8 @@ class Legacy:
         if channel.is_ended:
             raise Refused(404, "there is no such session")
         with acting(caller):
-            pending = client.connection.receive(body, channel.put, channel.put)
+            message = request.exchange.decoded
+            pending = client.connection.receive(body, channel.put, channel.put, message=message)
         if pending is not None:
             self._bodies.keep(request.exchange, pending)
         await request.exchange.answer(202)

@@ -16,7 +16,7 @@ from resource_server.protocol.tools.mirrored import decoded
 from resource_server.transports.http.answers import answered, is_whole, refused
 from resource_server.transports.http.channel import Channel
 from resource_server.transports.http.media import STREAM, accepts
-from resource_server.transports.http.message import Malformed, Message, params_of, parsed
+from resource_server.transports.http.message import Message, params_of
 from resource_server.transports.http.request import Refused, Request
 from resource_server.transports.http.sessions import DRAIN_S
 from resource_server.transports.http.streams import Streams
@@ -41,14 +41,10 @@ class _Turn:
         self.channel: Channel | None = None
         self.connection = Connection(server, revisions.LATEST_MODERN, push=self.put)
 
-    def receive(self, request: Request, body: bytes, message: Message) -> None:
-        self.connection.receive(
-            body,
-            self.reply,
-            self.put,
-            header=request.header,
-            message=None if isinstance(message, Malformed) else message,
-        )
+    def receive(self, request: Request, body: bytes) -> None:
+        message = request.exchange.decoded
+        header = request.header
+        self.connection.receive(body, self.reply, self.put, header=header, message=message)
 
     def reply(self, data: bytes) -> None:
         if self.channel is None:
@@ -83,12 +79,9 @@ class Stateless:
             Gone: nobody waits for the answer.
         """
         message = request.exchange.message
-        if message is None:
-            try:
-                message = parsed(body)
-            except Fault as fault:
-                await refused(request, fault)
-                return
+        if isinstance(message, Fault):
+            await refused(request, message)
+            return
         request_id = None if message.id is UNSET else message.id
         fault = _refusal(request, message, version)
         if fault is not None:
@@ -109,10 +102,10 @@ class Stateless:
         self._spare = None
         turn.connection.owner = request.owner(caller)
         if caller is EVERYBODY:
-            turn.receive(request, body, message)
+            turn.receive(request, body)
         else:
             with acting(caller):
-                turn.receive(request, body, message)
+                turn.receive(request, body)
         data, turn.answer = turn.answer, None
         if data is None:
             await self._wait(request, turn.stream(), turn.connection, caller)
@@ -129,7 +122,8 @@ class Stateless:
         )
         with self._streams.using(request.owner(caller), channel.end):
             with acting(caller):
-                connection.receive(body, channel.reply, channel.put)
+                message = request.exchange.decoded
+                connection.receive(body, channel.reply, channel.put, message=message)
             await self._wait(request, channel, connection, caller)
 
     async def _wait(
