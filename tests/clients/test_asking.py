@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import sys
 from pathlib import Path
 from typing import Any
@@ -175,14 +174,8 @@ async def test_at_the_latest_revision_no_folder_is_asked_for(tmp_path: Path) -> 
 # -- TypeScript
 
 
-CASES = [
-    *itertools.product(("v1",), TRANSPORTS, ("2025-06-18", "2025-11-25")),
-    *itertools.product(("v2",), TRANSPORTS, ("2025-11-25", "2026-07-28")),
-]
-
-
 @typescript.NEEDS
-@pytest.mark.parametrize(("kind", "transport", "asked_in"), CASES)
+@pytest.mark.parametrize(("kind", "transport", "asked_in"), typescript.cases(since="2025-06-18"))
 def test_the_typescript_clients_are_asked(
     asking: list[str], reach: Reach, kind: str, transport: str, asked_in: str
 ) -> None:
@@ -190,7 +183,6 @@ def test_the_typescript_clients_are_asked(
         "client": kind,
         "revision": asked_in,
         "serving": reach(asking, transport),
-        "cwd": str(ROOT),
     }
     seen = typescript.run("asking.mjs", asked)
     assert seen == {

@@ -6,7 +6,7 @@ import pytest
 from mcp import Client
 
 from tests.clients import typescript
-from tests.clients.conftest import ROOT, Reach, serve
+from tests.clients.conftest import Reach, serve
 from tests.conformance.served import copied
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +37,6 @@ def test_the_typescript_client_repeats_whatever_is_asked(url: str) -> None:
         "revision": "2026-07-28",
         "serving": url,
         "calls": [[TOOL, {"region": region}] for region in REGIONS],
-        "cwd": str(ROOT),
     }
     seen = typescript.run("tools.mjs", asked)
     assert seen["revision"] == "2026-07-28"

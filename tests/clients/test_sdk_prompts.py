@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -174,14 +173,8 @@ async def test_other_prompts_in_the_manifest_are_told_of_and_listed(
 # -- TypeScript
 
 
-CASES = [
-    *itertools.product(("v1",), TRANSPORTS, ("2024-11-05", "2025-11-25")),
-    *itertools.product(("v2",), TRANSPORTS, ("2025-11-25", "2026-07-28")),
-]
-
-
 @typescript.NEEDS
-@pytest.mark.parametrize(("kind", "transport", "asked_in"), CASES)
+@pytest.mark.parametrize(("kind", "transport", "asked_in"), typescript.cases(since="2024-11-05"))
 def test_the_typescript_clients_use_prompts(
     top: Path, reach: Reach, kind: str, transport: str, asked_in: str
 ) -> None:
@@ -196,7 +189,6 @@ def test_the_typescript_clients_use_prompts(
             ["hello", {}],
             ["review", {}],
         ],
-        "cwd": str(HERE.parents[1]),
     }
     seen = typescript.run("prompts.mjs", asked)
     assert (seen["revision"], seen["names"]) == (asked_in, ["review", "hello"])

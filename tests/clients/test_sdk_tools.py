@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import sqlite3
 import sys
 from pathlib import Path
@@ -143,14 +142,8 @@ async def test_a_person_is_told_of_other_tools(
 # -- TypeScript
 
 
-CASES = [
-    *itertools.product(("v1",), TRANSPORTS, ("2024-11-05", "2025-11-25")),
-    *itertools.product(("v2",), TRANSPORTS, ("2025-11-25", "2026-07-28")),
-]
-
-
 @typescript.NEEDS
-@pytest.mark.parametrize(("kind", "transport", "asked_in"), CASES)
+@pytest.mark.parametrize(("kind", "transport", "asked_in"), typescript.cases(since="2024-11-05"))
 def test_the_typescript_clients_call_each_tool(
     offering: list[str], reach: Reach, kind: str, transport: str, asked_in: str
 ) -> None:
@@ -159,7 +152,6 @@ def test_the_typescript_clients_call_each_tool(
         "revision": asked_in,
         "serving": reach(offering, transport),
         "calls": [*CALLS, *REFUSED],
-        "cwd": str(ROOT),
     }
     seen = typescript.run("tools.mjs", asked)
     assert (seen["revision"], seen["tools"]) == (asked_in, NAMES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import subprocess
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.clients.conftest import ROOT, TRANSPORTS
 
 HERE = Path(__file__).parent
 
@@ -19,8 +22,16 @@ NEEDS = pytest.mark.skipif(
 """Of tests that are skipped without them."""
 
 
+def cases(*, since: str) -> list[tuple[str, str, str]]:
+    """Return each client, transport and revision to try: of the older client the first and last."""
+    return [
+        *itertools.product(("v1",), TRANSPORTS, (since, "2025-11-25")),
+        *itertools.product(("v2",), TRANSPORTS, ("2025-11-25", "2026-07-28")),
+    ]
+
+
 def run(script: str, asked: dict[str, Any]) -> Any:
     """Run a script with what it is to ask; return what it has seen."""
-    command = ["node", str(HERE / script), json.dumps(asked)]
+    command = ["node", str(HERE / script), json.dumps({"cwd": str(ROOT), **asked})]
     done = subprocess.run(command, stdout=subprocess.PIPE, timeout=50, check=True)
     return json.loads(done.stdout)
