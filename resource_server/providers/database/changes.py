@@ -10,7 +10,7 @@ asked of the database.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import TypeAlias
 
@@ -24,7 +24,7 @@ from resource_server.providers.database.address import (
 )
 from resource_server.providers.database.engine import Engine
 from resource_server.providers.database.relation import Relation, Relations, version_of
-from resource_server.providers.database.table import TableName
+from resource_server.providers.database.table import TableInfo, TableName
 from resource_server.providers.database.tree import Tree
 
 _ROWS_AT_ONCE = 500
@@ -54,6 +54,8 @@ class Watch:
         self._gate: asyncio.Task[None] | None = None
         self._state: object = None
         """Of the schema, as last seen."""
+        self._tables: Sequence[TableInfo] = ()
+        """What is shown of that."""
         self._ending: set[asyncio.Task[None]] = set()
 
     async def changes(self, interest: Interest) -> AsyncGenerator[Change]:
@@ -95,14 +97,20 @@ class Watch:
     async def _committed(self, paths: Iterable[Path]) -> AsyncGenerator[Change]:
         try:
             state = await self._relations.state()
+            tables = self._tables if state == self._state else await self._relations.infos()
         except ResourceError:
             # Locked, say: that something was committed is not forgotten.
             self._has_committed = True
             asyncio.get_running_loop().call_later(_AGAIN_S, self._news.set)
             return
         if state != self._state:
-            known, self._state = self._state, state
-            if known is not None:
+            is_first = self._state is None
+            before, self._state, self._tables = self._tables, state, tables
+            # Rows of other columns: whatever they were, they are looked at.
+            self._versions.clear()
+            self._marks.clear()
+            # Of tables that are hidden nobody is told, not even that there is something.
+            if tables != before and not is_first:
                 yield Change((), "tree")
         async with aclosing(self._confirm(paths)) as found:
             async for change in found:

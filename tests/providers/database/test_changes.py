@@ -16,7 +16,7 @@ from resource_server.live import Live
 from resource_server.provider import Change
 from resource_server.providers.database.options import ChangeHint, Columns, TableOptions
 from resource_server.providers.database.provider import Database
-from tests.listeners import BASE, Recorder
+from tests.listeners import BASE, LIST, Recorder
 from tests.providers.database.owners import Owner
 from tests.providers.database.served import Served, served
 
@@ -42,13 +42,16 @@ class Followed:
         for path in paths:
             await self._live.subscribe(self._view.base + path, self._recorder)
 
+    def follow_list(self) -> None:
+        self._live.follow_list(self._recorder)
+
     async def settled(self) -> None:
         """Wait until nothing more is told of what was before."""
         await self._recorder.quiet(QUIET_S)
 
     async def tells(self, *paths: str) -> None:
         """See to it that these are told, and nothing else."""
-        await self._recorder.of(*(self._prefix + path for path in paths))
+        await self._recorder.of(*(path if path == LIST else self._prefix + path for path in paths))
         told = {path.removeprefix(self._prefix) for path in await self._recorder.quiet(QUIET_S)}
         assert told == set(paths)
 
@@ -192,6 +195,27 @@ async def test_where_the_column_cannot_be_asked_for_all_is_told_as_without(
             await owner.run(f"UPDATE base SET x = '{text}' WHERE id = 1")
             await scene.tells("t/1", "t/~rows")
     assert "has failed" not in caplog.text
+
+
+# The schema.
+
+
+async def test_a_change_of_the_schema_tells_of_other_tables_only_who_sees_them(
+    table: Owner,
+) -> None:
+    async with followed(table, "t/1", "t/~schema", tables={"secret": False}) as scene:
+        scene.follow_list()
+        await scene.settled()
+        await table.run("CREATE TABLE secret (id integer PRIMARY KEY)")
+        await scene.tells_nothing()
+        await table.run("ALTER TABLE secret ADD COLUMN y integer", "DROP TABLE secret")
+        await scene.tells_nothing()
+        await table.run("ALTER TABLE t ADD COLUMN y integer")
+        await scene.tells("t/1", "t/~schema")
+        await table.run("CREATE TABLE u (id integer PRIMARY KEY)")
+        await scene.tells(LIST)
+        await table.run("DROP TABLE u")
+        await scene.tells(LIST)
 
 
 # What is told of all this beforehand.
