@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import NamedTuple, TypeGuard, cast
+from typing import NamedTuple, TypeGuard
 
 from resource_server.eager import settle
 from resource_server.manifest.databases import url as database_url
@@ -13,7 +13,6 @@ from resource_server.providers.database import address
 from resource_server.providers.database.options import Limits
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.provider import Database
-from resource_server.providers.database.sql_text import EngineName
 from resource_server.providers.database.table import TableName
 
 _PAGE = 1000
@@ -55,7 +54,7 @@ async def of(mount: str, database: Database) -> Exposed:
         engine = database.engine
         names = [table async for table in _tables(database)]
         types = {info.name: info.type for info in await engine.tables()}
-        policy = Policy(database.tables, cast("EngineName", engine.name))
+        policy = Policy(database.tables, engine.name)
         columns: dict[TableName, Sequence[str]] = {}
         for name in names:
             options = policy.of(name)

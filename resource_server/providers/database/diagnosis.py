@@ -6,11 +6,13 @@ import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
 from resource_server.errors import ResourceError, ResourceNotFound
+from resource_server.providers.database import sql_text
 from resource_server.providers.database.engine import Engine
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries import Queries
 from resource_server.providers.database.query_scope import QueryScope
 from resource_server.providers.database.relation import Relation, Relations
+from resource_server.providers.database.sql_text import EngineName
 from resource_server.providers.database.table import Table, TableName
 
 _WORD = re.compile(r"\w+")
@@ -94,6 +96,13 @@ class Diagnosis:
             refused = await self._refusal(await self._relations.get(table.name))
             if refused is not None:
                 yield f"{rule}.where", refused
+        covered = () if options is None else (*options.columns.hide, *options.columns.mask)
+        for column, told in _computed(table, self._engine.name, covered).items():
+            yield (
+                f"{rule}.columns",
+                f"'{column}' of '{table.name.name}' is computed from '{told}', which is hidden or "
+                "masked; hide it, too",
+            )
 
     def _of_views(
         self, tables: Sequence[Table], names: Sequence[TableName]
@@ -135,6 +144,22 @@ class Diagnosis:
         except ResourceError:
             pass
         return None
+
+
+def _computed(table: Table, engine: EngineName, covered: Sequence[str]) -> Mapping[str, str]:
+    """Return the columns that show what they are computed from, though that is covered."""
+    names = {name.casefold(): name for name in covered}
+    if not names or not any(column.generated for column in table.columns):
+        return {}
+    try:
+        computed = sql_text.computed(table.ddl or "", engine)
+    except ValueError:
+        return {}  # written as no statement of ours would be
+    return {
+        column: names[min(told)]
+        for column, read in computed.items()
+        if column.casefold() not in names and (told := read & names.keys())
+    }
 
 
 def _named(view: Table, names: Sequence[TableName]) -> Sequence[TableName]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
+from resource_server.providers.database.sql_text import EngineName
 from resource_server.providers.database.table import Table, TableInfo, TableName
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Engine(Protocol):
     """
 
     @property
-    def name(self) -> str:
+    def name(self) -> EngineName:
         """`sqlite`, `postgresql`, `mysql` or `mariadb`."""
         ...
 

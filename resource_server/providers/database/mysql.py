@@ -23,6 +23,7 @@ from resource_server.providers.database.server_engine import (
     Connection,
     ServerEngine,
 )
+from resource_server.providers.database.sql_text import EngineName
 from resource_server.providers.database.table import Table, TableInfo, TableName
 
 _MULTI_STATEMENTS = 1 << 16
@@ -60,7 +61,7 @@ class Mysql(ServerEngine):
         self._mariadb: bool | None = None
 
     @property
-    def name(self) -> str:
+    def name(self) -> EngineName:
         """`mariadb` or `mysql`, once it is open."""
         return "mariadb" if self._mariadb else "mysql"
 

@@ -25,6 +25,7 @@ from resource_server.providers.database.server_engine import (
     Connection,
     ServerEngine,
 )
+from resource_server.providers.database.sql_text import EngineName
 from resource_server.providers.database.table import Table, TableInfo, TableName
 
 _log = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class Postgres(ServerEngine):
         self._state: tuple[str, object] | None = None
 
     @property
-    def name(self) -> str:
+    def name(self) -> EngineName:
         """`postgresql`."""
         return "postgresql"
 

@@ -23,6 +23,7 @@ from resource_server.errors import (
 )
 from resource_server.providers.database.engine import Lane, Privilege, Rows, Statement
 from resource_server.providers.database.shared_commits import SharedCommits
+from resource_server.providers.database.sql_text import EngineName
 from resource_server.providers.database.table import Table, TableInfo, TableName
 
 if TYPE_CHECKING:
@@ -427,7 +428,7 @@ class ServerEngine(ABC):
 
     @property
     @abstractmethod
-    def name(self) -> str:
+    def name(self) -> EngineName:
         """`postgresql`, `mysql` or `mariadb`."""
 
     @property

@@ -10,7 +10,7 @@ comments, with the default `sql_mode`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -159,6 +159,41 @@ def _is_definition(tokens: Sequence[Token], place: int) -> bool:
     words = [token.text.lower() for token in tokens[place : place + 4]]
     following = [word for word in words[1:] if word not in ("not", "materialized")]
     return words[:1] == ["as"] and following[:1] == ["("]
+
+
+def computed(ddl: str, engine: EngineName) -> Mapping[str, frozenset[str]]:
+    """Return the names, in lower case, in the expressions of the columns that a table computes.
+
+    Of a statement that would make the table, by the names of these columns.
+
+    Raises:
+        ValueError: it cannot be taken apart.
+    """
+    found: dict[str, frozenset[str]] = {}
+    column = before = ""
+    depth, begins = 0, False
+    names: set[str] | None = None
+    for token in _tokens(ddl, engine):
+        if token.kind == "space":
+            continue
+        if token.kind == "open":
+            depth += 1
+            begins = depth == 1
+            if depth == 2 and before == "as":
+                names = set()
+        elif token.kind == "close":
+            depth -= 1
+            if depth == 1 and names is not None:
+                found[column] = frozenset(names)
+                names = None
+        elif depth == 1 and token.text == ",":
+            begins = True
+        elif begins:
+            column, begins = _name(token, engine) or "", False
+        elif names is not None and (name := token.identifier) is not None:
+            names.add(name.casefold())
+        before = token.text.lower()
+    return found
 
 
 def statement(sql: str, engine: EngineName) -> Sequence[Token]:

@@ -15,6 +15,7 @@ from resource_server.errors import (
     ResourceNotFound,
 )
 from resource_server.providers.database.engine import Engine, Gate, Lane, Privilege, Rows, Statement
+from resource_server.providers.database.sql_text import EngineName
 from resource_server.providers.database.sqlite_authorizer import Readable
 from resource_server.providers.database.sqlite_catalog import Catalog
 from resource_server.providers.database.sqlite_commits import Commits
@@ -53,7 +54,7 @@ class Sqlite:
     `interval` is how often commits are looked for, in seconds.
     """
 
-    name = "sqlite"
+    name: EngineName = "sqlite"
     has_schemas = False
 
     def __init__(

@@ -58,3 +58,28 @@ async def test_a_view_that_shows_what_a_table_keeps_back_is_told_of(owner: Owner
         "give the view an entry in tables"
     )
     assert await of_views(owner, {**tables, "pays": TableOptions()}) == []
+
+
+async def test_a_column_that_is_computed_from_what_is_kept_back_is_told_of(owner: Owner) -> None:
+    quoted = "`" if owner.engine == "mariadb" else '"'
+    mail = f"{quoted}E mail{quoted}"
+    await owner.run(
+        f"create table people (id integer primary key, {mail} varchar(30), note varchar(9), "
+        f"domain varchar(30) generated always as (substr({mail}, 2 * (1 + 1))) stored, "
+        "short varchar(9) generated always as (replace(note, 'E mail', ')')) stored, "
+        "check (id > (3)))"
+    )
+
+    async def told(columns: Columns) -> list[tuple[str, str]]:
+        tables = {"people": TableOptions(columns=columns)}
+        async with Database(url=owner.url, tables=tables) as database:
+            return [each for each in await database.warnings() if "computed" in each[1]]
+
+    expected = (
+        "tables.people.columns",
+        "'domain' of 'people' is computed from 'e mail', which is hidden or masked; hide it, too",
+    )
+    assert await told(Columns(hide=("e mail",))) == [expected]
+    assert await told(Columns(mask={"e mail": "redact"})) == [expected]
+    assert await told(Columns(hide=("e mail",), mask={"DOMAIN": "hash"})) == []
+    assert await told(Columns(hide=("id",))) == []
