@@ -44,6 +44,7 @@ from resource_server.providers.filesystem.rules import (
     fingerprint,
     selection,
 )
+from resource_server.providers.filesystem.threads import Threads
 from resource_server.providers.filesystem.tree import Entry, Status, Tree
 from resource_server.search import Found, Search, SupportsSearch
 
@@ -57,6 +58,8 @@ _MANY_ENTRIES = 1000
 _MANY_NAMES = 4096
 """More than these are looked through for completion in a worker thread."""
 _NEVER_SEGMENTS = frozenset(("", ".", ".."))
+_AT_ONCE = 32
+"""What waits for a slow disk at one time, of one folder."""
 _DIRECTORY_TYPE = "inode/directory"
 
 _TEMPLATES = (
@@ -125,6 +128,7 @@ class Filesystem:
         )
         self._name = os.path.basename(os.path.abspath(self.path)) or "/"
         self._types = tuple(self.types.items())
+        self._threads = Threads(_AT_ONCE)
         self._rules = Rules(directory_keys(self.directories), self.secrets.allow)
         self._root = Root(os.path.abspath(self.path))
         self._tree = Tree(
@@ -147,7 +151,7 @@ class Filesystem:
         def page(patient: bool) -> Sequence[Resource]:
             return self._tree.children(parent, self, after=name, limit=limit, patient=patient)
 
-        return _page(page, limit)
+        return self._page(page, limit)
 
     def walk(self, *, after: Path | None, limit: int) -> MaybeAwaitable[Sequence[Resource]]:
         """Return what follows `after`, depth first. See `SupportsWalk.walk`."""
@@ -155,7 +159,7 @@ class Filesystem:
         def page(patient: bool) -> Sequence[Resource]:
             return self._tree.walk(after or (), self, limit=limit, patient=patient)
 
-        return _page(page, limit)
+        return self._page(page, limit)
 
     def metadata(self, path: Path) -> Resource:
         """Return what is known of a file or directory without opening it."""
@@ -203,7 +207,7 @@ class Filesystem:
             # Its status is older than its content: the version may say too little, never too much.
             return self.document(path, status, scope), (found,)
 
-        return _now_or_in_thread(work)
+        return self._threads.unless_now(work)
 
     def _collection(self, path: Path) -> tuple[Resource, Sequence[Content]]:
         entry = self._tree.find(path)
@@ -240,7 +244,9 @@ class Filesystem:
         illegal = "\0" in value or value.startswith("/") or not _NEVER_SEGMENTS.isdisjoint(path)
         if variable != "path" or illegal:
             return ()
-        return _now_or_in_thread(lambda patient: self._completions(path, typed, patient=patient))
+        return self._threads.unless_now(
+            lambda patient: self._completions(path, typed, patient=patient)
+        )
 
     def _completions(self, path: Path, typed: str, *, patient: bool) -> Sequence[str]:
         try:
@@ -295,7 +301,9 @@ class Filesystem:
             key: each if allows(each.access, scopes) else replace(each, exposed=False)
             for key, each in self.directories.items()
         }
-        return replace(self, directories=directories)
+        narrowed = replace(self, directories=directories)
+        narrowed._threads = self._threads
+        return narrowed
 
     def explain(self, path: Path) -> str:
         """Return the rule that hides this path, or `exposed`."""
@@ -303,7 +311,7 @@ class Filesystem:
 
     def hides(self, *, limit: int) -> MaybeAwaitable[Sequence[tuple[Path, str]]]:
         """Return what is below the root and not shown. See `SupportsHides`."""
-        return _in_thread(lambda: reasons.hidden(self._tree, limit))
+        return self._threads.run(lambda: reasons.hidden(self._tree, limit))
 
     def changes(self, interest: Interest) -> AsyncIterator[Change]:
         """Yield what may have changed below the root. See `SupportsWatch.changes`."""
@@ -318,6 +326,13 @@ class Filesystem:
         from resource_server.providers.filesystem import sources
 
         return sources.back_end(self._root.path, self.watch)
+
+    def _page(
+        self, work: Callable[[bool], Sequence[Resource]], limit: int
+    ) -> MaybeAwaitable[Sequence[Resource]]:
+        if limit > _MANY_ENTRIES:
+            return self._threads.run(lambda: work(True))
+        return self._threads.unless_now(work)
 
     def _type(self, path: Path) -> str | None:
         return media_types.from_name(path[-1], self._types)
@@ -355,29 +370,8 @@ class Filesystem:
         )
 
 
-def _page(
-    work: Callable[[bool], Sequence[Resource]], limit: int
-) -> MaybeAwaitable[Sequence[Resource]]:
-    return _in_thread(lambda: work(True)) if limit > _MANY_ENTRIES else _now_or_in_thread(work)
-
-
 async def _second(fetched: Awaitable[tuple[Resource, T]]) -> T:
     return (await fetched)[1]
-
-
-def _now_or_in_thread(work: Callable[[bool], T]) -> MaybeAwaitable[T]:
-    """Return what `work(False)` gives, or where that would block `work(True)`, from a thread."""
-    try:
-        return work(False)
-    except BlockingIOError:
-        return _in_thread(lambda: work(True))
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    # Imported here: most folders are served without a thread ever being needed.
-    from anyio import to_thread
-
-    return await to_thread.run_sync(work, abandon_on_cancel=True)
 
 
 def _version(status: Status, reading: int) -> str:

@@ -7,35 +7,26 @@ a link, and is described only if it matches.
 
 from __future__ import annotations
 
-import asyncio
-import math
 import os
 import stat as modes
-import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
 
-from anyio import CapacityLimiter, to_thread
-
 from resource_server.best import INVALID, Best, to_path
-from resource_server.errors import (
-    DeadlineExceeded,
-    InvalidParameter,
-    ResourceBusy,
-    ResourceNotFound,
-)
+from resource_server.errors import InvalidParameter, ResourceBusy, ResourceNotFound
 from resource_server.lines import Lines
 from resource_server.names import Names
 from resource_server.provider import Path
 from resource_server.providers.filesystem.root import refusal
 from resource_server.providers.filesystem.rules import Scope
 from resource_server.providers.filesystem.text import Text
+from resource_server.providers.filesystem.threads import Threads
 from resource_server.providers.filesystem.tree import Entry, Make, Run, Tree
 from resource_server.search import Found, Hit, Search
 
 _AT_ONCE = 4
-"""Searches of one folder; others wait, and a disk that hangs takes no more threads than these."""
+"""Searches of one folder; others wait."""
 _LEAST_S = 0.25
 """However late a search begins, it takes so long for a document."""
 _LATE_S = 0.4
@@ -50,10 +41,7 @@ class Searches:
         self._tree = tree
         self._make = make
         self._types = types
-        self._places = asyncio.Semaphore(_AT_ONCE)
-        """One for each thread, until it has come back."""
-        self._limiter = CapacityLimiter(math.inf)
-        """None: its tokens are given back by whoever is cancelled, while the thread runs on."""
+        self._threads = Threads(_AT_ONCE)
         self._waited_for = 0
         """Searches that somebody waits for, whether or not they have begun."""
 
@@ -74,48 +62,10 @@ class Searches:
 
         self._waited_for += 1
         try:
-            return await self._in_thread(work, clock.left())
+            return await self._threads.run(work, patience_s=clock.left())
         finally:
             self._waited_for -= 1
             clock.is_cancelled = True
-
-    async def _in_thread(self, work: Callable[[], Found], patience_s: float) -> Found:
-        """Work in a thread, as soon as there is a place for it.
-
-        Raises:
-            DeadlineExceeded: there was none in time.
-        """
-        try:
-            async with asyncio.timeout(patience_s):
-                await self._places.acquire()
-        except TimeoutError:
-            raise DeadlineExceeded("the search has not ended in time") from None
-        loop = asyncio.get_running_loop()
-        begun = threading.Lock()
-        """Taken once: by the thread, or by who was cancelled before the thread took it."""
-        users = 2
-
-        def leave() -> None:
-            nonlocal users
-            users -= 1
-            if not users:  # both this and the thread, in whatever order
-                self._places.release()
-
-        def placed() -> Found:
-            if not begun.acquire(blocking=False):
-                raise _Late
-            try:
-                return work()
-            finally:
-                with suppress(RuntimeError):  # the loop is closed
-                    loop.call_soon_threadsafe(leave)
-
-        try:
-            return await to_thread.run_sync(placed, abandon_on_cancel=True, limiter=self._limiter)
-        finally:
-            if begun.acquire(blocking=False):
-                leave()
-            leave()
 
     def _names(
         self, sought: Search, top: Entry, after: str | None, *, limit: int, clock: _Clock

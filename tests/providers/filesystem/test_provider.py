@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import os
@@ -31,13 +32,14 @@ from resource_server.errors import (
 from resource_server.manifest.load import load
 from resource_server.provider import (
     Annotations,
+    Content,
     Resource,
     SupportsComplete,
     SupportsExplain,
     SupportsWalk,
 )
 from resource_server.provider import Path as Address
-from resource_server.providers.filesystem import Filesystem, tree
+from resource_server.providers.filesystem import Filesystem, content, tree
 from resource_server.providers.filesystem.directory import Directories
 from resource_server.providers.filesystem.options import (
     DirectoryOptions,
@@ -834,3 +836,43 @@ async def test_another_spelling_of_a_name_reaches_nothing(tmp_path: Path, path: 
         await settle(provider.read(path, {}))
     assert provider.metadata(("shown.txt",)).name == "shown.txt"
     assert await settle(provider.read(("shown.txt",), {}))
+
+
+async def test_a_folder_that_hangs_takes_no_more_threads_than_a_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("gone", "there"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "large.txt").write_bytes(b"x" * 600_000)  # is read in a thread
+    gone, there = Filesystem(tmp_path / "gone"), Filesystem(tmp_path / "there")
+    answers, waiting, read = threading.Event(), threading.Semaphore(0), content.read
+    inode = (tmp_path / "gone/large.txt").stat().st_ino
+
+    def hangs(fd: int, *args: Any, **options: Any) -> Content:
+        if os.fstat(fd).st_ino == inode:
+            waiting.release()
+            answers.wait(60)
+        return read(fd, *args, **options)
+
+    async def reading(folder: Filesystem) -> int:
+        async with asyncio.timeout(20):
+            (found,) = await settle(folder.read(("large.txt",), {}))
+        return len(found.data)
+
+    monkeypatch.setattr(content, "read", hangs)
+    try:
+        for _ in range(3):
+            reads = [asyncio.ensure_future(reading(gone)) for _ in range(60)]
+            await asyncio.sleep(0.2)
+            # What is cancelled keeps its thread: nothing ends it.
+            for each in reads:
+                each.cancel()
+            await asyncio.wait(reads)
+        assert await reading(there) == 600_000
+        hanging = 0
+        while waiting.acquire(blocking=False):
+            hanging += 1
+        assert 1 < hanging <= 32
+    finally:
+        answers.set()
+    assert await reading(gone) == 600_000
