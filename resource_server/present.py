@@ -18,7 +18,7 @@ from resource_server.errors import (
     ResourceTooLarge,
 )
 from resource_server.mount import Mount
-from resource_server.provider import Path, Resource
+from resource_server.provider import Content, Path, Resource
 
 _MAX_CHILDREN = 1000
 """Children of a collection that are compared. In a larger one every change of a child is told."""
@@ -93,8 +93,13 @@ async def part(mount: Mount, path: Path, query: Mapping[str, str]) -> Present | 
     if state_of(resource) != INDISTINCT:
         return None
     # No `State`: after a look that takes as long as a read a topic rests.
-    read = hash(tuple((each.data, each.mime_type, repr(each.truncated)) for each in contents))
+    read = read_of(contents[0]) if contents else ABSENT
     return Present(read, read)
+
+
+def read_of(content: Content) -> int:
+    """Return what differs when a read with a query returns something else."""
+    return hash((content.data, content.mime_type, repr(content.truncated)))
 
 
 async def present_of(mount: Mount, resource: Resource, limits: Limits) -> Present:

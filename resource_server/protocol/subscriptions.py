@@ -13,13 +13,14 @@ from typing import Literal
 
 import msgspec
 
+from resource_server import uris
 from resource_server.access import Scopes
 from resource_server.catalog import Reading
 from resource_server.eager import Turns, is_cancelled
 from resource_server.errors import ResourceBusy, ResourceError
 from resource_server.live import Live
 from resource_server.mount import FAILURES, log_failure
-from resource_server.present import INDISTINCT, digest, state_of
+from resource_server.present import INDISTINCT, digest, read_of, state_of
 from resource_server.protocol.announcements import Announcements, Follower, Offered
 from resource_server.protocol.outbox import Outbox, Send, Source
 from resource_server.protocol.versions import Versions
@@ -80,8 +81,13 @@ class Subscriber:
         """Take note of all that this client was given by one read."""
         for body in reading.bodies:
             state = state_of(body.entry.resource)
-            if body.content is not None and state != INDISTINCT:
+            if body.content is None:
+                continue
+            if state != INDISTINCT:
                 self.given(body.entry.uri, state)
+            elif query := uris.parse(body.uri).query:
+                part = uris.with_query(body.entry.uri, dict(sorted(query.items())))
+                self.given(part, read_of(body.content))
         if reading.collection is not None:
             self.given(reading.collection, digest(reading.children))
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +14,10 @@ import pytest
 from resource_server.catalog import Limits
 from resource_server.protocol import subscriptions
 from resource_server.protocol.server import Server
-from resource_server.provider import Path, Resource
+from resource_server.provider import Path as Address
+from resource_server.provider import Resource
+from resource_server.providers.database.options import Parameter, Query
+from resource_server.providers.database.provider import Database
 from tests.protocol.wire import HANDSHAKE, Wire, initialize, request, server_of
 from tests.providers_for_tests import Gate, Node, SlowWatchedTree, Tree, WatchedTree
 
@@ -242,6 +248,30 @@ async def test_a_child_that_changes_between_a_read_of_some_and_a_subscription(
         await wire.connection.close()
 
 
+async def test_the_result_of_a_query_that_changes_between_read_and_subscription(
+    tmp_path: Path,
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "shop.db", isolation_level=None)) as owner:
+        owner.execute("create table t (id integer primary key, name text)")
+        owner.executemany("insert into t values (?, 'a')", [(1,), (2,)])
+        sql = "select name from t where id = :id and name <> :not"
+        of = {"id": Parameter(type="integer"), "not": Parameter(default="z")}
+        queries = {"who": Query(sql=sql, parameters=of)}
+        database = Database(url=f"sqlite:///{tmp_path}/shop.db", queries=queries)
+        async with database, await server_of(database) as server:
+            wire = Wire(server, "2025-11-25")
+            one, two = (f"test://one/~query/who?not=x&id={number}" for number in "12")
+            for uri in (one, two):
+                await wire.result("resources/read", {"uri": uri})
+            owner.execute("update t set name = 'b' where id = 1")
+            for uri in (one, two):
+                await wire.result("resources/subscribe", {"uri": uri})
+            await wire.until(lambda: wire.updates == [one])
+            await wire.quiet()
+            assert wire.updates == [one]
+            await wire.connection.close()
+
+
 async def test_what_could_not_be_read_and_is_there_when_it_is_subscribed_to_is_told_of(
     wire: Wire, tree: WatchedTree
 ) -> None:
@@ -427,11 +457,11 @@ class Late(WatchedTree):
         self.gate = Gate()
         return self.gate
 
-    def metadata(self, path: Path) -> Any:
+    def metadata(self, path: Address) -> Any:
         gate, self.gate = self.gate, None
         return super().metadata(path) if gate is None else self._held(path, gate)
 
-    async def _held(self, path: Path, gate: Gate) -> Resource:
+    async def _held(self, path: Address, gate: Gate) -> Resource:
         await gate.wait()
         if self.fails:
             raise RuntimeError("failed late")
