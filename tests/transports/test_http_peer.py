@@ -56,6 +56,14 @@ def test_a_request_that_does_not_end_is_cut_off(program: Program, data: bytes) -
         assert line.is_closed()
 
 
+def test_a_request_that_does_not_end_is_cut_off_behind_one_that_does(program: Program) -> None:
+    begun = request("POST", b"[", content_length="10")
+    with program.line() as line:
+        line.send(request("GET", path="/healthz") + begun)
+        assert line.answer().status == 200
+        assert line.is_closed()
+
+
 def test_what_is_sent_after_a_refusal_is_cut_off(program: Program) -> None:
     with program.line() as line:
         asked = request(path="/nowhere", content_length=None, transfer_encoding="chunked")
@@ -111,6 +119,19 @@ def test_requests_that_come_in_one_packet_are_answered_in_their_order(program: P
             answers = [line.answer() for _ in asked]
             assert [each.status for each in answers] == [200] * len(asked)
             assert [each.json["id"] for each in answers] == [1, 2, 3, 4, 5]
+
+
+def test_what_is_no_request_is_in_no_answer_to_another(program: Program) -> None:
+    session, garbage = program.session(), b"\x16\x03\x01\r\n\r\n"
+    with session.stream() as stream:
+        stream.send(garbage)
+        assert stream.is_closed()
+    with program.line() as line:
+        line.send(session.request("POST", read(GATE + "garbage")))
+        program.waiting("garbage")
+        line.send(garbage)
+        assert line.is_closed()
+    program.read(OPEN + "garbage")
 
 
 def test_who_leaves_with_a_request_behind_a_stream_has_left(tmp_path: Path) -> None:

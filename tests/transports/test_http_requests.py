@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -289,6 +290,30 @@ def test_an_upgrade_is_not_taken_and_the_request_is_answered(program: Program) -
         for _ in range(2):
             assert line.ask(request("POST", INITIALIZE, **upgrade)).status == 200
         assert line.ask(request("POST", INITIALIZE)).status == 200
+
+
+def test_an_upgrade_is_not_taken_wherever_the_network_cuts_it(program: Program) -> None:
+    upgrade = {"connection": "Upgrade, HTTP2-Settings", "upgrade": "h2c", "http2_settings": "AAM"}
+    asked = request("POST", message("ping"), mcp_session_id=program.session().id, **upgrade)
+    end = asked.index(b"\r\n\r\n") + 6
+    with program.line() as line:
+        for cut in range(1, end):
+            line.send(asked[:cut])
+            time.sleep(0.001)
+            line.send(asked[cut:])
+            assert line.answer().json["result"] == {}
+        # Behind another, and before one.
+        line.send(asked * 3 + request("GET", path="/healthz"))
+        for _ in range(3):
+            assert line.answer().json["result"] == {}
+        assert line.answer().status == 200
+
+
+def test_a_tunnel_is_refused(program: Program) -> None:
+    for target in ("127.0.0.1:80", "/mcp"):
+        with program.line() as line:
+            line.send(f"CONNECT {target} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode())
+            assert line.answer().status in (400, 404, 405)
 
 
 def test_old_http_is_answered_and_closed(program: Program) -> None:

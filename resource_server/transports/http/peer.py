@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import re
 from array import array
 from contextlib import suppress
 from fcntl import ioctl
@@ -13,7 +12,7 @@ from termios import TIOCOUTQ
 from typing import TYPE_CHECKING, cast
 
 import uvicorn
-from httptools import parse_url
+from httptools import HttpParserError, HttpParserUpgrade, parse_url
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
@@ -39,7 +38,6 @@ LEAST_BYTES = 64 * 1024
 MAX_PIPELINED = 16
 """Requests that wait for the answer to the one before."""
 
-_UPGRADE = re.compile(rb"\r\n(upgrade[ \t]*:)", re.IGNORECASE)
 
 
 class Config(uvicorn.Config):
@@ -62,7 +60,6 @@ class Peer(HttpToolsProtocol):
     """A request whose head is complete, and which nobody answers yet."""
     _is_reading = False
     _head_bytes = 0
-    _is_in_head = True
     _is_whole = False
     _request_timer: asyncio.TimerHandle | None = None
     _answer_timer: asyncio.TimerHandle | None = None
@@ -72,9 +69,9 @@ class Peer(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for a request."""
         super().connection_made(cast("asyncio.Transport", transport))
-        # Whatever the system does not take at once counts as unread.
-        self.transport.set_write_buffer_limits(1, 0)
         self._backlog = cast("Config", self.config).unread
+        # Whatever the system does not take at once counts as unread; of TLS that may be so already.
+        self.transport.set_write_buffer_limits(1, 0)
         self._await_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -95,12 +92,12 @@ class Peer(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Take a part of a request, or several requests."""
         self._head_bytes += len(data)
-        if self._is_in_head and b"pgrade" in data:
-            data = _without_upgrade(data)
         self._is_reading = True
         self._is_whole = False
-        super().data_received(data)
+        self._parse(data)
         self._is_reading = False
+        if self.transport.is_closing():
+            return
         if self._begun is not None:
             self._answer(*self._begun)
         if self._is_whole or self.transport.is_closing():
@@ -109,12 +106,39 @@ class Peer(HttpToolsProtocol):
         if self._head_bytes > MAX_HEAD_BYTES:
             self.send_400_response("The headers are too long.")
 
+    def _parse(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except HttpParserUpgrade as upgrade:
+            if self._asks_for_upgrade():
+                self._parse(self._without_upgrade() + data[upgrade.args[0] :])
+        except HttpParserError:
+            self.send_400_response("Invalid HTTP request received.")
+
+    def _without_upgrade(self) -> bytes:
+        """Return the head that was read last without the wish for another protocol.
+
+        Java's client has it by default, for HTTP/2; httptools takes no body together with one.
+        """
+        version = self.parser.get_http_version().encode()
+        parts = [self.parser.get_method(), b" ", self.url, b" HTTP/", version, b"\r\n"]
+        for name, value in self.headers:
+            if name != b"upgrade":
+                parts += (name, b": ", value, b"\r\n")
+        return b"".join((*parts, b"\r\n"))
+
+    def on_message_begin(self) -> None:
+        """See the beginning of a request, which may come together with the end of another."""
+        self._is_whole = False
+        super().on_message_begin()
+
     def on_headers_complete(self) -> None:
         """See the end of a head."""
+        if self._asks_for_upgrade():
+            return  # It is parsed again.
         if len(self.pipeline) >= MAX_PIPELINED:
             raise OverflowError("too many requests at once")
         self._head_bytes = 0
-        self._is_in_head = False
         if not self.url.startswith(b"/"):
             self._take_host()
         super().on_headers_complete()
@@ -135,12 +159,27 @@ class Peer(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """See the end of a request."""
+        if self._asks_for_upgrade():
+            return
         self._head_bytes = 0
-        self._is_in_head = self._is_whole = True
+        self._is_whole = True
         if self._request_timer is not None:
             self._request_timer.cancel()
             self._request_timer = None
         super().on_message_complete()
+
+    def _asks_for_upgrade(self) -> bool:
+        # To the parser CONNECT does, too.
+        return self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request; where it would be taken for another's answer, cut it off."""
+        running = self._running
+        is_whole = running is not None and (running.response_started or not running.more_body)
+        if running is not None and is_whole and not running.response_complete:
+            self.transport.abort()
+        else:
+            super().send_400_response(msg)
 
     # -- what answers
 
@@ -258,11 +297,3 @@ def _send_whole(cycle: RequestResponseCycle, headers: Headers, body: bytes) -> b
 async def _finish(outcome: eager.Suspended[None]) -> None:
     await outcome
 
-
-def _without_upgrade(data: bytes) -> bytes:
-    """Hide the wish for another protocol: httptools would take no body together with one.
-
-    Java's client has it by default, for HTTP/2.
-    """
-    head, end, rest = data.partition(b"\r\n\r\n")
-    return _UPGRADE.sub(rb"\r\nx-\1", head) + end + rest
