@@ -18,13 +18,17 @@ class Followers:
         self._due: set[Scopes] = set()
 
     def add(self, listener: Listener, scopes: Scopes) -> bool:
-        """Take in a listener; tell whether there was none who sees the same."""
+        """Take in a listener, with other scopes than before perhaps.
+
+        Tell whether other mounts may be followed by that.
+        """
+        was_last = self.remove(listener)
         listeners = self._listeners.setdefault(scopes, {})
         listeners[listener] = None
-        return len(listeners) == 1
+        return was_last or len(listeners) == 1
 
     def remove(self, listener: Listener) -> bool:
-        """Forget a listener; tell whether there is none left who sees the same."""
+        """Forget a listener; tell whether other mounts may be followed by that."""
         for scopes, listeners in self._listeners.items():
             if listener in listeners:
                 del listeners[listener]

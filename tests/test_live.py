@@ -13,6 +13,7 @@ import pytest
 
 from resource_server import live as live_module
 from resource_server import present
+from resource_server.access import Caller, acting
 from resource_server.catalog import Catalog
 from resource_server.errors import (
     InvalidParameter,
@@ -736,6 +737,23 @@ async def test_who_follows_the_list_no_longer_is_told_no_more() -> None:
         assert shelf.interest is not None
         assert shelf.interest.listing
         live.unfollow_list(stays)
+        assert not shelf.interest.listing
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_who_follows_the_list_twice_with_other_scopes_is_forgotten_at_once() -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        recorder = Recorder()
+        for scopes in (None, frozenset(("one",)), frozenset(("two",))):
+            with acting(Caller(scopes=scopes)):
+                live.follow_list(recorder)
+        await calm()
+        shelf.say("", kind="children")
+        await recorder.of(LIST)
+        assert recorder.take() == [LIST]
+        live.unfollow_list(recorder)
+        assert shelf.interest is not None
         assert not shelf.interest.listing
 
 

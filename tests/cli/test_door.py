@@ -182,6 +182,19 @@ def test_it_is_served_with_a_certificate(folder: Path, tmp_path: Path) -> None:
         assert status(url, verify=trusting) == 200
 
 
+def test_clients_over_tls_leave_no_word_on_standard_error(folder: Path, tmp_path: Path) -> None:
+    cert, key = write_certificate(tmp_path)
+    trusting = ssl.create_default_context(cafile=cert)
+    door = ("--http", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key)
+    with started("serve", folder, *door, stdout=subprocess.DEVNULL) as (process, errors):
+        lines = Lines(errors)
+        url = lines.until("serving at ")[-1].rpartition(" ")[2]
+        for _ in range(3):
+            assert status(url, verify=trusting) == 200
+        process.terminate()
+        assert lines.rest() == []
+
+
 def test_a_certificate_that_cannot_be_used_is_refused(
     folder: Path, tmp_path: Path, run: Run
 ) -> None:

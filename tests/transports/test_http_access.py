@@ -12,6 +12,7 @@ from tests.transports.program import (
     Line,
     Program,
     Running,
+    Session,
     initialize,
     message,
     modern,
@@ -221,3 +222,31 @@ def test_rules_of_a_manifest_that_is_loaded_again_hold_at_once(tmp_path: Path) -
         program.until(lambda: listed(program, GUEST) == set())
         manifest.write_text(text.replace("SCOPE", "one"))
         program.until(lambda: listed(program, GUEST) == {BASE, NOTE})
+
+
+def test_a_stream_ends_where_its_token_sees_less_than_who_opened_the_session(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "note.txt").write_text("hello")
+    manifest = tmp_path / "mcp-resources.yaml"
+    text = (
+        "roots: {project: {path: project, access: {scopes: [SCOPE]}}}\n"
+        f"http: {{auth: {{tokens: [{{token: {CLERK}, subject: clerk, scopes: [one, two]}}, "
+        f"{{token: {CLERK_AS_GUEST}, subject: clerk, scopes: [one]}}]}}}}\n"
+    )
+    manifest.write_text(text.replace("SCOPE", "one"))
+    with running(manifest) as program:
+        opened = program.ask(request("POST", initialize("2025-11-25"), authorization=bearer(CLERK)))
+        session = Session(program, opened.headers["mcp-session-id"], "2025-11-25")
+        subscribe = message("resources/subscribe", {"uri": NOTE})
+        assert "result" in session.post(subscribe, authorization=bearer(CLERK)).json
+        with session.stream(authorization=bearer(CLERK_AS_GUEST)) as stream:
+            (tmp_path / "project" / "note.txt").write_text("more")
+            assert stream.event().json["params"]["uri"] == NOTE
+            manifest.write_text(text.replace("SCOPE", "two"))
+            program.until(lambda: listed(program, CLERK_AS_GUEST) == set())
+            (tmp_path / "project" / "note.txt").write_text("even more")
+            assert stream.events() == []
+        with session.stream(authorization=bearer(CLERK)) as stream:
+            assert stream.event().json["params"]["uri"] == NOTE

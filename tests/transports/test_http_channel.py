@@ -58,6 +58,17 @@ def updated(line: Line) -> str:
     return str(told["params"]["uri"])
 
 
+def test_of_two_who_ask_for_a_stream_at_the_same_moment_the_last_has_it(program: Program) -> None:
+    session = program.session()
+    for _ in range(20):
+        with program.lines(2) as lines:
+            for line in lines:
+                line.send(session.request("GET"))
+            for line in lines:
+                answer = line.answer()
+                assert (answer.status, answer.headers["content-type"]) == (200, "text/event-stream")
+
+
 # -- what is told of changes
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.transports.phone import callee
-from tests.transports.program import README, Line, message, modern, read
+from tests.transports.program import README, Line, initialize, message, modern, read, request
 from tests.transports.running import project, running
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -101,6 +101,28 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path, number: signal.Signals)
             # Neither an answer nor a word of it: what was asked can be asked elsewhere.
             assert waiting.is_closed()
         assert program.end() == 0
+
+
+def test_what_comes_behind_a_stream_that_ends_is_refused(tmp_path: Path) -> None:
+    params = {"notifications": {"resourcesListChanged": True}}
+    with running(project(tmp_path)) as program:
+        behind = [
+            modern("subscriptions/listen", params),
+            program.session().request("GET"),
+            request("POST", initialize("2025-11-25")),
+        ]
+        with program.lines(len(behind)) as lines:
+            for line, each in zip(lines, behind, strict=True):
+                listen(line)
+                line.send(each)
+            program.ask(modern("ping"))
+            program.process.send_signal(signal.SIGTERM)
+            for line, status in zip(lines, (503, 404, 503), strict=True):
+                line.events()
+                assert line.answer().status == status
+                assert line.is_closed()
+        assert program.end() == 0
+        assert program.errors == []
 
 
 @signals

@@ -283,6 +283,25 @@ def test_what_is_not_http_closes_the_connection(program: Program, data: bytes) -
         assert line.answer().status in (400, 421)
 
 
+@pytest.mark.parametrize(
+    ("status", "refused"),
+    [(415, {"content_type": "text/plain"}), (421, {"host": "evil.example"}), (404, {"path": "/x"})],
+)
+def test_who_waits_for_leave_to_send_a_body_and_is_refused_comes_again(
+    program: Program, status: int, refused: Any
+) -> None:
+    asked = request("POST", expect="100-continue", content_length="9", **refused)
+    with program.line() as line:
+        answer = line.ask(asked)
+        assert (answer.status, answer.headers["connection"]) == (status, "close")
+        assert line.is_closed()
+    # Who sends the body all the same is not sent away.
+    with program.line() as line:
+        answer = line.ask(request("POST", b"{}", expect="100-continue", **refused))
+        assert "connection" not in answer.headers
+        assert line.ask(request("POST", INITIALIZE)).status == 200
+
+
 def test_an_upgrade_is_not_taken_and_the_request_is_answered(program: Program) -> None:
     # As Java's client asks, whose first request of a connection could become HTTP/2.
     upgrade = {"connection": "Upgrade, HTTP2-Settings", "upgrade": "h2c", "http2_settings": "AAM"}

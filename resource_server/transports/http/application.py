@@ -23,6 +23,7 @@ from resource_server.transports.http.names import LOOPBACK_HOSTS, LOOPBACK_ORIGI
 from resource_server.transports.http.operation import Authenticate, Operation
 from resource_server.transports.http.protected_resource import ProtectedResource
 from resource_server.transports.http.request import (
+    CLOSE,
     Gone,
     Headers,
     Receive,
@@ -77,7 +78,7 @@ class Application:
         self._origins = Names((*LOOPBACK_ORIGINS, *options.allowed_origins))
         self._rates = None if limits.rate is None else Rates(limits.rate, limits.burst)
         self._sessions = Sessions(server, most=limits.sessions, idle=limits.session_idle)
-        streams = Streams(limits.streams)
+        self._streams = streams = Streams(limits.streams)
         self._bodies = Bodies(limits.body)
         self._endpoint = Endpoint(server, self._sessions, streams, self._bodies)
         self._operation = Operation(
@@ -112,6 +113,8 @@ class Application:
 
     async def close(self) -> None:
         """End all streams and sessions; requests in flight may be answered for a moment."""
+        self._bodies.close()
+        self._streams.close()
         await asyncio.gather(
             self._endpoint.close(),
             self._sessions.close(),
@@ -132,7 +135,7 @@ class Application:
                 await exchange.send(b"", is_last=True)
         except Refused as refused:
             if not exchange.status:
-                await _refuse(exchange, refused)
+                await _refuse(exchange, refused, waits=_waits(scope, exchange))
         except Gone:
             pass
         except Exception:
@@ -191,10 +194,19 @@ async def _everybody(_: Request) -> Caller:
     return EVERYBODY
 
 
-async def _refuse(exchange: Exchange, refused: Refused) -> None:
+def _waits(scope: Scope, exchange: Exchange) -> bool:
+    """Tell whether a client waits for leave to send its body."""
+    return exchange.body is None and any(name == b"expect" for name, _ in scope["headers"])
+
+
+async def _refuse(exchange: Exchange, refused: Refused, *, waits: bool = False) -> None:
     code = _CODES.get(refused.status, revisions.INVALID_REQUEST)
     body = faults.message(None, Fault(code, refused.message))
-    await exchange.answer(refused.status, body, headers=refused.headers, type=b"application/json")
+    headers = refused.headers
+    if waits and CLOSE not in headers:
+        # It sends no body any more, and what comes next would be taken for it.
+        headers = [*headers, CLOSE]
+    await exchange.answer(refused.status, body, headers=headers, type=b"application/json")
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 from resource_server.protocol import faults
@@ -181,15 +182,19 @@ class Channel:
         headers: Headers = (),
         first: bytes = b"",
         until: float | None = None,
+        allowed: Callable[[], bool] = lambda: True,
     ) -> None:
         """Send the stream to a client from behind a message on, by default from what is unsent.
 
-        It ends when all of it was sent, when the client has left, when another one asks for it, and
-        at the time `until` (in seconds since the epoch). `first` is an event that is no message.
+        It ends when all of it was sent, when the client has left, when another one asks for it, at
+        the time `until` (in seconds since the epoch), and when something is to be sent and it is
+        not `allowed` any more. `first` is an event that is no message.
         """
+        # Not in the task, which may be cut before its first step.
+        request.exchange.begin([*_HEADERS, *headers])
         gone = asyncio.ensure_future(request.gone())
         end = math.inf if until is None else until
-        reading = asyncio.ensure_future(self._serve(request.exchange, after, headers, first, end))
+        reading = asyncio.ensure_future(self._serve(request.exchange, after, first, end, allowed))
         self.cut()
         self._reader = reading
         self._look_for_room()
@@ -208,15 +213,19 @@ class Channel:
                 request.exchange.code = faults.code_of(self.answer)
 
     async def _serve(
-        self, exchange: Exchange, after: int | None, headers: Headers, first: bytes, until: float
+        self,
+        exchange: Exchange,
+        after: int | None,
+        first: bytes,
+        until: float,
+        allowed: Callable[[], bool],
     ) -> None:
         if after is not None:
             self._position = after
-        exchange.begin([*_HEADERS, *headers])
         frames = [first]
         while True:
             self._news.clear()
-            is_over = time.time() >= until
+            is_over = time.time() >= until or not allowed()
             unsent = [] if is_over else [n for n in self._messages if n > self._position]
             frames += [self._frame(number) for number in unsent]
             is_last = self.is_ended or is_over

@@ -124,7 +124,14 @@ class Endpoint:
         counted = self._streams.using(request.owner(caller), channel.cut)
         with counted, self._sessions.using(session):
             first = _primer(session, channel, after)
-            await channel.serve(request, after=after, first=first, until=caller.expires)
+            # A reload may part what one subject sees with one token and with another.
+            await channel.serve(
+                request,
+                after=after,
+                first=first,
+                until=caller.expires,
+                allowed=lambda: self._sessions.is_open_to(session, caller),
+            )
 
     def _session(self, request: Request, caller: Caller) -> Session:
         session_id = request.header(b"mcp-session-id")

@@ -12,7 +12,7 @@ from termios import TIOCOUTQ
 from typing import TYPE_CHECKING, cast
 
 import uvicorn
-from httptools import HttpParserError, HttpParserUpgrade, parse_url
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, parse_url
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
@@ -39,7 +39,6 @@ MAX_PIPELINED = 16
 """Requests that wait for the answer to the one before."""
 
 
-
 class Config(uvicorn.Config):
     """Uvicorn's, for servers whose connections are peers."""
 
@@ -54,6 +53,7 @@ class Peer(HttpToolsProtocol):
     looked at, without a task of its own, and a whole answer is one call of the system.
     """
 
+    parser: HttpRequestParser
     _running: RequestResponseCycle | None = None
     """The request that is answered; `cycle` is the last that came."""
     _begun: tuple[RequestResponseCycle, ASGI3Application] | None = None
@@ -296,4 +296,3 @@ def _send_whole(cycle: RequestResponseCycle, headers: Headers, body: bytes) -> b
 
 async def _finish(outcome: eager.Suspended[None]) -> None:
     await outcome
-

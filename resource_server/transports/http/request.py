@@ -19,6 +19,8 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
+CLOSE = (b"connection", b"close")
+
 _SINGLE = frozenset(
     b"""
     accept authorization content-length content-type host last-event-id mcp-method mcp-name
@@ -121,3 +123,8 @@ def _once(given: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
 def too_often(wait_s: float) -> Refused:
     """Return the refusal of who asks too often, and when to come back."""
     return Refused(429, "too many requests", [(b"retry-after", b"%d" % (wait_s + 1))])
+
+
+def closing() -> Refused:
+    """Return the refusal of what comes when the server is about to end."""
+    return Refused(503, "the server is shutting down", [(b"retry-after", b"1"), CLOSE])

@@ -147,10 +147,14 @@ class Sessions:
             Refused: there is none; it has ended, or is somebody else's.
         """
         session = self._sessions.get(session_id)
-        if session is None or not is_same(self._server, session.caller, caller):
+        if session is None or not self.is_open_to(session, caller):
             raise Refused(404, "there is no such session")
         session.until = max(session.until, _end_of(caller))
         return session
+
+    def is_open_to(self, session: Session, caller: Caller) -> bool:
+        """Tell whether a caller may use a session now."""
+        return is_same(self._server, session.caller, caller)
 
     @contextmanager
     def using(self, session: Session) -> Generator[None]:

@@ -17,7 +17,7 @@ from resource_server.transports.http.answers import answered, is_whole, refused
 from resource_server.transports.http.channel import Channel
 from resource_server.transports.http.media import STREAM, accepts
 from resource_server.transports.http.message import Message, params_of
-from resource_server.transports.http.request import Refused, Request
+from resource_server.transports.http.request import Refused, Request, closing
 from resource_server.transports.http.sessions import DRAIN_S
 from resource_server.transports.http.streams import Streams
 
@@ -140,7 +140,7 @@ class Stateless:
             elif channel.answer is not None:
                 await answered(request, channel.answer, modern=True)
             else:
-                raise Refused(503, "the server is shutting down", [(b"retry-after", b"1")])
+                raise closing()
         finally:
             del self._waiting[connection]
             await connection.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-from resource_server.transports.http.request import Refused
+from resource_server.transports.http.request import Refused, closing
 from resource_server.transports.http.shares import Shares
 
 
@@ -25,6 +25,7 @@ class Streams:
         self._shares = Shares()
         # In the order in which they began.
         self._streams: dict[_Stream, None] = {}
+        self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._streams)
@@ -34,8 +35,10 @@ class Streams:
         """Count a stream while this is entered; `end` is called where another one needs its place.
 
         Raises:
-            Refused: there are too many.
+            Refused: there are too many, or there may be no more.
         """
+        if self._is_closed:
+            raise closing()
         if len(self._streams) >= self._most and not self._make_room(owner):
             raise Refused(503, "there are too many streams", [(b"retry-after", b"60")])
         stream = _Stream(owner, end)
@@ -45,6 +48,10 @@ class Streams:
             yield
         finally:
             self._remove(stream)
+
+    def close(self) -> None:
+        """Let no more begin."""
+        self._is_closed = True
 
     def _make_room(self, owner: str) -> bool:
         """End the oldest stream of who has most, if these are far more than an owner has."""
