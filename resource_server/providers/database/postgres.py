@@ -88,6 +88,8 @@ class Postgres(ServerEngine):
         self._snapshot = "SELECT pg_catalog.pg_current_snapshot()::text"
         self._columns: dict[str, tuple[str, ...]] = {}
         self._state: tuple[str, object] | None = None
+        self._changes = 0
+        """Of the schema, as far as seen."""
 
     @property
     def name(self) -> EngineName:
@@ -131,7 +133,10 @@ class Postgres(ServerEngine):
         """
         snapshot = str((await self._ask(self._snapshot))[0][0])
         if self._state is None or self._state[0] != snapshot:
-            self._state = (snapshot, tuple(await self._ask(catalog.STATE)))
+            state = tuple(await self._ask(catalog.STATE))
+            if self._state is not None and self._state[1] != state:
+                self._changes += 1
+            self._state = (snapshot, state)
         return self._state[1]
 
     async def privileges(self) -> Sequence[Privilege]:
@@ -285,7 +290,9 @@ class Postgres(ServerEngine):
             OutdatedSchemaCacheError,
         )
 
-        sql, parameters = statement
+        parameters = statement.parameters
+        # What a connection has prepared takes parameters of the types that columns had by then.
+        sql = f"/* {self._changes} */ {statement.sql}"
         try:
             records = await connection.fetch(sql, *parameters)
         except (InvalidCachedStatementError, OutdatedSchemaCacheError):

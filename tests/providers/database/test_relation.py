@@ -59,3 +59,26 @@ async def test_tables_that_came_while_they_were_listed_are_listed(owner: Owner) 
         found = await relations.infos()
         assert [info.name.name for info in found] == ["t", "u"]
         assert await relations.infos() is found
+
+
+async def test_rows_are_found_by_keys_that_were_given_another_type(owner: Owner) -> None:
+    if owner.engine == "sqlite":
+        pytest.skip("columns of SQLite keep their types")
+    await owner.run("CREATE TABLE t (id integer PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    alter = "ALTER COLUMN id TYPE" if owner.engine == "postgresql" else "MODIFY id"
+    async with Database(url=owner.url) as database:
+        relations = Relations(database.engine, Policy({}, name_of(owner.url)), Limits())
+
+        async def found(key: str) -> bool:
+            await relations.state()
+            name = TableName(owner.prefix.removesuffix("/") or None, "t")
+            relation = await relations.get(name)
+            statement = relation.statements.rows([relation.key_of((key,))])
+            return len((await relation.fetch(statement, 1)).rows) == 1
+
+        assert await found("1")
+        await owner.run(f"ALTER TABLE t {alter} bigint", "INSERT INTO t VALUES (3000000000)")
+        assert await found("3000000000")
+        await owner.run(f"ALTER TABLE t {alter} varchar(20)", "INSERT INTO t VALUES ('a')")
+        assert await found("1")
+        assert await found("a")
