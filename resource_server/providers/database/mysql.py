@@ -59,6 +59,7 @@ class Mysql(ServerEngine):
         super().__init__(url)
         self._interval = interval
         self._mariadb: bool | None = None
+        self._state = catalog.state(checks=True)
 
     @property
     def name(self) -> EngineName:
@@ -122,7 +123,7 @@ class Mysql(ServerEngine):
 
     async def schema_state(self) -> object:
         """Return what differs when any table was made, changed or dropped."""
-        (rows,) = await self._ask((catalog.STATE,))
+        (rows,) = await self._ask((self._state,))
         return tuple(rows)
 
     async def privileges(self) -> Sequence[Privilege]:
@@ -276,7 +277,8 @@ class Mysql(ServerEngine):
         return False
 
     async def _probe(self, connection: Connection) -> None:
-        await _execute(connection, "SELECT 1 FROM information_schema.tables LIMIT 1", ())
+        _, rows = await _execute(connection, catalog.HAS_CHECKS, ())
+        self._state = catalog.state(checks=bool(rows))
 
     async def _select(
         self, connection: Connection, statement: Statement, limit: int, within: float

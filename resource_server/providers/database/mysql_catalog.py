@@ -86,22 +86,40 @@ ESTIMATE = """
 SELECT table_rows FROM information_schema.tables
 WHERE table_schema = DATABASE() AND table_name = %s AND table_type <> 'VIEW'"""
 
-_SEPARATOR = "'\\n'"
-STATE = f"""
-SELECT 'columns', COUNT(*), SUM(CAST(CONV(LEFT(MD5(CONCAT_WS({_SEPARATOR}, table_name,
-    column_name, ordinal_position, column_type, is_nullable, IFNULL(column_default, {_SEPARATOR}),
-    column_key, extra, column_comment, IFNULL(collation_name, ''))), 15), 16, 10) AS UNSIGNED))
-FROM information_schema.columns WHERE table_schema = DATABASE()
-UNION ALL
-SELECT 'views', COUNT(*), SUM(CAST(CONV(LEFT(MD5(CONCAT_WS({_SEPARATOR}, table_name,
-    view_definition)), 15), 16, 10) AS UNSIGNED))
-FROM information_schema.views WHERE table_schema = DATABASE()
-UNION ALL
-SELECT 'keys', COUNT(*), SUM(CAST(CONV(LEFT(MD5(CONCAT_WS({_SEPARATOR}, table_name,
-    constraint_name, column_name, ordinal_position, IFNULL(referenced_table_name, ''),
-    IFNULL(referenced_column_name, ''))), 15), 16, 10) AS UNSIGNED))
-FROM information_schema.key_column_usage WHERE table_schema = DATABASE()
-"""  # noqa: S608
+_STATES = {
+    "tables": "table_name, table_type, table_comment",
+    "columns": "table_name, column_name, ordinal_position, column_type, is_nullable,"
+    " IFNULL(column_default, '\\n'), column_key, extra, column_comment,"
+    " IFNULL(collation_name, ''), generation_expression",
+    "views": "table_name, view_definition",
+    "statistics": "table_name, index_name, seq_in_index, column_name, non_unique,"
+    " IFNULL(sub_part, ''), index_comment",
+    "key_column_usage": "table_name, constraint_name, column_name, ordinal_position,"
+    " IFNULL(referenced_table_name, ''), IFNULL(referenced_column_name, '')",
+    "check_constraints": "constraint_name, check_clause",
+}
+"""What is told of each."""
+
+HAS_CHECKS = """
+SELECT 1 FROM information_schema.tables
+WHERE table_schema = 'information_schema' AND table_name = 'CHECK_CONSTRAINTS'"""
+
+
+def state(*, checks: bool) -> str:
+    """Return the question for what differs after every change of the schema.
+
+    MySQL before 8.0.16 has no `checks`.
+    """
+    return " UNION ALL ".join(
+        f"""
+SELECT '{view}', COUNT(*), SUM(CAST(CONV(LEFT(MD5(CONCAT_WS('\\n', {told})), 15), 16, 10)
+    AS UNSIGNED))
+FROM information_schema.{view}
+WHERE {"constraint" if view == "check_constraints" else "table"}_schema = DATABASE()"""  # noqa: S608
+        for view, told in _STATES.items()
+        if checks or view != "check_constraints"
+    )
+
 
 GRANTS = "SHOW GRANTS"
 

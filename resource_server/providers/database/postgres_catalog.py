@@ -154,27 +154,30 @@ FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamesp
 WHERE {_VISIBLE} AND n.nspname = $2 AND c.relname = $3
 """  # noqa: S608
 
-_ROWS_OF = """
-  SELECT '{catalogue}', pg_catalog.count(*), pg_catalog.sum(x.xmin::text::bigint)
-  FROM pg_catalog.{catalogue} x"""
+_NOT_TEMPORARY = "NOT IN (SELECT t.oid FROM temporary t)"
+_STATES = {
+    "pg_class": "x.relpersistence <> 't'",
+    "pg_attribute": f"x.attrelid >= 16384 AND x.attnum > 0 AND x.attrelid {_NOT_TEMPORARY}",
+    "pg_attrdef": f"x.adrelid {_NOT_TEMPORARY}",
+    "pg_constraint": f"x.conrelid {_NOT_TEMPORARY}",
+    "pg_description": "x.objoid >= 16384"
+    " AND x.classoid = 'pg_catalog.pg_class'::pg_catalog.regclass",
+    "pg_enum": "true",
+    "pg_index": f"x.indexrelid {_NOT_TEMPORARY}",
+    "pg_namespace": "x.nspname !~ '^pg_(toast_)?temp_'",
+    # Those of tables are in `pg_class`, and arrays are named by what is in them.
+    "pg_type": "x.typtype IN ('d', 'e', 'r')",
+}
+"""What counts of each catalogue: nobody sees the temporary tables of others."""
 
-STATE = " UNION ALL ".join(
-    [
-        """
-  SELECT 'pg_class', pg_catalog.count(*), pg_catalog.sum(x.xmin::text::bigint)
-  FROM pg_catalog.pg_class x WHERE x.relpersistence <> 't'""",
-        """
-  SELECT 'pg_attribute', pg_catalog.count(*), pg_catalog.sum(x.xmin::text::bigint)
-  FROM pg_catalog.pg_attribute x WHERE x.attrelid >= 16384 AND x.attnum > 0""",
-        *(
-            _ROWS_OF.format(catalogue=catalogue)
-            for catalogue in ("pg_namespace", "pg_constraint", "pg_enum", "pg_attrdef")
-        ),
-        """
-  SELECT 'pg_description', pg_catalog.count(*), pg_catalog.sum(x.xmin::text::bigint)
-  FROM pg_catalog.pg_description x
-  WHERE x.objoid >= 16384 AND x.classoid = 'pg_catalog.pg_class'::pg_catalog.regclass""",
-    ]
+_TEMPORARY = """
+WITH temporary AS (SELECT c.oid FROM pg_catalog.pg_class c WHERE c.relpersistence = 't')"""
+_STATE_OF = """
+  SELECT '{catalogue}', pg_catalog.count(*), pg_catalog.sum(x.xmin::text::bigint)
+  FROM pg_catalog.{catalogue} x WHERE {counts}"""
+
+STATE = _TEMPORARY + " UNION ALL ".join(
+    _STATE_OF.format(catalogue=catalogue, counts=counts) for catalogue, counts in _STATES.items()
 )
 """Every version of a row of the catalogue has the number of the transaction that made it."""
 

@@ -122,6 +122,11 @@ SCHEMA_CHANGES = (
     "ALTER TABLE keyless ALTER COLUMN renamed SET DEFAULT 5",
     "ALTER TABLE keyless MODIFY x int COMMENT 'told'",
     "ALTER TABLE keyless ADD UNIQUE (x)",
+    "CREATE INDEX another ON keyless (x)",
+    "ALTER TABLE keyless COMMENT 'told'",
+    "ALTER TABLE keyless ADD doubled int AS (x * 2) VIRTUAL",
+    "ALTER TABLE keyless MODIFY doubled int AS (x * 3) VIRTUAL",
+    "ALTER TABLE keyless ADD CONSTRAINT small CHECK (x < 1000)",
     "CREATE OR REPLACE VIEW names AS SELECT id, name FROM customers WHERE id > 0",
     "DROP TABLE made",
 )

@@ -165,6 +165,11 @@ SCHEMA_CHANGES = (
     "ALTER TABLE keyless ALTER COLUMN renamed SET DEFAULT 5",
     "COMMENT ON COLUMN keyless.x IS 'told'",
     "ALTER TYPE mood ADD VALUE 'new'",
+    "ALTER TYPE mood RENAME VALUE 'new' TO 'newer'",
+    "ALTER TYPE mood RENAME TO temper",
+    "ALTER TYPE temper RENAME TO mood",
+    "ALTER DOMAIN small DROP NOT NULL",
+    "CREATE OR REPLACE VIEW names AS SELECT id, name FROM customers WHERE id > 0",
     "CREATE INDEX ON keyless (x)",
     "DROP TABLE made",
 )
@@ -179,6 +184,17 @@ async def test_the_schema_state_differs_after_every_change_of_the_schema(
         assert await engine.schema_state() == before
         await database.execute(f"SET ROLE {database.role}; {change}")
         assert await engine.schema_state() != before, change
+
+
+async def test_temporary_tables_of_others_are_no_change_of_the_schema(
+    engine: Postgres, database: Database
+) -> None:
+    before = await engine.schema_state()
+    await database.execute(
+        "CREATE TEMPORARY TABLE mine (id serial PRIMARY KEY, x integer DEFAULT 5 CHECK (x > 0));"
+        " CREATE TEMPORARY VIEW ours AS SELECT * FROM mine"
+    )
+    assert await engine.schema_state() == before
 
 
 async def test_privileges_name_what_goes_beyond_reading(
