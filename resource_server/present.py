@@ -21,7 +21,8 @@ from resource_server.mount import Mount
 from resource_server.provider import Content, Path, Resource
 
 _MAX_CHILDREN = 1000
-"""Children of a collection that are compared. In a larger one every change of a child is told."""
+"""Children of a collection that are compared. In a larger one every change of a child that its
+provider tells of is told."""
 
 
 class State(msgspec.Struct, frozen=True):

@@ -21,6 +21,7 @@ from resource_server.providers.database.address import (
     PageAddress,
     RowAddress,
     TableAddress,
+    path_of,
 )
 from resource_server.providers.database.engine import Engine
 from resource_server.providers.database.relation import Relation, Relations, version_of
@@ -174,7 +175,8 @@ class Watch:
             # Before its rows: what is committed in between moves the next one.
             mark = await self._mark(table)
             if mark is None or mark != marks.get(table):
-                async with aclosing(self._differing(table, subscribed)) as found:
+                differing = self._differing(table, subscribed, moved=mark is not None)
+                async with aclosing(differing) as found:
                     async for change in found:
                         yield change
             # Paths that came since are suggested anyway, whatever it was before.
@@ -189,8 +191,9 @@ class Watch:
             return None
 
     async def _differing(
-        self, table: TableName, subscribed: Mapping[Path, _OfRows]
+        self, table: TableName, subscribed: Mapping[Path, _OfRows], *, moved: bool
     ) -> AsyncGenerator[Change]:
+        """Yield changes as `_confirm`; some row is another one for certain if the mark `moved`."""
         relation = None
         with suppress(ResourceNotFound):
             relation = await self._relations.get(table)
@@ -199,6 +202,9 @@ class Watch:
             # Of a key of several columns, a path may name but the first of them.
             if isinstance(address, RowAddress) and not _is_prefix(address, relation):
                 rows[address.key] = path
+            elif moved and isinstance(address, TableAddress):
+                # Of a child: where there are too many to be compared, this tells of the table.
+                yield Change(path_of(PageAddress(table)))
             else:
                 yield Change(path)
         try:

@@ -143,6 +143,26 @@ async def test_a_change_of_the_schema_is_told_whatever_the_column_says(table: Ow
         await scene.tells(*ALL)
 
 
+async def test_of_more_rows_than_are_compared_all_are_told_by_the_column(table: Owner) -> None:
+    rows = ", ".join(f"({number}, 'a', 1)" for number in range(3, 1001))
+    await table.run(f"INSERT INTO t VALUES {rows}", "CREATE TABLE other (id integer)")
+    columns = Columns(hide=("moved",))
+    options = TableOptions(change=ChangeHint(column="moved"), columns=columns)
+    async with followed(table, "t", tables={"t": options}) as scene:
+        await scene.settled()
+        await table.run("UPDATE t SET x = 'b', moved = 2 WHERE id = 1000")
+        await scene.tells("t")
+        await table.run("INSERT INTO t VALUES (2000, 'a', 1)")
+        await scene.tells("t")
+        await table.run("INSERT INTO other VALUES (1)")
+        await scene.tells_nothing()
+        # All that there are can be compared.
+        await table.run("DELETE FROM t WHERE id > 500")
+        await scene.tells("t")
+        await table.run("UPDATE t SET moved = 3 WHERE id = 500")
+        await scene.tells_nothing()
+
+
 @pytest.mark.parametrize(
     "change",
     [
