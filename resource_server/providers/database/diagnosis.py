@@ -96,6 +96,12 @@ class Diagnosis:
             refused = await self._refusal(await self._relations.get(table.name))
             if refused is not None:
                 yield f"{rule}.where", refused
+        if options is not None and options.key and await self._is_repeated(table):
+            yield (
+                f"{rule}.key",
+                f"several rows of '{table.name.name}' have the same key: one of them is read by "
+                "it, and pages may leave the others out; name columns that together are unique",
+            )
         covered = () if options is None else (*options.columns.hide, *options.columns.mask)
         for column, told in _computed(table, self._engine.name, covered).items():
             yield (
@@ -103,6 +109,18 @@ class Diagnosis:
                 f"'{column}' of '{table.name.name}' is computed from '{told}', which is hidden or "
                 "masked; hide it, too",
             )
+
+    async def _is_repeated(self, table: Table) -> bool:
+        """Whether several rows have a key that the manifest declares, as far as can be told."""
+        relation = await self._relations.get(table.name)
+        shown = relation.table
+        is_unique = table.key and set(table.key).issubset(shown.key)
+        if shown.key_kind != "declared" or is_unique or not relation.has_rows:
+            return False
+        try:
+            return bool((await relation.fetch(relation.statements.repeated(), 1)).rows)
+        except ResourceError:
+            return False
 
     def _of_views(
         self, tables: Sequence[Table], names: Sequence[TableName]

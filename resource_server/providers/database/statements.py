@@ -221,6 +221,18 @@ class Statements:
 
         return self._statement(("count", most is None), select, {"limit": most})
 
+    def repeated(self) -> Statement:
+        """Select 1 where there is a key that several rows have."""
+
+        def select() -> _Select:
+            some = _select(sa.literal_column("1")).select_from(self._table)
+            some = self._addressed(self._conditions(some, 0, ()))
+            by_key = some.group_by(*map(self._column, self._key))
+            several = by_key.having(sa.func.count() > sa.literal_column("1"))
+            return several.limit(_bind("limit"))
+
+        return self._statement(("repeated",), select, {"limit": 1})
+
     def greatest(self, column: str) -> Statement:
         """Select the greatest value of a column, hidden or not, and how many rows there are."""
 

@@ -83,3 +83,25 @@ async def test_a_column_that_is_computed_from_what_is_kept_back_is_told_of(owner
     assert await told(Columns(mask={"e mail": "redact"})) == [expected]
     assert await told(Columns(hide=("e mail",), mask={"DOMAIN": "hash"})) == []
     assert await told(Columns(hide=("id",))) == []
+
+
+async def test_a_declared_key_that_several_rows_have_is_told_of(owner: Owner) -> None:
+    await owner.run("create table t (a integer, b integer, c integer)")
+    await owner.insert("t", (1, 1, 1), (2, 2, 1), (2, 3, 2), (None, 4, 3), (None, 5, 3))
+
+    async def told(**options: Any) -> list[tuple[str, str]]:
+        tables = {"t": TableOptions(**options)}
+        async with Database(url=owner.url, tables=tables) as database:
+            return [each for each in await database.warnings() if each[0].endswith(".key")]
+
+    expected = (
+        "tables.t.key",
+        "several rows of 't' have the same key: one of them is read by it, and pages may leave the "
+        "others out; name columns that together are unique",
+    )
+    assert await told(key=("a",)) == [expected]
+    # Rows that have no address because of NULL are on the last page all the same.
+    assert await told(key=("a", "c")) == []
+    assert await told(key=("b",)) == []
+    assert await told(key=("a",), where="b < 3") == []
+    assert await told(key=("a",), rows=False) == []
