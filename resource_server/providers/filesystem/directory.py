@@ -220,6 +220,9 @@ class Directories:
         """Return a directory in `outer`, with the rules in force in it; None if it is hidden.
 
         `listed` says that the listing of `outer` has it, as a directory: so it is not hidden.
+
+        Raises:
+            ResourceNotFound, ResourceBusy: its ignore files cannot be looked at, or read now.
         """
         prefix = f"{outer.prefix}{name}/"
         known = self._known(prefix, status, outer.scope)
@@ -241,6 +244,9 @@ class Directories:
         """Return a directory that the listing of `outer` has, and its names, read from `fd`.
 
         As `enter` and `listing` do, at less cost where nothing is known of it yet. May block.
+
+        Raises:
+            ResourceNotFound, ResourceBusy: as `enter`, or `fd` cannot be listed.
         """
         prefix = f"{outer.prefix}{name}/"
         known = self._known(prefix, status, outer.scope)
@@ -334,7 +340,7 @@ class Directories:
         """Return what the ignore files are now, weakest first, and whether one is fresh.
 
         Those that are missing are left out; but where `.git` is there, its own file may come
-        without any change in the root's times, and is None.
+        without any change in the root's times, and is None. Raises what `status` raises.
         """
         found: dict[str, Stamp | None] = {}
         fresh = False
@@ -345,8 +351,10 @@ class Directories:
                 status = os.access(place + name, os.F_OK) and os.stat(
                     place + name, follow_symlinks=False
                 )
-            except OSError:
+            except FileNotFoundError:
                 status = False
+            except OSError as error:
+                raise refusal(error) from None
             if status is False:
                 if name == ROOT_IGNORE_FILE and os.path.isdir(self._base + ".git"):
                     found[name] = None

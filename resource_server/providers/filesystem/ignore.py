@@ -5,21 +5,23 @@ Nothing above the root is read, nor the user's `core.excludesFile`; the reposito
 `.git/info/exclude` is, where the root is the top of one.
 
 An ignore file may be a stranger's, and to make expressions of a megabyte takes minutes. Where one
-is longer or more complex than any that people write, all of its directory is hidden.
+is longer or more complex than any that people write, or may not be read, nobody knows what it
+hides: all of its directory is hidden.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import stat as modes
 from collections.abc import Iterable
 from hashlib import blake2b
 
 from resource_server import uris
-from resource_server.errors import ResourceError
+from resource_server.errors import ResourceNotFound
 from resource_server.provider import Path
 from resource_server.providers.filesystem.patterns import Patterns, TooComplexError, raw
-from resource_server.providers.filesystem.root import Root
+from resource_server.providers.filesystem.root import Root, refusal
 
 IGNORE_FILES = (".gitignore", ".ignore", ".mcpignore")
 """Names, weakest first."""
@@ -31,6 +33,8 @@ _MAX_BYTES = 256 * 1024
 _MAX_EXPRESSIONS = 64 * 1024
 """Characters of regular expressions; the longest ignore files in use need a quarter."""
 _MAX_WARNINGS = 10
+_TOO_MUCH = "is too long or complex"
+_NOT_READABLE = "may not be read"
 _BOM = b"\xef\xbb\xbf"
 
 _log = logging.getLogger(__name__)
@@ -41,34 +45,36 @@ class Ignores:
 
     __slots__ = ("_base", "_directory", "_patterns", "_refused", "_sources", "version")
 
-    def __init__(self, directory: str, sources: Iterable[tuple[str, bytes]]) -> None:
+    def __init__(self, directory: str, sources: Iterable[tuple[str, bytes | None]]) -> None:
         """Take the rules of `sources`, name and content, weakest first.
 
-        `directory` is the path from the root with a slash at its end, or empty.
+        `directory` is the path from the root with a slash at its end, or empty. A content of None
+        may not be read.
         """
         sources = list(sources)
         self._directory = directory
         self._base = len(raw(directory))
         self._sources: list[tuple[str, int, str]] = []
+        self._refused = next((found for found in map(_refused, sources) if found), None)
         lines: list[str] = []
         for name, data in sources:
-            for number, line in enumerate(_lines(data), 1):
+            for number, line in enumerate(_lines(data or b""), 1):
                 lines.append(line)
                 self._sources.append((name, number, line))
-        self._refused = any(len(data) > _MAX_BYTES for _, data in sources)
         try:
             self._patterns = Patterns(
                 ["*"] if self._refused else lines, max_length=_MAX_EXPRESSIONS
             )
         except TooComplexError:
-            self._refused = True
+            self._refused = (sources[0][0], _TOO_MUCH)
             self._patterns = Patterns(["*"])
         digest = blake2b(repr(sources).encode(), digest_size=8).digest()
         self.version = int.from_bytes(digest)
         """Equal means the same rules."""
         if self._refused:
-            where = uris.display(directory + sources[0][0])
-            _log.warning("all beside %r is hidden: the ignore file is too long or complex", where)
+            name, reason = self._refused
+            where = uris.display(directory + name)
+            _log.warning("all beside %r is hidden: the ignore file %s", where, reason)
         for index in self._patterns.unusable[:_MAX_WARNINGS]:
             name, number, line = self._sources[index]
             where = uris.display(directory + name)
@@ -84,11 +90,12 @@ class Ignores:
 
     def describe(self, rule: int) -> str:
         """Return the rule with where it stands: `.gitignore:3 'build/' in src/`."""
-        name, number, line = self._sources[rule]
+        place = f" in {uris.display(self._directory)}" if self._directory else ""
         if self._refused:
-            return f"{name} in {uris.display(self._directory)}, too long or complex to be followed"
-        text = f"{name}:{number} '{uris.display(line)}'"
-        return f"{text} in {uris.display(self._directory)}" if self._directory else text
+            name, reason = self._refused
+            return f"{name}{place}, which {reason}"
+        name, number, line = self._sources[rule]
+        return f"{name}:{number} '{uris.display(line)}'{place}"
 
 
 def _lines(data: bytes) -> list[str]:
@@ -97,17 +104,33 @@ def _lines(data: bytes) -> list[str]:
     return [line.removesuffix("\r").partition("\0")[0] for line in text.split("\n")]
 
 
-def read_ignore_file(root: Root, path: Path) -> bytes:
-    """Return an ignore file; nothing if it cannot be read, and no more than shows it is too long.
+def _refused(source: tuple[str, bytes | None]) -> tuple[str, str] | None:
+    name, data = source
+    if data is None:
+        return name, _NOT_READABLE
+    return (name, _TOO_MUCH) if len(data) > _MAX_BYTES else None
 
-    As for git, a symbolic link is no ignore file.
+
+def read_ignore_file(root: Root, path: Path) -> bytes | None:
+    """Return an ignore file, no more than shows it is too long; None if it may not be read.
+
+    Where there is none it is empty. As for git, a symbolic link is no ignore file.
+
+    Raises:
+        ResourceBusy, ResourceNotFound: what it says is not known now.
     """
     try:
-        fd, _ = root.open_file(path)
-    except ResourceError:
+        status = root.stat(path)
+    except ResourceNotFound:
         return b""
+    if not modes.S_ISREG(status.st_mode):
+        return b""
+    try:
+        fd, _ = root.open_file(path, status=status)
+    except ResourceNotFound:
+        return None
     try:
         with os.fdopen(fd, "rb") as file:
             return file.read(_MAX_BYTES + 1)
-    except OSError:
-        return b""
+    except OSError as error:
+        raise refusal(error) from None

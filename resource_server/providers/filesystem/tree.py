@@ -420,12 +420,12 @@ class Tree:
             if name in frame.listing.links:
                 return self.find(path)
             status = os.stat(name, dir_fd=frame.fd, follow_symlinks=False)
+            # A file that stands there now was not judged as one.
+            if not modes.S_ISDIR(status.st_mode):
+                return None
+            directory = self.directories.enter(outer, name, status, listed=True)
         except (OSError, ResourceNotFound):
             return None
-        # A file that stands there now was not judged as one.
-        if not modes.S_ISDIR(status.st_mode):
-            return None
-        directory = self.directories.enter(outer, name, status, listed=True)
         if directory is None or (passed and _is_among(directory, passed)):
             return None
         return Entry(path, outer.prefix + name, directory.stamp, directory.scope, directory)

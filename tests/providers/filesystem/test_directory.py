@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from resource_server.errors import ResourceNotFound
+from resource_server.errors import ResourceBusy, ResourceNotFound
 from resource_server.providers.filesystem.directory import (
     Directories,
     Directory,
@@ -14,6 +14,7 @@ from resource_server.providers.filesystem.directory import (
 )
 from resource_server.providers.filesystem.root import Root
 from resource_server.providers.filesystem.rules import Rules, Scope
+from tests.providers.filesystem.descriptors import few_descriptors
 
 LONG_AGO_NS = 1_700_000_000_123_456_789
 
@@ -78,6 +79,20 @@ def test_what_was_read_within_a_tick_of_a_change_is_not_kept(
     settle(root)
     listing(directories, directories.top(), root)
     assert directories.top().listing is not None
+
+
+def test_an_ignore_file_that_no_descriptor_is_left_for_is_busy_and_obeyed_thereafter(
+    root: Path, directories: Directories
+) -> None:
+    (root / "sub" / ".gitignore").write_text("*.log")
+    (root / "sub" / "d.txt").touch()
+    settle(root, root / "sub", root / "sub" / ".gitignore")
+    top = directories.top()
+    with few_descriptors(0), pytest.raises(ResourceBusy):
+        directories.enter(top, "sub", (root / "sub").stat())
+    sub = directories.enter(top, "sub", (root / "sub").stat())
+    assert sub is not None
+    assert listing(directories, sub, root).names == ("d.txt",)
 
 
 def test_a_rule_above_that_changes_is_obeyed_below(root: Path, directories: Directories) -> None:

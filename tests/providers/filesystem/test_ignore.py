@@ -14,6 +14,7 @@ from resource_server.eager import settle
 from resource_server.provider import Resource
 from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.ignore import Ignores
+from tests.anybody import like_anybody
 
 SEEDS = 12
 NAMES = ("a", "b", "ab", "build", "x.py", "x.pyc", "y.c", "dé", "#h", "!e", "sp ", "k.log", "a b")
@@ -145,6 +146,21 @@ def test_a_linked_ignore_file_is_none(tmp_path: Path) -> None:
     write(tmp_path, {"rules": "a", "a": ""})
     (tmp_path / ".gitignore").symlink_to("rules")
     assert visible(tmp_path) == {"a", "rules"}
+
+
+def test_an_ignore_file_that_may_not_be_read_hides_all_beside_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path, {"sub/.gitignore": "a", "sub/b": "", "c": ""})
+    (tmp_path / "sub" / ".gitignore").chmod(0)
+    with like_anybody():
+        assert visible(tmp_path) == {"c", "sub"}
+    assert caplog.messages == [
+        "all beside 'sub/.gitignore' is hidden: the ignore file may not be read"
+    ]
+    (tmp_path / "sub" / ".gitignore").chmod(0o600)
+    with like_anybody():
+        assert visible(tmp_path) == {"c", "sub", "sub/.gitignore", "sub/b"}
 
 
 def test_a_line_that_nothing_can_match_is_logged_once_with_its_place(

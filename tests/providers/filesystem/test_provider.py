@@ -4,15 +4,14 @@ import asyncio
 import inspect
 import json
 import os
-import resource
 import shutil
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +45,7 @@ from resource_server.providers.filesystem.options import (
     Secrets,
 )
 from resource_server.providers.filesystem.root import Root
+from tests.providers.filesystem.descriptors import few_descriptors
 
 pytestmark = pytest.mark.anyio
 
@@ -565,19 +565,6 @@ async def test_a_tree_300_levels_deep_is_walked_in_any_page(tmp_path: Path) -> N
     assert found[-1] == "d/f"
     assert await walk(provider, 150) == found
     assert await body(provider, "/".join(["d"] * 300) + "/f") == ""
-
-
-@contextmanager
-def few_descriptors(spare: int) -> Generator[None]:
-    """Allow the process only so many descriptors more than it has."""
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    taken = {int(fd.name) for fd in Path("/proc/self/fd").iterdir()}
-    free = [number for number in range(spare + len(taken)) if number not in taken][:spare]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (free[-1] + 1, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 async def test_a_deep_walk_holds_few_descriptors(tmp_path: Path) -> None:
