@@ -137,6 +137,36 @@ def test_what_is_unsafe_is_told_and_an_option_that_names_nothing_is_status_1(
     assert len(report["warnings"]) == 1
 
 
+def test_a_key_of_directories_that_names_no_directory_is_a_mistake(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "docs" / "api").mkdir(parents=True)
+    (tmp_path / "a.txt").touch()
+    (tmp_path / "mcp-resources.yaml").write_text(
+        "roots:\n  r:\n    path: .\n    directories:\n"
+        "      Private: {exposed: false}\n"
+        "      docs/apl/: {listed: false}\n"
+        "      quite/another: {title: T}\n"
+        "      a.txt: {title: T}\n"
+        "      ./docs/api: {title: T}\n"
+        "      mcp-resources.yaml: {exposed: false}\n"
+    )
+    done = run("check", tmp_path, "--json")
+    (report,) = json.loads(done.out)["mounts"]
+    assert done.status == 1
+    assert [each.partition(".yaml:")[2] for each in report["mistakes"]] == [
+        "5:16: roots.r.directories.Private: no such directory; did you mean 'private'?",
+        "6:18: roots.r.directories[\"docs/apl/\"]: no such directory; did you mean 'docs/api'?",
+        '7:22: roots.r.directories["quite/another"]: no such directory',
+        "8:14: roots.r.directories[\"a.txt\"]: 'a.txt' is no directory",
+    ]
+    (tmp_path / "mcp-resources.yaml").write_text(
+        "roots: {r: {path: ., directories: {private: {exposed: false}}}}\n"
+    )
+    assert run("check", tmp_path).status == 0
+
+
 def test_what_is_only_unsafe_is_no_failure(run: Run, numbers: Path) -> None:
     unsafe = "\n    def warnings(self): return [('', 'the login may write')]\n"
     (numbers / "numbers.py").write_text(NUMBERS + unsafe, "utf-8")

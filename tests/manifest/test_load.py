@@ -382,12 +382,18 @@ def test_problems_that_providers_find_stand_at_the_option_they_name(
         "  a: {path: ., secrets: {allow: ['']}}\n"
         "  b: {path: ., types: {'*.x': nothing}}\n"
         "  c: {path: ., directories: {../d: {}}}\n"
+        "  d:\n"
+        "    path: .\n"
+        "    directories:\n"
+        "      docs: {title: Documents}\n"
+        "      priv*: {exposed: false}\n"
     )
     places = [line.split(": ")[:2] for line in problems(tmp_path, text)]
     assert places == [
         ["mcp-resources.yaml:2:33", "roots.a.secrets.allow"],
         ["mcp-resources.yaml:3:23", "roots.b.types"],
         ["mcp-resources.yaml:4:29", "roots.c.directories"],
+        ["mcp-resources.yaml:9:14", 'roots.d.directories["priv*"]'],
     ]
 
 

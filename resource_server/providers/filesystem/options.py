@@ -15,6 +15,8 @@ from resource_server.providers.filesystem.patterns import Patterns
 Watch = Literal["auto", "inotify", "watchfiles", "poll", "off"]
 SymlinkPolicy = Literal["deny", "within-root"]
 
+_WILDCARDS = frozenset("*?")
+"""Not `[`: directories such as `[slug]` are what web frameworks make routes of."""
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(;.*)?", re.ASCII)
 
 
@@ -99,7 +101,7 @@ def directory_keys(directories: Mapping[str, DirectoryOptions]) -> dict[str, Dir
     """Return the options by normal path below the root: no slash at either end, no `.`.
 
     Raises:
-        ValueError: a path that is absolute, empty, leads upwards or is given twice.
+        ValueError: a path that is absolute, empty, leads upwards or is given twice, or a pattern.
     """
     found: dict[str, DirectoryOptions] = {}
     for written, options in directories.items():
@@ -107,6 +109,11 @@ def directory_keys(directories: Mapping[str, DirectoryOptions]) -> dict[str, Dir
         key = "/".join(segments)
         if not segments or written.startswith("/") or ".." in segments or "\0" in written:
             raise ValueError(f"directories: {written!r} is no path below the root, as docs/api")
+        if not _WILDCARDS.isdisjoint(key):
+            raise ValueError(
+                f"directories.{written}: is a pattern and names no directory; write the path of "
+                "each, or the pattern into 'exclude'"
+            )
         if key in found:
             raise ValueError(f"directories: {written!r} is given twice")
         found[key] = options

@@ -104,7 +104,8 @@ class Filesystem:
     secrets: Secrets = field(default_factory=Secrets)
     """What is shown although it looks like a secret."""
     directories: Mapping[str, DirectoryOptions] = field(default_factory=dict[str, DirectoryOptions])
-    """What is different in single directories, by path below the root; the deepest wins."""
+    """What is different in single directories, by path below the root, never a pattern; the
+    deepest wins."""
     watch: Watch = "auto"
     """How changes are noticed; `auto` takes what the system and the file system offer."""
 
@@ -312,6 +313,16 @@ class Filesystem:
     def hides(self, *, limit: int) -> MaybeAwaitable[Sequence[tuple[Path, str]]]:
         """Return what is below the root and not shown. See `SupportsHides`."""
         return self._threads.run(lambda: reasons.hidden(self._tree, limit))
+
+    def warnings(self) -> MaybeAwaitable[Sequence[tuple[str, str]]]:
+        """Return which `directories` are none now. See `SupportsWarnings`."""
+        written = dict(zip(self._rules.directories, self.directories, strict=True))
+        return self._threads.run(
+            lambda: [
+                (f"directories.{written[key]}", problem)
+                for key, problem in reasons.misnamed(self._tree)
+            ]
+        )
 
     def changes(self, interest: Interest) -> AsyncIterator[Change]:
         """Yield what may have changed below the root. See `SupportsWatch.changes`."""

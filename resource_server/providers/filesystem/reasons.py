@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat as modes
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 from resource_server import uris
 from resource_server.errors import ResourceError, ResourceNotFound
@@ -55,6 +56,47 @@ def explain(tree: Tree, path: Path) -> str:
         return "behind a loop of symbolic links, or the root itself is gone"
     text = "exposed" if found.scope.readable else "listed, never read: readable: false"
     return f"{text}{_whose(tree, [found.key, '/'.join(path)])}"
+
+
+def misnamed(tree: Tree) -> list[tuple[str, str]]:
+    """Return the keys of `directories` that name no directory, and what is wrong with each.
+
+    Of those in a directory that cannot be listed nothing is told. May take long.
+    """
+    found = [
+        (key, _wrong_with(tree, tuple(key.split("/")), is_shown=options.exposed))
+        for key, options in tree.rules.directories.items()
+    ]
+    return [(key, wrong) for key, wrong in found if wrong is not None]
+
+
+def _wrong_with(tree: Tree, path: Path, *, is_shown: bool) -> str | None:
+    for depth, name in enumerate(path):
+        try:
+            fd, _ = tree.root.open_directory(path[:depth])
+        except ResourceError:
+            return None
+        # Read, not looked up: the file system may find another spelling, which the rules do not.
+        try:
+            with os.scandir(fd) as entries:
+                names = {each.name: each.is_dir(follow_symlinks=False) for each in entries}
+        finally:
+            os.close(fd)
+        if name not in names:
+            near = _near(name, [each for each, is_directory in names.items() if is_directory])
+            meant = _shown((*path[:depth], near, *path[depth + 1 :])) if near else None
+            return f"no such directory; did you mean '{meant}'?" if meant else "no such directory"
+        if not names[name]:
+            # A file or link is hidden by its name, too.
+            works = depth == len(path) - 1 and not is_shown
+            return None if works else f"'{_shown(path[: depth + 1])}' is no directory"
+    return None
+
+
+def _near(name: str, known: Sequence[str]) -> str | None:
+    spelled = {each.casefold(): each for each in known}
+    found = get_close_matches(name.casefold(), spelled, n=1)
+    return spelled[found[0]] if found else None
 
 
 def _whose(tree: Tree, keys: Iterable[str]) -> str:

@@ -201,6 +201,16 @@ def test_a_directory_key_that_is_no_path_below_the_root_is_refused(key: str) -> 
         directory_keys({key: DirectoryOptions()})
 
 
+@pytest.mark.parametrize("key", ["priv*", "private/*", "?x", "a/**/b"])
+def test_a_directory_key_that_is_a_pattern_is_refused(key: str) -> None:
+    with pytest.raises(ValueError, match="is a pattern"):
+        directory_keys({key: DirectoryOptions(exposed=False)})
+
+
+def test_a_directory_key_with_brackets_is_a_name() -> None:
+    assert list(directory_keys({"app/[slug]": DirectoryOptions()})) == ["app/[slug]"]
+
+
 def test_directory_keys_are_normal_paths() -> None:
     options = DirectoryOptions()
     assert directory_keys({"./a//b/": options}) == {"a/b": options}
