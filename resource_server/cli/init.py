@@ -10,7 +10,6 @@ from resource_server.cli import loop, messages, output
 from resource_server.errors import MountUnavailable, ResourceError
 from resource_server.manifest import init, sources
 from resource_server.manifest.databases.url import DatabaseUrl
-from resource_server.manifest.sources import FILE_NAME
 
 
 @click.command("init", short_help="Write a manifest to begin with.")
@@ -47,8 +46,8 @@ def _write(text: str, path: pathlib.Path, to: str | None, *, force: bool) -> int
     if to == "-":
         output.document(text)
         return 0
-    file = path / (to or FILE_NAME)
-    if file.parent != path:
+    file = path / to if to else sources.manifest_file(str(path))
+    if file is None or file.parent != path:
         return messages.failed("a manifest lies beside what it serves; name no folder", status=2)
     try:
         with file.open("w" if force else "x", encoding="utf-8") as stream:

@@ -19,10 +19,11 @@ from resource_server.uris import display
 if TYPE_CHECKING:
     from resource_server.manifest.decode import FindClass
 
-FILE_NAME = "mcp-resources.yaml"
-"""The manifest that a folder is served by, where it has one."""
+SUFFIXES = (".yaml", ".yml", ".json")
+"""What the names of manifests end in."""
+FILE_NAMES = tuple(f"mcp-resources{suffix}" for suffix in SUFFIXES)
+"""The manifest that a folder is served by, where it has one; the first is what `init` writes."""
 
-_SUFFIXES = (".yaml", ".yml", ".json")
 _DATABASE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
 _SQLITE = b"SQLite format 3\0"
 
@@ -33,13 +34,17 @@ def is_source(argument: str) -> bool:
 
 
 def manifest_file(source: str | None = None) -> pathlib.Path | None:
-    """Return where the manifest of a source is, or would be; None where there can be none."""
+    """Return where the manifest of a source is, or would be; None where there can be none.
+
+    Raises:
+        ManifestError: a folder with more than one.
+    """
     if source is not None and database_url.is_source(source):
         return None
     path = pathlib.Path(source or ".")
     if path.is_dir():
-        return path / FILE_NAME
-    return path if path.suffix.lower() in _SUFFIXES else None
+        return _manifest_of(path) or path / FILE_NAMES[0]
+    return path if path.suffix.lower() in SUFFIXES else None
 
 
 def database(source: str) -> DatabaseUrl | None:
@@ -102,7 +107,7 @@ def find(source: str | None = None, *, find_class: FindClass | None = None) -> M
 
 
 def _file(path: pathlib.Path, find_class: FindClass | None) -> Manifest:
-    if path.suffix.lower() in _SUFFIXES:
+    if path.suffix.lower() in SUFFIXES:
         # Imported here: a folder is served without YAML and pydantic.
         from resource_server.manifest.load import load
 
@@ -141,12 +146,22 @@ def _reason(error: Exception) -> str:
 
 
 def _folder(path: pathlib.Path, find_class: FindClass | None) -> Manifest:
-    file = path / FILE_NAME
-    if _exists(str(file)):
+    file = _manifest_of(path)
+    if file is not None:
         return _file(file, find_class)
     # Listing needs no more than this; a folder that cannot be opened is said so now.
     os.scandir(path).close()
     return _without_manifest(path)
+
+
+def _manifest_of(folder: pathlib.Path) -> pathlib.Path | None:
+    files = [folder / name for name in FILE_NAMES if _exists(str(folder / name))]
+    if len(files) > 1:
+        names = " and ".join(file.name for file in files)
+        _refuse(
+            str(folder), f"has more than one manifest, {names}; keep one, or name the one meant"
+        )
+    return files[0] if files else None
 
 
 def _without_manifest(path: pathlib.Path) -> Manifest:

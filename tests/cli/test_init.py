@@ -39,6 +39,14 @@ def test_a_manifest_is_overwritten_by_force(run: Run, folder: Path) -> None:
     assert run("check", folder).status == 0
 
 
+def test_a_folder_gets_no_second_manifest(run: Run, folder: Path) -> None:
+    (folder / "mcp-resources.yml").write_text("mine", "utf-8")
+    assert "mcp-resources.yml" in run("init", folder).err
+    assert run("init", folder, "--force").status == 0
+    assert not (folder / NAME).exists()
+    assert run("check", folder).status == 0
+
+
 def test_a_manifest_is_printed_instead(run: Run, folder: Path) -> None:
     done = run("init", folder, "--output", "-")
     assert done.status == 0

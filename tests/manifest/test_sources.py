@@ -90,6 +90,26 @@ def test_a_folder_is_served_by_its_manifest(
     assert found == sources.find() == sources.find("mcp-resources.yaml")
 
 
+@pytest.mark.parametrize("name", ["mcp-resources.yml", "mcp-resources.json"])
+def test_a_folder_is_served_by_its_manifest_whatever_its_name_ends_in(
+    tmp_path: pathlib.Path, name: str
+) -> None:
+    (tmp_path / name).write_text('{"providers": {"a": {"use": "x.py"}}}')
+    found = sources.find(str(tmp_path))
+    assert found.file == sources.manifest_file(str(tmp_path)) == tmp_path / name
+    assert only_mount(found)[0] == "a"
+
+
+def test_a_folder_with_two_manifests_is_refused(tmp_path: pathlib.Path) -> None:
+    for name in ("mcp-resources.yml", "mcp-resources.yaml"):
+        (tmp_path / name).write_text("providers: {a: {use: x.py}}")
+    assert refusal(str(tmp_path)) == (
+        f"{tmp_path}: has more than one manifest, mcp-resources.yaml and mcp-resources.yml; "
+        "keep one, or name the one meant"
+    )
+    assert sources.find(str(tmp_path / "mcp-resources.yml")).file is not None
+
+
 def test_a_manifest_may_have_any_name_that_ends_in_yaml(tmp_path: pathlib.Path) -> None:
     for name in ("a.yaml", "b.yml", "c.JSON"):
         (tmp_path / name).write_text('{"providers": {"a": {"use": "x.py"}}}')
