@@ -7,6 +7,7 @@ follows its length, not the size of what is served.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Self
@@ -14,7 +15,7 @@ from typing import Self
 import msgspec
 
 from resource_server import cursor, gate, ranking, searching, uris
-from resource_server.eager import settle
+from resource_server.eager import is_cancelled, settle
 from resource_server.errors import (
     InvalidParameter,
     ResourceBusy,
@@ -196,7 +197,9 @@ class Catalog:
                     await mount.start()
                 found = await gate.descend(mount, after=last, limit=room + 1)
                 more = [mount.entry(resource) for resource in found[:room]]
-            except FAILURES as error:
+            except (*FAILURES, asyncio.CancelledError) as error:
+                if is_cancelled():
+                    raise
                 # One mount that fails must not take the listing of the others with it.
                 log_failure(error, f"listing mount {mount.name} failed")
                 unavailable.append(mount.name)
@@ -362,7 +365,9 @@ async def _read_child(mount: Mount, path: Path) -> tuple[Body, int] | None:
         content, entry = contents[0], mount.entry(resource)
         body = Body(entry.uri, entry, content, _next_uri(entry, {}, content))
         return body, content_size(content)
-    except FAILURES as error:
+    except (*FAILURES, asyncio.CancelledError) as error:
+        if is_cancelled():
+            raise
         log_failure(error, f"a child in mount {mount.name} could not be read")
         return None
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from resource_server import gate, media_types
 from resource_server.best import INVALID, Best, to_path
-from resource_server.eager import Turns, settle
+from resource_server.eager import Turns, is_cancelled, settle
 from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceError
 from resource_server.lines import Lines
 from resource_server.mount import FAILURES, Mount, log_failure
@@ -170,7 +170,9 @@ class _Texts:
             _, contents = await gate.fetch(self._mount, resource.path, {})
             data = contents[0].data if contents else b""
             return data.encode("utf-8", "replace") if isinstance(data, str) else None
-        except FAILURES as error:
+        except (*FAILURES, asyncio.CancelledError) as error:
+            if is_cancelled():
+                raise
             # What is too large, gone or has to be asked for something is none of the search's.
             if not isinstance(error, ResourceError) and not self._has_failed:
                 self._has_failed = True

@@ -17,7 +17,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from resource_server import cursor, plain_search, uris
-from resource_server.eager import settle
+from resource_server.eager import is_cancelled, settle
 from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceServerError
 from resource_server.gate import Progress
 from resource_server.lines import Lines
@@ -323,7 +323,9 @@ class _Searching:
                 search(sought, below=below, after=mark.place, limit=limit, deadline=until)
             )
             _check_found(found, mark, below, limit)
-        except FAILURES as error:
+        except (*FAILURES, asyncio.CancelledError) as error:
+            if is_cancelled():
+                raise
             return error
         return found
 

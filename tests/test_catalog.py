@@ -386,7 +386,7 @@ class Fallen(Tree):
         raise AssertionError
 
 
-def raising(error: Exception) -> Broken:
+def raising(error: BaseException) -> Broken:
     def fail(*_: object, **__: object) -> None:
         raise error
 
@@ -403,12 +403,32 @@ async def test_a_mount_that_cannot_start_is_left_out_of_the_listing_and_named() 
     assert await catalog.read("test://2/c")
 
 
-@pytest.mark.parametrize("error", [ResourceBusy(), ValueError("x"), ResourceNotFound()])
+@pytest.mark.parametrize(
+    "error", [ResourceBusy(), ValueError("x"), ResourceNotFound(), asyncio.CancelledError()]
+)
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
-async def test_a_mount_that_fails_is_left_out_on_every_page(error: Exception, size: int) -> None:
+async def test_a_mount_that_fails_is_left_out_on_every_page(
+    error: BaseException, size: int
+) -> None:
     catalog = await catalog_of(raising(error), Tree({"a": ""}), raising(error), page_size=size)
     assert await listed(catalog) == ["test://1", "test://1/a"]
     assert (await catalog.list()).unavailable[0] == "0"
+
+
+async def test_a_listing_that_is_cancelled_ends_and_cancels_what_it_waits_for() -> None:
+    gate = Gate()
+
+    class Waiting(Tree):
+        async def list(self, parent: Path, *, after: Path | None, limit: int) -> Any:
+            return await gate.wait()
+
+    catalog = await catalog_of(Waiting({}), Tree({"a": ""}))
+    task = asyncio.ensure_future(catalog.list())
+    await asyncio.wait_for(gate.started.wait(), 5)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert gate.cancelled.is_set()
 
 
 async def test_starting_tells_which_mounts_cannot_serve() -> None:
@@ -633,9 +653,11 @@ async def test_a_child_that_is_read_wrongly_is_left_out(
     assert "could not be read" in caplog.text
 
 
-@pytest.mark.parametrize("error", [ValueError("x"), ResourceNotFound(), ResourceBusy()])
+@pytest.mark.parametrize(
+    "error", [ValueError("x"), ResourceNotFound(), ResourceBusy(), asyncio.CancelledError()]
+)
 async def test_a_child_that_fails_is_left_out(
-    error: Exception, caplog: pytest.LogCaptureFixture
+    error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     catalog = await catalog_of(Tree({"a": Leaf(raises=error), "b": "fine"}))
     with caplog.at_level(logging.INFO):

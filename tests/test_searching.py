@@ -266,6 +266,21 @@ async def test_a_mount_that_fails_is_named_and_the_others_go_on() -> None:
         await searched.search("a", uri="test://m0/")
 
 
+async def test_what_somebody_else_has_cancelled_is_a_failure_like_any_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Cancelled(Tree):
+        def metadata(self, path: Path) -> Any:
+            raise asyncio.CancelledError
+
+    leaf = Leaf("hello", raises=asyncio.CancelledError())
+    searched = catalog(Cancelled({}), Tree({"a": leaf, "b": "hello"}))
+    page = await searched.search("hello", where="text")
+    assert (names(page), page.unavailable) == (["m1/b"], ("m0",))
+    assert "searching mount m0 failed: CancelledError" in caplog.text
+    assert "a document in mount m1 could not be searched: CancelledError" in caplog.text
+
+
 class Hanging(Tree):
     """Never answers, and does not even end when it is cancelled."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from resource_server import uris
 from resource_server.catalog import Catalog
 from resource_server.cli import messages, output
+from resource_server.eager import is_cancelled
 from resource_server.errors import Diagnostic, ResourceBusy, ResourceError
 from resource_server.manifest import Positions
 from resource_server.manifest.data import DataPath
@@ -78,7 +80,9 @@ async def _problem(catalog: Catalog, uri: str) -> str | None:
         return None
     except ResourceError as error:
         return str(error)
-    except FAILURES as error:  # the code of a plugin
+    except (*FAILURES, asyncio.CancelledError) as error:  # the code of a plugin
+        if is_cancelled():
+            raise
         log_failure(error, "reading a resource of a prompt")
         return "cannot be read; -v says why"
     return None

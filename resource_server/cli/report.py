@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -10,7 +11,7 @@ import msgspec
 from resource_server import uris
 from resource_server.catalog import Catalog, Limits
 from resource_server.cli import messages, output
-from resource_server.eager import settle
+from resource_server.eager import is_cancelled, settle
 from resource_server.errors import Diagnostic
 from resource_server.manifest import Manifest, MountSpec, Positions
 from resource_server.manifest.data import DataPath
@@ -73,7 +74,9 @@ async def of(mount: Mount, provider: str, spec: MountSpec, positions: Positions)
         report.watch = _watch(mount)
         report.templates = [mount.base + each.uri_template for each in mount.provider.templates]
         await _count(mount, report)
-    except FAILURES as error:  # the code of a plugin
+    except (*FAILURES, asyncio.CancelledError) as error:  # the code of a plugin
+        if is_cancelled():
+            raise
         log_failure(error, f"asking mount {mount.name} what it offers")
         report.problem = "what it offers cannot be told; -v says why"
     await _sum_up_hidden(mount, report)
@@ -169,7 +172,9 @@ async def _sum_up_hidden(mount: Mount, report: Report) -> None:
         return
     try:
         found = await settle(mount.hides.hides(limit=_MOST_COUNTED))
-    except FAILURES as error:
+    except (*FAILURES, asyncio.CancelledError) as error:
+        if is_cancelled():
+            raise
         log_failure(error, f"asking mount {mount.name} what it hides")
         report.problem = "what it hides cannot be told; -v says why"
         return
@@ -186,7 +191,9 @@ async def _warn(mount: Mount, report: Report, spec: MountSpec, positions: Positi
         return
     try:
         found = await settle(mount.provider.warnings())
-    except FAILURES as error:
+    except (*FAILURES, asyncio.CancelledError) as error:
+        if is_cancelled():
+            raise
         log_failure(error, f"asking mount {mount.name} for warnings")
         report.problem = "what is unsafe cannot be told; -v says why"
         return

@@ -106,9 +106,17 @@ def test_what_a_provider_hides_is_summed_up_by_rule(run: Run, numbers: Path) -> 
     ]
 
 
-def test_a_provider_that_cannot_tell_what_it_hides_is_status_1(run: Run, numbers: Path) -> None:
+FAILING = pytest.mark.parametrize(
+    "failing", ["raise KeyError", "import asyncio; raise asyncio.CancelledError"]
+)
+
+
+@FAILING
+def test_a_provider_that_cannot_tell_what_it_hides_is_status_1(
+    run: Run, numbers: Path, failing: str
+) -> None:
     plugin = numbers / "numbers.py"
-    plugin.write_text(NUMBERS.replace("paths = [", "raise KeyError\n        paths = ["), "utf-8")
+    plugin.write_text(NUMBERS.replace("paths = [", f"{failing}\n        paths = ["), "utf-8")
     done = run("check", numbers)
     assert done.status == 1
     assert facts(done.out)["problem"] == "what it hides cannot be told; -v says why"
@@ -174,8 +182,11 @@ def test_what_is_only_unsafe_is_no_failure(run: Run, numbers: Path) -> None:
     assert (done.status, facts(done.out)["warning"]) == (0, "the login may write")
 
 
-def test_a_provider_that_cannot_tell_what_is_unsafe_is_status_1(run: Run, numbers: Path) -> None:
-    wrong = "\n    def warnings(self): raise KeyError\n"
+@FAILING
+def test_a_provider_that_cannot_tell_what_is_unsafe_is_status_1(
+    run: Run, numbers: Path, failing: str
+) -> None:
+    wrong = f"\n    def warnings(self): {failing}\n"
     (numbers / "numbers.py").write_text(NUMBERS + wrong, "utf-8")
     done = run("check", numbers)
     assert done.status == 1

@@ -43,6 +43,22 @@ def test_a_prompt_is_reported_with_what_it_asks_for(run: Run, folder: Path) -> N
     }
 
 
+def test_a_resource_that_cannot_be_read_is_a_mistake_whatever_its_plugin_raises(
+    run: Run, folder: Path
+) -> None:
+    plugin = "import asyncio\nclass Mine:\n    templates = ()\n"
+    for name in ("list", "metadata", "read"):
+        plugin += f"    def {name}(self, *_, **__): raise asyncio.CancelledError\n"
+    (folder / "mine.py").write_text(plugin, "utf-8")
+    prompts = "  p: {messages: [{resource: 'resource://mine/x'}]}\n"
+    (folder / "mcp-resources.yaml").write_text(
+        f"providers: {{mine: {{use: mine.py}}}}\nprompts:\n{prompts}", "utf-8"
+    )
+    done = run("check", folder)
+    assert done.status == 1
+    assert "cannot be read; -v says why: resource://mine/x" in done.out
+
+
 def test_a_resource_that_is_not_there_is_a_mistake_where_it_stands(run: Run, folder: Path) -> None:
     prompts = (
         "  p:\n    messages:\n"

@@ -186,6 +186,30 @@ def test_a_first_line_of_the_log_at_the_very_end_does_not_keep_the_process(folde
     assert (status, [answer["id"] for answer in answers]) == (0, [1, 2])
 
 
+CANCELLED = """
+import asyncio
+from resource_server.provider import Resource
+
+class Mine:
+    templates = ()
+    async def list(self, parent, *, after, limit):
+        task = asyncio.create_task(asyncio.sleep(60))
+        task.cancel()
+        await task
+    def metadata(self, path): return Resource(path=path, name="x", type="collection")
+    def read(self, path, query): return []
+"""
+
+
+def test_a_plugin_whose_own_task_was_cancelled_takes_no_other_mount_with_it(folder: Path) -> None:
+    (with_plugin(folder) / "mine.py").write_text(CANCELLED, "utf-8")
+    status, answers, errors = serve(folder)
+    result = answers[1]["result"]
+    assert (status, result["resources"][0]["uri"]) == (0, "file:///r")
+    assert result["_meta"] == {"resource-server/unavailable": ["mine"]}
+    assert "listing mount mine failed: CancelledError" in errors
+
+
 def test_a_person_at_a_terminal_is_told_who_is_expected(folder: Path) -> None:
     terminal, end = pty.openpty()
     with started("serve", folder, stdin=end, stdout=end) as (process, errors):
