@@ -15,7 +15,7 @@ from typing import Self
 import msgspec
 
 from resource_server import cursor, gate, ranking, searching, uris
-from resource_server.eager import is_cancelled, settle
+from resource_server.eager import is_cancelled, settle, within
 from resource_server.errors import (
     InvalidParameter,
     ResourceBusy,
@@ -27,6 +27,10 @@ from resource_server.provider import Content, Path, Resource, Template
 from resource_server.search import Where
 from resource_server.searching import SearchPage
 from resource_server.seen import Views
+
+PATIENCE_S = 20.0
+"""For one mount in a page of everything: `list` may be called a hundred times, one by one, and even
+with a mount that hangs there should be an answer in the minute that hosts wait for one."""
 
 _ALL = ""
 _TEMPLATES = "templates"
@@ -159,6 +163,7 @@ class Catalog:
     ) -> Page:
         """Return a page of everything listed, or of the direct children of the collection `uri`.
 
+        One of everything lacks the mounts that fail, or take longer than `PATIENCE_S`.
         `after` is the cursor of the page before.
 
         Raises:
@@ -195,12 +200,13 @@ class Catalog:
             try:
                 if mount.problem is not None:
                     await mount.start()
-                found = await gate.descend(mount, after=last, limit=room + 1)
+                descent = gate.descend(mount, after=last, limit=room + 1)
+                found = await within(PATIENCE_S, descent)
                 more = [mount.entry(resource) for resource in found[:room]]
             except (*FAILURES, asyncio.CancelledError) as error:
                 if is_cancelled():
                     raise
-                # One mount that fails must not take the listing of the others with it.
+                # One mount that fails, or hangs, must not take the listing of the others with it.
                 log_failure(error, f"listing mount {mount.name} failed")
                 unavailable.append(mount.name)
                 continue

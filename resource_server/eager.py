@@ -15,6 +15,8 @@ from collections.abc import Awaitable, Coroutine, Generator
 from contextvars import ContextVar
 from typing import Any, Generic, TypeVar, cast
 
+from resource_server.errors import MountUnavailable
+
 T = TypeVar("T")
 
 _TURN_S = 0.001
@@ -89,6 +91,46 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T | Suspended[T]:
         if token is not None:
             _stepping.reset(token)
     return Suspended(coroutine, awaited)
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    """Step `work`; if it has to wait, wait no longer than so many seconds for its result.
+
+    What takes longer is cancelled and left alone: a thread may keep it, or it may not want to end.
+
+    Raises:
+        MountUnavailable: it takes longer.
+        Whatever the coroutine raises.
+    """
+    outcome = run(work)
+    if not isinstance(outcome, Suspended):
+        return outcome
+    rest = cast("Suspended[T]", outcome)
+    if _stepping.get():
+        try:
+            await _move_to_task()
+        except BaseException:
+            rest.close()
+            raise
+    task = asyncio.ensure_future(rest)
+
+    def ended(_: object) -> None:
+        rest.close()  # a task that is cancelled before its first step leaves it open
+        if not task.cancelled():
+            task.exception()  # of what was left alone nobody asks for it
+
+    task.add_done_callback(ended)
+    try:
+        await asyncio.wait([task], timeout=seconds)
+    except asyncio.CancelledError:
+        # Who cancels what it waits for may count on its end, as if it had been awaited.
+        task.cancel()
+        await asyncio.wait([task], timeout=seconds)
+        raise
+    if not task.done():
+        task.cancel()
+        raise MountUnavailable(f"no answer within {seconds:g} s")
+    return task.result()
 
 
 class Turns:

@@ -12,7 +12,7 @@ from typing import cast
 import msgspec
 
 from resource_server import uris
-from resource_server.eager import is_cancelled, settle
+from resource_server.eager import is_cancelled, settle, within
 from resource_server.errors import (
     MountUnavailable,
     ResourceBusy,
@@ -39,6 +39,8 @@ from resource_server.tool import SupportsTools
 
 logger = logging.getLogger(__name__)
 
+ENTER_S = 10.0
+"""For a provider to start: who asks first waits for it, and hosts give up after a minute."""
 _MAX_ENTRIES = 8192
 _FIRST_RETRY_S = 1.0
 _LONGEST_RETRY_S = 60.0
@@ -108,6 +110,8 @@ class Mount:
         """Why the mount cannot serve now; None while it serves."""
         self._lifetime = _lifetime(provider)
         self._starting = asyncio.Lock()
+        self._is_entering = False
+        """Even when nobody waits for it any more, where it hangs and does not end."""
         self._is_closed = False
         self._retry_at = 0.0
         self._retry_after = _FIRST_RETRY_S
@@ -146,6 +150,8 @@ class Mount:
     async def start(self) -> None:
         """Enter the provider's lifetime; after a failure, not again before a growing delay.
 
+        One that has not started after `ENTER_S` has failed, and is cancelled.
+
         Raises:
             ResourceBusy: the mount cannot serve now; `problem` says why.
         """
@@ -161,8 +167,7 @@ class Mount:
 
     async def _enter(self) -> None:
         try:
-            if self._lifetime is not None:
-                await settle(self._lifetime.__aenter__())
+            await within(ENTER_S, self._entered())
         except (*FAILURES, asyncio.CancelledError) as error:
             if is_cancelled():
                 raise
@@ -171,11 +176,24 @@ class Mount:
             self._retry_after = min(self._retry_after * 2, _LONGEST_RETRY_S)
             logger.warning("mount %s is unavailable: %s", self.name, self.problem)
             raise ResourceBusy(_UNAVAILABLE) from error
-        if self._is_closed:
-            await self._leave()
+        if self.problem is not None:
             raise ResourceBusy(_UNAVAILABLE)
-        self.problem = None
-        self._retry_after = _FIRST_RETRY_S
+
+    async def _entered(self) -> None:
+        """Enter the provider's lifetime; leave it again where nobody waits for that any more."""
+        if self._is_entering:
+            raise MountUnavailable("what hung when it was to start has not ended yet")
+        self._is_entering = True
+        try:
+            if self._lifetime is not None:
+                await settle(self._lifetime.__aenter__())
+        finally:
+            self._is_entering = False
+        if self._is_closed or is_cancelled():
+            await self._leave()
+        else:
+            self.problem = None
+            self._retry_after = _FIRST_RETRY_S
 
     @property
     def retry_in_s(self) -> float:

@@ -4,12 +4,14 @@ import asyncio
 import logging
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resource_server import catalog as catalog_module
 from resource_server import cursor, uris
 from resource_server.catalog import Catalog, Limits, Page
 from resource_server.errors import (
@@ -429,6 +431,32 @@ async def test_a_listing_that_is_cancelled_ends_and_cancels_what_it_waits_for() 
     with pytest.raises(asyncio.CancelledError):
         await task
     assert gate.cancelled.is_set()
+
+
+class Hanging(Tree):
+    """Does not list anything, and does not end when it is cancelled."""
+
+    released: asyncio.Event
+
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        while not self.released.is_set():
+            with suppress(asyncio.CancelledError):
+                await self.released.wait()
+        return []
+
+
+async def test_a_mount_that_hangs_is_left_out_of_the_listing_and_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(catalog_module, "PATIENCE_S", 0.05)
+    hanging = Hanging({})
+    hanging.released = asyncio.Event()
+    catalog = await catalog_of(Tree({"a": ""}), hanging, SlowTree({"c": ""}))
+    page = await asyncio.wait_for(catalog.list(), 20)
+    assert uris_of(page) == ["test://0", "test://0/a", "test://2", "test://2/c"]
+    assert page.unavailable == ("1",)
+    assert caplog.messages == ["listing mount 1 failed: no answer within 0.05 s"]
+    hanging.released.set()
 
 
 async def test_starting_tells_which_mounts_cannot_serve() -> None:

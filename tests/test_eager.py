@@ -6,7 +6,8 @@ from collections.abc import Awaitable
 
 import pytest
 
-from resource_server.eager import Suspended, run, settle
+from resource_server.eager import Suspended, run, settle, within
+from resource_server.errors import MountUnavailable
 
 pytestmark = pytest.mark.anyio
 
@@ -156,3 +157,102 @@ async def test_who_waits_for_a_future_already_may_survive_being_cancelled() -> N
     task = asyncio.ensure_future(suspended)
     asyncio.get_running_loop().call_soon(task.cancel)
     assert await task == 7
+
+
+# -- time limits
+
+
+async def begun(work: asyncio.Task[int]) -> None:
+    """Let a task come to where it waits."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not work.done()
+
+
+async def test_what_is_there_at_once_needs_no_task_to_be_within_a_time() -> None:
+    before = asyncio.all_tasks()
+    assert run(within(60, twice(21))) == 42
+    assert asyncio.all_tasks() == before
+
+
+async def test_what_comes_within_its_time_is_returned_and_what_fails_raises() -> None:
+    async def failing() -> int:
+        await asyncio.sleep(0)
+        raise LookupError
+
+    assert await within(60, twice(later(21))) == 42
+    suspended = run(within(60, twice(later(21))))
+    assert isinstance(suspended, Suspended)
+    assert await suspended == 42
+    with pytest.raises(LookupError):
+        await within(60, twice(failing()))
+
+
+async def test_what_takes_longer_than_its_time_is_cancelled() -> None:
+    ended = asyncio.Event()
+
+    async def hanging() -> int:
+        try:
+            return await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    with pytest.raises(MountUnavailable, match=r"no answer within 0\.05 s"):
+        await within(0.05, twice(hanging()))
+    await asyncio.wait_for(ended.wait(), 5)
+
+
+class Stubborn:
+    """Work that does not end when it is cancelled, but when it is released."""
+
+    def __init__(self) -> None:
+        self.released = asyncio.Event()
+        self.cancelled = self.ended = 0
+
+    async def work(self) -> int:
+        while not self.released.is_set():
+            try:
+                await self.released.wait()
+            except asyncio.CancelledError:
+                self.cancelled += 1
+        self.ended += 1
+        return 1
+
+
+async def test_what_does_not_end_even_when_it_is_cancelled_is_left_alone() -> None:
+    stubborn = Stubborn()
+    with pytest.raises(MountUnavailable):
+        await within(0.05, twice(stubborn.work()))
+    await asyncio.sleep(0)
+    assert (stubborn.cancelled, stubborn.ended) == (1, 0)
+    stubborn.released.set()
+
+
+async def test_who_is_cancelled_waits_until_what_it_waited_for_has_ended() -> None:
+    ended = False
+
+    async def slow_to_end() -> int:
+        nonlocal ended
+        try:
+            return await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.05)
+            ended = True
+
+    work = asyncio.create_task(within(60, twice(slow_to_end())))
+    await begun(work)
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert ended
+
+
+async def test_who_is_cancelled_does_not_wait_for_ever_for_what_does_not_end() -> None:
+    stubborn = Stubborn()
+    work = asyncio.create_task(within(0.2, twice(stubborn.work())))
+    await begun(work)
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(work, 20)
+    assert (stubborn.cancelled, stubborn.ended) == (1, 0)
+    stubborn.released.set()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any, Self
 
 import pytest
@@ -166,6 +167,89 @@ async def test_a_mount_that_comes_back_serves_and_forgets_its_delay(clock: Clock
         clock.now += 2
     await mount.start()
     assert (mount.problem, provider.entered) == (None, 1)
+
+
+# -- hanging
+
+
+class Stuck(Lived):
+    """Does not start before it is released; `stubborn`, it does not end when it is cancelled."""
+
+    def __init__(self, *, stubborn: bool = False) -> None:
+        super().__init__()
+        self.stubborn = stubborn
+        self.released = asyncio.Event()
+        self.begun = self.cancelled = 0
+
+    async def __aenter__(self) -> Self:
+        self.begun += 1
+        while not self.released.is_set():
+            try:
+                await self.released.wait()
+            except asyncio.CancelledError:
+                self.cancelled += 1
+                if not self.stubborn:
+                    raise
+        return await super().__aenter__()
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not is_so():  # noqa: ASYNC110 - the provider tells nobody
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mount_module, "ENTER_S", 0.05)
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_mount_that_hangs_when_it_is_to_start_has_failed_and_is_tried_again(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider = Stuck()
+    mount = mounted(provider)
+    waiting = await asyncio.gather(*(mount.start() for _ in range(3)), return_exceptions=True)
+    assert [type(each) for each in waiting] == [ResourceBusy] * 3
+    assert (provider.begun, provider.cancelled) == (1, 1)
+    assert mount.problem == "no answer within 0.05 s"
+    assert caplog.messages == ["mount docs is unavailable: no answer within 0.05 s"]
+    clock.now += 1
+    provider.released.set()
+    await mount.start()
+    assert (provider.begun, provider.entered, mount.problem) == (2, 1, None)
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_mount_that_hangs_on_is_not_entered_twice_at_once(clock: Clock) -> None:
+    provider = Stuck(stubborn=True)
+    mount = mounted(provider)
+    for _ in range(2):
+        with pytest.raises(ResourceBusy):
+            await asyncio.wait_for(mount.start(), 20)
+        assert mount.retry_in_s > 0
+        clock.now += 60
+    assert (provider.begun, provider.cancelled) == (1, 1)
+    assert mount.problem == "what hung when it was to start has not ended yet"
+    # What starts when nobody waits for it any more is left, before it may be entered again.
+    provider.released.set()
+    await until(lambda: provider.left == 1)
+    clock.now += 60
+    await mount.start()
+    assert (provider.begun, provider.entered, provider.left, mount.problem) == (2, 2, 1, None)
+
+
+async def test_a_request_that_is_cancelled_leaves_the_start_to_the_next() -> None:
+    provider = Stuck()
+    mount = mounted(provider)
+    first, second = (asyncio.create_task(mount.start()) for _ in range(2))
+    await until(lambda: provider.begun == 1)
+    first.cancel()
+    await until(lambda: provider.begun == 2)
+    provider.released.set()
+    await second
+    assert (first.cancelled(), provider.entered, mount.problem) == (True, 1, None)
 
 
 # -- what a provider can do
