@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
+from concurrent.futures import Future
 
 from resource_server.errors import MountUnavailable, ResourceBusy
 from resource_server.providers.database.engine import Lane, Rows, Statement
@@ -97,25 +98,33 @@ class Quick:
         # Imported here, where the first connection takes longer than that.
         from anyio import to_thread
 
+        opened = Future[Connection]()
         try:
             identity = self._file.identify()
-            self._connection = await to_thread.run_sync(
-                self._connect, identity, abandon_on_cancel=True
-            )
-            self._identity = identity
+            await to_thread.run_sync(self._connect, identity, opened, abandon_on_cancel=True)
         except (MountUnavailable, ResourceBusy, Refused, Interrupted):
             # Whoever asks the lanes is told why.
             self._rest()
+        except asyncio.CancelledError:
+            # The thread goes on, or has just come back: nobody else would close what it opens.
+            opened.add_done_callback(_close)
+            raise
+        else:
+            self._connection, self._identity = opened.result(), identity
 
-    def _connect(self, identity: Identity) -> Connection:
+    def _connect(self, identity: Identity, opened: Future[Connection]) -> None:
         connection = Connection(self._file, identity, "reader", self._readable, patience=0.0)
         connection.database.set_progress_handler(self._alarm, _STEPS)
-        return connection
+        opened.set_result(connection)
 
     def _alarm(self) -> bool:
         # The steps of a statement count on from one run to the next, so the first comes anytime.
         self._alarms += 1
         return self._alarms > 1
+
+
+def _close(opened: Future[Connection]) -> None:
+    opened.result().close()
 
 
 def _select(database: sqlite3.Connection, statement: Statement, limit: int) -> Rows | None:

@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import pathlib
 import sqlite3
+import threading
 from collections.abc import AsyncGenerator
 
 import pytest
 
 from resource_server.providers.database.engine import Rows, Statement
 from resource_server.providers.database.sqlite_authorizer import Readable
-from resource_server.providers.database.sqlite_file import DatabaseFile
+from resource_server.providers.database.sqlite_file import DatabaseFile, Log
 from resource_server.providers.database.sqlite_quick import Quick
 from tests.providers.database.sqlite_databases import PATIENCE_S, write
 
@@ -143,6 +144,52 @@ async def test_what_others_commit_is_read(tmp_path: pathlib.Path) -> None:
         ):
             write(path, script)
             assert (await answered(quick, ONE)).rows == [(1, word)]
+
+
+class SlowFile(DatabaseFile):
+    """Opens its log, and gives it no earlier than it may."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        super().__init__(path)
+        self.is_open, self.may_go_on = threading.Event(), threading.Event()
+
+    def log(self) -> Log:
+        log = super().log()
+        self.is_open.set()
+        self.may_go_on.wait(PATIENCE_S)
+        return log
+
+
+@pytest.mark.skipif(not pathlib.Path("/proc/self/fd").exists(), reason="needs /proc")
+async def test_a_connection_that_was_given_up_is_closed_when_it_is_open(
+    tmp_path: pathlib.Path,
+) -> None:
+    path = write(tmp_path / "shop.db", f"PRAGMA journal_mode = WAL; {TABLE}")
+    log = tmp_path / "shop.db-wal"
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute("INSERT INTO t VALUES(2, 'two')")
+        before = descriptors(log)
+        file = SlowFile(path)
+        quick = Quick(file, _all)
+        assert quick.select(ONE, 1) == "hot"
+        async with asyncio.timeout(PATIENCE_S):
+            while not file.is_open.is_set():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            assert descriptors(log) > before
+            quick.close()
+            await asyncio.sleep(0.01)
+            file.may_go_on.set()
+            while descriptors(log) > before:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+
+def descriptors(path: pathlib.Path) -> int:
+    """Return how often a file is open in this process."""
+    number = 0
+    for descriptor in pathlib.Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            number += descriptor.readlink() == path
+    return number
 
 
 async def test_a_table_that_others_have_made_since_is_read(tmp_path: pathlib.Path) -> None:
