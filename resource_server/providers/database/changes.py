@@ -175,7 +175,8 @@ class Watch:
             # Before its rows: what is committed in between moves the next one.
             mark = await self._mark(table)
             if mark is None or mark != marks.get(table):
-                differing = self._differing(table, subscribed, moved=mark is not None)
+                moved = mark is not None and table in marks
+                differing = self._differing(table, subscribed, moved=moved)
                 async with aclosing(differing) as found:
                     async for change in found:
                         yield change

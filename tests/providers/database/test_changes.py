@@ -149,7 +149,7 @@ async def test_of_more_rows_than_are_compared_all_are_told_by_the_column(table: 
     columns = Columns(hide=("moved",))
     options = TableOptions(change=ChangeHint(column="moved"), columns=columns)
     async with followed(table, "t", tables={"t": options}) as scene:
-        await scene.settled()
+        await scene.tells_nothing()
         await table.run("UPDATE t SET x = 'b', moved = 2 WHERE id = 1000")
         await scene.tells("t")
         await table.run("INSERT INTO t VALUES (2000, 'a', 1)")
