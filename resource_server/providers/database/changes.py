@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import TypeAlias
 
-from resource_server.errors import ResourceError, ResourceNotFound
+from resource_server.errors import MountUnavailable, ResourceError, ResourceNotFound
 from resource_server.provider import Change, Interest, Path
 from resource_server.providers.database.address import (
     CellAddress,
@@ -31,6 +31,8 @@ from resource_server.providers.database.tree import Tree
 _ROWS_AT_ONCE = 500
 _AGAIN_S = 0.05
 """After so long it is looked again at a database that was busy."""
+_AWAY_S = 5.0
+"""And at one that was not there, unless it is noticed sooner that it is back."""
 
 _OfRows: TypeAlias = TableAddress | PageAddress | RowAddress | CellAddress
 """What shows rows of one table."""
@@ -72,9 +74,12 @@ class Watch:
                     continue
                 if self._has_committed:
                     self._has_committed = False
-                    async with aclosing(self._committed(set(interest.paths))) as found:
-                        async for change in found:
-                            yield change
+                    try:
+                        async with aclosing(self._committed(set(interest.paths))) as found:
+                            async for change in found:
+                                yield change
+                    except MountUnavailable:
+                        self._look_again(_AWAY_S)
                 asked, self._asked = self._asked, set()
                 for path in asked:
                     yield Change(path)
@@ -100,9 +105,7 @@ class Watch:
             state = await self._relations.state()
             tables = self._tables if state == self._state else await self._relations.infos()
         except ResourceError:
-            # Locked, say: that something was committed is not forgotten.
-            self._has_committed = True
-            asyncio.get_running_loop().call_later(_AGAIN_S, self._news.set)
+            self._look_again(_AGAIN_S)  # locked, say
             return
         if state != self._state:
             is_first = self._state is None
@@ -116,6 +119,11 @@ class Watch:
         async with aclosing(self._confirm(paths)) as found:
             async for change in found:
                 yield change
+
+    def _look_again(self, seconds: float) -> None:
+        """Look later; that something was committed is not forgotten."""
+        self._has_committed = True
+        asyncio.get_running_loop().call_later(seconds, self._news.set)
 
     async def _follow(self, interest: Interest) -> None:
         while True:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -17,7 +18,7 @@ from resource_server.provider import Change
 from resource_server.providers.database.options import ChangeHint, Columns, TableOptions
 from resource_server.providers.database.provider import Database
 from tests.listeners import BASE, LIST, Recorder
-from tests.providers.database.owners import Owner
+from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.served import Served, served
 
 pytestmark = pytest.mark.anyio
@@ -322,6 +323,28 @@ async def test_a_row_that_the_server_has_seen_otherwise_is_looked_at_again(owner
             assert await anext(changes) == Change(path)
             while (await database.metadata(path)).version != before:
                 assert await anext(changes) == Change(path)
+
+
+async def test_a_file_that_is_away_for_a_while_ends_no_watch(tmp_path: Path) -> None:
+    file, path = tmp_path / "it.db", ("t", "1")
+    url = f"sqlite:///{file}"
+    async with owner_of(url) as owner:
+        await owner.run(TABLE)
+        await owner.insert("t", (1, "a", 1))
+    interest = Interests()
+    async with Database(url=url, interval=Duration(0.02)) as database:
+        interest.add(path)
+        found = cast("AsyncGenerator[Change]", database.changes(interest))
+        async with asyncio.timeout(PATIENCE_S), aclosing(found) as changes:
+            assert [await anext(changes), await anext(changes)] == [Change(path)] * 2
+            file.rename(tmp_path / "away.db")
+            told = asyncio.ensure_future(anext(changes))
+            await asyncio.wait([told], timeout=QUIET_S)
+            assert not told.done()
+            (tmp_path / "away.db").rename(file)
+            async with owner_of(url) as owner:
+                await owner.run("UPDATE t SET x = 'b'")
+            assert await told == Change(path)
 
 
 async def test_nothing_is_left_of_a_watch_whenever_it_ends(table: Owner) -> None:
