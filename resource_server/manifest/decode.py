@@ -279,6 +279,10 @@ class Decoder:
         base, _ = shapes.unwrap(annotation)
         if base is Any or base is object:
             return raw
+        variable = self._positions.undecoded.get(path)
+        # No message can carry it. The URL of a file is ASCII by now: a path may have such bytes.
+        if variable is not None and isinstance(raw, str) and not raw.isascii():
+            return self.refuse(path, f"environment variable {variable} is not UTF-8")
         if isinstance(raw, bool) and base in (int, float):
             return self._unexpected(annotation, raw, path)
         try:

@@ -15,6 +15,7 @@ from resource_server.manifest.positions import Positions
 from resource_server.manifest.problems import Problems
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-((?:(?!\$\{)[^}])*))?\})?")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _SHORTEST_SECRET = 4
 """What is shorter is no secret, and stands in every other word."""
@@ -33,6 +34,7 @@ def substitute(
         positions,
         written=filling.written,
         unset=frozenset(filling.unset),
+        undecoded=filling.undecoded,
         secrets=filling.secrets,
     )
     return filled, positions
@@ -49,6 +51,7 @@ class _Filling:
         self._problems = problems
         self.written: dict[DataPath, str] = {}
         self.unset: set[DataPath] = set()
+        self.undecoded: dict[DataPath, str] = {}
         self.secrets: dict[str, str] = {}
 
     def fill(self, value: object, path: DataPath) -> object:
@@ -78,6 +81,9 @@ class _Filling:
             for text in (value, repr(value)[1:-1], *value.splitlines()):
                 if len(text) >= _SHORTEST_SECRET:
                     self.secrets[text] = f"${{{name}}}"
+            # As `os.environ` has bytes that are not UTF-8.
+            if _SURROGATE.search(value):
+                self.undecoded.setdefault(path, name)
             return value
         if default is not None:
             return default

@@ -27,6 +27,8 @@ class Positions:
     """The text in the file of each value that environment variables became part of."""
     unset: frozenset[DataPath] = frozenset()
     """Values that name a variable which is not set, reported already."""
+    undecoded: Mapping[DataPath, str] = field(default_factory=dict[DataPath, str])
+    """Values with bytes that are no UTF-8, as a path may have, by the variable they came from."""
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """What messages must not show, with the name of the variable to show in its stead."""
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import pathlib
 
 import pytest
@@ -101,6 +102,37 @@ def test_a_value_with_an_unset_variable_has_no_other_problem(tmp_path: pathlib.P
         load(tmp_path / "m.yaml")
     (found,) = caught.value.diagnostics
     assert found.message.startswith("environment variable NO_SUCH_VARIABLE is not set")
+
+
+def test_only_a_path_may_have_bytes_that_are_not_utf_8(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    latin = os.fsdecode(b"caf\xe9")
+    (tmp_path / latin).mkdir()
+    monkeypatch.setenv("LATIN", latin)
+    (tmp_path / "m.yaml").write_text(
+        "server: {title: 'At ${LATIN}'}\n"
+        "roots:\n"
+        "  a: {path: '${LATIN}', description: '${LATIN}', directories: {d: {title: '${LATIN}'}}}\n"
+        "databases: {b: {url: 'sqlite:///${LATIN}/b.db', title: '${LATIN}'}}\n"
+        "prompts: {c: {messages: [{text: '${LATIN}'}]}}\n"
+    )
+    with pytest.raises(ManifestError) as caught:
+        load(tmp_path / "m.yaml")
+    problem = "environment variable LATIN is not UTF-8"
+    assert [str(found).partition(".yaml:")[2] for found in caught.value.diagnostics] == [
+        f"1:17: server.title: {problem}",
+        f"3:38: roots.a.description: {problem}",
+        f"3:75: roots.a.directories.d.title: {problem}",
+        f"4:56: databases.b.title: {problem}",
+        f"5:33: prompts.c.messages[0].text: {problem}",
+    ]
+    (tmp_path / "m.yaml").write_text(
+        "roots: {a: {path: '${LATIN}'}}\ndatabases: {b: {url: 'sqlite:///${LATIN}/b.db'}}\n"
+    )
+    folder, database = load(tmp_path / "m.yaml").mounts
+    assert folder.options["path"] == latin
+    assert str(database.options["url"]).endswith("/caf%E9/b.db")
 
 
 def test_values_of_variables_never_appear_in_diagnostics(
