@@ -75,7 +75,7 @@ class Documents:
         relation = await self._relations.get(table)
         if not relation.has_rows or not relation.key or len(key) != len(relation.key):
             raise ResourceNotFound
-        found = await relation.fetch(relation.statements.rows([relation.key_of(key)]), 1)
+        found = await relation.fetch_by_key(relation.statements.rows([relation.key_of(key)]), 1)
         if not found.rows:
             raise ResourceNotFound
         held = relation.segments(relation.key_in(found.rows[0]))

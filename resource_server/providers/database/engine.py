@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
+from resource_server.errors import InvalidParameter
 from resource_server.providers.database.sql_text import EngineName
 from resource_server.providers.database.table import Table, TableInfo, TableName
 
@@ -23,6 +24,13 @@ class Statement(NamedTuple):
 
     sql: str
     parameters: tuple[object, ...] = ()
+
+
+class Unfit(InvalidParameter):
+    """What is bound is no value of the type that it is compared with."""
+
+    def __init__(self) -> None:
+        super().__init__("a value does not fit where it is used")
 
 
 class Beginning(msgspec.Struct, frozen=True):
@@ -107,7 +115,11 @@ class Engine(Protocol):
     async def fetch(
         self, statement: Statement, *, limit: int, within: float, lane: Lane = "hot"
     ) -> Rows:
-        """Run one SELECT of ours and return at most `limit` rows, within so many seconds."""
+        """Run one SELECT of ours and return at most `limit` rows, within so many seconds.
+
+        Raises:
+            Unfit: a value does not fit where it is bound.
+        """
         ...
 
     async def query(self, statement: Statement, *, limit: int, within: float) -> Rows:

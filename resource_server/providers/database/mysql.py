@@ -16,7 +16,14 @@ from resource_server.errors import (
     ResourceNotFound,
 )
 from resource_server.providers.database import mysql_catalog as catalog
-from resource_server.providers.database.engine import Engine, Gate, Privilege, Rows, Statement
+from resource_server.providers.database.engine import (
+    Engine,
+    Gate,
+    Privilege,
+    Rows,
+    Statement,
+    Unfit,
+)
 from resource_server.providers.database.server_engine import (
     CATALOG_S,
     CONNECT_S,
@@ -44,6 +51,8 @@ _STOPPED = frozenset((1317, 1969, 3024))
 """Killed, max_statement_time, max_execution_time."""
 _FORBIDDEN = frozenset((1142, 1143, 1370))
 _CHANGED = frozenset((1054, 1146, 1356))
+_UNFIT = frozenset((1267, 3988))
+"""Text that the character set of a column does not have."""
 _REFUSED_LOGIN = frozenset((1044, 1045, 1130, 1251, 1698, 1862, 4151))
 
 
@@ -338,7 +347,7 @@ class Mysql(ServerEngine):
         if code is not None:
             return _server_failure(code, author=author)
         if isinstance(error, TypeError | OverflowError | UnicodeError):
-            return InvalidParameter("a value does not fit where it is used")
+            return Unfit()
         return error
 
 
@@ -353,6 +362,8 @@ def _server_failure(code: int, *, author: bool) -> Exception:
         return ResourceNotFound()
     if code in _CHANGED:
         return ResourceBusy("the table has changed")
+    if code in _UNFIT:
+        return Unfit()
     return InvalidParameter("the database cannot answer this")
 
 

@@ -17,7 +17,14 @@ from resource_server.errors import (
     ResourceNotFound,
 )
 from resource_server.providers.database import postgres_catalog as catalog
-from resource_server.providers.database.engine import Engine, Gate, Privilege, Rows, Statement
+from resource_server.providers.database.engine import (
+    Engine,
+    Gate,
+    Privilege,
+    Rows,
+    Statement,
+    Unfit,
+)
 from resource_server.providers.database.postgres_times import CODECS
 from resource_server.providers.database.server_engine import (
     CATALOG_S,
@@ -57,6 +64,10 @@ _BUSY_CLASSES = frozenset(("40", "53", "57", "58"))
 _LOST_STATES = frozenset(
     ("08000", "08001", "08003", "08004", "08006", "25P03", "57P01", "57P02", "57P03", "57P05")
 )
+_UNFIT_STATES = frozenset(
+    ("22000", "22003", "22007", "22008", "22015", "22021", "22P02", "22P03", "22P05")
+)
+"""Texts of no value, and values out of range; the first is asyncpg's own."""
 
 
 class Postgres(ServerEngine):
@@ -365,7 +376,7 @@ class Postgres(ServerEngine):
             return _server_failure(_state(error), author=author)
         if isinstance(error, asyncpg.InterfaceError):
             # Encoding a parameter; decoding does not fail.
-            return InvalidParameter("a value does not fit where it is used")
+            return Unfit()
         if isinstance(error, UnicodeError):
             return InvalidParameter("the database holds text that is not Unicode")
         return error
@@ -399,6 +410,8 @@ def _server_failure(state: str, *, author: bool) -> Exception:
         return ResourceNotFound()
     if state in {"42P01", "42703", "3F000"}:
         return ResourceBusy("the table has changed")
+    if state in _UNFIT_STATES:
+        return Unfit()
     return InvalidParameter("the database cannot answer this")
 
 

@@ -15,7 +15,7 @@ from resource_server.eager import settle
 from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.provider import Path
 from resource_server.providers.database import keys, values
-from resource_server.providers.database.engine import Engine, Lane, Rows, Statement
+from resource_server.providers.database.engine import Engine, Lane, Rows, Statement, Unfit
 from resource_server.providers.database.options import Limits, TableOptions
 from resource_server.providers.database.policy import Policy, View
 from resource_server.providers.database.table import Column, Table, TableInfo, TableName
@@ -81,6 +81,17 @@ class Relation:
         return await self._engine.fetch(
             statement, limit=limit, within=self._limits.timeout, lane=self._lane
         )
+
+    async def fetch_by_key(self, statement: Statement, limit: int) -> Rows:
+        """Run a statement that binds a key of a path, as `fetch`.
+
+        Raises:
+            ResourceNotFound: no row has it, for it does not fit its columns.
+        """
+        try:
+            return await self.fetch(statement, limit)
+        except Unfit:
+            raise ResourceNotFound from None
 
     async def page(
         self,

@@ -167,7 +167,7 @@ class ServerEngine(ABC):
         """Run one SELECT of ours and return at most `limit` rows, within so many seconds.
 
         Raises:
-            InvalidParameter: a value does not fit where it is bound.
+            Unfit: a value does not fit where it is bound.
         """
 
         async def work(connection: Connection) -> Rows:

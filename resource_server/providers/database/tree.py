@@ -184,17 +184,18 @@ class Tree:
         if last is not None and begin is None:
             return found  # nor after NULL
         room = limit - len(found)
+        fetch = relation.fetch_by_key if within else relation.fetch
         if place < len(columns) - 1:
             value = None if begin is None else relation.bound([begin])[0]
             statement = relation.statements.prefixes(room, within=bound, after=value)
-            rows = await relation.fetch(statement, room)
+            rows = await fetch(statement, room)
             for (held,) in rows.rows:
                 segment = _segment(held, relation, place)
                 if segment is not None:
                     found.append(self._prefix((*path, segment)))
             return found
         after = None if begin is None else (*bound, *relation.bound([begin]))
-        rows = await relation.fetch(relation.statements.page(room, within=bound, after=after), room)
+        rows = await fetch(relation.statements.page(room, within=bound, after=after), room)
         for values, held in zip(*relation.split(rows), strict=True):
             segment = _segment(held[place], relation, place)
             if segment is not None:
@@ -292,7 +293,8 @@ class Tree:
             ResourceNotFound: there is no such row.
         """
         relation = await self._relations.get(table)
-        rows = await relation.fetch(relation.statements.page(1, within=relation.key_of(key)), 1)
+        first = relation.statements.page(1, within=relation.key_of(key))
+        rows = await relation.fetch_by_key(first, 1)
         if not rows.rows:
             raise ResourceNotFound
         segments = relation.segments(relation.key_in(rows.rows[0]))[: len(key)]

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
+from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.providers.database.engines import name_of
-from resource_server.providers.database.options import Limits
+from resource_server.providers.database.options import Limits, Parameter, Query
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.provider import Database
 from resource_server.providers.database.relation import Relations
 from resource_server.providers.database.table import TableName
 from tests.providers.database.owners import Owner
+from tests.providers.database.served import served
 
 pytestmark = pytest.mark.anyio
 
@@ -82,3 +85,44 @@ async def test_rows_are_found_by_keys_that_were_given_another_type(owner: Owner)
         await owner.run(f"ALTER TABLE t {alter} varchar(20)", "INSERT INTO t VALUES ('a')")
         assert await found("1")
         assert await found("a")
+
+
+UNFIT = {
+    "postgresql": [
+        ("integer", "3000000000"),
+        ("mood", "none"),
+        ("inet", "a"),
+        ("macaddr", "a"),
+        ("jsonb", "{"),
+        ("pg_lsn", "a"),
+        ("interval", "a"),
+        ("interval", "1e15 years"),
+        ("float4", "1e300"),
+        ("text", "~ta~00b"),
+    ],
+    "mariadb": [("varchar(9) CHARACTER SET latin1", "ж")],
+    "sqlite": [("integer", "a")],
+}
+
+
+async def test_what_a_column_cannot_hold_is_the_key_of_no_row(owner: Owner) -> None:
+    if owner.engine == "postgresql":
+        await owner.run("CREATE TYPE mood AS ENUM ('sad')")
+    sql = "SELECT id FROM t0 WHERE id = :id"
+    query = Query(sql=sql, parameters={"id": Parameter(type="integer")})
+    types = UNFIT[owner.engine]
+    for place, (type_, _) in enumerate(types):
+        await owner.run(
+            f"CREATE TABLE t{place} (id {type_} PRIMARY KEY)",
+            f"CREATE TABLE s{place} (id {type_}, n integer, PRIMARY KEY (id, n))",
+        )
+    async with served(owner, queries={"by_id": query}) as view:
+        for place, (_, key) in enumerate(types):
+            for path in (f"t{place}/{key}", f"s{place}/{key}", f"s{place}/{key}/1"):
+                with pytest.raises(ResourceNotFound):
+                    await view.read(quote(path))
+                with pytest.raises(ResourceNotFound):
+                    await view.entry(quote(path))
+        if owner.engine == "postgresql":
+            with pytest.raises(InvalidParameter):
+                await view.query("by_id?id=3000000000")
