@@ -12,7 +12,7 @@ import msgspec
 from resource_server import access, cursor
 from resource_server.access import Scopes
 from resource_server.catalog import Catalog
-from resource_server.eager import is_cancelled, settle
+from resource_server.eager import is_cancelled, settle, within
 from resource_server.errors import ResourceServerError
 from resource_server.mount import FAILURES, Mount, describe, log_failure
 from resource_server.protocol import revisions
@@ -22,7 +22,6 @@ from resource_server.protocol.tools import fixed
 from resource_server.protocol.tools.definition import NAME, definition
 from resource_server.protocol.tools.offer import Offer
 from resource_server.protocol.tools.schema import Arguments
-from resource_server.provider import MaybeAwaitable
 from resource_server.tool import SupportsTools, Tool
 
 logger = logging.getLogger(__name__)
@@ -163,7 +162,7 @@ class Toolbox:
             return True
         try:
             provider = cast("SupportsTools", mount.tools)
-            tools = await _within(PATIENCE_S, provider.tools())
+            tools = await within(PATIENCE_S, settle(provider.tools()))
             from anyio import to_thread  # not at every start
 
             # Off the loop: schemas may be many, and what checks them takes a while to import.
@@ -174,14 +173,6 @@ class Toolbox:
             log_failure(error, f"asking mount {mount.name} for its tools failed")
             return False
         return True
-
-
-async def _within(seconds: float, asked: MaybeAwaitable[Sequence[Tool]]) -> Sequence[Tool]:
-    async def wait() -> Sequence[Tool]:
-        async with asyncio.timeout(seconds):
-            return await settle(asked)
-
-    return await settle(wait()) if hasattr(asked, "__await__") else await settle(asked)
 
 
 def _usable(mount: Mount, tools: Sequence[Tool]) -> Sequence[tuple[Tool, Arguments]]:
