@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import aiosqlite
@@ -103,10 +104,26 @@ class _Thread:
         # What aiosqlite calls of a connection is what `Connection` has.
         connector = cast("Callable[[], sqlite3.Connection]", connect)
         self._driver = aiosqlite.Connection(connector, 64)
-        # A statement that does not end must not keep the process; no public name in any version.
-        setattr(getattr(self._driver, "_thread", self._driver), "daemon", True)  # noqa: B010
         self._loop = asyncio.get_running_loop()
+        thread = self._driver._thread  # pyright: ignore[reportPrivateUsage] - has no public name
+        # A statement that does not end must not keep the process.
+        thread.daemon = True
+        thread.run = partial(self._run, thread.run)
         self.opened: asyncio.Future[aiosqlite.Connection] = asyncio.ensure_future(self._driver)
+
+    def _run(self, until_stopped: Callable[[], None]) -> None:
+        try:
+            until_stopped()
+        except RuntimeError:
+            # What came of the last statement cannot be told to a loop that is closed.
+            if not self._loop.is_closed():
+                raise
+        finally:
+            # The driver does not close what it was not told to, nor what it gave up to open.
+            if self._connection is not None:
+                self._connection.close()
+                # Else it warns that it was not closed.
+                self._driver._connection = None  # pyright: ignore[reportPrivateUsage]
 
     @property
     def is_fresh(self) -> bool:

@@ -5,12 +5,15 @@ import hashlib
 import sqlite3
 import threading
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
+
+import pytest
 
 from resource_server.providers.database.engine import Statement
 from resource_server.providers.database.sqlite import Sqlite
 from resource_server.providers.database.sqlite_authorizer import Readable
+from resource_server.providers.database.sqlite_file import DatabaseFile, Log
 from resource_server.providers.database.table import Table, TableName
 
 PATIENCE_S = 30.0
@@ -28,6 +31,8 @@ WITH RECURSIVE c(x) AS (SELECT 'aaaaaaaa' UNION ALL SELECT x || x FROM c WHERE l
 INSERT INTO heap SELECT x, substr(x, 1, 200000) || 'b'
 FROM c ORDER BY length(x) DESC LIMIT 1;
 """
+
+needs_descriptors = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
 
 
 def write(path: Path, script: str) -> Path:
@@ -83,3 +88,26 @@ def contents(folder: Path) -> dict[str, str]:
         for path in folder.rglob("*")
         if path.is_file()
     }
+
+
+class SlowFile(DatabaseFile):
+    """Opens its log, and gives it no earlier than it may."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.is_open, self.may_go_on = threading.Event(), threading.Event()
+
+    def log(self) -> Log:
+        log = super().log()
+        self.is_open.set()
+        self.may_go_on.wait(PATIENCE_S)
+        return log
+
+
+def descriptors(path: Path) -> int:
+    """Return how often a file is open in this process."""
+    number = 0
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            number += descriptor.readlink() == path
+    return number

@@ -4,7 +4,8 @@ import asyncio
 import sqlite3
 import threading
 import time
-from contextlib import closing
+from collections.abc import Generator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,15 @@ import pytest
 from resource_server.errors import DeadlineExceeded, ResourceBusy
 from resource_server.providers.database.engine import Rows, Statement
 from resource_server.providers.database.sqlite import Sqlite
+from resource_server.providers.database.sqlite_lanes import Lane
 from tests.providers.database.sqlite_databases import (
     ENDLESS,
     HEAP,
     PATIENCE_S,
     UNSTOPPABLE,
+    SlowFile,
+    descriptors,
+    needs_descriptors,
     opened,
     queried,
     rows,
@@ -168,6 +173,78 @@ async def test_closing_waits_for_what_was_being_opened(tmp_path: Path) -> None:
                 assert not thread.is_alive()
     await asyncio.wait([late])
     late.exception()
+
+
+@needs_descriptors
+def test_a_connection_is_closed_though_its_loop_is_gone_when_its_statement_ends(
+    tmp_path: Path,
+) -> None:
+    entered, may_go_on = threading.Event(), threading.Event()
+
+    def slow(
+        table: str, column: str, *, in_query: bool = False, through: str | None = None
+    ) -> bool:
+        entered.set()
+        return may_go_on.wait(PATIENCE_S)
+
+    async def leave(path: Path) -> None:
+        engine = Sqlite(path, readable=slow)
+        await engine.open()
+        late = asyncio.create_task(queried(engine, "SELECT n FROM numbers"))
+        await happened(entered)
+        late.cancel()
+        await engine.close()
+
+    with logged(tmp_path / "n.db") as path:
+        asyncio.run(leave(path))
+        may_go_on.set()
+        nothing_is_left(path)
+
+
+@needs_descriptors
+def test_a_connection_is_closed_though_its_loop_is_gone_when_it_is_open(tmp_path: Path) -> None:
+    async def leave(file: SlowFile) -> None:
+        lane = Lane(file, "watcher", everything)
+        late = asyncio.create_task(lane.run(lambda connection: connection.state(), PATIENCE_S))
+        await happened(file.is_open)
+        await lane.close(0.01)
+        late.cancel()
+
+    with logged(tmp_path / "n.db") as path:
+        file = SlowFile(path)
+        asyncio.run(leave(file))
+        file.may_go_on.set()
+        nothing_is_left(path)
+
+
+def everything(
+    table: str, column: str, *, in_query: bool = False, through: str | None = None
+) -> bool:
+    return True
+
+
+@contextmanager
+def logged(path: Path) -> Generator[Path]:
+    """Give a database that has a log beside it."""
+    write(path, f"PRAGMA journal_mode = WAL; {NUMBERS}")
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute("INSERT INTO numbers VALUES (4)")
+        yield path
+
+
+async def happened(event: threading.Event) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not event.is_set():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+def nothing_is_left(path: Path) -> None:
+    """See that every thread ends, and leaves nothing open but what a writer has."""
+    for thread in threading.enumerate():
+        if "_connection_worker" in thread.name:
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive()
+    assert descriptors(path.with_name(f"{path.name}-wal")) == 1
 
 
 async def test_a_closed_engine_can_be_opened_again(tmp_path: Path) -> None:

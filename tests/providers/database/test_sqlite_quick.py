@@ -4,16 +4,21 @@ import asyncio
 import contextlib
 import pathlib
 import sqlite3
-import threading
 from collections.abc import AsyncGenerator
 
 import pytest
 
 from resource_server.providers.database.engine import Rows, Statement
 from resource_server.providers.database.sqlite_authorizer import Readable
-from resource_server.providers.database.sqlite_file import DatabaseFile, Log
+from resource_server.providers.database.sqlite_file import DatabaseFile
 from resource_server.providers.database.sqlite_quick import Quick
-from tests.providers.database.sqlite_databases import PATIENCE_S, write
+from tests.providers.database.sqlite_databases import (
+    PATIENCE_S,
+    SlowFile,
+    descriptors,
+    needs_descriptors,
+    write,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -146,21 +151,7 @@ async def test_what_others_commit_is_read(tmp_path: pathlib.Path) -> None:
             assert (await answered(quick, ONE)).rows == [(1, word)]
 
 
-class SlowFile(DatabaseFile):
-    """Opens its log, and gives it no earlier than it may."""
-
-    def __init__(self, path: pathlib.Path) -> None:
-        super().__init__(path)
-        self.is_open, self.may_go_on = threading.Event(), threading.Event()
-
-    def log(self) -> Log:
-        log = super().log()
-        self.is_open.set()
-        self.may_go_on.wait(PATIENCE_S)
-        return log
-
-
-@pytest.mark.skipif(not pathlib.Path("/proc/self/fd").exists(), reason="needs /proc")
+@needs_descriptors
 async def test_a_connection_that_was_given_up_is_closed_when_it_is_open(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -181,15 +172,6 @@ async def test_a_connection_that_was_given_up_is_closed_when_it_is_open(
             file.may_go_on.set()
             while descriptors(log) > before:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-
-
-def descriptors(path: pathlib.Path) -> int:
-    """Return how often a file is open in this process."""
-    number = 0
-    for descriptor in pathlib.Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            number += descriptor.readlink() == path
-    return number
 
 
 async def test_a_table_that_others_have_made_since_is_read(tmp_path: pathlib.Path) -> None:
