@@ -19,6 +19,8 @@ from resource_server.errors import MountUnavailable
 
 T = TypeVar("T")
 
+END_S = 2.0
+"""For what is cancelled to end, before nobody waits for it any more."""
 _TURN_S = 0.001
 
 _stepping: ContextVar[bool] = ContextVar("stepping", default=False)
@@ -125,7 +127,7 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
     except asyncio.CancelledError:
         # Who cancels what it waits for may count on its end, as if it had been awaited.
         task.cancel()
-        await asyncio.wait([task], timeout=seconds)
+        await asyncio.wait([task], timeout=END_S)
         raise
     if not task.done():
         task.cancel()

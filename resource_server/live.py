@@ -80,7 +80,8 @@ class Live:
         tasks = [*self._tasks, *([self._sweeping] if self._sweeping else ())]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks, timeout=eager.END_S)
         closings = (watching.close() for watching in self._watching.values())
         await asyncio.gather(*closings, *self._ending)
         self._watching.clear()

@@ -41,6 +41,8 @@ logger = logging.getLogger(__name__)
 
 ENTER_S = 10.0
 """For a provider to start: who asks first waits for it, and hosts give up after a minute."""
+LEAVE_S = 5.0
+"""For a provider to close what it holds: hosts end a process that does not end by itself."""
 _MAX_ENTRIES = 8192
 _FIRST_RETRY_S = 1.0
 _LONGEST_RETRY_S = 60.0
@@ -201,7 +203,10 @@ class Mount:
         return max(0.0, self._retry_at - time.monotonic())
 
     async def close(self) -> None:
-        """Leave the provider's lifetime if it was entered, or as soon as it is; for good."""
+        """Leave the provider's lifetime if it was entered, or as soon as it is; for good.
+
+        One that has not ended after `LEAVE_S` is cancelled and left alone.
+        """
         for narrowed in self._narrowed.values():
             if narrowed is not None:
                 await narrowed.close()
@@ -213,8 +218,10 @@ class Mount:
         if self._lifetime is None:
             return
         try:
-            await self._lifetime.__aexit__(None, None, None)
-        except FAILURES as error:
+            await within(LEAVE_S, settle(self._lifetime.__aexit__(None, None, None)))
+        except (*FAILURES, asyncio.CancelledError) as error:
+            if is_cancelled():
+                raise
             logger.warning("mount %s did not close cleanly: %s", self.name, describe(error))
 
     def uri(self, path: Path, query: Mapping[str, str] | None = None) -> str:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Self
 
 import pytest
@@ -197,6 +198,25 @@ async def until(is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
         while not is_so():  # noqa: ASYNC110 - the provider tells nobody
             await asyncio.sleep(0)
+
+
+async def test_a_mount_that_hangs_when_it_is_left_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    released = asyncio.Event()
+
+    class Clinging(Lived):
+        async def __aexit__(self, *_: object) -> None:
+            while not released.is_set():
+                with suppress(asyncio.CancelledError):
+                    await released.wait()
+
+    monkeypatch.setattr(mount_module, "LEAVE_S", 0.05)
+    mount = mounted(Clinging())
+    await mount.start()
+    await asyncio.wait_for(mount.close(), 20)
+    assert caplog.messages == ["mount docs did not close cleanly: no answer within 0.05 s"]
+    released.set()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Runs a command's coroutine, and leaves the process even where a thread hangs."""
+"""Runs a command's coroutine, and leaves the process even where a thread or a task hangs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Set
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import Any, NoReturn, cast
 
 _THREADS_END_S = 0.25
+_TASKS_END_S = 1.0
+
+_is_left_open: ContextVar[bool] = ContextVar("is_left_open", default=False)
+"""Whether a loop could not be closed, for what hangs in it."""
 
 
 def run(work: Coroutine[Any, Any, int], *, busy: bool = False) -> int:
@@ -27,9 +32,22 @@ def run(work: Coroutine[Any, Any, int], *, busy: bool = False) -> int:
     try:
         return runner.run(work)
     finally:
-        # Closing waits for worker threads, and for one that hangs for ever.
-        if not _is_stuck(others):
+        # Closing waits for worker threads and for tasks, and for one that hangs for ever.
+        _is_left_open.set(True)
+        if not _is_stuck(others) and runner.get_loop().run_until_complete(_has_ended()):
             runner.close()
+            _is_left_open.set(False)
+
+
+async def _has_ended() -> bool:
+    """Cancel all other tasks, then close what generates; say whether that ends in time."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks and (await asyncio.wait(tasks, timeout=_TASKS_END_S))[1]:
+        return False
+    closing = asyncio.create_task(asyncio.get_running_loop().shutdown_asyncgens())
+    return not (await asyncio.wait([closing], timeout=_TASKS_END_S))[1]
 
 
 def _uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -44,9 +62,9 @@ def leave(status: int, others: Set[threading.Thread]) -> NoReturn:
     """End the process; `others` are the threads of whoever called.
 
     The interpreter would wait for ever for a thread that hangs, in a read on a dead network drive
-    say, so then it is not asked to.
+    say, and complain of a task that does, so then it is not asked to.
     """
-    if _is_stuck(others):
+    if _is_left_open.get() or _is_stuck(others):
         logging.shutdown()
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):

@@ -403,7 +403,10 @@ class Connection:
         await self._subscriber.outbox.drain(seconds)
 
     async def close(self) -> None:
-        """Cancel what is in flight; end the listens, if the client has room for that."""
+        """Cancel what is in flight; end the listens, if the client has room for that.
+
+        What does not end when it is cancelled is left alone.
+        """
         self._end_listens()
         await self._end_questions()
         self._subscriber.outbox.flush()
@@ -411,7 +414,8 @@ class Connection:
         tasks = self._tasks()
         for request in self._in_flight.values():
             request.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks, timeout=eager.END_S)
 
     def _tasks(self) -> list[asyncio.Task[None]]:
         return [each.task for each in self._in_flight.values() if each.task is not None]

@@ -62,6 +62,8 @@ async def serve(
 ) -> None:
     """Serve one client on two descriptors until end of input, a broken pipe or SIGTERM or SIGINT.
 
+    A second signal interrupts whatever still runs.
+
     At end of input, requests in flight may still finish, as long as one does within two seconds;
     at a signal they are cancelled. Answers already made are written either way, as long as the
     client takes them. `roots` is as `Connection` has it.
@@ -380,10 +382,19 @@ class _Output:
 
 def _on_signals(stop: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
+    is_stopping = False
+
+    def signalled() -> None:
+        nonlocal is_stopping
+        if is_stopping:
+            raise KeyboardInterrupt
+        is_stopping = True
+        stop()
+
     for number in (signal.SIGTERM, signal.SIGINT):
         # Windows, and loops outside the main thread, have no signal handlers.
         with suppress(NotImplementedError, RuntimeError, ValueError):
-            loop.add_signal_handler(number, stop)
+            loop.add_signal_handler(number, signalled)
 
 
 async def _first(*awaitables: Coroutine[Any, Any, object]) -> None:

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import ROOT, connected
+from tests.cli.conftest import ROOT, connected, started, wait_for
 
 PATIENCE_S = 60.0
 
 HASTY = """
 from resource_server import catalog, mount
 from resource_server.cli import main
-mount.ENTER_S = catalog.PATIENCE_S = 1
+mount.ENTER_S = catalog.PATIENCE_S = mount.LEAVE_S = 1
 main()
 """
 PLUGIN = """
-import asyncio
+import asyncio, sys
 from contextlib import suppress
 from resource_server.provider import Content, Resource
 
 async def hang():
+    print("hanging", file=sys.stderr, flush=True)
     await asyncio.Event().wait()
 
 async def hang_on():
     while True:
         with suppress(asyncio.CancelledError):
             await hang()
+
+async def hang_in_another():
+    asyncio.create_task(hang_on())
 
 async def nothing(): pass
 
@@ -81,7 +86,8 @@ def test_a_mount_that_does_not_start_keeps_no_other_from_being_listed(folder: Pa
         result = client.request("resources/list")["result"]
         assert result["resources"][0]["uri"] == "file:///r"
         assert result["_meta"] == {"resource-server/unavailable": ["mine"]}
-        assert "mount mine is unavailable: no answer within 10 s" in client.errors.next()
+        told = client.errors.until("mount")[-1]
+        assert "mount mine is unavailable: no answer within 10 s" in told
 
 
 @pytest.mark.parametrize(
@@ -94,7 +100,75 @@ def test_a_mount_that_does_not_start_keeps_no_other_from_being_listed(folder: Pa
 def test_a_listing_on_the_command_line_ends_without_the_mount_that_hangs(
     folder: Path, where: str, told: str
 ) -> None:
-    done = run("list", hanging(folder, **{where: "hang"}))
+    done = run("list", hanging(folder, **{where: "hang_on"}))
     assert done.returncode == 1
     assert "file:///r/" in done.stdout
-    assert done.stderr == f"resource-server: warning: {told}\n"
+    assert f"resource-server: warning: {told}\n" in done.stderr
+
+
+# -- at the end
+
+
+@pytest.mark.parametrize(
+    ("where", "how"),
+    [
+        ("enter", "hang_on"),
+        ("list", "hang_on"),
+        ("read", "hang_on"),
+        ("read", "hang_in_another"),
+        ("leave", "hang"),
+        ("leave", "hang_on"),
+    ],
+)
+def test_the_end_of_input_ends_the_process_whatever_hangs(
+    folder: Path, where: str, how: str
+) -> None:
+    with connected(hanging(folder, **{where: how})) as client:
+        client.send("resources/read", uri="resource://mine/x")
+        client.send("resources/list", uri="resource://mine/")
+        if where != "leave":
+            client.errors.until("hanging")
+        told = [line for line in client.end() if line != "hanging"]
+    about = "resource-server: warning: mount mine "
+    assert all(line.startswith(about) for line in told)
+    late = f"{about}did not close cleanly: no answer within 5 s"
+    assert (late in told) == (where == "leave")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_the_process_while_a_mount_hangs(
+    folder: Path, number: signal.Signals
+) -> None:
+    with connected(hanging(folder, leave="hang_on")) as client:
+        client.request("resources/read", uri="resource://mine/x")
+        client.process.send_signal(number)
+        client.errors.until("hanging")
+        client.process.send_signal(number)
+        assert client.process.wait(PATIENCE_S) == 130
+        assert set(client.errors.rest()) <= {"hanging", ""}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_the_process_over_http_as_well(
+    folder: Path, number: signal.Signals
+) -> None:
+    with started("serve", hanging(folder, leave="hang_on"), "--http", "127.0.0.1:0") as (
+        process,
+        errors,
+    ):
+        assert "serving at" in errors.readline()
+        process.send_signal(number)
+        wait_for("hanging", errors)
+        process.send_signal(number)
+        assert process.wait(PATIENCE_S) == 130
+
+
+@pytest.mark.parametrize("how", ["hang", "hang_on"])
+def test_what_was_read_is_no_failure_where_a_mount_hangs_when_it_is_left(
+    folder: Path, how: str
+) -> None:
+    done = run("read", hanging(folder, leave=how), "resource://mine/x")
+    assert (done.returncode, done.stdout.strip()) == (0, "body")
+    told = [line for line in done.stderr.splitlines() if line != "hanging"]
+    late = "mount mine did not close cleanly: no answer within 1 s"
+    assert told == [f"resource-server: warning: {late}"]

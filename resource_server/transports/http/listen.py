@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Generator
 from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit, setrlimit
 from types import FrameType
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import uvicorn
 
@@ -212,7 +212,9 @@ class _Runner(uvicorn.Server):
         self._closing.cancel()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Let what runs end; at the second signal cut off whoever is there."""
+        """Let what runs end; at the second signal cut off whoever is there, and then what hangs."""
+        if self.force_exit:
+            raise KeyboardInterrupt
         if self.should_exit:
             self.force_exit = True
             if self._closing is not None:
@@ -232,7 +234,12 @@ class _Runner(uvicorn.Server):
             yield
         finally:
             for number in numbers:
-                loop.remove_signal_handler(number)
+                loop.add_signal_handler(number, _interrupt)
+
+
+def _interrupt() -> NoReturn:
+    """End what still runs when nobody is served any more."""
+    raise KeyboardInterrupt
 
 
 def _most_connections() -> int:
