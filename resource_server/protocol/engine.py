@@ -171,8 +171,12 @@ class Connection:
             )
             return None
         except UNPARSABLE:
-            reply(faults.message(None, Fault(revisions.PARSE_ERROR, "Parse error")))
-            return None
+            message = requests.mended(data)
+            # Only who waits for an answer is told.
+            if message is None or UNSET not in (message.id, message.method):
+                request_id = None if message is None or message.id is UNSET else message.id
+                reply(faults.message(request_id, Fault(revisions.PARSE_ERROR, "Parse error")))
+                return None
         return self._take(message, len(data), reply, notify, batch=batch, asks=asks)
 
     def _take(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -20,6 +21,18 @@ UNPARSABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 Header: TypeAlias = Callable[[bytes], str | None]
 """What an HTTP header says, by its name in lower case; None where it is not there."""
 
+_HALF = re.compile(
+    rb"""(?<!\\)  # after a backslash that is escaped itself it would be plain text
+    \\u[dD](?:
+        [89abAB][0-9a-fA-F]{2} (?! \\u[dD][c-fC-F][0-9a-fA-F]{2} )
+      | [c-fC-F][0-9a-fA-F]{2} (?<! \\u[dD][89abAB][0-9a-fA-F]{2} \\u[dD][c-fC-F][0-9a-fA-F]{2} )
+    )""",
+    re.VERBOSE,
+)
+"""The escape of one surrogate alone."""
+_UNKNOWN = "\ufffd"
+
+_decode_message = msgspec.json.Decoder(params.Message).decode
 _decode_version = msgspec.json.Decoder(params.Versioned).decode
 _decode_params = msgspec.json.Decoder(params.Params).decode
 
@@ -65,6 +78,22 @@ def decoded(decode: Callable[[msgspec.Raw], params.Params], raw: msgspec.Raw) ->
         raise Fault(revisions.INVALID_PARAMS, f"Invalid params: {error}") from None
     except UNPARSABLE:
         raise Fault(revisions.PARSE_ERROR, "Parse error") from None
+
+
+def mended(data: bytes) -> params.Message | None:
+    """Return what cannot be decoded with U+FFFD for each half of a character alone.
+
+    JSON has escapes of halves by its grammar, but no text has them. None where that is not all
+    that is wrong, or where the id has one.
+    """
+    whole, count = _HALF.subn(rb"\\ufffd", data)
+    if not count:
+        return None
+    try:
+        message = _decode_message(whole)
+    except UNPARSABLE:
+        return None
+    return None if isinstance(message.id, str) and _UNKNOWN in message.id else message
 
 
 def unknown(method: str) -> Fault:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resource_server.protocol.engine import MAX_BYTES_IN_FLIGHT, MAX_IN_FLIGHT
+from resource_server.protocol.requests import mended
 from resource_server.protocol.server import Server
 from tests.protocol.wire import HANDSHAKE, Wire, initialize, request, server_of
 from tests.providers_for_tests import Gate, Tree
@@ -197,7 +199,7 @@ async def test_a_notification_is_never_answered(
         b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":-Infinity}}',
         b'{"jsonrpc":"2.0","id":1,"method":"\xff"}',
         b'{"jsonrpc":"2.0","id":"\xc3\x28","method":"ping"}',
-        b'{"jsonrpc":"2.0","id":1,"method":"\\ud800"}',
+        b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}',
         b'{"jsonrpc":"2.0","id":1,"method":"a\nb"}',
         b"\xef\xbb\xbf" + b'{"jsonrpc":"2.0","id":1,"method":"ping"}',
         b"{'jsonrpc':'2.0'}",
@@ -218,6 +220,55 @@ async def test_text_that_is_not_unicode_inside_params_is_a_parse_error(
     head = b'{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"'
     assert refusal(wire.ask(head + text + b'"}}'))[0] == -32700
     assert refusal(wire.ask(head + b'\\ud83d\\ude00"}}'))[0] == -32002
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        rb'"id":1,"method":"ping","params":{"a":"\udcff"}',
+        rb'"id":1,"method":"resources/read","params":{"uri":"\uD83D\uD83D\uDE00"}',
+        rb'"params":{"\ud800":{"id":2}},"x":"\udc00\ud800","method":"ping","id":1',
+        rb'"method":"\ud800","id":1',
+        rb'"id":"\ud83d\ude00 \\ud800","method":"ping","params":{"a":"\ud83d"}',
+    ],
+)
+async def test_half_a_character_is_a_parse_error_with_the_id(wire: Wire, members: bytes) -> None:
+    code, request_id = refusal(wire.ask(b'{"jsonrpc":"2.0",%b}' % members))
+    assert code == -32700
+    assert request_id == (1 if b'"id":1' in members else "\U0001f600 \\ud800")
+    assert "result" in wire.ask(request("ping"))
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        rb'"method":"notifications/cancelled","params":{"requestId":"x","reason":"\udcff"}',
+        rb'"method":"notifications/\udcff"',
+        rb'"id":"ask-1","result":{"roots":[{"uri":"\ud83d"}]}',
+    ],
+)
+async def test_half_a_character_in_what_asks_nothing_is_not_answered(
+    wire: Wire, members: bytes
+) -> None:
+    wire.send(b'{"jsonrpc":"2.0",%b}' % members)
+    assert wire.messages == []
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["\\", "\\\\", r"\ud83d", r"\ude00", r"\uDFFF", r"\u0041", "ud800", "a", '"']
+        )
+    )
+)
+def test_an_id_is_never_mended_into_another(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    with contextlib.suppress(ValueError):
+        asked = json.loads(f'"{text}"')
+        found = mended(f'{{"jsonrpc":"2.0","id":"{text}","method":"\\ud800"}}'.encode())
+        assert found is None or found.id == asked
+        if found is None:
+            assert not asked.isascii()
 
 
 @pytest.mark.parametrize("opening", [b"[", b'{"a":', b'{"jsonrpc":"2.0","id":1,"params":['])

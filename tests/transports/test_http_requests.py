@@ -234,6 +234,21 @@ def test_a_body_that_is_no_message_is_400_and_says_why(
     assert session.post(read(README)).status == 200
 
 
+@pytest.mark.parametrize("version", [None, "2026-07-28"])
+def test_half_a_character_is_refused_with_the_id(program: Program, version: str | None) -> None:
+    body = rb'{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"x":"\ud800"}}'
+    headers = {} if version is None else {"mcp_protocol_version": version, "mcp_method": "ping"}
+    body = body if version is None else body.replace(b"initialize", b"ping")
+    refused = program.ask(request("POST", body, **headers))
+    assert (refused.status, refused.json["id"]) == (400, 7)
+    if version is None:
+        assert refused.code == -32700
+        answer = program.session().post(body)
+        assert (answer.json["id"], answer.code) == (7, -32700)
+        told = body.replace(b'"id":7,', b"").replace(b"initialize", b"notifications/x")
+        assert program.session().post(told).status == 202
+
+
 def test_an_answer_that_nobody_asked_for_is_refused_without_a_session(program: Program) -> None:
     answered: Any = {"jsonrpc": "2.0", "id": 1, "result": {}}
     for headers in ({}, {"mcp_protocol_version": "2026-07-28"}):

@@ -8,12 +8,11 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from resource_server.protocol import params, revisions
+from resource_server.protocol import params, requests, revisions
 from resource_server.protocol.engine import MAX_BATCH
 from resource_server.protocol.faults import Fault
 from resource_server.protocol.params import RequestId
-
-UNPARSABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+from resource_server.protocol.requests import UNPARSABLE
 
 
 class Malformed(msgspec.Struct):
@@ -65,7 +64,10 @@ def parsed(body: bytes) -> Message:
     except msgspec.ValidationError:
         raise Fault(revisions.INVALID_REQUEST, "Invalid request") from None
     except UNPARSABLE:
-        raise Fault(revisions.PARSE_ERROR, "Parse error") from None
+        message = requests.mended(body)
+        if message is None:
+            raise Fault(revisions.PARSE_ERROR, "Parse error") from None
+        return Malformed(message.id, message.method, message.params)
 
 
 def params_of(message: Message) -> Params:
