@@ -387,6 +387,8 @@ def test_problems_that_providers_find_stand_at_the_option_they_name(
         "    directories:\n"
         "      docs: {title: Documents}\n"
         "      priv*: {exposed: false}\n"
+        "  e: {path: ., encoding: utf-88}\n"
+        "  f: {path: ., directories: {x: {encoding: base64}}}\n"
     )
     places = [line.split(": ")[:2] for line in problems(tmp_path, text)]
     assert places == [
@@ -394,6 +396,8 @@ def test_problems_that_providers_find_stand_at_the_option_they_name(
         ["mcp-resources.yaml:3:23", "roots.b.types"],
         ["mcp-resources.yaml:4:29", "roots.c.directories"],
         ["mcp-resources.yaml:9:14", 'roots.d.directories["priv*"]'],
+        ["mcp-resources.yaml:10:26", "roots.e.encoding"],
+        ["mcp-resources.yaml:11:44", "roots.f.directories.x.encoding"],
     ]
 
 

@@ -33,7 +33,9 @@ def text_encoding(name: str) -> str:
     except (LookupError, ValueError):
         codec = ""
     if not codec or codec in _NOT_FOR_FILES:
-        raise ValueError(f"{name!r} is no text encoding; write one such as utf-8 or cp1252")
+        raise ValueError(
+            f"encoding: {name!r} is no text encoding; write one such as utf-8 or cp1252"
+        )
     return _WITHOUT_MARK.get(codec, codec)
 
 
