@@ -262,6 +262,8 @@ class Postgres(ServerEngine):
             return MountUnavailable("the database server refuses the login")
         if state.startswith("3D"):
             return MountUnavailable("there is no such database on the server")
+        if state == "55000":
+            return MountUnavailable("the database takes no connections")
         if state.startswith("53"):
             return ResourceBusy("the database server accepts no more connections")
         if state.startswith("57"):

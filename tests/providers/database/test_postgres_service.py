@@ -137,6 +137,7 @@ async def test_closing_stops_what_runs(database: Database) -> None:
 UNUSABLE: list[tuple[Callable[[str], str], str]] = [
     (lambda url: with_parts(url, login="nobody_zq:hunter2secret"), "refuses the login"),
     (lambda url: with_parts(url, database="absent_zq"), "no such database"),
+    (lambda url: with_parts(url, database="template0"), "takes no connections"),
     (lambda url: with_parts(url, port=1), "cannot be reached"),
     (lambda url: url.replace("127.0.0.1", "absent-zq.invalid"), "cannot be reached"),
     (lambda url: url + "?hunter2option=1", "options of the URL"),
