@@ -32,7 +32,7 @@ CONNECTIONS = {
 }
 PORTS = {"postgresql": 5432, "mariadb": 3306}
 QUESTIONS = {
-    "server": {"postgresql": b"SELECT 1 FROM pg_catalog.pg_class", "mariadb": b"tables LIMIT 1"},
+    "server": {"postgresql": b"SELECT 1 FROM pg_catalog.pg_class", "mariadb": b"CHECK_CONSTRAINTS"},
     "privileges": {"postgresql": b"pg_has_role", "mariadb": b"SHOW GRANTS"},
 }
 """What a start asks for, in this order, and what stands in no other question."""
