@@ -46,7 +46,10 @@ def _write(text: str, path: pathlib.Path, to: str | None, *, force: bool) -> int
     if to == "-":
         output.document(text)
         return 0
-    file = path / to if to else sources.manifest_file(str(path))
+    if to is not None and pathlib.Path(to).suffix.lower() not in sources.SUFFIXES:
+        endings = ", ".join(sources.SUFFIXES)
+        return messages.failed(f"the name of a manifest ends in one of {endings}", status=2)
+    file = sources.manifest_file(str(path)) if to is None else path / to
     if file is None or file.parent != path:
         return messages.failed("a manifest lies beside what it serves; name no folder", status=2)
     try:

@@ -144,7 +144,10 @@ async def _serve(served: Served, reader: int, writer: int, *, strict: bool) -> i
     async with served as server:
         if strict and (problems := await server.catalog.start()):
             return messages.failed(f"refused to serve without: {', '.join(problems)}")
-        await stdio.serve(server, reader, writer, roots=served.offer)
+        try:
+            await stdio.serve(server, reader, writer, roots=served.offer)
+        except OSError as error:
+            return messages.failed(f"answers cannot be written: {error.strerror}")
     return 0
 
 

@@ -67,6 +67,9 @@ async def serve(
     At end of input, requests in flight may still finish, as long as one does within two seconds;
     at a signal they are cancelled. Answers already made are written either way, as long as the
     client takes them. `roots` is as `Connection` has it.
+
+    Raises:
+        OSError: answers cannot be written, though somebody may wait for them.
     """
     lines = Lines(MAX_MESSAGE_BYTES)
     waiting: deque[bytes | None] = deque()
@@ -108,6 +111,8 @@ async def serve(
     await connection.close()
     while await output.drain(_FLUSH_S) and not stopped.is_set():
         pass
+    if output.failure is not None:
+        raise output.failure
 
 
 class Lines:
@@ -292,6 +297,8 @@ class _Output:
         self.room = asyncio.Event()
         """Set while the client has no more to read than it should be given at once."""
         self.room.set()
+        self.failure: OSError | None = None
+        """Why nothing more can be written, unless that is because nobody reads it."""
         self._fd = fd
         self._emptied = emptied
         self._closed = closed
@@ -359,9 +366,11 @@ class _Output:
             written = os.write(self._fd, self._backlog)
         except (BlockingIOError, InterruptedError):
             return
-        except OSError:
+        except OSError as error:
+            if not isinstance(error, ConnectionError):
+                self.failure = error
             written = len(self._backlog)
-            self._closed()  # the client is gone: there is nobody to tell
+            self._closed()  # there is nobody to tell
         self._backlog = self._backlog[written:]
         self._length -= written
         if self._length <= _HIGH_WATER_BYTES:

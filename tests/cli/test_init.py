@@ -25,6 +25,15 @@ def test_a_manifest_is_written_that_serves_the_folder(run: Run, folder: Path) ->
     ]
 
 
+@pytest.mark.parametrize("name", ["", "xx.txt", ".env", ".yaml", "manifest"])
+def test_a_name_that_no_manifest_has_is_refused(run: Run, folder: Path, name: str) -> None:
+    before = sorted(folder.iterdir())
+    done = run("init", folder, "--output", name)
+    assert (done.status, done.out) == (2, "")
+    assert "the name of a manifest ends in one of .yaml, .yml, .json" in done.err
+    assert sorted(folder.iterdir()) == before
+
+
 def test_a_manifest_that_is_there_is_not_overwritten(run: Run, folder: Path) -> None:
     (folder / NAME).write_text("mine", "utf-8")
     done = run("init", folder)
@@ -60,7 +69,8 @@ def test_a_manifest_is_printed_instead(run: Run, folder: Path) -> None:
         (["missing"], 1),
         (["README.md"], 1),
         ([".", "--output", "../x.yaml"], 2),
-        ([".", "--output", "docs"], 1),
+        ([".", "--output", "docs"], 2),
+        ([".", "--output", "folder.yaml"], 1),
     ],
 )
 def test_what_cannot_be_written_is_one_line(
@@ -71,6 +81,7 @@ def test_what_cannot_be_written_is_one_line(
     status: int,
 ) -> None:
     monkeypatch.chdir(folder)
+    (folder / "folder.yaml").mkdir()
     done = run("init", *arguments, "--force")
     assert (done.status, done.out) == (status, "")
     assert done.err.count("\n") == 1

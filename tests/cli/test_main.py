@@ -186,6 +186,17 @@ def test_an_error_that_cannot_be_written_is_still_the_exit_status(
     assert (done.returncode, done.stdout) == (2, "")
 
 
+def test_a_server_whose_answers_cannot_be_written_says_so(folder: Path) -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    with started("serve", folder, stdin=subprocess.PIPE, stdout=full) as (process, errors):
+        os.close(full)
+        assert process.stdin is not None
+        process.stdin.write('{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+        process.stdin.flush()
+        assert process.wait(30) == 1
+        assert "answers cannot be written: No space left on device" in errors.read()
+
+
 def test_a_server_without_standard_streams_ends_at_once(folder: Path) -> None:
     assert in_a_shell("<&- >&- 2>&-", "serve", ".", folder=folder).returncode == 0
 

@@ -179,6 +179,11 @@ def test_the_url_may_come_from_the_environment(
             "number, boolean, date, datetime, found 'int'; did you mean 'integer'?",
         ),
         (
+            "{url: 'sqlite:///x', limits: {rows: 9, query_timeout: 0s}}",
+            "1:70: databases.a.limits.query_timeout: nothing is read in no time; write one such as "
+            "2s",
+        ),
+        (
             "{url: 'sqlite:///x', limits: {rows: 0}}",
             "1:52: databases.a.limits.rows: expected 1 or more, found the number 0",
         ),

@@ -162,3 +162,8 @@ class Limits:
     """Of a page or row."""
     query_timeout: Duration = Duration(10)
     """Of a query of the manifest."""
+
+    def __post_init__(self) -> None:
+        for name in ("timeout", "query_timeout"):
+            if not getattr(self, name):
+                raise ValueError(f"{name}: nothing is read in no time; write one such as 2s")
