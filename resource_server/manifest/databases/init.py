@@ -86,7 +86,8 @@ def write(found: Database) -> str:
     lines = [head]
     if schemas:
         lines.append(f"    schemas: [{', '.join(map(_quoted, schemas))}]\n")
-    shown = [each for each in tables if _is_text(each.name)]
+    # SQLite has tables without a name, which no manifest can write.
+    shown = [each for each in tables if each.name and _is_text(each.name)]
     if shown:
         lines.append("    tables:\n")
         lines += [f"      {line}\n" for line in _tables(shown[:MOST_TABLES])]

@@ -399,7 +399,7 @@ class _Markdown:
     def tail(self, next: str | None, more: bool) -> bytes:
         if next is not None:
             return f"\nMore rows follow: <{next}>\n".encode()
-        return b"\nMore rows follow, which are not shown; ask for fewer.\n" if more else b""
+        return b"\nMore rows follow, which are not shown.\n" if more else b""
 
 
 def _markdown_cells(values: Sequence[Any]) -> Sequence[str]:

@@ -77,7 +77,8 @@ def test_columns_are_proposed_for_search_by_their_names_and_never_secrets() -> N
 
 def test_what_is_written_loads_and_changes_nothing(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "mcp-resources.yaml"
-    file.write_text(write(database(*SHOP, title="${shop} 🍵 \x7f")), encoding="utf-8")
+    found_there = database(*SHOP, Found("", table("")), title="${shop} 🍵 \x7f")
+    file.write_text(write(found_there), encoding="utf-8")
     manifest = load(file)
     (spec,) = manifest.mounts
     assert (spec.base, spec.title) == ("sqlite://shop/", "${shop} 🍵 \x7f")
