@@ -87,6 +87,7 @@ SELECT pg_catalog.json_build_object(
       'type', pg_catalog.format_type(a.atttypid, a.atttypmod),
       'base', b.typname,
       'system', b.typnamespace = 'pg_catalog'::pg_catalog.regnamespace,
+      'category', b.typcategory,
       'nullable', NOT (a.attnotnull OR b.required),
       'default', pg_catalog.pg_get_expr(d.adbin, d.adrelid),
       'generated', a.attgenerated <> '',
@@ -99,14 +100,16 @@ SELECT pg_catalog.json_build_object(
     LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
     CROSS JOIN LATERAL (
       WITH RECURSIVE base AS (
-        SELECT t.oid, t.typname, t.typnamespace, t.typtype, t.typbasetype, t.typnotnull
+        SELECT t.oid, t.typname, t.typnamespace, t.typtype, t.typcategory, t.typbasetype,
+          t.typnotnull
         FROM pg_catalog.pg_type t WHERE t.oid = a.atttypid
         UNION ALL
-        SELECT t.oid, t.typname, t.typnamespace, t.typtype, t.typbasetype,
+        SELECT t.oid, t.typname, t.typnamespace, t.typtype, t.typcategory, t.typbasetype,
           base.typnotnull OR t.typnotnull
         FROM base JOIN pg_catalog.pg_type t ON t.oid = base.typbasetype
         WHERE base.typtype = 'd')
-      SELECT base.oid, base.typname, base.typnamespace, base.typnotnull AS required
+      SELECT base.oid, base.typname, base.typnamespace, base.typcategory,
+        base.typnotnull AS required
       FROM base WHERE base.typtype <> 'd') b
     WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
       AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT')),
@@ -155,6 +158,8 @@ WHERE {_VISIBLE} AND n.nspname = $2 AND c.relname = $3
 """  # noqa: S608
 
 _NOT_TEMPORARY = "NOT IN (SELECT t.oid FROM temporary t)"
+_NO_KEYS = frozenset("ACRV")
+"""Arrays, composite types, ranges and bit strings: no segment of a path is one of their values."""
 _STATES = {
     "pg_class": "x.relpersistence <> 't'",
     "pg_attribute": f"x.attrelid >= 16384 AND x.attnum > 0 AND x.attrelid {_NOT_TEMPORARY}",
@@ -220,6 +225,7 @@ class _ColumnRow(msgspec.Struct):
     type: str
     base: str
     system: bool
+    category: str
     nullable: bool
     default: str | None
     generated: bool
@@ -265,7 +271,7 @@ def table(name: TableName, text: str) -> Table:
     """Return what the answer to `TABLE` says."""
     row = _decode(text)
     columns = tuple(map(_column, row.columns or ()))
-    key, key_kind = _key(row.indexes or (), columns)
+    key, key_kind = _key(row.indexes or (), row.columns or ())
     shown = {column.name for column in columns}
     foreign_keys = tuple(
         ForeignKey(one.columns, TableName(one.schema, one.table), one.referred)
@@ -342,11 +348,11 @@ def _column(row: _ColumnRow) -> Column:
 
 
 def _key(
-    indexes: Sequence[_IndexRow], columns: Sequence[Column]
+    indexes: Sequence[_IndexRow], columns: Sequence[_ColumnRow]
 ) -> tuple[tuple[str, ...], KeyKind]:
     """Return the primary key, else the shortest unique one without NULL, among what may be read."""
-    required = {column.name for column in columns if not column.nullable}
-    every = {column.name for column in columns}
+    every = {column.name for column in columns if column.category not in _NO_KEYS}
+    required = every & {column.name for column in columns if not column.nullable}
     found: list[tuple[bool, int, str, tuple[str, ...]]] = []
     for index in indexes:
         names = tuple(name for name in index.columns if name is not None)

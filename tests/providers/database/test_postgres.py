@@ -106,6 +106,30 @@ async def test_keys_are_primary_or_unique_and_never_null(engine: Postgres) -> No
     assert await key("days") == (("day", "id"), "primary")
 
 
+@pytest.mark.parametrize(
+    "type",
+    ["text[]", "int4range", "int4multirange", "bit(3)", "varbit", "odd.pair", "odd.pairs"],
+)
+async def test_what_no_path_can_name_is_no_key(
+    database: Database, engine: Postgres, type: str
+) -> None:
+    await database.execute(
+        f"""CREATE SCHEMA odd;
+        CREATE TYPE odd.pair AS (a int, b int);
+        CREATE DOMAIN odd.pairs AS odd.pair;
+        CREATE TABLE odd.one (k {type} PRIMARY KEY, id int NOT NULL);
+        CREATE TABLE odd.two (k {type} PRIMARY KEY, id int NOT NULL UNIQUE);
+        GRANT USAGE ON SCHEMA odd TO {database.role};
+        GRANT SELECT ON ALL TABLES IN SCHEMA odd TO {database.role}"""
+    )
+    try:
+        one, two = [await engine.table(TableName("odd", name)) for name in ("one", "two")]
+    finally:
+        await database.execute("DROP SCHEMA odd CASCADE")
+    assert (one.key, one.key_kind) == ((), "none")
+    assert (two.key, two.key_kind) == (("id",), "unique")
+
+
 async def test_foreign_keys_and_indexes_are_named(engine: Postgres) -> None:
     table = await engine.table(TableName("public", "orders"))
     referred = ForeignKey(("customer",), TableName("public", "customers"), ("id",))
