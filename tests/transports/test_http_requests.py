@@ -343,6 +343,15 @@ def test_an_upgrade_is_not_taken_wherever_the_network_cuts_it(program: Program) 
         assert line.answer().status == 200
 
 
+def test_the_last_request_may_ask_for_an_upgrade(program: Program) -> None:
+    upgrade = {"connection": "Upgrade, close", "upgrade": "h2c"}
+    for version in ("HTTP/1.0", "HTTP/1.1"):
+        with program.line() as line:
+            asked = request("POST", INITIALIZE, version=version, **upgrade)
+            assert line.ask(asked).status == 200
+            assert line.is_closed()
+
+
 def test_a_tunnel_is_refused(program: Program) -> None:
     for target in ("127.0.0.1:80", "/mcp"):
         with program.line() as line:

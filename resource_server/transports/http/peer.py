@@ -111,7 +111,11 @@ class Peer(HttpToolsProtocol):
             self.parser.feed_data(data)
         except HttpParserUpgrade as upgrade:
             if self._asks_for_upgrade():
-                self._parse(self._without_upgrade() + data[upgrade.args[0] :])
+                again = self._without_upgrade() + data[upgrade.args[0] :]
+                # Another one: behind a last request this would take nothing more.
+                self.parser = HttpRequestParser(self)
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+                self._parse(again)
         except HttpParserError:
             self.send_400_response("Invalid HTTP request received.")
 
