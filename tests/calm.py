@@ -16,12 +16,13 @@ from weakref import WeakSet
 
 import pytest
 
-from resource_server.live import Live
 from resource_server.provider import Change, Interest
-from resource_server.providers.filesystem import Filesystem, sources
-from resource_server.providers.filesystem.survey import Survey
+from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.tree import Tree
-from resource_server.providers.filesystem.watch import Watch
+from resource_server.providers.filesystem.watch import event_sources
+from resource_server.providers.filesystem.watch.survey import Survey
+from resource_server.providers.filesystem.watch.watcher import Watch
+from resource_server.subscriptions.broker import Live
 
 MARKS = ".marks"
 """A hidden directory; what comes into it is noticed by watchfiles, and looked at by nobody."""
@@ -113,7 +114,7 @@ class ObservedLive(Live):
 def observed_watches() -> Generator[None]:
     """Let every folder be watched by an `ObservedWatch`."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sources, "Watch", ObservedWatch)
+        patch.setattr(event_sources, "Watch", ObservedWatch)
         yield
 
 

@@ -13,14 +13,16 @@ from typing import Any
 
 import pytest
 
-from resource_server import live, uris
-from resource_server.catalog import Catalog
+from resource_server import uris
+from resource_server.catalog.catalog import Catalog
+from resource_server.catalog.mount import Mount
 from resource_server.errors import ResourceNotFound
-from resource_server.mount import Mount
 from resource_server.provider import Provider
-from resource_server.providers.filesystem import Filesystem, sources, watch
+from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.options import Watch
-from resource_server.topic import Listener
+from resource_server.providers.filesystem.watch import event_sources, watcher
+from resource_server.subscriptions import broker
+from resource_server.subscriptions.topic import Listener
 from tests.calm import MARKS, ObservedLive, marked, observed_watches, settled
 
 BASE = "test://one/"
@@ -244,17 +246,17 @@ class Scene:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let everything come sooner that comes after a while: it takes a third of its time."""
     for module, name, value in (
-        (live, "_INTERVAL_S", 0.01),
-        (live, "_LIST_INTERVAL_S", 0.02),
-        (live, "_GRACE_S", 0.01),
-        (watch, "_SETTLE_S", 0.01),
-        (watch, "_POLL_S", 0.02),
-        (watch, "_ROOT_S", 0.05),
-        (watch, "_LOST_ROOT_S", 0.03),
-        (sources, "_STEP_MS", 3),
-        (sources, "_DEBOUNCE_MS", 10),
-        (sources, "_PULSE_MS", 20),
-        (sources, "_RESTART_S", 0.03),
+        (broker, "_INTERVAL_S", 0.01),
+        (broker, "_LIST_INTERVAL_S", 0.02),
+        (broker, "_GRACE_S", 0.01),
+        (watcher, "_SETTLE_S", 0.01),
+        (watcher, "_POLL_S", 0.02),
+        (watcher, "_ROOT_S", 0.05),
+        (watcher, "_LOST_ROOT_S", 0.03),
+        (event_sources, "_STEP_MS", 3),
+        (event_sources, "_DEBOUNCE_MS", 10),
+        (event_sources, "_PULSE_MS", 20),
+        (event_sources, "_RESTART_S", 0.03),
     ):
         monkeypatch.setattr(module, name, value)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from resource_server.errors import CannotAsk, ResourceNotFound
 from resource_server.provider import Content, Path, Resource
-from resource_server.tool import Asked, Text, Tool, ToolResult
+from resource_server.provider.tools import Asked, Text, Tool, ToolResult
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 COLOUR = {

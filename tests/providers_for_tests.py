@@ -18,11 +18,11 @@ from resource_server.provider import (
     Path,
     Provider,
     Resource,
-    ResourceType,
     SupportsWatch,
     Template,
     Truncation,
 )
+from resource_server.provider.core import ResourceType
 
 MODIFIED = datetime(2026, 11, 20, 10, 0, 0, 123_000, UTC)
 

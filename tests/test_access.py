@@ -19,19 +19,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resource_server.access import EVERYBODY, OPEN, Access, Caller, acting
-from resource_server.catalog import Catalog, Limits
-from resource_server.eager import settle
+from resource_server.catalog.catalog import Catalog, Limits
+from resource_server.catalog.mount import Mount
 from resource_server.errors import InvalidParameter, ResourceNotFound
-from resource_server.mount import Mount
 from resource_server.protocol.server import Server
 from resource_server.provider import Provider, Resource
-from resource_server.providers.database import completion, tree
+from resource_server.providers.database.addressing import path_completion
 from resource_server.providers.database.options import Query, TableOptions
 from resource_server.providers.database.provider import Database
+from resource_server.providers.database.reading import tree
 from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.options import DirectoryOptions
+from resource_server.runtime.eager import settle
+from resource_server.subscriptions.topic import Topic
 from resource_server.testing import check_provider
-from resource_server.topic import Topic
 from tests.calm import ObservedLive, observed_watches, settled
 from tests.listeners import (
     LIST,
@@ -63,7 +64,7 @@ def anyio_backend() -> str:
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     impatient(monkeypatch)
     # What cannot be asked in time is not suggested, nor counted.
-    monkeypatch.setattr(completion, "_WITHIN_S", PATIENCE_S)
+    monkeypatch.setattr(path_completion, "_WITHIN_S", PATIENCE_S)
     monkeypatch.setattr(tree, "_COUNT_S", PATIENCE_S)
 
 

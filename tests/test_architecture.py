@@ -19,10 +19,6 @@ PACKAGE = ROOT / "resource_server"
 MAP = PACKAGE / "README.md"
 BEGIN, END = "<!-- map -->\n", "<!-- end of map -->\n"
 
-# Lines that are not blank. A longer file holds a second noun, unless it is a table.
-LONGEST = 400
-TABLES = {"media_types.py"}
-
 # What a folder served without a manifest has no use for; each would be felt at every start.
 HEAVY = set(
     "jsonschema magic mcp pathspec pydantic pydantic_core re2 referencing sqlalchemy yaml".split()
@@ -114,14 +110,6 @@ def test_nothing_above_the_manifest_knows_a_built_in_provider() -> None:
         and re.search(r"resource_server\.providers\b|\bfilesystem\b", file.read_text("utf-8"))
     ]
     assert named == []
-
-
-def test_no_file_is_longer_than_the_limit() -> None:
-    lengths = {
-        file.relative_to(PACKAGE).as_posix(): sum(map(bool, file.read_text("utf-8").splitlines()))
-        for file in files()
-    }
-    assert not {file for file, length in lengths.items() if length > LONGEST} - TABLES
 
 
 def test_serving_a_folder_loads_no_heavy_module(tmp_path: Path) -> None:

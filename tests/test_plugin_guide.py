@@ -19,10 +19,10 @@ import pytest
 from resource_server import plugins
 from resource_server import provider as contract
 from resource_server.errors import ManifestError
-from resource_server.interest import Interests
 from resource_server.manifest.references import GROUP
 from resource_server.provider import Change, SupportsWatch
 from resource_server.provider import Path as Member
+from resource_server.subscriptions.interest import Interests
 from resource_server.testing import check_provider, client
 
 ROOT = Path(__file__).parent.parent
@@ -184,7 +184,7 @@ def test_the_package_offers_the_provider_in_the_group_that_is_searched() -> None
 async def test_the_tool_that_is_shown_finds_terms_and_keeps_the_contract(folder: Path) -> None:
     file = folder / "tooled.py"
     tooled = f"class Tooled(Glossary):\n{textwrap.indent(TOOLS, '    ')}"
-    file.write_text(f"{PROVIDER}\nfrom resource_server.tool import *\n{tooled}", "utf-8")
+    file.write_text(f"{PROVIDER}\nfrom resource_server.provider.tools import *\n{tooled}", "utf-8")
     glossary = runpy.run_path(str(file))["Tooled"](folder / "terms.toml")
     await check_provider(glossary)
     async with client(glossary, base="terms://acme/") as connected:

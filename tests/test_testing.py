@@ -36,10 +36,10 @@ from resource_server.provider import (
     Template,
     Truncation,
 )
+from resource_server.provider.tools import Asked as ToolRequest
+from resource_server.provider.tools import Embedded, Linked, Text, Tool, ToolResult
 from resource_server.providers.filesystem import Filesystem
 from resource_server.testing import ErrorReply, ProviderViolations, check_provider, client
-from resource_server.tool import Asked as ToolRequest
-from resource_server.tool import Embedded, Linked, Text, Tool, ToolResult
 
 pytestmark = pytest.mark.anyio
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from resource_server import plain_search
+from resource_server.catalog import fallback_search
+from resource_server.catalog.mount import Mount
 from resource_server.errors import ResourceNotFound
-from resource_server.mount import Mount
 from resource_server.provider import Path, Resource
-from resource_server.search import Found, Hit, Line, Search, SupportsSearch
+from resource_server.provider.search import Found, Hit, Line, Search, SupportsSearch
 from resource_server.testing import ProviderViolations, check_provider
 from tests.providers_for_tests import Leaf, Tree
 
@@ -39,7 +39,7 @@ class Searched(Tree):
         self, sought: Search, *, below: Path, after: str | None, limit: int, deadline: float
     ) -> Any:
         mount = Mount("m", "test://m/", Tree(self.nodes))
-        return await plain_search.search(
+        return await fallback_search.search(
             mount, sought, below=below, after=after, limit=limit, deadline=deadline
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from resource_server.transports.http import access_log
+from resource_server.transports.http.observability import access_log
 
 
 class _Lines(logging.Formatter):

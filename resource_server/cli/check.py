@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import click
 
 from resource_server import media_types, uris
-from resource_server.catalog import Catalog
-from resource_server.cli import arguments, loop, messages, output, prompt_report, report, runtime
-from resource_server.cli.door import NO_TOKENS
-from resource_server.eager import settle
+from resource_server.catalog.catalog import Catalog
+from resource_server.cli import arguments, messages, output, prompt_report, report, runner, runtime
+from resource_server.cli.http_options import NO_TOKENS
 from resource_server.errors import ResourceBusy, ResourceError, ResourceNotFound
 from resource_server.manifest import Manifest
 from resource_server.protocol.revisions import LATEST_MODERN
 from resource_server.protocol.server import Server
 from resource_server.protocol.tools.cost import cost
+from resource_server.runtime.eager import settle
 
 
 @click.command("check", short_help="Report what is offered, hidden or wrong.")
@@ -36,8 +36,8 @@ def command(
     manifest = runtime.find(source, allow_plugins=not no_plugins, strict=True)
     server = runtime.build(manifest, allow_plugins=not no_plugins)
     if explained:
-        return loop.run(_explain(server.catalog, explained, as_json=as_json))
-    return loop.run(_check(server, manifest, as_json=as_json))
+        return runner.run(_explain(server.catalog, explained, as_json=as_json))
+    return runner.run(_check(server, manifest, as_json=as_json))
 
 
 async def _check(server: Server, manifest: Manifest, *, as_json: bool) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeAlias
 
-from resource_server.cli import loop, messages, runtime
-from resource_server.protocol.local import ErrorReply, LocalClient
+from resource_server.cli import messages, runner, runtime
+from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
 
 Json: TypeAlias = dict[str, Any]
@@ -25,7 +25,7 @@ def ask(source: str | None, question: Question, *, allow_plugins: bool) -> int:
         ManifestError: the source cannot be served.
     """
     manifest = runtime.find(source, allow_plugins=allow_plugins)
-    return loop.run(_asked(runtime.build(manifest, allow_plugins=allow_plugins), question))
+    return runner.run(_asked(runtime.build(manifest, allow_plugins=allow_plugins), question))
 
 
 async def _asked(server: Server, question: Question) -> int:

@@ -15,10 +15,10 @@ from typing import NoReturn
 import click
 
 from resource_server import __version__
-from resource_server.cli import loop, messages, streams
+from resource_server.catalog.mount import log_failure
+from resource_server.cli import messages, runner, streams
 from resource_server.errors import ManifestError, ResourceError
 from resource_server.manifest.wording import unknown
-from resource_server.mount import log_failure
 
 PROGRAM = "resource-server"
 _COMMANDS = (
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         status = 130
     except Exception as error:
         status = _failed(error)
-    loop.leave(status, others)
+    runner.leave(status, others)
 
 
 def _failed(error: Exception) -> int:

@@ -6,7 +6,7 @@ import pathlib
 
 import click
 
-from resource_server.cli import loop, messages, output
+from resource_server.cli import messages, output, runner
 from resource_server.errors import MountUnavailable, ResourceError
 from resource_server.manifest import init, sources
 from resource_server.manifest.databases.url import DatabaseUrl
@@ -22,7 +22,7 @@ def command(source: str, force: bool, to: str | None) -> int:
     url = sources.database(source)
     if url is not None:
         path = pathlib.Path(url.database).parent if url.engine == "sqlite" else pathlib.Path()
-        return loop.run(_of_database(url, path, to, force=force))
+        return runner.run(_of_database(url, path, to, force=force))
     path = pathlib.Path(source)
     if not path.is_dir():
         reason = "neither a folder nor a database" if path.exists() else "no such folder"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from resource_server.cli import arguments, client, messages, output, tree
-from resource_server.protocol.local import LocalClient
+from resource_server.protocol.in_process_client import LocalClient
 
 
 @click.command("list", short_help="List resources as a tree.")

@@ -9,8 +9,8 @@ import msgspec
 
 from resource_server.cli import arguments, client, messages, output
 from resource_server.cli.client import Json
-from resource_server.protocol import encode
-from resource_server.protocol.local import LocalClient
+from resource_server.protocol import serialization
+from resource_server.protocol.in_process_client import LocalClient
 
 
 @click.command("metadata", short_help="Print what is known of a resource.")
@@ -52,8 +52,8 @@ def _facts(resource: Json) -> Iterator[tuple[str, str]]:
     yield "audience", ", ".join(annotations.get("audience", ()))
     if "priority" in annotations:
         yield "priority", f"{annotations['priority']:g}"
-    yield "version", meta.get(encode.META_VERSION, "")
-    for format in meta.get(encode.META_FORMATS, ()):
+    yield "version", meta.get(serialization.META_VERSION, "")
+    for format in meta.get(serialization.META_FORMATS, ()):
         yield "format", f"{format['name']}, {format['mimeType']}: {format['uri']}"
-    for name, value in meta.get(encode.META_DETAILS, {}).items():
+    for name, value in meta.get(serialization.META_DETAILS, {}).items():
         yield name, value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -8,17 +8,17 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 import msgspec
 
 from resource_server import uris
-from resource_server.catalog import Catalog
+from resource_server.catalog.catalog import Catalog
+from resource_server.catalog.mount import FAILURES, log_failure
 from resource_server.cli import messages, output
-from resource_server.eager import is_cancelled
 from resource_server.errors import Diagnostic, ResourceBusy, ResourceError
 from resource_server.manifest import Positions
 from resource_server.manifest.data import DataPath
 from resource_server.manifest.problems import dotted
 from resource_server.manifest.prompts import Prompt
-from resource_server.mount import FAILURES, log_failure
-from resource_server.protocol.prompts.completion import place_of, template_of
+from resource_server.protocol.prompts.argument_completion import place_of, template_of
 from resource_server.protocol.prompts.messages import filled_uri
+from resource_server.runtime.eager import is_cancelled
 
 
 class PromptReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):

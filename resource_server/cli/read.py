@@ -8,8 +8,8 @@ import click
 
 from resource_server.cli import arguments, client, messages, output, tree
 from resource_server.cli.client import Json
-from resource_server.protocol.encode import META_TRUNCATED
-from resource_server.protocol.local import LocalClient
+from resource_server.protocol.in_process_client import LocalClient
+from resource_server.protocol.serialization import META_TRUNCATED
 
 
 @click.command("read", short_help="Print the content of a resource.")

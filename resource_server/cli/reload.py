@@ -12,12 +12,12 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
+from resource_server.catalog.mount import FAILURES, Mount, log_failure
 from resource_server.cli import client_folders, messages, runtime
 from resource_server.cli.client_folders import Folder
 from resource_server.errors import Diagnostic, ManifestError, ResourceBusy
 from resource_server.manifest import Manifest, sources
 from resource_server.manifest.http import Http
-from resource_server.mount import FAILURES, Mount, log_failure
 from resource_server.protocol.client_roots import ClientRoot, ClientRoots
 from resource_server.protocol.server import Server
 

@@ -9,15 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from resource_server import uris
-from resource_server.catalog import Catalog, Limits
+from resource_server.catalog.catalog import Catalog, Limits
+from resource_server.catalog.mount import FAILURES, Mount, log_failure
 from resource_server.cli import messages, output
-from resource_server.eager import is_cancelled, settle
 from resource_server.errors import Diagnostic
 from resource_server.manifest import Manifest, MountSpec, Positions
 from resource_server.manifest.data import DataPath
 from resource_server.manifest.problems import dotted
-from resource_server.mount import FAILURES, Mount, log_failure
 from resource_server.provider import Path, SupportsWarnings
+from resource_server.runtime.eager import is_cancelled, settle
 
 _MOST_COUNTED = 10_000
 _MOST_RULES = 20

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
-from resource_server.catalog import Catalog, Limits
+from resource_server.catalog.catalog import Catalog, Limits
+from resource_server.catalog.mount import Mount
 from resource_server.errors import ManifestError, MountUnavailable, ResourceNotFound
 from resource_server.manifest import Manifest, MountSpec, sources
-from resource_server.mount import Mount
 from resource_server.protocol.server import Server
 from resource_server.protocol.tools.offer import Offer
 from resource_server.provider import Content, Path, Provider, Resource, Template

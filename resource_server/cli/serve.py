@@ -12,8 +12,8 @@ import click
 import msgspec
 
 from resource_server import uris
-from resource_server.cli import allocator, arguments, loop, messages
-from resource_server.cli.door import NO_TOKENS, Door, refuse_workers
+from resource_server.cli import allocator, arguments, messages, runner
+from resource_server.cli.http_options import NO_TOKENS, Door, refuse_workers
 from resource_server.cli.reload import Served
 from resource_server.manifest import Manifest
 from resource_server.manifest.databases import url as database_url
@@ -74,7 +74,7 @@ def command(
     if os.isatty(reader):
         messages.note(_waiting(served.manifest, source))
     favour_the_loop()
-    return loop.run(_serve(served, reader, writer, strict=strict))
+    return runner.run(_serve(served, reader, writer, strict=strict))
 
 
 def _over_http(
@@ -82,11 +82,11 @@ def _over_http(
 ) -> int:
     # Imported here: one client over standard input and output does without.
     from resource_server.cli import access_log
-    from resource_server.transports.http import listen
-    from resource_server.transports.http.certificate import Certificate
+    from resource_server.transports.http.server import uvicorn_server
+    from resource_server.transports.http.server.tls import Certificate
 
     try:
-        address = listen.parse_address(door.address)
+        address = uvicorn_server.parse_address(door.address)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--http") from None
     door.check()
@@ -106,7 +106,7 @@ def _over_http(
             if strict and (problems := await server.catalog.start()):
                 return messages.failed(f"refused to serve without: {', '.join(problems)}")
             try:
-                await listen.serve(
+                await uvicorn_server.serve(
                     server,
                     http,
                     address,
@@ -123,7 +123,7 @@ def _over_http(
         return 0
 
     favour_the_loop()
-    return loop.run(serve(), busy=True)
+    return runner.run(serve(), busy=True)
 
 
 def favour_the_loop() -> None:

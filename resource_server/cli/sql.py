@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from resource_server.cli import arguments, loop, messages, output, runtime
+from resource_server.cli import arguments, messages, output, runner, runtime
 from resource_server.errors import MountUnavailable, ResourceError
 from resource_server.manifest.wording import unknown
 from resource_server.provider import Provider
@@ -39,7 +39,7 @@ def command(
     if name is not None and name not in found:
         return messages.failed(unknown("database", name, found), status=2)
     name = name or next(iter(found))
-    return loop.run(_print(name, found[name], what))
+    return runner.run(_print(name, found[name], what))
 
 
 async def _print(name: str, database: Provider, what: str) -> int:

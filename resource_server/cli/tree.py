@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from resource_server.cli import client, messages, output
 from resource_server.cli.client import Json
-from resource_server.protocol.encode import META_UNAVAILABLE
-from resource_server.protocol.local import LocalClient
+from resource_server.protocol.in_process_client import LocalClient
+from resource_server.protocol.serialization import META_UNAVAILABLE
 
 MOST_SHOWN = 500
 _MOST_COUNTED = 10_000

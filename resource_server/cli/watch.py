@@ -12,14 +12,14 @@ from typing import Any, NoReturn
 
 import click
 
-from resource_server.catalog import Catalog
-from resource_server.cli import arguments, client, loop, messages
+from resource_server.catalog.catalog import Catalog
+from resource_server.catalog.mount import Mount
+from resource_server.cli import arguments, client, messages, runner
 from resource_server.cli.events import Events
 from resource_server.cli.notices import Notices
 from resource_server.cli.reload import Served
 from resource_server.cli.watched import Chosen, Everything
-from resource_server.mount import Mount
-from resource_server.protocol.local import ErrorReply, LocalClient
+from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 
 _MOST_NAMED = 5
 
@@ -39,7 +39,7 @@ def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int)
     source, uris = arguments.source_and_uris(words)
     events = Events(as_json=as_json)
     served = Served(source, allow_plugins=not no_plugins)
-    return loop.run(_watch(served, uris, events))
+    return runner.run(_watch(served, uris, events))
 
 
 async def _watch(served: Served, uris: Sequence[str], events: Events) -> int:

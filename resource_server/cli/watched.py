@@ -14,8 +14,8 @@ from resource_server.cli import client
 from resource_server.cli.events import Events
 from resource_server.cli.notices import SETTLE_S, Notices
 from resource_server.protocol import revisions
-from resource_server.protocol.encode import META_UNAVAILABLE
-from resource_server.protocol.local import ErrorReply, LocalClient
+from resource_server.protocol.in_process_client import ErrorReply, LocalClient
+from resource_server.protocol.serialization import META_UNAVAILABLE
 
 _REST = 10
 """Everything is listed again no sooner than after so many times what that took."""

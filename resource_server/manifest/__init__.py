@@ -3,7 +3,6 @@
 Importing this package loads neither YAML nor pydantic: the modules that need them do.
 """
 
-from resource_server.duration import Duration
 from resource_server.manifest.model import (
     Cache,
     CollectionRead,
@@ -13,6 +12,7 @@ from resource_server.manifest.model import (
     Server,
 )
 from resource_server.manifest.positions import Positions
+from resource_server.runtime.option_types import Duration
 
 __all__ = [
     "Cache",

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 from msgspec import Meta
 
 from resource_server.access import Scope
-from resource_server.duration import Duration
 from resource_server.provider import ByteSize
-from resource_server.rates import Rate
+from resource_server.runtime.option_types import Duration
+from resource_server.runtime.rate_limit import Rate
 
 _PRINTABLE = re.compile(r"[!#-\[\]-~]+")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{16,}=*")

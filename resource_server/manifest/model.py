@@ -13,13 +13,13 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from resource_server.access import OPEN, Access
-from resource_server.duration import Duration
 from resource_server.manifest.data import DataPath
 from resource_server.manifest.http import Http
 from resource_server.manifest.positions import Positions
 from resource_server.manifest.prompts import Prompt
 from resource_server.manifest.tools import Tools
 from resource_server.provider import Annotations, ByteSize, Provider
+from resource_server.runtime.option_types import Duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

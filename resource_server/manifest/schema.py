@@ -18,7 +18,6 @@ from pydantic.errors import (
     PydanticUserError,
 )
 
-from resource_server.duration import Duration
 from resource_server.manifest import references, shapes
 from resource_server.manifest.http import Http
 from resource_server.manifest.load import DATABASE_NAME, MOUNT_NAME, VERSION
@@ -27,6 +26,7 @@ from resource_server.manifest.options import MISSING, Option, descriptions, has_
 from resource_server.manifest.prompts import PROMPT_NAME, Prompt
 from resource_server.manifest.tools import Tools
 from resource_server.provider import ByteSize
+from resource_server.runtime.option_types import Duration
 
 Schema = dict[str, Any]
 

@@ -19,10 +19,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
-from resource_server.duration import Duration
 from resource_server.manifest.options import has_options
 from resource_server.provider import ByteSize
-from resource_server.rates import Rate
+from resource_server.runtime.option_types import Duration
+from resource_server.runtime.rate_limit import Rate
 
 _LISTS: dict[Any, Callable[[Iterable[Any]], Any]] = {
     list: list,

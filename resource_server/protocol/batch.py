@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from resource_server.protocol import revisions
-from resource_server.protocol.faults import Fault
+from resource_server.protocol.error_mapping import Fault
 from resource_server.protocol.outbox import Send
 
 MAX_BATCH_BYTES = 16 * 1024 * 1024

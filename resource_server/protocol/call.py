@@ -9,7 +9,9 @@ import msgspec
 from msgspec import UNSET
 
 from resource_server.protocol import params, revisions
-from resource_server.protocol.asking import (
+from resource_server.protocol.admission import Header
+from resource_server.protocol.client_subscriptions import Subscriber, Subscriptions
+from resource_server.protocol.elicitation import (
     Asker,
     InputRequired,
     Interrupted,
@@ -19,11 +21,9 @@ from resource_server.protocol.asking import (
 )
 from resource_server.protocol.outbox import Send
 from resource_server.protocol.progress import Reporter
-from resource_server.protocol.questions import Questions
-from resource_server.protocol.requests import Header
 from resource_server.protocol.server import Server
-from resource_server.protocol.subscriptions import Subscriber, Subscriptions
-from resource_server.tool import LogLevel
+from resource_server.protocol.server_requests import Questions
+from resource_server.provider.tools import LogLevel
 
 
 class Result(msgspec.Struct, frozen=True):

@@ -9,11 +9,11 @@ from typing import TypeAlias
 
 import msgspec
 
+from resource_server.catalog.mount import FAILURES, log_failure
 from resource_server.errors import CannotAsk
-from resource_server.mount import FAILURES, log_failure
+from resource_server.protocol.admission import UNPARSABLE
 from resource_server.protocol.outbox import Send
-from resource_server.protocol.questions import MAX_OPEN, Questions
-from resource_server.protocol.requests import UNPARSABLE
+from resource_server.protocol.server_requests import MAX_OPEN, Questions
 
 logger = logging.getLogger(__name__)
 

@@ -9,13 +9,13 @@ import msgspec
 
 from resource_server import uris
 from resource_server.errors import InvalidParameter, ResourceNotFound, ResourceServerError
-from resource_server.present import ABSENT
-from resource_server.protocol import encode, params, revisions
+from resource_server.protocol import params, revisions, serialization
 from resource_server.protocol.call import Call, Handler, Method, Result, interactive
-from resource_server.protocol.prompts.completion import complete
+from resource_server.protocol.prompts.argument_completion import complete
 from resource_server.protocol.prompts.listing import list_prompts, prompt_named
 from resource_server.protocol.prompts.messages import get_prompt
-from resource_server.protocol.tools.methods import call_tool, list_tools
+from resource_server.protocol.tools.handlers import call_tool, list_tools
+from resource_server.subscriptions.snapshot import ABSENT
 
 MAX_LISTEN_ID = 1024
 """Characters: it is kept for as long as the listen lasts."""
@@ -53,15 +53,19 @@ async def _nothing(_call: Call, _params: params.Params) -> Result:
 
 async def _list(call: Call, asked: params.ListResources) -> Result:
     page = await call.server.catalog.list(asked.uri, asked.cursor, call.progress)
-    members = b'"resources":[' + b",".join(encode.each(encode.resource, page.entries)) + b"]"
-    meta = {encode.META_UNAVAILABLE: page.unavailable} if page.unavailable else None
+    members = (
+        b'"resources":['
+        + b",".join(serialization.each(serialization.resource, page.entries))
+        + b"]"
+    )
+    meta = {serialization.META_UNAVAILABLE: page.unavailable} if page.unavailable else None
     # Always 0: a widely used client caches listings under a key that ignores `uri`.
     return Result(members + _next_cursor(page.next_cursor), meta, ttl_ms=0)
 
 
 async def _list_templates(call: Call, asked: params.ListTemplates) -> Result:
     page = await call.server.catalog.templates(asked.cursor)
-    shapes = b",".join(encode.each(encode.template, page.templates))
+    shapes = b",".join(serialization.each(serialization.template, page.templates))
     members = b'"resourceTemplates":[' + shapes + b"]" + _next_cursor(page.next_cursor)
     return Result(members, ttl_ms=call.server.ttl_ms)
 
@@ -78,20 +82,20 @@ async def _read(call: Call, asked: params.ReadResource) -> Result:
             mount, path, _ = call.server.catalog.route(asked.uri)
             call.subscriber.given(uris.join(mount.base, path), ABSENT)
         raise
-    contents = encode.each(encode.body, reading.bodies)
+    contents = serialization.each(serialization.body, reading.bodies)
     call.subscriber.read(reading)
     if reading.bodies and not contents:
         raise ResourceServerError("nothing of this read can be sent")
     members = b'"contents":[' + b",".join(contents) + b"]"
     meta = None
     if not reading.complete:
-        meta = {encode.META_TRUNCATED: {"returned": len(reading.bodies), "more": True}}
+        meta = {serialization.META_TRUNCATED: {"returned": len(reading.bodies), "more": True}}
     return Result(members, meta, ttl_ms=call.server.ttl_ms)
 
 
 async def _metadata(call: Call, asked: params.ResourceMetadata) -> Result:
     entry = await call.server.catalog.metadata(asked.uri)
-    return Result(b'"resource":' + encode.resource(entry), ttl_ms=call.server.ttl_ms)
+    return Result(b'"resource":' + serialization.resource(entry), ttl_ms=call.server.ttl_ms)
 
 
 async def _complete(call: Call, asked: params.Complete) -> Result:

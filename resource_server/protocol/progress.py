@@ -10,7 +10,7 @@ import msgspec
 
 from resource_server.protocol import params
 from resource_server.protocol.outbox import Send
-from resource_server.rates import Rates
+from resource_server.runtime.rate_limit import Rates
 
 INTERVAL_S = 0.1
 """Between two of them."""

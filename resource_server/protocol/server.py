@@ -8,15 +8,15 @@ from typing import Any, Self
 import msgspec
 
 from resource_server import __version__
-from resource_server.catalog import Catalog
-from resource_server.live import Live
+from resource_server.catalog.catalog import Catalog
 from resource_server.manifest.prompts import Prompt
 from resource_server.protocol import revisions
 from resource_server.protocol.announcements import Announcements
 from resource_server.protocol.params import Implementation
 from resource_server.protocol.tools.offer import Offer
-from resource_server.protocol.tools.toolbox import Toolbox
-from resource_server.rates import Rates
+from resource_server.protocol.tools.registry import Toolbox
+from resource_server.runtime.rate_limit import Rates
+from resource_server.subscriptions.broker import Live
 
 PATIENCE_S = 600.0
 

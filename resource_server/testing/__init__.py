@@ -17,9 +17,9 @@ from typing import Any, cast
 import anyio
 
 from resource_server import uris
-from resource_server.catalog import Catalog
-from resource_server.mount import Mount
-from resource_server.protocol.local import ErrorReply, LocalClient
+from resource_server.catalog.catalog import Catalog
+from resource_server.catalog.mount import Mount
+from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
 from resource_server.provider import Path, Provider, Resource, SupportsLinks
 from resource_server.testing import abilities, access, changes, listings, resources, searches, tools

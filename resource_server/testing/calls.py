@@ -21,8 +21,8 @@ from resource_server.provider import (
     SupportsHides,
     SupportsWalk,
 )
-from resource_server.search import Found, Hit, Search, SupportsSearch
-from resource_server.tool import Asked, SupportsTools, Tool, ToolResult
+from resource_server.provider.search import Found, Hit, Search, SupportsSearch
+from resource_server.provider.tools import Asked, SupportsTools, Tool, ToolResult
 
 T = TypeVar("T")
 

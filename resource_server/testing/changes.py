@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, cast
 
-from resource_server.eager import settle
+from resource_server.catalog.mount import Mount
 from resource_server.errors import ResourceBusy, ResourceNotFound
-from resource_server.mount import Mount
 from resource_server.provider import Change, MaybeAwaitable, Path, Resource, SupportsWatch
+from resource_server.runtime.eager import settle
 from resource_server.testing.calls import Calls, is_path, show
 from resource_server.testing.watcher import Watcher
 

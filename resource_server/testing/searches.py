@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.provider import Path, Resource
-from resource_server.search import Hit, Search, SupportsSearch
+from resource_server.provider.search import Hit, Search, SupportsSearch
 from resource_server.testing.calls import Calls, is_below, show
 
 _ABSENT = "no-such-3f9c"

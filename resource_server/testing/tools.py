@@ -9,10 +9,9 @@ import msgspec
 
 from resource_server.errors import CannotAsk, ResourceError, ResourceServerError
 from resource_server.protocol.tools.definition import NAME
-from resource_server.protocol.tools.schema import Arguments, problems
+from resource_server.protocol.tools.validation import Arguments, problems
 from resource_server.provider import Resource
-from resource_server.testing.calls import Calls, show
-from resource_server.tool import (
+from resource_server.provider.tools import (
     Answer,
     Embedded,
     Linked,
@@ -24,6 +23,7 @@ from resource_server.tool import (
     Tool,
     ToolResult,
 )
+from resource_server.testing.calls import Calls, show
 
 
 class NobodyAsks:

@@ -8,8 +8,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, Self, cast, get_args, get_type_hints
 
-from resource_server.interest import Interests
 from resource_server.provider import Change, Path, SupportsWatch
+from resource_server.subscriptions.interest import Interests
 from resource_server.testing.calls import SEGMENTS, SIGNATURE, Calls, is_addressable, is_path, show
 
 _GOES_ON = "changes goes on until it is closed"

@@ -22,7 +22,7 @@ from contextlib import suppress
 from typing import Any
 
 from resource_server.protocol.client_roots import Offer
-from resource_server.protocol.engine import Connection
+from resource_server.protocol.connection import Connection
 from resource_server.protocol.server import Server
 
 logger = logging.getLogger(__name__)

@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from resource_server.providers.database.engine import Engine
-from resource_server.providers.database.postgres import Postgres
-from resource_server.providers.database.sqlite import Sqlite
+from resource_server.providers.database.engines.contract import Engine
+from resource_server.providers.database.engines.postgres.engine import Postgres
+from resource_server.providers.database.engines.sqlite.engine import Sqlite
 from tests.benchmarks import commits, orders, rows, servers, services
 from tests.benchmarks.client import Client
 from tests.benchmarks.table import Goal, interleaved, limit, show

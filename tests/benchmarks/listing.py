@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from resource_server.catalog import Catalog
+from resource_server.catalog.catalog import Catalog
 from resource_server.cli import runtime, serve
 from tests.benchmarks import servers
 from tests.benchmarks.client import Client

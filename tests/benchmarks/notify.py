@@ -18,10 +18,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeAlias
 
-from resource_server import inotify
 from resource_server.cli import serve
-from resource_server.interest import Interests
 from resource_server.providers.filesystem import Filesystem
+from resource_server.runtime import inotify
+from resource_server.subscriptions.interest import Interests
 from tests.benchmarks import losses, servers
 from tests.benchmarks.listing import make_tree
 from tests.benchmarks.table import interleaved, limit, show

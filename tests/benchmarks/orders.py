@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from resource_server.providers.database.engines import name_of
+from resource_server.providers.database.engines.registry import name_of
 from tests.providers.database.owners import owner_of
 
 FIRST = 10_000_001

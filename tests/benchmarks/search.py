@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from resource_server.catalog import Catalog
+from resource_server.catalog.catalog import Catalog
 from resource_server.cli import runtime, serve
-from resource_server.search import Where
+from resource_server.provider.search import Where
 from tests.benchmarks.table import Goal, interleaved, limit, show
 
 FIRST_PAGE, ALL_PAGES, RG, GREP, FIND = "first page", "all pages", "rg", "grep -r", "find -iname"

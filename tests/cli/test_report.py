@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from resource_server.providers.filesystem import file_systems
+from resource_server.providers.filesystem.watch import mount_types
 from tests.cli.conftest import ROOT, Lines, Run
 
 PLUGIN = """
@@ -28,7 +28,7 @@ class Loud(Quiet):
 LIMITED = """
 import sys
 from resource_server.cli import main
-from tests.providers.filesystem.teller import limit
+from tests.providers.filesystem.watch.teller import limit
 
 try:
     limit(instances=0)
@@ -64,8 +64,8 @@ def test_a_folder_that_no_kernel_tells_of_is_reported_to_be_polled(
     options = ("auto", "inotify", "watchfiles")
     roots = "".join(f"  {option}: {{path: ., watch: {option}}}\n" for option in options)
     table = Path("/proc/self/mountinfo").read_bytes()
-    here = file_systems.type_of(table, bytes(folder.resolve()))
-    monkeypatch.setattr(file_systems, "_REMOTE", {here})
+    here = mount_types.type_of(table, bytes(folder.resolve()))
+    monkeypatch.setattr(mount_types, "_REMOTE", {here})
     found = watches(run, folder, f"roots:\n{roots}  state: {{path: /proc/self/net}}\n")
     remote = "poll (remote file system)"
     assert found == {

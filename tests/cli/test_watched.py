@@ -8,15 +8,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from resource_server.catalog import Catalog
+from resource_server.catalog.catalog import Catalog
+from resource_server.catalog.mount import Mount
 from resource_server.cli import watched
 from resource_server.cli.events import Event, Events
 from resource_server.cli.notices import Notices
 from resource_server.cli.watched import Everything
 from resource_server.errors import ResourceNotFound
-from resource_server.mount import Mount
-from resource_server.protocol import subscriptions
-from resource_server.protocol.local import LocalClient
+from resource_server.protocol import client_subscriptions
+from resource_server.protocol.in_process_client import LocalClient
 from resource_server.protocol.server import Server
 from resource_server.provider import MaybeAwaitable, Path, Provider, Resource
 from tests.providers_for_tests import Tree, WatchedTree
@@ -67,7 +67,7 @@ async def watching(
 async def test_documents_beyond_what_a_client_may_subscribe_to_still_come_and_go(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(subscriptions, "MAX_SUBSCRIPTIONS", 2)
+    monkeypatch.setattr(client_subscriptions, "MAX_SUBSCRIPTIONS", 2)
     tree = WatchedTree({"a": "", "b": "", "c": ""})
     async with watching(tree) as (summary, heard):
         assert summary == (
@@ -82,7 +82,7 @@ async def test_documents_beyond_what_a_client_may_subscribe_to_still_come_and_go
 async def test_a_document_is_subscribed_to_as_soon_as_there_is_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(subscriptions, "MAX_SUBSCRIPTIONS", 2)
+    monkeypatch.setattr(client_subscriptions, "MAX_SUBSCRIPTIONS", 2)
     tree = WatchedTree({"a": "", "b": "", "c": ""})
     async with watching(tree) as (_, heard):
         tree.set("a", to=None)

@@ -6,14 +6,14 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 
-from resource_server.catalog import Catalog
+from resource_server.catalog.catalog import Catalog
+from resource_server.catalog.mount import Mount
 from resource_server.manifest.http import Http
-from resource_server.mount import Mount
 from resource_server.protocol import progress
 from resource_server.protocol.server import Server
 from resource_server.provider import Content, Path
 from resource_server.transports import stdio
-from resource_server.transports.http import listen
+from resource_server.transports.http.server import uvicorn_server
 from tests.providers_for_tests import SlowTree
 
 
@@ -42,12 +42,14 @@ async def _main() -> None:
     async with Server(Catalog([Mount("slow", "test://slow/", tree)])) as server:
         await server.catalog.start()
         if "--http" in sys.argv:
-            await listen.serve(server, Http(), listen.Address("127.0.0.1", 0), started=_tell)
+            await uvicorn_server.serve(
+                server, Http(), uvicorn_server.Address("127.0.0.1", 0), started=_tell
+            )
         else:
             await stdio.serve(server, *stdio.claim())
 
 
-def _tell(address: listen.Address) -> None:
+def _tell(address: uvicorn_server.Address) -> None:
     sys.stderr.write(f"serving at {address.url}\n")
     sys.stderr.flush()
 

@@ -1,6 +1,6 @@
 """What the official conformance suite calls: tools by the names that it knows.
 
-What a plugin may use beyond `resource_server.provider` is in `resource_server.tool`.
+What a plugin may use beyond `resource_server.provider` is in `resource_server.provider.tools`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from resource_server.provider import (
     Resource,
     ResourceNotFound,
 )
-from resource_server.tool import (
+from resource_server.provider.tools import (
     Asked,
     Embedded,
     Media,

@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 from plugins.archive import Archive
-from resource_server.catalog import Catalog
+from resource_server.catalog.catalog import Catalog
+from resource_server.catalog.mount import Mount
 from resource_server.errors import (
     InvalidParameter,
     MountUnavailable,
@@ -27,10 +28,9 @@ from resource_server.errors import (
     ResourceNotFound,
     ResourceTooLarge,
 )
-from resource_server.interest import Interests
-from resource_server.mount import Mount
 from resource_server.provider import ByteSize, Change
 from resource_server.provider import Path as Member
+from resource_server.subscriptions.interest import Interests
 from resource_server.testing import check_provider, client
 
 pytestmark = pytest.mark.anyio

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from resource_server.access import Caller, acting
-from resource_server.catalog import Catalog
+from resource_server.catalog.catalog import Catalog
+from resource_server.catalog.mount import Mount
 from resource_server.manifest.prompts import Prompt, PromptMessage
-from resource_server.mount import Mount
 from resource_server.protocol.server import Server
 from resource_server.protocol.tools.offer import Offer
 from tests.protocol.tools.tooled import Tooled, always

@@ -12,9 +12,9 @@ import pytest
 from mcp_types.methods import parse_server_request
 
 from resource_server.protocol.client_roots import ClientRoot, ClientRoots
-from resource_server.protocol.engine import Connection
+from resource_server.protocol.connection import Connection
 from resource_server.protocol.params import ClientCapabilities, Message
-from resource_server.protocol.questions import MAX_OPEN, Questions
+from resource_server.protocol.server_requests import MAX_OPEN, Questions
 from tests.protocol.wire import HANDSHAKE, PATIENCE_S, initialize, server_of
 from tests.providers_for_tests import Tree
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from resource_server.protocol import subscriptions
-from resource_server.protocol.engine import MAX_RUNNING
+from resource_server.protocol import client_subscriptions
+from resource_server.protocol.connection import MAX_RUNNING
 from resource_server.protocol.methods import MAX_LISTEN_ID
 from resource_server.protocol.server import Server
 from resource_server.provider import Path
@@ -396,7 +396,7 @@ async def test_open_listens_are_not_in_the_way_of_requests() -> None:
 async def test_there_may_be_many_listens_and_no_more(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subscriptions, "MAX_STREAMS", 3)
+    monkeypatch.setattr(client_subscriptions, "MAX_STREAMS", 3)
     wire = Wire(server, "2026-07-28")
     for id in range(3):
         await listen(wire, A, id=id)
@@ -426,7 +426,7 @@ async def test_the_id_of_a_listen_may_be_so_long_and_no_longer(
 async def test_what_is_too_much_for_one_connection_is_not_honoured(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subscriptions, "MAX_SUBSCRIPTIONS", 2)
+    monkeypatch.setattr(client_subscriptions, "MAX_SUBSCRIPTIONS", 2)
     wire = Wire(server, "2026-07-28")
     assert await listen(wire, A, LINES, FOLDER, id=1) == {"resourceSubscriptions": [A, LINES]}
     assert await listen(wire, A, id=2) == {"resourceSubscriptions": []}

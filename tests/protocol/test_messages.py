@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resource_server.protocol.engine import MAX_BYTES_IN_FLIGHT, MAX_IN_FLIGHT
-from resource_server.protocol.requests import mended
+from resource_server.protocol.admission import mended
+from resource_server.protocol.connection import MAX_BYTES_IN_FLIGHT, MAX_IN_FLIGHT
 from resource_server.protocol.server import Server
 from tests.protocol.wire import HANDSHAKE, Wire, initialize, request, server_of
 from tests.providers_for_tests import Gate, Tree

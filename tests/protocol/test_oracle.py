@@ -12,7 +12,7 @@ from mcp_types.methods import (
     validate_server_result,
 )
 
-from resource_server.catalog import Limits
+from resource_server.catalog.catalog import Limits
 from tests.protocol.wire import EVERY, HANDSHAKE, MODERN, Wire, initialize, server_of
 from tests.providers_for_tests import Folder, Leaf, SlowTree, Tree, WatchedTree
 

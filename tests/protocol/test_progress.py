@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from resource_server.catalog import Limits
+from resource_server.catalog.catalog import Limits
 from resource_server.protocol import progress
 from tests.protocol.wire import EVERY, Wire, server_of
 from tests.providers_for_tests import SlowTree, Tree

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from resource_server.catalog import Catalog
-from resource_server.mount import Mount
+from resource_server.catalog.catalog import Catalog
+from resource_server.catalog.mount import Mount
 from resource_server.protocol.server import Server
 from tests.protocol.wire import Wire, initialize, server_of
 from tests.providers_for_tests import Tree, WatchedTree

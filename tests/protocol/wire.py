@@ -7,9 +7,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from resource_server.catalog import Catalog, Limits
-from resource_server.mount import Mount
-from resource_server.protocol.engine import Connection
+from resource_server.catalog.catalog import Catalog, Limits
+from resource_server.catalog.mount import Mount
+from resource_server.protocol.connection import Connection
 from resource_server.protocol.server import Server
 from resource_server.provider import Provider
 

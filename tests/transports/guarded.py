@@ -12,12 +12,12 @@ from typing import Any
 import httpx2
 import uvicorn
 
-from resource_server.catalog import Catalog
+from resource_server.catalog.catalog import Catalog
+from resource_server.catalog.mount import Mount
 from resource_server.manifest.http import Auth, Http
-from resource_server.mount import Mount
 from resource_server.protocol.server import Server
 from resource_server.providers.filesystem import Filesystem
-from resource_server.transports.http.listen import Address, application_of
+from resource_server.transports.http.server.uvicorn_server import Address, application_of
 from tests.protocol.wire import CLIENT, ENVELOPE
 from tests.transports.issuer import AUDIENCE, Issuer
 

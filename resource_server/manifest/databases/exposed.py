@@ -6,14 +6,14 @@ import dataclasses
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import NamedTuple, TypeGuard
 
-from resource_server.eager import settle
 from resource_server.manifest.databases import url as database_url
 from resource_server.provider import Path
-from resource_server.providers.database import address
+from resource_server.providers.database.addressing import address
+from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.options import Limits
-from resource_server.providers.database.policy import Policy
+from resource_server.providers.database.policy.policy import Policy
 from resource_server.providers.database.provider import Database
-from resource_server.providers.database.table import TableName
+from resource_server.runtime.eager import settle
 
 _PAGE = 1000
 

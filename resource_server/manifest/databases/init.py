@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from resource_server.manifest.init import SCHEMA_NAME
-from resource_server.providers.database.table import Table
+from resource_server.providers.database.engines.reflection import Table
 
 MOST_TABLES = 200
 """More are left to the rule that what is not named is served as it is."""

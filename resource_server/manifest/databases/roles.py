@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from resource_server.manifest.databases.exposed import Exposed
 from resource_server.manifest.wording import printable
+from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.options import Limits
-from resource_server.providers.database.table import TableName
 
 _WITHOUT_HIDDEN = "-- To withhold hidden columns from it too, unless a filter or query needs them:"
 

@@ -16,9 +16,9 @@ from resource_server.manifest.databases.init import (
 )
 from resource_server.manifest.databases.init import Database as Described
 from resource_server.manifest.databases.url import DatabaseUrl
-from resource_server.providers.database.engine import Engine, Statement
+from resource_server.providers.database.engines.contract import Engine, Statement
+from resource_server.providers.database.engines.reflection import Table, TableInfo
 from resource_server.providers.database.provider import Database
-from resource_server.providers.database.table import Table, TableInfo
 
 VARIABLE = "DATABASE_URL"
 """Holds the URL that is not written into a manifest, since it holds a password."""

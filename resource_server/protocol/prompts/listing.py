@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from resource_server import cursor
+from resource_server.catalog import cursor
 from resource_server.errors import InvalidParameter
 from resource_server.manifest.prompts import Prompt
 from resource_server.manifest.wording import suggestion

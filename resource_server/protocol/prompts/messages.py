@@ -12,15 +12,15 @@ from functools import partial
 import msgspec
 
 from resource_server import uris
-from resource_server.catalog import Reading
-from resource_server.eager import Turns
+from resource_server.catalog.catalog import Reading
 from resource_server.errors import InvalidParameter, ResourceError, ResourceNotFound
 from resource_server.manifest import prompts
 from resource_server.manifest.prompts import PromptMessage
-from resource_server.protocol import blocks, encode, faults, params
+from resource_server.protocol import content_blocks, error_mapping, params, serialization
 from resource_server.protocol.call import Call, Result
 from resource_server.protocol.prompts.arguments import values_of
 from resource_server.protocol.prompts.listing import prompt_named
+from resource_server.runtime.eager import Turns
 
 MAX_TEXT = 8 * 1024 * 1024
 """Characters of one message: a long value may stand in it many times."""
@@ -40,7 +40,7 @@ async def get_prompt(call: Call, asked: params.GetPrompt) -> Result:
     for message in prompt.messages:
         await turns.others()
         if message.resource is None:
-            found: Sequence[bytes] = [blocks.text(_text(message.text or "", values))]
+            found: Sequence[bytes] = [content_blocks.text(_text(message.text or "", values))]
         elif (uri := filled_uri(message.resource, values)) is None:
             continue
         else:
@@ -54,7 +54,11 @@ async def get_prompt(call: Call, asked: params.GetPrompt) -> Result:
         messages += [_message(message, block) for block in found]
     described = b'"description":%b,' % _encode(prompt.description) if prompt.description else b""
     members = described + b'"messages":[' + b",".join(messages) + b"]"
-    meta = {encode.META_TRUNCATED: {"collections": left_out, "more": True}} if left_out else None
+    meta = (
+        {serialization.META_TRUNCATED: {"collections": left_out, "more": True}}
+        if left_out
+        else None
+    )
     return Result(members, meta)
 
 
@@ -92,7 +96,7 @@ async def _read(
             told = ResourceNotFound(_absent([name for name in variables if name in values]))
             # The manifest's author wrote it, and it may be one that does not exist for who asks.
             about = None
-        fault = faults.from_error(told, about, call.revision)
+        fault = error_mapping.from_error(told, about, call.revision)
         if fault is None:
             raise
         raise fault from error
@@ -110,13 +114,15 @@ def _absent(given: Sequence[str]) -> str:
 def _blocks(call: Call, uri: str, reading: Reading) -> Sequence[bytes]:
     if reading.collection is None:
         # A message says one thing: of a document read in all its formats, the preferred one.
-        return [blocks.document(reading.bodies[0], call.revision)]
-    found = encode.each(partial(blocks.document, revision=call.revision), reading.bodies)
+        return [content_blocks.document(reading.bodies[0], call.revision)]
+    found = serialization.each(
+        partial(content_blocks.document, revision=call.revision), reading.bodies
+    )
     if len(found) < len(reading.children) or not reading.complete:
         told = f"There is more in {uri} than the {len(found)} above."
-        found.append(blocks.text(told if found else f"Nothing in {uri} can be given here."))
+        found.append(content_blocks.text(told if found else f"Nothing in {uri} can be given here."))
     elif not found:
-        found.append(blocks.text(f"There is nothing in {uri}."))
+        found.append(content_blocks.text(f"There is nothing in {uri}."))
     return found
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 from resource_server import uris
 from resource_server.protocol.call import Call
-from resource_server.tool import Answer, Asked, LogLevel, Schema
+from resource_server.provider.tools import Answer, Asked, LogLevel, Schema
 
 _LONGEST_LOG = 8 * 1024
 

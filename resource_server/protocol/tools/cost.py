@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from resource_server.protocol.revisions import Revision
-from resource_server.protocol.tools.toolbox import Toolbox
+from resource_server.protocol.tools.registry import Toolbox
 
 BYTES_A_TOKEN = 4.0
 """Definitions like these have 4.3 bytes a token (o200k_base) and 4.5 (cl100k_base), measured; other

@@ -10,7 +10,7 @@ import msgspec
 
 from resource_server import uris
 from resource_server.protocol.revisions import Revision
-from resource_server.tool import Tool
+from resource_server.provider.tools import Tool
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from resource_server.protocol import blocks, encode
+from resource_server.protocol import content_blocks, serialization
 from resource_server.protocol.call import Call, Result
-from resource_server.protocol.tools import outcome
+from resource_server.protocol.tools import results
 
 
 class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -17,5 +17,7 @@ class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 async def resource_metadata(call: Call, asked: Asked) -> Result:
     """Describe a resource."""
-    described = encode.resource(await call.server.catalog.metadata(asked.uri))
-    return outcome.result(call, [blocks.text(described.decode())], b'{"resource":%b}' % described)
+    described = serialization.resource(await call.server.catalog.metadata(asked.uri))
+    return results.result(
+        call, [content_blocks.text(described.decode())], b'{"resource":%b}' % described
+    )

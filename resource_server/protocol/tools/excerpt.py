@@ -9,7 +9,7 @@ from contextlib import suppress
 import msgspec
 
 from resource_server import uris
-from resource_server.catalog import Body, Catalog, Progress, Reading, content_size
+from resource_server.catalog.catalog import Body, Catalog, Progress, Reading, content_size
 from resource_server.errors import InvalidParameter, ResourceTooLarge
 from resource_server.provider import Content, Truncation
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from resource_server.errors import CannotAsk, ToolFailed
 from resource_server.protocol.call import Call
-from resource_server.protocol.tools.toolbox import Offered
+from resource_server.protocol.tools.registry import Offered
 
 _KEY = "arguments"
 

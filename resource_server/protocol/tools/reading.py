@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from resource_server import uris
-from resource_server.catalog import Body, Reading, content_size
+from resource_server.catalog.catalog import Body, Reading, content_size
 from resource_server.errors import ResourceServerError
-from resource_server.protocol import blocks, encode
+from resource_server.protocol import content_blocks, serialization
 from resource_server.protocol.call import Call, Result
-from resource_server.protocol.tools import excerpt, outcome, table
+from resource_server.protocol.tools import excerpt, results, table
 
 MAX_MEDIA_BYTES = 4 * 1024 * 1024
 """Of a picture or sound; no host takes more, and part of one is of no use."""
@@ -29,37 +29,39 @@ async def read_resource(call: Call, asked: Asked) -> Result:
     """Read a resource, or as much of it as a model can take."""
     reading = await excerpt.read(call.server.catalog, asked.uri, call.progress)
     call.subscriber.read(reading)
-    described = encode.each(_described, reading.bodies)
+    described = serialization.each(_described, reading.bodies)
     if reading.bodies and not described:
         raise ResourceServerError("nothing of this read can be sent")
     cut = _cut(reading)
     content = _children(call, reading) if reading.collection else _document(call, reading)
     if cut is not None:
-        content.append(blocks.text(_notice(cut, reading)))
+        content.append(content_blocks.text(_notice(cut, reading)))
     structured = b'"contents":[' + b",".join(described) + b"]"
     if cut is not None:
         structured += b',"truncated":' + _encode(cut)
-    return outcome.result(call, content, b"{%b}" % structured)
+    return results.result(call, content, b"{%b}" % structured)
 
 
 def _described(body: Body) -> bytes:
     """Return one item of the structured form: hosts that read nothing else find the text there."""
     if body.content is None:
-        return encode.resource(body.entry)
+        return serialization.resource(body.entry)
     if isinstance(body.content.data, str):
-        return encode.body(body)
-    return encode.head(body, body.content)
+        return serialization.body(body)
+    return serialization.head(body, body.content)
 
 
 def _document(call: Call, reading: Reading) -> list[bytes]:
     content: list[bytes] = []
     for body in reading.bodies:
         if body.content is not None and isinstance(body.content.data, str):
-            content.append(blocks.text(body.content.data))
+            content.append(content_blocks.text(body.content.data))
         elif (size := content_size(body.content)) > MAX_MEDIA_BYTES:
-            content.append(blocks.text(f"[{size} bytes, too long to be shown by a tool]"))
+            content.append(content_blocks.text(f"[{size} bytes, too long to be shown by a tool]"))
         else:
-            content += encode.each(lambda item: blocks.document(item, call.revision), [body])
+            content += serialization.each(
+                lambda item: content_blocks.document(item, call.revision), [body]
+            )
     return content
 
 
@@ -73,8 +75,10 @@ def _children(call: Call, reading: Reading) -> list[bytes]:
         if reading.children:
             words = f"Nothing in this collection can be read here. List it: uri={uri}"
     documents = [body for body in reading.bodies if body.content is not None]
-    encoded = encode.each(lambda item: blocks.document(item, call.revision), documents)
-    return [blocks.text(words), *encoded]
+    encoded = serialization.each(
+        lambda item: content_blocks.document(item, call.revision), documents
+    )
+    return [content_blocks.text(words), *encoded]
 
 
 def _cut(reading: Reading) -> dict[str, Any] | None:
@@ -85,7 +89,7 @@ def _cut(reading: Reading) -> dict[str, Any] | None:
         return None  # what was cut of a child is said of it
     for body in reading.bodies:
         if body.content is not None and body.content.truncated is not None:
-            return encode.truncated(body.content.truncated, body.next_uri)
+            return serialization.truncated(body.content.truncated, body.next_uri)
     return None
 
 

@@ -8,11 +8,11 @@ from typing import Any, Literal
 import msgspec
 
 from resource_server import uris
-from resource_server.protocol import blocks, encode
+from resource_server.catalog.federated_search import SearchHit, SearchPage
+from resource_server.protocol import content_blocks, serialization
 from resource_server.protocol.call import Call, Result
-from resource_server.protocol.tools import outcome
-from resource_server.search import Where
-from resource_server.searching import SearchHit, SearchPage
+from resource_server.protocol.tools import results
+from resource_server.provider.search import Where
 
 _PLACES: dict[Where, str] = {"names": "by name", "text": "in text"}
 
@@ -37,12 +37,12 @@ async def search_resources(call: Call, asked: Asked) -> Result:
         after=asked.cursor or None,
         progress=call.progress,
     )
-    hits = [each for each in page.hits if encode.each(encode.resource, [each.entry])]
-    content = [blocks.text(_words(hits, page))]
+    hits = [each for each in page.hits if serialization.each(serialization.resource, [each.entry])]
+    content = [content_blocks.text(_words(hits, page))]
     if call.revision.titles:
         # What is found by its name and in its text is two hits, and one resource.
         found_once = {hit.entry.uri: hit.entry for hit in hits}.values()
-        content += [blocks.link(entry, call.revision) for entry in found_once]
+        content += [content_blocks.link(entry, call.revision) for entry in found_once]
     facts: dict[str, Any] = {"stopped": page.stopped, "lookedAt": page.looked_at}
     if page.total is not None:
         facts["total"] = page.total
@@ -51,11 +51,11 @@ async def search_resources(call: Call, asked: Asked) -> Result:
     if page.unavailable:
         facts["unavailable"] = page.unavailable
     found = b'{"hits":[' + b",".join(map(_hit, hits)) + b"]," + _encode(facts)[1:]
-    return outcome.result(call, content, found)
+    return results.result(call, content, found)
 
 
 def _hit(hit: SearchHit) -> bytes:
-    found = b'{"resource":' + encode.resource(hit.entry)
+    found = b'{"resource":' + serialization.resource(hit.entry)
     if hit.lines:
         lines = [{"number": each.number, "text": uris.display(each.text)} for each in hit.lines]
         found += b',"lines":' + _encode(lines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from resource_server import uris
-from resource_server.catalog import Entry
+from resource_server.catalog.catalog import Entry
 
 
 def of(entries: Sequence[Entry]) -> str:

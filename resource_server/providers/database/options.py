@@ -9,9 +9,9 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import Meta
 
 from resource_server.access import OPEN, Access
-from resource_server.duration import Duration
 from resource_server.provider import ByteSize
-from resource_server.providers.database import parameters
+from resource_server.providers.database.queries import parameters
+from resource_server.runtime.option_types import Duration
 
 Mask: TypeAlias = Literal["hash", "redact", "last4"]
 ParameterType: TypeAlias = Literal["string", "integer", "number", "boolean", "date", "datetime"]

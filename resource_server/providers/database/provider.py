@@ -9,10 +9,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
-from resource_server import eager
 from resource_server.access import Access, allows, restrictions
-from resource_server.duration import Duration
-from resource_server.eager import settle
 from resource_server.errors import (
     MountUnavailable,
     ResourceError,
@@ -30,25 +27,28 @@ from resource_server.provider import (
     Resource,
     Template,
 )
-from resource_server.providers.database.address import TableAddress, path_of
-from resource_server.providers.database.changes import Watch as _Watch
-from resource_server.providers.database.completion import Completion
-from resource_server.providers.database.diagnosis import Diagnosis
-from resource_server.providers.database.documents import Documents
-from resource_server.providers.database.engine import Engine
-from resource_server.providers.database.engines import engine_of, name_of
-from resource_server.providers.database.formats import FORMATS
+from resource_server.provider.search import Found, Search
+from resource_server.provider.tools import Asked, Tool, ToolResult
+from resource_server.providers.database.addressing.address import TableAddress, path_of
+from resource_server.providers.database.addressing.path_completion import Completion
+from resource_server.providers.database.change_detection import Watch as _Watch
+from resource_server.providers.database.engines.contract import Engine
+from resource_server.providers.database.engines.reflection import TableName
+from resource_server.providers.database.engines.registry import engine_of, name_of
+from resource_server.providers.database.formats.pages import FORMATS
 from resource_server.providers.database.options import Limits, Query, TableOptions, Watch
-from resource_server.providers.database.policy import Policy
-from resource_server.providers.database.queries import Queries
-from resource_server.providers.database.query_scope import QueryScope, scopes_of
-from resource_server.providers.database.query_tools import QueryTools
-from resource_server.providers.database.relation import Relations
-from resource_server.providers.database.search import Searches
-from resource_server.providers.database.table import TableName
-from resource_server.providers.database.tree import Tree
-from resource_server.search import Found, Search
-from resource_server.tool import Asked, Tool, ToolResult
+from resource_server.providers.database.policy.diagnosis import Diagnosis
+from resource_server.providers.database.policy.policy import Policy
+from resource_server.providers.database.queries.declared import Queries
+from resource_server.providers.database.queries.policy_rewrite import QueryScope, scopes_of
+from resource_server.providers.database.queries.query_tools import QueryTools
+from resource_server.providers.database.reading.documents import Documents
+from resource_server.providers.database.reading.relation import Relations
+from resource_server.providers.database.reading.tree import Tree
+from resource_server.providers.database.search.database_search import Searches
+from resource_server.runtime import eager
+from resource_server.runtime.eager import settle
+from resource_server.runtime.option_types import Duration
 
 logger = logging.getLogger(__name__)
 

@@ -22,14 +22,14 @@ from msgspec.structs import replace
 
 from resource_server.errors import ResourceNotFound
 from resource_server.provider import Path
-from resource_server.providers.filesystem.ignore import (
+from resource_server.providers.filesystem.exposure.ignore_files import (
     IGNORE_FILES,
     ROOT_IGNORE_FILE,
     Ignores,
     read_ignore_file,
 )
+from resource_server.providers.filesystem.exposure.rules import Rules, Scope
 from resource_server.providers.filesystem.root import Root, refusal
-from resource_server.providers.filesystem.rules import Rules, Scope
 
 MAX_NAMES = 500_000
 """Kept in all; about 40 MB. A single directory may have more and is kept all the same."""

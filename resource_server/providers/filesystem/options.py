@@ -10,7 +10,7 @@ from typing import Literal
 from resource_server.access import OPEN, Access
 from resource_server.provider import Annotations, ByteSize
 from resource_server.providers.filesystem.encoding import text_encoding
-from resource_server.providers.filesystem.patterns import Patterns
+from resource_server.providers.filesystem.exposure.patterns import Patterns
 
 Watch = Literal["auto", "inotify", "watchfiles", "poll", "off"]
 SymlinkPolicy = Literal["deny", "within-root"]

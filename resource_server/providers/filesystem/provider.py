@@ -23,8 +23,18 @@ from resource_server.provider import (
     Resource,
     Template,
 )
-from resource_server.providers.filesystem import content, reasons
+from resource_server.provider.search import Found, Search, SupportsSearch
+from resource_server.providers.filesystem import content
 from resource_server.providers.filesystem.encoding import text_encoding
+from resource_server.providers.filesystem.exposure import explain
+from resource_server.providers.filesystem.exposure.rules import (
+    EVERYTHING,
+    Rules,
+    Scope,
+    Selection,
+    fingerprint,
+    selection,
+)
 from resource_server.providers.filesystem.options import (
     DirectoryOptions,
     Secrets,
@@ -36,17 +46,8 @@ from resource_server.providers.filesystem.options import (
 )
 from resource_server.providers.filesystem.ranges import Range, parse_range
 from resource_server.providers.filesystem.root import Root
-from resource_server.providers.filesystem.rules import (
-    EVERYTHING,
-    Rules,
-    Scope,
-    Selection,
-    fingerprint,
-    selection,
-)
 from resource_server.providers.filesystem.threads import Threads
 from resource_server.providers.filesystem.tree import Entry, Status, Tree
-from resource_server.search import Found, Search, SupportsSearch
 
 if TYPE_CHECKING:
     from resource_server.providers.filesystem.search import Searches
@@ -308,11 +309,11 @@ class Filesystem:
 
     def explain(self, path: Path) -> str:
         """Return the rule that hides this path, or `exposed`."""
-        return reasons.explain(self._tree, path)
+        return explain.explain(self._tree, path)
 
     def hides(self, *, limit: int) -> MaybeAwaitable[Sequence[tuple[Path, str]]]:
         """Return what is below the root and not shown. See `SupportsHides`."""
-        return self._threads.run(lambda: reasons.hidden(self._tree, limit))
+        return self._threads.run(lambda: explain.hidden(self._tree, limit))
 
     def warnings(self) -> MaybeAwaitable[Sequence[tuple[str, str]]]:
         """Return which `directories` are none now. See `SupportsWarnings`."""
@@ -320,23 +321,23 @@ class Filesystem:
         return self._threads.run(
             lambda: [
                 (f"directories.{written[key]}", problem)
-                for key, problem in reasons.misnamed(self._tree)
+                for key, problem in explain.misnamed(self._tree)
             ]
         )
 
     def changes(self, interest: Interest) -> AsyncIterator[Change]:
         """Yield what may have changed below the root. See `SupportsWatch.changes`."""
         # Imported here: whoever only reads needs none of it.
-        from resource_server.providers.filesystem import sources
+        from resource_server.providers.filesystem.watch import event_sources
 
-        return sources.changes(self._tree, self.watch, interest)
+        return event_sources.changes(self._tree, self.watch, interest)
 
     @property
     def watched_by(self) -> str:
         """What notices the changes, for the operator; see `sources.back_end`."""
-        from resource_server.providers.filesystem import sources
+        from resource_server.providers.filesystem.watch import event_sources
 
-        return sources.back_end(self._root.path, self.watch)
+        return event_sources.back_end(self._root.path, self.watch)
 
     def _page(
         self, work: Callable[[bool], Sequence[Resource]], limit: int

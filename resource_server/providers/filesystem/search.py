@@ -13,17 +13,17 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
 
-from resource_server.best import INVALID, Best, to_path
 from resource_server.errors import InvalidParameter, ResourceBusy, ResourceNotFound
-from resource_server.lines import Lines
-from resource_server.names import Names
 from resource_server.provider import Path
+from resource_server.provider.search import Found, Hit, Search
+from resource_server.providers.filesystem.exposure.rules import Scope
 from resource_server.providers.filesystem.root import refusal
-from resource_server.providers.filesystem.rules import Scope
 from resource_server.providers.filesystem.text import Text
 from resource_server.providers.filesystem.threads import Threads
 from resource_server.providers.filesystem.tree import Entry, Make, Run, Tree
-from resource_server.search import Found, Hit, Search
+from resource_server.search.name_match import Names
+from resource_server.search.text_match import Lines
+from resource_server.search.top_k import INVALID, Best, to_path
 
 _AT_ONCE = 4
 """Searches of one folder; others wait."""

@@ -10,10 +10,10 @@ import codecs
 import os
 
 from resource_server import media_types
-from resource_server.lines import Check, Lines
+from resource_server.provider.search import Line
 from resource_server.providers.filesystem.encoding import Form
-from resource_server.providers.filesystem.rules import Scope
-from resource_server.search import Line
+from resource_server.providers.filesystem.exposure.rules import Scope
+from resource_server.search.text_match import Check, Lines
 
 _HEAD_BYTES = 8192
 """A NUL in them tells a binary document before all of it is read."""

@@ -27,9 +27,9 @@ from resource_server.providers.filesystem.directory import (
     Stamp,
     stamp,
 )
+from resource_server.providers.filesystem.exposure.rules import Rules, Scope
 from resource_server.providers.filesystem.frame import Allowance, Frame
 from resource_server.providers.filesystem.root import Root, refusal
-from resource_server.providers.filesystem.rules import Rules, Scope
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _MAX_LINKS = 40

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from resource_server import plugins
 from resource_server.manifest.databases.init import MOST_TABLES, Database, Found, Rows, write
 from resource_server.manifest.load import load
+from resource_server.providers.database.engines.reflection import Column, KeyKind, Table, TableName
 from resource_server.providers.database.options import TableOptions
-from resource_server.providers.database.table import Column, KeyKind, Table, TableName
 
 
 def table(

@@ -18,8 +18,8 @@ import yaml
 from resource_server.manifest.databases.exposed import Exposed
 from resource_server.manifest.databases.roles import role
 from resource_server.manifest.databases.triggers import CHANNEL, notify
+from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.options import Limits
-from resource_server.providers.database.table import TableName
 
 ROOT = Path(__file__).parents[3]
 HOSTILE = ("plain", 'quo"te', "back`tick", "semi; drop table plain; --", "line\n\\! echo", "wild_%")

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from resource_server.catalog import Catalog, Limits
+from resource_server.catalog.catalog import Catalog, Limits
+from resource_server.catalog.mount import Mount
 from resource_server.cli import runtime
 from resource_server.manifest.load import load
 from resource_server.manifest.prompts import Prompt, PromptArgument, PromptMessage
-from resource_server.mount import Mount
 from resource_server.protocol.server import Server
 from resource_server.provider import Provider
 

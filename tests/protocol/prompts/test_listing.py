@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from mcp_types.methods import CACHEABLE_METHODS, validate_server_result
 
-from resource_server.catalog import Limits
+from resource_server.catalog.catalog import Limits
 from resource_server.manifest.prompts import Prompt, PromptArgument, PromptMessage
 from tests.protocol.prompts.serving import got, server_of
 from tests.protocol.wire import EVERY, MODERN, Wire, initialize

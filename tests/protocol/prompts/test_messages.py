@@ -14,7 +14,8 @@ from mcp_types.methods import validate_server_result
 
 from resource_server import uris
 from resource_server.access import Caller, acting
-from resource_server.catalog import Catalog, Limits
+from resource_server.catalog.catalog import Catalog, Limits
+from resource_server.catalog.mount import Mount
 from resource_server.errors import (
     DeadlineExceeded,
     ResourceBusy,
@@ -22,7 +23,6 @@ from resource_server.errors import (
     ResourceTooLarge,
 )
 from resource_server.manifest.prompts import Prompt, PromptArgument, PromptMessage
-from resource_server.mount import Mount
 from resource_server.protocol.prompts import messages
 from resource_server.protocol.prompts.messages import MAX_TEXT, filled_uri
 from resource_server.protocol.server import Server

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from resource_server.catalog import Limits
+from resource_server.catalog.catalog import Limits
 from resource_server.errors import (
     DeadlineExceeded,
     InvalidParameter,
@@ -18,7 +18,7 @@ from resource_server.errors import (
     ResourceNotFound,
     ResourceTooLarge,
 )
-from resource_server.protocol.tools import excerpt, outcome, reading
+from resource_server.protocol.tools import excerpt, reading, results
 from resource_server.provider import Content, MaybeAwaitable, Path, Resource, Truncation
 from tests.protocol.tools.tooled import PICTURE, called, refusal, words
 from tests.protocol.wire import EVERY, HANDSHAKE, Wire, server_of
@@ -377,7 +377,7 @@ async def test_what_is_too_large_and_has_no_ranges_says_what_can_be_read() -> No
 
 
 async def test_data_over_the_limit_of_a_result_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outcome, "MAX_RESULT_BYTES", 1000)
+    monkeypatch.setattr(results, "MAX_RESULT_BYTES", 1000)
     wire = Wire(await server_of(Tree({"blob": b"\0" * 2000})), "2025-11-25")
     told = refusal(await called(wire, "read_resource", "2025-11-25", uri="test://one/blob"))
     assert "Ask for less" in told

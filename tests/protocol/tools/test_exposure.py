@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from resource_server.cli import runtime
-from resource_server.protocol.local import LocalClient
+from resource_server.protocol.in_process_client import LocalClient
 from tests.protocol.tools.tooled import refusal
 from tests.protocol.wire import HANDSHAKE
 from tests.test_bad_input import TRAVERSALS

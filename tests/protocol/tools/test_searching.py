@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from resource_server import plain_search, searching
+from resource_server.catalog import fallback_search, federated_search
 from tests.protocol.tools.tooled import called, words
 from tests.protocol.wire import Wire, server_of
 from tests.providers_for_tests import Tree
@@ -36,8 +36,8 @@ async def test_what_is_found_by_name_and_in_text_is_linked_once(where: dict[str,
 async def test_a_search_that_is_stopped_says_where_it_has_come_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(plain_search, "_PAGE", 4)
-    monkeypatch.setattr(searching, "DEADLINE_S", 0.0)
+    monkeypatch.setattr(fallback_search, "_PAGE", 4)
+    monkeypatch.setattr(federated_search, "DEADLINE_S", 0.0)
     wire = Wire(await server_of(Tree({f"{at}.txt": "x" for at in range(8)})), REVISION)
     said: list[str] = []
     asked: dict[str, Any] = {"query": "nowhere"}

@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from mcp_types.methods import validate_server_result
 
 from resource_server.provider import MaybeAwaitable
-from resource_server.tool import Asked, SupportsTools, Text, Tool, ToolResult
+from resource_server.provider.tools import Asked, SupportsTools, Text, Tool, ToolResult
 from tests.protocol.wire import Wire
 from tests.providers_for_tests import Node, Tree
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from resource_server.providers.database.engine import Engine, Statement
-from resource_server.providers.database.mysql import Mysql
+from resource_server.providers.database.engines.contract import Engine, Statement
+from resource_server.providers.database.engines.mysql.engine import Mysql
 from tests.providers.database.owners import mysql_connection
 from tests.providers.database.servers import (
     server_url,

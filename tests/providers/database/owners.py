@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
-from resource_server.providers.database.engines import name_of
+from resource_server.providers.database.engines.registry import name_of
 
 # It would log each row that INSERT IGNORE leaves out.
 logging.getLogger("asyncmy").setLevel(logging.ERROR)

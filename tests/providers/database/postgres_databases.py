@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from resource_server.providers.database.engine import Engine, Statement
-from resource_server.providers.database.postgres import Postgres
+from resource_server.providers.database.engines.contract import Engine, Statement
+from resource_server.providers.database.engines.postgres.engine import Postgres
 from tests.providers.database.servers import (
     server_url,
     skip_without,

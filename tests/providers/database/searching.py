@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from resource_server.provider import Path
+from resource_server.provider.search import Found, Hit, Search, Where
 from resource_server.providers.database.provider import Database
-from resource_server.search import Found, Hit, Search, Where
 from tests.providers.database.owners import Owner
 
 PATIENCE_S = 30.0

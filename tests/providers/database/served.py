@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from resource_server.catalog import Body, Catalog, Limits
-from resource_server.mount import Entry
+from resource_server.catalog.catalog import Body, Catalog, Limits
+from resource_server.catalog.mount import Entry
 from resource_server.providers.database.provider import Database
 from tests.listeners import BASE, mounted
 from tests.providers.database.owners import Owner

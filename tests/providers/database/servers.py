@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 
 from resource_server.errors import DeadlineExceeded, ResourceError
-from resource_server.providers.database.engine import Engine, Statement
+from resource_server.providers.database.engines.contract import Engine, Statement
 
 T = TypeVar("T")
 

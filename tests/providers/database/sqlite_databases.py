@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from resource_server.providers.database.engine import Statement
-from resource_server.providers.database.sqlite import Sqlite
-from resource_server.providers.database.sqlite_authorizer import Readable
-from resource_server.providers.database.sqlite_file import DatabaseFile, Log
-from resource_server.providers.database.table import Table, TableName
+from resource_server.providers.database.engines.contract import Statement
+from resource_server.providers.database.engines.reflection import Table, TableName
+from resource_server.providers.database.engines.sqlite.authorizer import Readable
+from resource_server.providers.database.engines.sqlite.database_file import DatabaseFile, Log
+from resource_server.providers.database.engines.sqlite.engine import Sqlite
 
 PATIENCE_S = 30.0
 """For what must happen: others run beside the tests."""

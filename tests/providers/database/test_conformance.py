@@ -18,10 +18,7 @@ from typing import Any, Literal, cast
 import pytest
 
 from resource_server import uris
-from resource_server.duration import Duration
 from resource_server.errors import InvalidParameter, NotACollection, ResourceNotFound
-from resource_server.interest import Interests
-from resource_server.live import Live
 from resource_server.provider import ByteSize, Change, Path
 from resource_server.providers.database.options import (
     Columns,
@@ -31,6 +28,9 @@ from resource_server.providers.database.options import (
     TableOptions,
 )
 from resource_server.providers.database.provider import Database
+from resource_server.runtime.option_types import Duration
+from resource_server.subscriptions.broker import Live
+from resource_server.subscriptions.interest import Interests
 from tests.listeners import BASE, LIST, PATIENCE_S, Recorder, impatient
 from tests.providers.database.owners import Owner
 from tests.providers.database.served import Served, served
@@ -55,10 +55,10 @@ PEOPLE = (
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let everything come sooner, and a schema or a number of rows be believed for no time."""
     impatient(monkeypatch)
-    monkeypatch.setattr("resource_server.providers.database.relation._BELIEVED_S", 0.0)
-    monkeypatch.setattr("resource_server.providers.database.tree._COUNTED_S", 0.0)
+    monkeypatch.setattr("resource_server.providers.database.reading.relation._BELIEVED_S", 0.0)
+    monkeypatch.setattr("resource_server.providers.database.reading.tree._COUNTED_S", 0.0)
     # However busy this machine is, a table of a few rows is counted.
-    monkeypatch.setattr("resource_server.providers.database.tree._COUNT_S", 1.0)
+    monkeypatch.setattr("resource_server.providers.database.reading.tree._COUNT_S", 1.0)
 
 
 async def numbered(owner: Owner, count: int) -> None:
@@ -1365,7 +1365,7 @@ async def test_a_row_that_was_read_as_it_was_for_a_moment_is_suggested_again(own
 async def test_a_watch_that_nobody_needs_any_more_can_be_ended_at_once(
     owner: Owner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resource_server.watching._LONGEST_END_S", PATIENCE_S)
+    monkeypatch.setattr("resource_server.subscriptions.watch_runner._LONGEST_END_S", PATIENCE_S)
     await watched_tables(owner)
     async with served(owner, interval=0.02) as it:
         for turns in range(40):

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from resource_server import plugins, uris
-from resource_server.catalog import Catalog
+from resource_server.catalog.catalog import Catalog
+from resource_server.catalog.mount import Mount
 from resource_server.errors import InvalidParameter, ResourceNotFound
-from resource_server.live import Live
-from resource_server.mount import Mount
 from resource_server.providers.database.options import Columns, TableOptions
 from resource_server.providers.database.provider import Database
+from resource_server.subscriptions.broker import Live
 from resource_server.testing import check_provider
 from tests.listeners import Recorder
 

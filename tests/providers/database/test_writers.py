@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from resource_server.catalog import Catalog
+from resource_server.catalog.catalog import Catalog
 from resource_server.errors import ResourceNotFound
-from resource_server.protocol.local import ErrorReply, LocalClient
+from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
 from resource_server.providers.database.options import Query, TableOptions
 from tests.listeners import BASE, impatient
@@ -256,7 +256,7 @@ async def test_nothing_that_writers_commit_is_missed(
 ) -> None:
     impatient(monkeypatch)
     # It would find what was missed.
-    monkeypatch.setattr("resource_server.live._SWEEP_S", 3600.0)
+    monkeypatch.setattr("resource_server.subscriptions.broker._SWEEP_S", 3600.0)
     async with writing() as writers:
         for seed in range(_FIRST, _FIRST + _SEEDS):
             missed = await trial(tables, writers, seed)

@@ -9,8 +9,8 @@ from pathlib import Path as FilePath
 
 import pytest
 
-from resource_server.eager import settle
 from resource_server.providers.filesystem import Filesystem
+from resource_server.runtime.eager import settle
 
 pytestmark = pytest.mark.anyio
 

@@ -12,9 +12,9 @@ from resource_server.providers.filesystem.directory import (
     Listing,
     RecentlyUsed,
 )
+from resource_server.providers.filesystem.exposure.rules import Rules, Scope
 from resource_server.providers.filesystem.root import Root
-from resource_server.providers.filesystem.rules import Rules, Scope
-from tests.providers.filesystem.descriptors import few_descriptors
+from tests.providers.filesystem.watch.descriptors import few_descriptors
 
 LONG_AGO_NS = 1_700_000_000_123_456_789
 

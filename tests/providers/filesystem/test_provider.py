@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from resource_server import plugins
-from resource_server.eager import settle
 from resource_server.errors import (
     InvalidParameter,
     ManifestError,
@@ -45,7 +44,8 @@ from resource_server.providers.filesystem.options import (
     Secrets,
 )
 from resource_server.providers.filesystem.root import Root
-from tests.providers.filesystem.descriptors import few_descriptors
+from resource_server.runtime.eager import settle
+from tests.providers.filesystem.watch.descriptors import few_descriptors
 
 pytestmark = pytest.mark.anyio
 

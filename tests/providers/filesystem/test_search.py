@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_server.eager import settle
 from resource_server.errors import (
     DeadlineExceeded,
     InvalidParameter,
@@ -23,16 +22,17 @@ from resource_server.errors import (
     ResourceError,
     ResourceNotFound,
 )
-from resource_server.lines import MOST_LINES
-from resource_server.names import Names
 from resource_server.provider import ByteSize
 from resource_server.provider import Path as Address
+from resource_server.provider.search import Found, Search, Where
 from resource_server.providers.filesystem import Filesystem, search, text
 from resource_server.providers.filesystem.directory import Directories, Directory, Listing
+from resource_server.providers.filesystem.exposure.rules import SECRETS
 from resource_server.providers.filesystem.frame import Frame
 from resource_server.providers.filesystem.options import DirectoryOptions
-from resource_server.providers.filesystem.rules import SECRETS
-from resource_server.search import Found, Search, Where
+from resource_server.runtime.eager import settle
+from resource_server.search.name_match import Names
+from resource_server.search.text_match import MOST_LINES
 
 pytestmark = pytest.mark.anyio
 

@@ -1,0 +1,1 @@
+"""The catalog: all mounts as one space of URIs."""

@@ -1,0 +1,89 @@
+"""A client in the same process: what the command line and the tests see is what any client sees."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from resource_server.protocol.connection import Connection
+from resource_server.protocol.server import Server
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+class ErrorReply(Exception):
+    """The server answered with an error object."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class LocalClient:
+    """Talks to a server through its engine, bytes in and bytes out, without a transport.
+
+    Each notification is given to `on_notification`; without one, they gather in `notifications`.
+    Only with `follows_list` is the client told when other resources are listed than before.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        revision: str = "2025-11-25",
+        *,
+        on_notification: Callable[[dict[str, Any]], None] | None = None,
+        follows_list: bool = False,
+    ) -> None:
+        self._connection = Connection(server, push=self._receive)
+        self._revision = revision
+        self._follows_list = follows_list
+        self._ids = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self.notifications: list[dict[str, Any]] = []
+        """Every notification received, oldest first."""
+        self._on_notification = on_notification or self.notifications.append
+
+    async def __aenter__(self) -> LocalClient:
+        client = {"name": "resource-server", "version": "0"}
+        asked = {"protocolVersion": self._revision, "capabilities": {}, "clientInfo": client}
+        await self.request("initialize", asked)
+        if self._follows_list:
+            self._send({"method": "notifications/initialized"})
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._connection.close()
+
+    async def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Send a request and return its result.
+
+        Raises:
+            ErrorReply: the server answered with an error.
+        """
+        request_id = next(self._ids)
+        waiting = self._waiting[request_id] = asyncio.get_running_loop().create_future()
+        self._send({"id": request_id, "method": method, "params": params or {}})
+        reply = await waiting
+        if "error" in reply:
+            error = reply["error"]
+            raise ErrorReply(error["code"], error["message"], error.get("data"))
+        return reply["result"]
+
+    def _send(self, message: dict[str, Any]) -> None:
+        data = _encode({"jsonrpc": "2.0", **message})
+        self._connection.receive(data, self._receive, self._receive)
+
+    def _receive(self, data: bytes) -> None:
+        message = _decode(data)
+        waiting = self._waiting.pop(message.get("id"), None)
+        if waiting is None:
+            self._on_notification(message)
+        elif not waiting.done():
+            waiting.set_result(message)

@@ -1,0 +1,232 @@
+"""Resources, contents and templates as JSON: the wire shapes of every revision and of SEP-2093.
+
+`resourceType` is the text of SEP-2093 in this project's specification, `capabilities` that of its
+later revision. Typed clients drop members they do not know but keep `_meta`: hence the mirror.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from resource_server import uris
+from resource_server.catalog.catalog import Body, Entry, TemplateEntry, content_size
+from resource_server.catalog.mount import log_failure
+from resource_server.provider import Annotations, Content, Format, Truncation
+
+META_TYPE = "resource-server/resourceType"
+META_VERSION = "resource-server/version"
+META_FORMATS = "resource-server/formats"
+META_DETAILS = "resource-server/details"
+META_TRUNCATED = "resource-server/truncated"
+META_UNAVAILABLE = "resource-server/unavailable"
+META_RESOURCE = "resource-server/resource"
+
+COLLECTION_MIME_TYPE = "inode/directory"
+
+T = TypeVar("T")
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Annotations(Struct, omit_defaults=True, rename="camel"):
+    audience: tuple[str, ...] | None = None
+    priority: float | None = None
+    last_modified: str | None = None
+
+
+class _Capabilities(Struct, frozen=True):
+    list: bool
+    subscribe: bool
+
+
+class _Resource(Struct, omit_defaults=True, rename="camel", kw_only=True):
+    uri: str
+    name: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+    annotations: _Annotations | None = None
+    resource_type: str
+    capabilities: _Capabilities
+    meta: dict[str, Any] = msgspec.field(name="_meta")
+
+
+class _Template(Struct, omit_defaults=True, rename="camel", kw_only=True):
+    uri_template: str
+    name: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    annotations: _Annotations | None = None
+    resource_type: str | None = None
+    capabilities: _Capabilities
+
+
+_CAPABILITIES = {
+    (collection, subscribable): _Capabilities(list=collection, subscribe=subscribable)
+    for collection in (False, True)
+    for subscribable in (False, True)
+}
+
+
+def resource(entry: Entry) -> bytes:
+    """Return the JSON object of a resource; made once for an entry."""
+    encoded = entry.encoded
+    if encoded is None:
+        encoded = entry.encoded = _encode(_wire(entry))
+    return encoded
+
+
+def _wire(entry: Entry) -> _Resource:
+    uri, resource = entry.uri, entry.resource
+    collection = resource.type == "collection"
+    meta: dict[str, Any] = {META_TYPE: resource.type}
+    if resource.version is not None:
+        meta[META_VERSION] = resource.version
+    if resource.formats:
+        meta[META_FORMATS] = _formats(uri, resource.formats)
+    if resource.details:
+        meta[META_DETAILS] = resource.details
+    return _Resource(
+        uri=uri,
+        name=uris.display(resource.name),
+        title=_displayed(resource.title),
+        description=_displayed(resource.description),
+        mime_type=resource.mime_type or (COLLECTION_MIME_TYPE if collection else None),
+        size=resource.size,
+        annotations=_annotations(resource.annotations, resource.last_modified),
+        resource_type=resource.type,
+        capabilities=_CAPABILITIES[collection, entry.subscribable],
+        meta=meta,
+    )
+
+
+def _displayed(text: str | None) -> str | None:
+    return text if text is None else uris.display(text)
+
+
+@functools.lru_cache(maxsize=256)
+def _formats(uri: str, formats: tuple[Format, ...]) -> Sequence[Mapping[str, str]]:
+    return [
+        {
+            "name": format.name,
+            "mimeType": format.mime_type,
+            "uri": uris.with_query(uri, {"format": format.name}),
+        }
+        for format in formats
+    ]
+
+
+def _annotations(
+    hints: Annotations | None, modified: datetime | float | None
+) -> _Annotations | None:
+    last_modified = None if modified is None else _timestamp(modified)
+    if hints is None and last_modified is None:
+        return None
+    return _Annotations(
+        audience=hints.audience if hints else None,
+        priority=hints.priority if hints else None,
+        last_modified=last_modified,
+    )
+
+
+def _timestamp(moment: datetime | float) -> str | None:
+    """Return RFC 3339 in UTC, or None for a time that no calendar has."""
+    try:
+        if not isinstance(moment, datetime):
+            moment = datetime.fromtimestamp(moment, UTC)
+        return moment.astimezone(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def body(item: Body) -> bytes:
+    """Return the JSON object of one content: the resource's own members, then `text` or `blob`."""
+    content = item.content
+    if content is None:
+        return resource(item.entry)[:-1] + b',"text":""}'
+    return b"%b,%b}" % (head(item, content)[:-1], _data(content.data))
+
+
+def head(item: Body, content: Content) -> bytes:
+    """Return the JSON object of a resource as one of its contents describes it."""
+    entry = item.entry
+    described = entry.resource
+    mime_type = content.mime_type or described.mime_type
+    size = content_size(content) if content.truncated is None else described.size
+    if (
+        size == described.size
+        and mime_type == described.mime_type
+        and item.uri == entry.uri
+        and content.truncated is None
+    ):
+        return resource(entry)
+    wire = _wire(entry)
+    wire.uri, wire.size, wire.mime_type = item.uri, size, mime_type
+    if content.truncated is not None:
+        wire.meta[META_TRUNCATED] = truncated(content.truncated, item.next_uri)
+    return _encode(wire)
+
+
+def truncated(cut: Truncation, next_uri: str | None) -> dict[str, Any]:
+    """Return what was cut from a content, and where it goes on."""
+    notice: dict[str, Any] = {"reason": cut.reason, "unit": cut.unit}
+    if cut.total is not None:
+        notice["total"] = cut.total
+    if next_uri is not None:
+        notice["next"] = next_uri
+    return notice
+
+
+def _data(data: str | bytes) -> bytes:
+    if isinstance(data, str):
+        return b'"text":' + _encode(data)
+    return b'"blob":"' + base64(data) + b'"'
+
+
+def base64(data: bytes) -> bytes:
+    """Return bytes as text that needs no escapes in JSON."""
+    # Imported here: only whoever reads a binary document pays for it.
+    import pybase64
+
+    return pybase64.b64encode(data)
+
+
+def annotations_of(entry: Entry) -> bytes | None:
+    """Return the JSON object of a resource's annotations, if it has any."""
+    found = _annotations(entry.resource.annotations, entry.resource.last_modified)
+    return None if found is None else _encode(found)
+
+
+def template(entry: TemplateEntry) -> bytes:
+    """Return the JSON object of a template; its `capabilities` are an upper bound."""
+    shape = entry.template
+    wire = _Template(
+        uri_template=entry.uri_template,
+        name=shape.name,
+        title=shape.title,
+        description=shape.description,
+        mime_type=shape.mime_type,
+        annotations=_annotations(entry.mount.annotations, None),
+        resource_type=shape.type,
+        capabilities=_CAPABILITIES[shape.type != "document", entry.mount.watches is not None],
+    )
+    return _encode(wire)
+
+
+def each(encoder: Callable[[T], bytes], items: Sequence[T]) -> list[bytes]:
+    """Return items as JSON without those that cannot be: a plugin's mistake is its own only."""
+    encoded: list[bytes] = []
+    for item in items:
+        try:
+            encoded.append(encoder(item))
+        except Exception as error:
+            log_failure(error, "an item that cannot be sent was left out")
+    return encoded

@@ -1,0 +1,1 @@
+"""Addresses of schemas, tables and rows: paths, keys and page cursors."""

@@ -1,0 +1,200 @@
+"""What the paths below a database's mount name, as far as that can be told without its tables.
+
+| path | names |
+|---|---|
+| `()` | the database |
+| `(schema,)` | a schema, where the engine has schemas; the paths of its tables begin with it |
+| `(table,)` | a table or view: the collection of its documents and rows |
+| `(table, "~schema")` | the document of its definition |
+| `(table, "~rows")` | the document of a page of its rows |
+| `(table, k1, k2, …)` | a row, one segment for each column of the key |
+| `(table, k1, k2, …, "~cell", column)` | one value of a row, whole |
+| `("~query",)` | the collection of queries |
+| `("~query", name)` | the document of a query |
+
+Names that a URI cannot carry, or that begin with `~`, are in the typed form of text
+(`keys.encode_text`): a table `~query` is `~t~7Equery`. Segments of keys stay as they came, since
+only the table's columns tell what they mean.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from resource_server import uris
+from resource_server.errors import ResourceNotFound
+from resource_server.provider import Path
+from resource_server.providers.database.addressing.keys import MAX_LENGTH, decode_text, encode_text
+from resource_server.providers.database.engines.reflection import TableName
+
+SCHEMA = "~schema"
+ROWS = "~rows"
+CELL = "~cell"
+QUERY = "~query"
+
+_TYPED = tuple("nirtb")
+_NEVER = frozenset(("", ".", ".."))
+_MAX_QUOTED = 12
+# Characters of a URI for one of a segment: four bytes, each `%HH`.
+
+
+class DatabaseAddress(msgspec.Struct, frozen=True):
+    """The database: the mount's own collection."""
+
+
+class SchemaAddress(msgspec.Struct, frozen=True):
+    """A schema."""
+
+    schema: str
+
+
+class TableAddress(msgspec.Struct, frozen=True):
+    """A table or view."""
+
+    table: TableName
+
+
+class DefinitionAddress(msgspec.Struct, frozen=True):
+    """The `~schema` of a table."""
+
+    table: TableName
+
+
+class PageAddress(msgspec.Struct, frozen=True):
+    """The `~rows` of a table."""
+
+    table: TableName
+
+
+class RowAddress(msgspec.Struct, frozen=True):
+    """A row; `key` holds at least one segment, undecoded."""
+
+    table: TableName
+    key: Path
+
+
+class CellAddress(msgspec.Struct, frozen=True):
+    """One value of a row."""
+
+    table: TableName
+    key: Path
+    column: str
+
+
+class QueriesAddress(msgspec.Struct, frozen=True):
+    """The collection of queries."""
+
+
+class QueryAddress(msgspec.Struct, frozen=True):
+    """A query."""
+
+    name: str
+
+
+Address: TypeAlias = (
+    DatabaseAddress
+    | SchemaAddress
+    | TableAddress
+    | DefinitionAddress
+    | PageAddress
+    | RowAddress
+    | CellAddress
+    | QueriesAddress
+    | QueryAddress
+)
+
+
+def parse(path: Path, *, has_schemas: bool) -> Address:
+    """Return what a path names, whether there is such a thing or not.
+
+    Raises:
+        ResourceNotFound: nothing can have this path.
+    """
+    if not path:
+        return DatabaseAddress()
+    if path[0] == QUERY:
+        return _parse_query(path[1:])
+    if not has_schemas:
+        return _parse_table(None, path[0], path[1:])
+    schema, *below = path
+    if not below:
+        return SchemaAddress(decode_text(schema))
+    return _parse_table(decode_text(schema), below[0], tuple(below[1:]))
+
+
+def path_of(address: Address) -> Path:
+    """Return the canonical path of an address whose key is canonical.
+
+    Raises:
+        ValueError: no URI is long enough, or a name is not Unicode: it cannot be addressed.
+    """
+    path = _path_of(address)
+    length = sum(map(len, path)) + len(path)
+    if (
+        length * _MAX_QUOTED > MAX_LENGTH
+        and len("/".join(map(uris.quote_segment, path))) > MAX_LENGTH
+    ):
+        raise ValueError("the path is too long for a URI")
+    return path
+
+
+def _parse_table(schema: str | None, name: str, below: Path) -> Address:
+    table = TableName(schema, decode_text(name))
+    if not below:
+        return TableAddress(table)
+    if below == (SCHEMA,):
+        return DefinitionAddress(table)
+    if below == (ROWS,):
+        return PageAddress(table)
+    if len(below) >= 2 and below[-2] == CELL:
+        return CellAddress(table, _parse_key(below[:-2]), decode_text(below[-1]))
+    return RowAddress(table, _parse_key(below))
+
+
+def _parse_query(below: Path) -> Address:
+    if not below:
+        return QueriesAddress()
+    if len(below) != 1:
+        raise ResourceNotFound
+    return QueryAddress(decode_text(below[0]))
+
+
+def _parse_key(key: Path) -> Path:
+    if not key:
+        raise ResourceNotFound
+    for segment in key:
+        if segment in _NEVER or "/" in segment or "\0" in segment:
+            raise ResourceNotFound
+        # `~rows` begins as a number does; `~schema`, `~cell` and `~query` as nothing.
+        if segment[0] == "~" and (not segment.startswith(_TYPED, 1) or segment == ROWS):
+            raise ResourceNotFound
+    return key
+
+
+def _path_of(address: Address) -> Path:
+    match address:
+        case DatabaseAddress():
+            return ()
+        case QueriesAddress():
+            return (QUERY,)
+        case QueryAddress(name):
+            return (QUERY, encode_text(name))
+        case SchemaAddress(schema):
+            return (encode_text(schema),)
+        case TableAddress(table):
+            return _table_path(table)
+        case DefinitionAddress(table):
+            return (*_table_path(table), SCHEMA)
+        case PageAddress(table):
+            return (*_table_path(table), ROWS)
+        case RowAddress(table, key):
+            return (*_table_path(table), *key)
+        case CellAddress(table, key, column):
+            return (*_table_path(table), *key, CELL, encode_text(column))
+
+
+def _table_path(table: TableName) -> Path:
+    name = encode_text(table.name)
+    return (name,) if table.schema is None else (encode_text(table.schema), name)

@@ -1,0 +1,1 @@
+"""Database engines: connections, reflection and statements for each dialect."""

@@ -1,0 +1,287 @@
+"""What `information_schema` of MariaDB and MySQL says of the tables of one database."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from resource_server.providers.database.engines.reflection import (
+    Column,
+    ForeignKey,
+    Index,
+    KeyKind,
+    Kind,
+    Table,
+    TableInfo,
+    TableName,
+    TableType,
+)
+
+_KINDS: dict[str, Kind] = {
+    "tinyint": "integer",
+    "smallint": "integer",
+    "mediumint": "integer",
+    "int": "integer",
+    "bigint": "integer",
+    "year": "integer",
+    "float": "real",
+    "double": "real",
+    "decimal": "numeric",
+    "char": "text",
+    "varchar": "text",
+    "tinytext": "text",
+    "text": "text",
+    "mediumtext": "text",
+    "longtext": "text",
+    "enum": "text",
+    "set": "text",
+    "binary": "blob",
+    "varbinary": "blob",
+    "tinyblob": "blob",
+    "blob": "blob",
+    "mediumblob": "blob",
+    "longblob": "blob",
+    "date": "date",
+    "time": "time",
+    "datetime": "datetime",
+    "timestamp": "datetime",
+    "uuid": "uuid",
+    "json": "json",
+}
+"""By `data_type`; `tinyint(1)` is what BOOLEAN becomes."""
+
+TABLES = """
+SELECT table_name, table_type, table_comment FROM information_schema.tables
+WHERE table_schema = DATABASE() AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED', 'VIEW')
+ORDER BY CAST(table_name AS BINARY)"""
+
+TABLE = """
+SELECT table_type, table_comment FROM information_schema.tables
+WHERE table_schema = DATABASE() AND table_name = %s AND BINARY table_name = %s
+AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED', 'VIEW')"""
+
+COLUMNS = """
+SELECT column_name, column_type, data_type, is_nullable, column_default, extra, column_comment
+FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = %s
+ORDER BY ordinal_position"""
+
+INDEXES = """
+SELECT index_name, column_name, non_unique, sub_part FROM information_schema.statistics
+WHERE table_schema = DATABASE() AND table_name = %s
+ORDER BY index_name, seq_in_index"""
+
+FOREIGN_KEYS = """
+SELECT constraint_name, column_name, referenced_table_schema = DATABASE(),
+    referenced_table_name, referenced_column_name
+FROM information_schema.key_column_usage
+WHERE table_schema = DATABASE() AND table_name = %s AND referenced_table_name IS NOT NULL
+ORDER BY constraint_name, ordinal_position"""
+
+VIEW = """
+SELECT view_definition FROM information_schema.views
+WHERE table_schema = DATABASE() AND table_name = %s"""
+
+ESTIMATE = """
+SELECT table_rows FROM information_schema.tables
+WHERE table_schema = DATABASE() AND table_name = %s AND table_type <> 'VIEW'"""
+
+_STATES = {
+    "tables": "table_name, table_type, table_comment",
+    "columns": "table_name, column_name, ordinal_position, column_type, is_nullable,"
+    " IFNULL(column_default, '\\n'), column_key, extra, column_comment,"
+    " IFNULL(collation_name, ''), generation_expression",
+    "views": "table_name, view_definition",
+    "statistics": "table_name, index_name, seq_in_index, column_name, non_unique,"
+    " IFNULL(sub_part, ''), index_comment",
+    "key_column_usage": "table_name, constraint_name, column_name, ordinal_position,"
+    " IFNULL(referenced_table_name, ''), IFNULL(referenced_column_name, '')",
+    "check_constraints": "constraint_name, check_clause",
+}
+"""What is told of each."""
+
+HAS_CHECKS = """
+SELECT 1 FROM information_schema.tables
+WHERE table_schema = 'information_schema' AND table_name = 'CHECK_CONSTRAINTS'"""
+
+
+def state(*, checks: bool) -> str:
+    """Return the question for what differs after every change of the schema.
+
+    MySQL before 8.0.16 has no `checks`.
+    """
+    return " UNION ALL ".join(
+        f"""
+SELECT '{view}', COUNT(*), SUM(CAST(CONV(LEFT(MD5(CONCAT_WS('\\n', {told})), 15), 16, 10)
+    AS UNSIGNED))
+FROM information_schema.{view}
+WHERE {"constraint" if view == "check_constraints" else "table"}_schema = DATABASE()"""  # noqa: S608
+        for view, told in _STATES.items()
+        if checks or view != "check_constraints"
+    )
+
+
+GRANTS = "SHOW GRANTS"
+
+COUNTERS = """
+SHOW GLOBAL STATUS WHERE Variable_name IN ('Handler_write', 'Handler_update', 'Handler_delete',
+    'Com_commit', 'Com_xa_commit', 'Com_truncate', 'Com_load', 'Com_create_table',
+    'Com_alter_table', 'Com_drop_table', 'Com_rename_table', 'Com_create_view', 'Com_drop_view',
+    'Com_create_index', 'Com_drop_index', 'Handler_commit', 'Uptime')"""
+
+_NO_KEYS = ("bit(", "float", "set(")
+"""Types whose values, given back as they came, are not found again or not in their order."""
+_ENUMERATED = re.compile(r"(?:enum|set)\((.*)\)", re.DOTALL)
+_QUOTED = re.compile(r"'((?:[^']|'')*)'", re.DOTALL)
+_GENERATED = re.compile(r"\b(?:VIRTUAL|STORED|PERSISTENT)\b")
+_GRANT = re.compile(r"GRANT (.+?) ON (?:(?:TABLE|FUNCTION|PROCEDURE) )?(\S+) TO ", re.DOTALL)
+_COLUMN_LIST = re.compile(r" \([^)]*\)")
+_COUNTER = re.compile(r"^(\) .*?) AUTO_INCREMENT=\d+", re.MULTILINE)
+"""Changes with the rows."""
+_JSON_COLUMN = re.compile(r"^ +`((?:[^`]|``)+)` .* CHECK \(json_valid\(`\1`\)\),?$", re.MULTILINE)
+_READING = frozenset(("SELECT", "USAGE", "SHOW VIEW", "SHOW DATABASES", "EXECUTE", "PROCESS"))
+
+
+def definition(name: str) -> str:
+    """Return the question for the statement that makes a table."""
+    quoted = name.replace("`", "``").replace("%", "%%")
+    return f"SHOW CREATE TABLE `{quoted}`"
+
+
+def table_info(row: Sequence[Any]) -> TableInfo:
+    """Return what a row of `TABLES` says."""
+    name, type_, comment = row
+    return TableInfo(TableName(None, name), _type(type_), _comment(type_, comment))
+
+
+def table(
+    name: TableName,
+    row: Sequence[Any],
+    *,
+    columns: Iterable[Sequence[Any]],
+    indexes: Iterable[Sequence[Any]],
+    foreign_keys: Iterable[Sequence[Any]],
+    definition: str | None,
+    statement: str | None,
+) -> Table:
+    """Return what the answers to the questions above say of one table."""
+    # On MariaDB a column is JSON by a condition of its own, which `information_schema` tells only
+    # to those who may read every table.
+    json = {found.replace("``", "`") for found in _JSON_COLUMN.findall(statement or "")}
+    all_columns = tuple(_column(one, json) for one in columns)
+    all_indexes, whole = _indexes(indexes)
+    key, key_kind = _key(all_indexes, whole, all_columns)
+    return Table(
+        name,
+        _type(row[0]),
+        all_columns,
+        key,
+        key_kind,
+        _foreign_keys(foreign_keys),
+        all_indexes,
+        _comment(row[0], row[1]),
+        definition or _COUNTER.sub(r"\1", statement or "") or None,
+    )
+
+
+def _type(text: str) -> TableType:
+    return "view" if text == "VIEW" else "table"
+
+
+def _comment(type_: str, text: str | None) -> str | None:
+    # A view's comment is its type, and on what it is broken.
+    return None if type_ == "VIEW" else text or None
+
+
+def _column(row: Sequence[Any], json: set[str]) -> Column:
+    name, type_, data_type, nullable, default, extra, comment = row
+    generated = _GENERATED.search(extra.upper()) is not None
+    kind: Kind = _KINDS.get(data_type, "other")
+    if type_.startswith("tinyint(1)"):
+        kind = "boolean"
+    elif name in json:
+        kind = "json"
+    match = _ENUMERATED.match(type_)
+    values = [value.replace("''", "'") for value in _QUOTED.findall(match[1])] if match else ()
+    if generated or default == "NULL":
+        default = None
+    if "auto_increment" in extra.lower():
+        default = "auto_increment"
+    return Column(
+        name,
+        "json" if name in json else type_,
+        kind,
+        nullable == "YES",
+        default,
+        generated,
+        comment or None,
+        tuple(values),
+    )
+
+
+def _indexes(rows: Iterable[Sequence[Any]]) -> tuple[tuple[Index, ...], set[str]]:
+    """Return the indexes, and the names of those that hold all of their columns' values."""
+    names: dict[str, list[str | None]] = {}
+    unique: dict[str, bool] = {}
+    prefixes: set[str] = set()
+    for name, column, non_unique, prefix in rows:
+        names.setdefault(name, []).append(column)
+        unique[name] = not int(non_unique)
+        if prefix is not None:
+            prefixes.add(name)
+    found = tuple(Index(name, tuple(columns), unique[name]) for name, columns in names.items())
+    return found, set(names) - prefixes
+
+
+def _key(
+    indexes: Iterable[Index], whole: set[str], columns: Iterable[Column]
+) -> tuple[tuple[str, ...], KeyKind]:
+    """Return the primary key, else the shortest unique one without NULL, of what can be bound."""
+    required = {
+        column.name
+        for column in columns
+        if not column.nullable and not column.type.startswith(_NO_KEYS)
+    }
+    found: list[tuple[bool, int, str, tuple[str, ...]]] = []
+    for index in indexes:
+        names = tuple(name for name in index.columns if name is not None)
+        complete = index.name in whole and len(names) == len(index.columns)
+        if index.unique and complete and required.issuperset(names):
+            found.append((index.name != "PRIMARY", len(names), index.name, names))
+    if not found:
+        return (), "none"
+    other, _, _, names = min(found)
+    return names, "unique" if other else "primary"
+
+
+def _foreign_keys(rows: Iterable[Sequence[Any]]) -> tuple[ForeignKey, ...]:
+    """Return the foreign keys to tables of the same database; others have no address."""
+    found: dict[str, tuple[str, list[str], list[str]]] = {}
+    for name, column, here, referred_table, referred in rows:
+        if not here:
+            continue
+        _, columns, others = found.setdefault(name, (referred_table, [], []))
+        columns.append(column)
+        others.append(referred)
+    return tuple(
+        ForeignKey(tuple(columns), TableName(None, referred), tuple(others))
+        for referred, columns, others in found.values()
+    )
+
+
+def privileges(grants: Iterable[str], database: str) -> list[str]:
+    """Return what of the grants of a login goes beyond reading, as `INSERT on shop.*`."""
+    found: dict[str, None] = {}
+    for grant in grants:
+        match = _GRANT.match(grant)
+        if match is None:
+            continue
+        where = match[2].replace("`", "").replace("\\_", "_")
+        if where.split(".")[0] not in {"*", database}:
+            continue
+        for privilege in _COLUMN_LIST.sub("", match[1]).split(", "):
+            if privilege not in _READING:
+                found[privilege if where == "*.*" else f"{privilege} on {where}"] = None
+        if "WITH GRANT OPTION" in grant:
+            found["GRANT OPTION" if where == "*.*" else f"GRANT OPTION on {where}"] = None
+    return list(found)

@@ -1,0 +1,365 @@
+"""What PostgreSQL's catalogue says of tables: one question for a list, one for a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from resource_server.providers.database.engines.reflection import (
+    Column,
+    ForeignKey,
+    Index,
+    KeyKind,
+    Kind,
+    Table,
+    TableInfo,
+    TableName,
+    TableType,
+)
+
+_TYPES: dict[str, TableType] = {
+    "r": "table",
+    "p": "table",
+    "f": "table",
+    "v": "view",
+    "m": "materialized view",
+}
+
+_KINDS: dict[str, Kind] = {
+    "int2": "integer",
+    "int4": "integer",
+    "int8": "integer",
+    "oid": "integer",
+    "float4": "real",
+    "float8": "real",
+    "numeric": "numeric",
+    "text": "text",
+    "varchar": "text",
+    "bpchar": "text",
+    "name": "text",
+    # The one that is written "char"; the driver gives bytes.
+    "char": "blob",
+    "citext": "text",
+    "bytea": "blob",
+    "bool": "boolean",
+    "date": "date",
+    "time": "time",
+    "timetz": "time",
+    "timestamp": "datetime",
+    "timestamptz": "datetime",
+    "uuid": "uuid",
+    "json": "json",
+    "jsonb": "json",
+}
+"""By the name of the base type in `pg_catalog`, and of `citext`; enumerations are text."""
+
+_VISIBLE = """
+    c.relkind IN ('r', 'p', 'f', 'v', 'm') AND NOT c.relispartition AND c.relpersistence <> 't'
+    AND CASE WHEN $1::text[] IS NULL
+        THEN n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+        ELSE n.nspname = ANY ($1::text[]) END
+    AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+    AND (pg_catalog.has_table_privilege(c.oid, 'SELECT')
+        OR pg_catalog.has_any_column_privilege(c.oid, 'SELECT'))
+    AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
+        WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objid = c.oid
+        AND d.deptype = 'e')"""
+"""Tables that a user would count as one, and may read: no partitions, nothing of extensions."""
+
+TABLES = f"""
+SELECT n.nspname::text, c.relname::text, c.relkind::text,
+    pg_catalog.obj_description(c.oid, 'pg_class')
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE {_VISIBLE}
+ORDER BY n.nspname::text COLLATE "C", c.relname::text COLLATE "C"
+"""  # noqa: S608
+
+TABLE = f"""
+SELECT pg_catalog.json_build_object(
+  'type', c.relkind,
+  'comment', pg_catalog.obj_description(c.oid, 'pg_class'),
+  'definition', CASE WHEN c.relkind IN ('v', 'm') THEN pg_catalog.pg_get_viewdef(c.oid, true) END,
+  'columns', (
+    SELECT pg_catalog.json_agg(pg_catalog.json_build_object(
+      'name', a.attname,
+      'type', pg_catalog.format_type(a.atttypid, a.atttypmod),
+      'base', b.typname,
+      'system', b.typnamespace = 'pg_catalog'::pg_catalog.regnamespace,
+      'category', b.typcategory,
+      'nullable', NOT (a.attnotnull OR b.required),
+      'default', pg_catalog.pg_get_expr(d.adbin, d.adrelid),
+      'generated', a.attgenerated <> '',
+      'identity', a.attidentity <> '',
+      'comment', pg_catalog.col_description(c.oid, a.attnum),
+      'values', (SELECT pg_catalog.json_agg(e.enumlabel ORDER BY e.enumsortorder)
+        FROM pg_catalog.pg_enum e WHERE e.enumtypid = b.oid)
+    ) ORDER BY a.attnum)
+    FROM pg_catalog.pg_attribute a
+    LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+    CROSS JOIN LATERAL (
+      WITH RECURSIVE base AS (
+        SELECT t.oid, t.typname, t.typnamespace, t.typtype, t.typcategory, t.typbasetype,
+          t.typnotnull
+        FROM pg_catalog.pg_type t WHERE t.oid = a.atttypid
+        UNION ALL
+        SELECT t.oid, t.typname, t.typnamespace, t.typtype, t.typcategory, t.typbasetype,
+          base.typnotnull OR t.typnotnull
+        FROM base JOIN pg_catalog.pg_type t ON t.oid = base.typbasetype
+        WHERE base.typtype = 'd')
+      SELECT base.oid, base.typname, base.typnamespace, base.typcategory,
+        base.typnotnull AS required
+      FROM base WHERE base.typtype <> 'd') b
+    WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+      AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT')),
+  'indexes', (
+    SELECT pg_catalog.json_agg(pg_catalog.json_build_object(
+      'name', i.relname,
+      'columns', (SELECT pg_catalog.json_agg(a.attname ORDER BY k.place)
+        FROM pg_catalog.unnest(x.indkey::int2[]) WITH ORDINALITY k (number, place)
+        LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.number
+          AND k.number <> 0
+        WHERE k.place <= x.indnkeyatts),
+      'unique', x.indisunique,
+      'primary', x.indisprimary,
+      'whole', x.indpred IS NULL AND x.indimmediate AND x.indisvalid
+    ) ORDER BY i.relname)
+    FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid
+    WHERE x.indrelid = c.oid AND x.indislive),
+  'foreign_keys', (
+    SELECT pg_catalog.json_agg(pg_catalog.json_build_object(
+      'schema', rn.nspname,
+      'table', r.relname,
+      'columns', (SELECT pg_catalog.json_agg(a.attname ORDER BY k.place)
+        FROM pg_catalog.unnest(f.conkey) WITH ORDINALITY k (number, place)
+        JOIN pg_catalog.pg_attribute a ON a.attrelid = f.conrelid AND a.attnum = k.number),
+      'referred', (SELECT pg_catalog.json_agg(a.attname ORDER BY k.place)
+        FROM pg_catalog.unnest(f.confkey) WITH ORDINALITY k (number, place)
+        JOIN pg_catalog.pg_attribute a ON a.attrelid = f.confrelid AND a.attnum = k.number)
+    ) ORDER BY f.conname)
+    FROM pg_catalog.pg_constraint f
+    JOIN pg_catalog.pg_class r ON r.oid = f.confrelid
+    JOIN pg_catalog.pg_namespace rn ON rn.oid = r.relnamespace
+    WHERE f.conrelid = c.oid AND f.contype = 'f' AND f.conparentid = 0)
+)::text
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE {_VISIBLE} AND n.nspname = $2 AND c.relname = $3
+"""  # noqa: S608
+
+ESTIMATE = f"""
+SELECT CASE WHEN c.relkind = 'p' THEN (
+    SELECT pg_catalog.sum(CASE WHEN l.reltuples >= 0 THEN l.reltuples END)
+    FROM pg_catalog.pg_partition_tree(c.oid) p JOIN pg_catalog.pg_class l ON l.oid = p.relid
+    WHERE p.isleaf)
+  WHEN c.relkind <> 'v' AND (c.reltuples > 0 OR c.relpages > 0) THEN c.reltuples END::float8
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE {_VISIBLE} AND n.nspname = $2 AND c.relname = $3
+"""  # noqa: S608
+
+_NOT_TEMPORARY = "NOT IN (SELECT t.oid FROM temporary t)"
+_NO_KEYS = frozenset("ACRV")
+"""Arrays, composite types, ranges and bit strings: no segment of a path is one of their values."""
+_STATES = {
+    "pg_class": "x.relpersistence <> 't'",
+    "pg_attribute": f"x.attrelid >= 16384 AND x.attnum > 0 AND x.attrelid {_NOT_TEMPORARY}",
+    "pg_attrdef": f"x.adrelid {_NOT_TEMPORARY}",
+    "pg_constraint": f"x.conrelid {_NOT_TEMPORARY}",
+    "pg_description": "x.objoid >= 16384"
+    " AND x.classoid = 'pg_catalog.pg_class'::pg_catalog.regclass",
+    "pg_enum": "true",
+    "pg_index": f"x.indexrelid {_NOT_TEMPORARY}",
+    "pg_namespace": "x.nspname !~ '^pg_(toast_)?temp_'",
+    # Those of tables are in `pg_class`, and arrays are named by what is in them.
+    "pg_type": "x.typtype IN ('d', 'e', 'r')",
+}
+"""What counts of each catalogue: nobody sees the temporary tables of others."""
+
+_TEMPORARY = """
+WITH temporary AS (SELECT c.oid FROM pg_catalog.pg_class c WHERE c.relpersistence = 't')"""
+_STATE_OF = """
+  SELECT '{catalogue}', pg_catalog.count(*), pg_catalog.sum(x.xmin::text::bigint)
+  FROM pg_catalog.{catalogue} x WHERE {counts}"""
+
+STATE = _TEMPORARY + " UNION ALL ".join(
+    _STATE_OF.format(catalogue=catalogue, counts=counts) for catalogue, counts in _STATES.items()
+)
+"""Every version of a row of the catalogue has the number of the transaction that made it."""
+
+PRIVILEGES = """
+WITH me AS (SELECT r.* FROM pg_catalog.pg_roles r WHERE r.rolname = current_user)
+SELECT name FROM (
+  SELECT 1 AS place, u.name FROM me CROSS JOIN LATERAL (VALUES
+    ('SUPERUSER', me.rolsuper), ('CREATEDB', me.rolcreatedb), ('CREATEROLE', me.rolcreaterole),
+    ('REPLICATION', me.rolreplication), ('BYPASSRLS', me.rolbypassrls)) u (name, has) WHERE u.has
+  UNION ALL
+  SELECT 2, 'member of ' || r.rolname FROM pg_catalog.pg_roles r, me
+  WHERE NOT me.rolsuper AND r.rolname IN ('pg_write_all_data', 'pg_read_server_files',
+      'pg_write_server_files', 'pg_execute_server_program', 'pg_signal_backend')
+    AND pg_catalog.pg_has_role(r.oid, 'USAGE')
+  UNION ALL
+  SELECT 3, 'CREATE on database' FROM me WHERE NOT me.rolsuper
+    AND pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')
+  UNION ALL
+  SELECT 4, 'CREATE on schema ' || n.nspname FROM pg_catalog.pg_namespace n, me
+  WHERE NOT me.rolsuper AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+    AND pg_catalog.has_schema_privilege(n.oid, 'CREATE')
+  UNION ALL
+  SELECT 5, p.name || ' on ' || n.nspname || '.' || c.relname
+  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+  CROSS JOIN me CROSS JOIN LATERAL (VALUES
+    ('INSERT', pg_catalog.has_any_column_privilege(c.oid, 'INSERT')),
+    ('UPDATE', pg_catalog.has_any_column_privilege(c.oid, 'UPDATE')),
+    ('DELETE', pg_catalog.has_table_privilege(c.oid, 'DELETE')),
+    ('TRUNCATE', pg_catalog.has_table_privilege(c.oid, 'TRUNCATE'))) p (name, has)
+  WHERE NOT me.rolsuper AND p.has AND c.relkind IN ('r', 'p', 'f', 'v')
+    AND c.relpersistence <> 't'
+    AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+    AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+) every ORDER BY place, name
+"""
+
+
+class _ColumnRow(msgspec.Struct):
+    name: str
+    type: str
+    base: str
+    system: bool
+    category: str
+    nullable: bool
+    default: str | None
+    generated: bool
+    identity: bool
+    comment: str | None
+    values: tuple[str, ...] | None
+
+
+class _IndexRow(msgspec.Struct):
+    name: str
+    columns: tuple[str | None, ...]
+    unique: bool
+    primary: bool
+    whole: bool
+
+
+class _ForeignKeyRow(msgspec.Struct):
+    schema: str
+    table: str
+    columns: tuple[str, ...]
+    referred: tuple[str, ...]
+
+
+class _TableRow(msgspec.Struct):
+    type: str
+    comment: str | None
+    definition: str | None
+    columns: tuple[_ColumnRow, ...] | None
+    indexes: tuple[_IndexRow, ...] | None
+    foreign_keys: tuple[_ForeignKeyRow, ...] | None
+
+
+_decode = msgspec.json.Decoder(_TableRow).decode
+
+
+def table_info(row: Sequence[Any]) -> TableInfo:
+    """Return what a row of `TABLES` says."""
+    schema, name, type_, comment = row
+    return TableInfo(TableName(schema, name), _TYPES[type_], comment)
+
+
+def table(name: TableName, text: str) -> Table:
+    """Return what the answer to `TABLE` says."""
+    row = _decode(text)
+    columns = tuple(map(_column, row.columns or ()))
+    key, key_kind = _key(row.indexes or (), row.columns or ())
+    shown = {column.name for column in columns}
+    foreign_keys = tuple(
+        ForeignKey(one.columns, TableName(one.schema, one.table), one.referred)
+        for one in row.foreign_keys or ()
+        if shown.issuperset(one.columns)
+    )
+    found = Table(
+        name,
+        _TYPES[row.type],
+        columns,
+        key,
+        key_kind,
+        foreign_keys,
+        tuple(Index(one.name, one.columns, one.unique) for one in row.indexes or ()),
+        row.comment,
+        row.definition,
+    )
+    if found.type != "table":
+        return found
+    return msgspec.structs.replace(found, ddl=_statement(found, row.columns or ()))
+
+
+def _statement(table: Table, columns: Sequence[_ColumnRow]) -> str:
+    """Return a statement that would make a table as it is, as PostgreSQL does not keep one."""
+    lines: list[str] = []
+    for column in columns:
+        words = [_quoted(column.name), column.type]
+        if column.generated:
+            words.append(f"GENERATED ALWAYS AS ({column.default}) STORED")
+        elif column.identity:
+            words.append("GENERATED BY DEFAULT AS IDENTITY")
+        elif column.default is not None:
+            words.append(f"DEFAULT {column.default}")
+        if not column.nullable:
+            words.append("NOT NULL")
+        lines.append(" ".join(words))
+    if table.key_kind == "primary":
+        lines.append(f"PRIMARY KEY ({_listed(table.key)})")
+    for foreign in table.foreign_keys:
+        referred = f"{_name(foreign.table)} ({_listed(foreign.referred)})"
+        lines.append(f"FOREIGN KEY ({_listed(foreign.columns)}) REFERENCES {referred}")
+    return f"CREATE TABLE {_name(table.name)} (\n    " + ",\n    ".join(lines) + "\n)"
+
+
+def _name(table: TableName) -> str:
+    return f"{_quoted(table.schema or 'public')}.{_quoted(table.name)}"
+
+
+def _listed(columns: Sequence[str]) -> str:
+    return ", ".join(map(_quoted, columns))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _column(row: _ColumnRow) -> Column:
+    kind: Kind = "other"
+    if row.values is not None:
+        kind = "text"
+    elif row.system or row.base == "citext":
+        kind = _KINDS.get(row.base, "other")
+    default = None if row.generated else row.default
+    return Column(
+        row.name,
+        row.type,
+        kind,
+        row.nullable,
+        "generated as identity" if row.identity else default,
+        row.generated,
+        row.comment,
+        row.values or (),
+    )
+
+
+def _key(
+    indexes: Sequence[_IndexRow], columns: Sequence[_ColumnRow]
+) -> tuple[tuple[str, ...], KeyKind]:
+    """Return the primary key, else the shortest unique one without NULL, among what may be read."""
+    every = {column.name for column in columns if column.category not in _NO_KEYS}
+    required = every & {column.name for column in columns if not column.nullable}
+    found: list[tuple[bool, int, str, tuple[str, ...]]] = []
+    for index in indexes:
+        names = tuple(name for name in index.columns if name is not None)
+        usable = index.unique and index.whole and len(names) == len(index.columns)
+        if usable and (required if not index.primary else every).issuperset(names):
+            found.append((not index.primary, len(names), index.name, names))
+    if not found:
+        return (), "none"
+    other, _, _, names = min(found)
+    return names, "unique" if other else "primary"

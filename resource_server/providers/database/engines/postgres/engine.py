@@ -1,0 +1,443 @@
+"""PostgreSQL, by asyncpg: one statement at a time is a property of its protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from resource_server.errors import (
+    DeadlineExceeded,
+    InvalidParameter,
+    MountUnavailable,
+    ResourceBusy,
+    ResourceNotFound,
+)
+from resource_server.providers.database.engines.contract import (
+    Engine,
+    Gate,
+    Privilege,
+    Rows,
+    Statement,
+    Unfit,
+)
+from resource_server.providers.database.engines.postgres import catalog as catalog
+from resource_server.providers.database.engines.postgres.temporal import CODECS
+from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
+from resource_server.providers.database.engines.server_base import (
+    CATALOG_S,
+    CONNECT_S,
+    Connection,
+    ServerEngine,
+)
+from resource_server.providers.database.queries.sql_tokenizer import EngineName
+
+_log = logging.getLogger(__name__)
+
+_SETTINGS = {
+    "application_name": "resource-server",
+    "default_transaction_read_only": "on",
+    "idle_in_transaction_session_timeout": "10000",
+    # Compiling takes longer than what is asked here.
+    "jit": "off",
+    "lock_timeout": "500",
+    # As `sql_text` reads what authors write.
+    "standard_conforming_strings": "on",
+}
+"""Of every connection; DISCARD ALL comes back to these."""
+_GRACE_MS = 500
+"""The server stops a statement by itself so long after it should have been stopped."""
+_READ_ONLY = "25006"
+"""What cannot be done in a read-only transaction, or by a standby."""
+_AS_WRITTEN: Mapping[str, Callable[[str], object]] = {"char": str, "float4": float, "pg_lsn": str}
+"""Types that are told as PostgreSQL writes them: 0.1 and not what is next to it in 64 bits."""
+_KNOWN_COLUMNS = 1024
+_IDLE_AFTER_S = 60.0
+_IDLE_INTERVAL_S = 1.0
+_MAX_RETRY_S = 5.0
+
+_BUSY_CLASSES = frozenset(("40", "53", "57", "58"))
+"""Rollback, resources, operator, system."""
+_LOST_STATES = frozenset(
+    ("08000", "08001", "08003", "08004", "08006", "25P03", "57P01", "57P02", "57P03", "57P05")
+)
+_UNFIT_STATES = frozenset(
+    ("22000", "22003", "22007", "22008", "22015", "22021", "22P02", "22P03", "22P05")
+)
+"""Texts of no value, and values out of range; the first is asyncpg's own."""
+
+
+class Postgres(ServerEngine):
+    """A PostgreSQL database.
+
+    `schemas` are those whose tables are shown; by default all but the system's. Commits are
+    noticed by a look every `interval` seconds, and with `notify` as soon as a trigger notifies
+    `channel`.
+    """
+
+    driver = "postgresql+asyncpg"
+    # JSON stays the text it is.
+    engine_options = MappingProxyType({"json_deserializer": str})
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        schemas: Sequence[str] = (),
+        interval: float = 0.25,
+        notify: bool = False,
+        channel: str = "resource_server",
+    ) -> None:
+        super().__init__(url)
+        self._schemas = list(schemas) or None
+        self._interval = interval
+        self._channel = channel if notify else None
+        self._is_notified = False
+        self._snapshot = "SELECT pg_catalog.pg_current_snapshot()::text"
+        self._columns: dict[str, tuple[str, ...]] = {}
+        self._state: tuple[str, object] | None = None
+        self._changes = 0
+        """Of the schema, as far as seen."""
+
+    @property
+    def name(self) -> EngineName:
+        """`postgresql`."""
+        return "postgresql"
+
+    @property
+    def has_schemas(self) -> bool:
+        """True: tables lie in schemas that are part of their address."""
+        return True
+
+    # The catalogue.
+
+    async def tables(self) -> Sequence[TableInfo]:
+        """Return every table and view that may be read, ordered by schema and name."""
+        rows = await self._ask(catalog.TABLES, self._schemas)
+        return [catalog.table_info(row) for row in rows]
+
+    async def table(self, name: TableName) -> Table:
+        """Return one table as reflected now.
+
+        Raises:
+            ResourceNotFound: there is none of this name, or it may not be read.
+        """
+        nameable = "\0" not in name.name and "\0" not in (name.schema or "")
+        rows = await self._ask(catalog.TABLE, self._schemas, *name) if nameable else ()
+        if not rows:
+            raise ResourceNotFound
+        return catalog.table(name, str(rows[0][0]))
+
+    async def estimate(self, name: TableName) -> int | None:
+        """Return about how many rows a table has, from statistics; None where there are none."""
+        rows = await self._ask(catalog.ESTIMATE, self._schemas, *name)
+        value = rows[0][0] if rows else None
+        return int(value) if isinstance(value, float) and value >= 0 else None
+
+    async def schema_state(self) -> object:
+        """Return what differs when any table was made, changed or dropped.
+
+        The catalogue is looked at only where anything was committed since the last time.
+        """
+        snapshot = str((await self._ask(self._snapshot))[0][0])
+        if self._state is None or self._state[0] != snapshot:
+            state = tuple(await self._ask(catalog.STATE))
+            if self._state is not None and self._state[1] != state:
+                self._changes += 1
+            self._state = (snapshot, state)
+        return self._state[1]
+
+    async def privileges(self) -> Sequence[Privilege]:
+        """Return what the login may do beyond reading; a superuser's are not named one by one."""
+        return [Privilege(str(row[0])) for row in await self._ask(catalog.PRIVILEGES)]
+
+    async def _ask(self, sql: str, *parameters: object) -> Sequence[tuple[Any, ...]]:
+        async def work(connection: Connection) -> Sequence[tuple[Any, ...]]:
+            return list(map(tuple, await connection.fetch(sql, *parameters)))
+
+        return await self._run(work, within=CATALOG_S)
+
+    # Changes.
+
+    @property
+    def gate(self) -> Gate:
+        """Commits, or notifications of them. See `Engine.gate`."""
+        if self._channel is None:
+            return Gate("commits", self._interval)
+        return Gate("notify", self._slow_interval)
+
+    async def _notice_commits(self) -> AsyncGenerator[None, None]:
+        """Yield whenever something may have been committed, and once at the beginning.
+
+        On a connection of its own; what was committed while it was lost is told of when it is back.
+        """
+        noticed = asyncio.Event()
+        retry = self._interval
+        while True:
+            connection = None
+            try:
+                connection = await self._connect(author=False)
+                await self._listen(connection, noticed)
+                last = None
+                moved = time.monotonic()
+                while True:
+                    noticed.clear()
+                    snapshot = await connection.fetchval(self._snapshot, timeout=CATALOG_S)
+                    if snapshot != last:
+                        last, moved, retry = snapshot, time.monotonic(), self._interval
+                        yield None
+                    await self._pause(noticed, idle=time.monotonic() - moved)
+            except Exception as error:
+                self._raise_unless_passing(error)
+            finally:
+                if connection is not None:
+                    connection.terminate()
+            await asyncio.sleep(retry)
+            retry = min(retry * 2, _MAX_RETRY_S)
+
+    @property
+    def _slow_interval(self) -> float:
+        return max(self._interval, _IDLE_INTERVAL_S)
+
+    async def _listen(self, connection: Connection, noticed: asyncio.Event) -> None:
+        self._is_notified = False
+        if self._channel is not None:
+            try:
+                await connection.add_listener(self._channel, _setter(noticed))
+                self._is_notified = True
+            except Exception as error:
+                if _state(error) != _READ_ONLY:
+                    raise
+                _log.warning("a standby takes no LISTEN: it is polled for changes instead")
+
+    async def _pause(self, noticed: asyncio.Event, *, idle: float) -> None:
+        slow = self._is_notified or idle > _IDLE_AFTER_S
+        interval = self._slow_interval if slow else self._interval
+        try:
+            async with asyncio.timeout(interval):
+                await noticed.wait()
+        except TimeoutError:
+            pass
+
+    # The driver.
+
+    def _import_driver(self) -> None:
+        try:
+            import asyncpg  # noqa: F401  # pyright: ignore[reportMissingTypeStubs, reportUnusedImport]
+            import greenlet  # noqa: F401  # pyright: ignore[reportUnusedImport]
+        except ImportError:
+            raise MountUnavailable(
+                "PostgreSQL needs a driver: pip install 'resource-server[postgres]'"
+            ) from None
+
+    async def _connect(self, *, author: bool) -> Connection:
+        import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+
+        options = self._connect_options()
+        for name in ("prepared_statement_cache_size", "prepared_statement_name_func"):
+            options.pop(name, None)
+        # Authors' statements are prepared without a name: DISCARD ALL drops those that have one.
+        if "sslmode" in options:
+            # As libpq calls it, and with it all that hosters hand out.
+            options["ssl"] = options.pop("sslmode")
+        options["statement_cache_size"] = 0 if author else 256
+        connect: Any = asyncpg.connect  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        try:
+            connection: Any = await connect(**options, timeout=CONNECT_S, server_settings=_SETTINGS)
+        except Exception as error:
+            raise self._refusal(error) from None
+        try:
+            await _set_codecs(connection)
+        except BaseException:
+            connection.terminate()
+            raise
+        return connection
+
+    def _refusal(self, error: Exception) -> Exception:
+        state = _state(error)
+        if state.startswith("28"):
+            return MountUnavailable("the database server refuses the login")
+        if state.startswith("3D"):
+            return MountUnavailable("there is no such database on the server")
+        if state == "55000":
+            return MountUnavailable("the database takes no connections")
+        if state.startswith("53"):
+            return ResourceBusy("the database server accepts no more connections")
+        if state.startswith("57"):
+            return ResourceBusy("the database server is starting up or shutting down")
+        if isinstance(error, OSError | TimeoutError):
+            return MountUnavailable("the database server cannot be reached")
+        return MountUnavailable("the database server cannot be used with the options of the URL")
+
+    async def _begin(self, connection: Connection, within: float) -> None:
+        # The first query pins the mode: nothing can make the transaction a writing one after it.
+        await connection.execute(
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
+            f" SET LOCAL statement_timeout = {int(within * 1000) + _GRACE_MS}; SELECT 1"
+        )
+
+    async def _end(self, connection: Connection, *, author: bool) -> None:
+        if author:
+            await connection.execute("ROLLBACK")
+            await connection.execute("DISCARD ALL")
+        else:
+            await connection.execute("ROLLBACK; SELECT pg_catalog.pg_advisory_unlock_all()")
+
+    async def _stop(self, connection: Connection) -> bool:
+        # asyncpg has asked the server to cancel the statement; the next one waits until it has.
+        return not connection.is_closed()
+
+    async def _probe(self, connection: Connection) -> None:
+        if connection.get_server_version().major < 13:
+            self._snapshot = "SELECT pg_catalog.txid_current_snapshot()::text"
+        await connection.fetchval("SELECT 1 FROM pg_catalog.pg_class LIMIT 1")
+
+    async def _select(
+        self, connection: Connection, statement: Statement, limit: int, within: float
+    ) -> Rows:
+        from asyncpg import (  # pyright: ignore[reportMissingTypeStubs]
+            InvalidCachedStatementError,
+            OutdatedSchemaCacheError,
+        )
+
+        parameters = statement.parameters
+        # What a connection has prepared takes parameters of the types that columns had by then.
+        sql = f"/* {self._changes} */ {statement.sql}"
+        try:
+            records = await connection.fetch(sql, *parameters)
+        except (InvalidCachedStatementError, OutdatedSchemaCacheError):
+            # A table was altered since; asyncpg has forgotten what it knew of it.
+            await connection.execute("ROLLBACK")
+            await self._begin(connection, within)
+            records = await connection.fetch(sql, *parameters)
+        if records:
+            columns = tuple(records[0].keys())
+        else:
+            columns = await self._columns_of(connection, sql)
+        return _rows(columns, records, limit)
+
+    async def _columns_of(self, connection: Connection, sql: str) -> tuple[str, ...]:
+        known = self._columns.get(sql)
+        if known is None:
+            if len(self._columns) >= _KNOWN_COLUMNS:
+                self._columns.clear()
+            known = self._columns[sql] = _names(await connection.prepare(sql))
+        return known
+
+    async def _select_wrapped(
+        self, connection: Connection, statement: Statement, limit: int
+    ) -> Rows:
+        prepared = await self._prepare(connection, statement.sql, limit + 1)
+        records = await prepared.fetch(*statement.parameters)
+        return _rows(_names(prepared), records, limit)
+
+    async def _describe(
+        self, connection: Connection, sql: str, parameters: int
+    ) -> Sequence[str] | None:
+        from asyncpg import PostgresError  # pyright: ignore[reportMissingTypeStubs]
+
+        try:
+            prepared = await self._prepare(connection, sql, 1)
+        except PostgresError as error:
+            if _state(error)[:2] in _BUSY_CLASSES:
+                raise
+            raise ValueError(f"PostgreSQL refuses the query: {_message(error)}") from None
+        wanted = len(prepared.get_parameters())
+        if wanted != parameters:
+            raise ValueError(f"the query has {wanted} parameters, {parameters} are declared")
+        return _names(prepared)
+
+    async def _prepare(self, connection: Connection, sql: str, limit: int) -> Any:
+        # What is a statement of its own cannot leave the parentheses it is put into.
+        await connection.prepare(sql, name="")
+        wrapped = f"SELECT * FROM ({sql}\n) AS q LIMIT {limit}"  # noqa: S608
+        return await connection.prepare(wrapped, name="")
+
+    def _is_lost(self, error: BaseException) -> bool:
+        import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+
+        if isinstance(error, asyncpg.PostgresError):
+            state = _state(error)
+            return state in _LOST_STATES
+        if isinstance(error, asyncpg.InternalClientError):
+            # What the server said last is not understood, as its farewell to an idle connection.
+            return True
+        if isinstance(error, asyncpg.InterfaceError):
+            return "closed" in str(error)
+        return isinstance(error, OSError) and not isinstance(error, TimeoutError)
+
+    def _failure(self, error: Exception, *, author: bool) -> Exception:
+        import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+
+        if self._is_lost(error):
+            return ResourceBusy("the connection to the database was lost")
+        if isinstance(error, asyncpg.PostgresError):
+            return _server_failure(_state(error), author=author)
+        if isinstance(error, asyncpg.InterfaceError):
+            # Encoding a parameter; decoding does not fail.
+            return Unfit()
+        if isinstance(error, UnicodeError):
+            return InvalidParameter("the database holds text that is not Unicode")
+        return error
+
+
+async def _set_codecs(connection: Connection) -> None:
+    for type_name, codec in CODECS.items():
+        await connection.set_type_codec(
+            type_name,
+            schema="pg_catalog",
+            encoder=codec.encode,
+            decoder=codec.decode,
+            format="tuple",
+        )
+    for type_name, decoder in _AS_WRITTEN.items():
+        await connection.set_type_codec(
+            type_name, schema="pg_catalog", encoder=str, decoder=decoder, format="text"
+        )
+
+
+def _server_failure(state: str, *, author: bool) -> Exception:
+    if state == "57014":
+        return DeadlineExceeded()
+    if state == "55P03":
+        return ResourceBusy("the table is locked")
+    if state[:2] in _BUSY_CLASSES:
+        return ResourceBusy("the database is busy")
+    if author:
+        return InvalidParameter("the database refuses this query")
+    if state == "42501":
+        return ResourceNotFound()
+    if state in {"42P01", "42703", "3F000"}:
+        return ResourceBusy("the table has changed")
+    if state in _UNFIT_STATES:
+        return Unfit()
+    return InvalidParameter("the database cannot answer this")
+
+
+def _state(error: Exception) -> str:
+    return str(getattr(error, "sqlstate", None) or "")
+
+
+def _setter(event: asyncio.Event) -> Callable[..., None]:
+    def notified(*_: object) -> None:
+        event.set()
+
+    return notified
+
+
+def _message(error: Any) -> str:
+    return str(error.args[0]) if error.args else "no reason is given"
+
+
+def _names(prepared: Any) -> tuple[str, ...]:
+    return tuple(attribute.name for attribute in prepared.get_attributes())
+
+
+def _rows(columns: tuple[str, ...], records: Sequence[Any], limit: int) -> Rows:
+    return Rows(columns, [tuple(record) for record in records[:limit]], len(records) > limit)
+
+
+_: type[Engine] = Postgres

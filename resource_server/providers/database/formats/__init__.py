@@ -1,0 +1,1 @@
+"""Representations of rows and schemas: JSON, CSV and Markdown."""

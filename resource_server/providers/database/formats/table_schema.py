@@ -1,0 +1,246 @@
+"""The schema of a table as a document: Markdown for people and models, JSON for programs.
+
+What may not be seen is not in the `Table` that comes here, and its `ddl` is None then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from resource_server import uris
+from resource_server.provider import Format
+from resource_server.providers.database.engines.reflection import (
+    Column,
+    ForeignKey,
+    Index,
+    KeyKind,
+    Kind,
+    Table,
+    TableName,
+    TableType,
+)
+from resource_server.providers.database.formats import markdown
+
+FORMATS: Mapping[str, Format] = {
+    "markdown": Format("markdown", "text/markdown", "For people and models"),
+    "json": Format("json", "application/json", "For programs"),
+}
+"""The formats of a schema by name; the first is the preferred one."""
+
+_KEYS: Mapping[KeyKind, str] = {
+    "primary": "Primary key",
+    "unique": "Key, unique in the database",
+    "declared": "Key, as declared in the manifest",
+    "rowid": "Row number, which the database may change",
+    "none": "No key: rows have neither order nor address",
+}
+
+
+class _Column(msgspec.Struct, omit_defaults=True):
+    name: str
+    type: str
+    kind: Kind
+    nullable: bool
+    default: str | None = None
+    generated: bool = False
+    comment: str | None = None
+    values: tuple[str, ...] = ()
+
+
+class _Key(msgspec.Struct):
+    kind: KeyKind
+    columns: tuple[str, ...]
+
+
+class _Name(msgspec.Struct, omit_defaults=True):
+    name: str
+    schema: str | None = None
+
+
+class _ForeignKey(msgspec.Struct, omit_defaults=True):
+    columns: tuple[str, ...]
+    table: _Name
+    referred: tuple[str, ...]
+    uri: str | None = None
+
+
+class _Index(msgspec.Struct):
+    name: str
+    columns: tuple[str | None, ...]
+    unique: bool
+
+
+class _Table(msgspec.Struct, omit_defaults=True, rename="camel", kw_only=True):
+    name: str
+    schema: str | None = None
+    type: TableType
+    title: str | None = None
+    description: str | None = None
+    strict: bool = False
+    columns: list[_Column]
+    key: _Key
+    foreign_keys: list[_ForeignKey] = []
+    indexes: list[_Index] = []
+    ddl: str | None = None
+
+
+def schema_json(
+    table: Table,
+    links: Mapping[TableName, str] | None = None,
+    *,
+    title: str | None = None,
+    description: str | None = None,
+) -> str:
+    """Return one JSON object; `links` are the URIs of the tables that foreign keys refer to.
+
+    A member that is null, false or empty is left out, but for `nullable` and `unique`. `kind` is
+    one of `table.Kind`; an index on an expression has null for its column. The title and
+    description are those of the manifest; the comment in the database is the other description.
+    Of text that is not Unicode the bytes are replaced by U+FFFD.
+    """
+    links = links or {}
+    document = _Table(
+        name=uris.display(table.name.name),
+        schema=_text(table.name.schema),
+        type=table.type,
+        title=_text(title),
+        description=_text(description or table.comment),
+        strict=table.strict,
+        columns=[_column(column) for column in table.columns],
+        key=_Key(table.key_kind, _names(table.key)),
+        foreign_keys=[_foreign_key(key, links.get(key.table)) for key in table.foreign_keys],
+        indexes=[_index(index) for index in table.indexes],
+        ddl=_text(table.ddl),
+    )
+    return msgspec.json.encode(document).decode()
+
+
+def _text(text: str | None) -> str | None:
+    return None if text is None else uris.display(text)
+
+
+def _names(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(map(uris.display, names))
+
+
+def _column(column: Column) -> _Column:
+    return _Column(
+        name=uris.display(column.name),
+        type=uris.display(column.type),
+        kind=column.kind,
+        nullable=column.nullable,
+        default=_text(column.default),
+        generated=column.generated,
+        comment=_text(column.comment),
+        values=_names(column.values),
+    )
+
+
+def _foreign_key(key: ForeignKey, uri: str | None) -> _ForeignKey:
+    table = _Name(uris.display(key.table.name), _text(key.table.schema))
+    return _ForeignKey(_names(key.columns), table, _names(key.referred), uri)
+
+
+def _index(index: Index) -> _Index:
+    return _Index(uris.display(index.name), tuple(map(_text, index.columns)), index.unique)
+
+
+def schema_markdown(
+    table: Table,
+    links: Mapping[TableName, str] | None = None,
+    *,
+    title: str | None = None,
+    description: str | None = None,
+) -> str:
+    """Return the schema for reading; `links` are the URIs of the tables foreign keys refer to."""
+    name = _qualified(table.name)
+    sections = [
+        markdown.heading(title or name),
+        f"{_type(table)} {markdown.code(name)}",
+        markdown.paragraph(description or table.comment or ""),
+        _columns(table),
+        _key(table),
+        _foreign_keys(table, links or {}),
+        _indexes(table),
+        f"## DDL\n\n{markdown.block(table.ddl, 'sql')}" if table.ddl else "",
+    ]
+    return "\n\n".join(filter(None, sections)) + "\n"
+
+
+def _type(table: Table) -> str:
+    return f"Strict {table.type}" if table.strict else table.type.capitalize()
+
+
+def _qualified(name: TableName) -> str:
+    return name.name if name.schema is None else f"{name.schema}.{name.name}"
+
+
+def _codes(names: Sequence[str | None]) -> str:
+    return ", ".join("*expression*" if name is None else markdown.code(name) for name in names)
+
+
+def _columns(table: Table) -> str:
+    keys = {name: place for place, name in enumerate(table.key, 1)}
+    referring = {name for key in table.foreign_keys for name in key.columns}
+    rows: list[Sequence[str]] = []
+    for column in table.columns:
+        role: list[str] = []
+        if column.name in keys:
+            role.append(f"key {keys[column.name]}" if len(keys) > 1 else "key")
+        if column.name in referring:
+            role.append("foreign key")
+        rows.append(
+            (
+                markdown.code(column.name, in_table=True),
+                markdown.code(column.type, in_table=True),
+                "yes" if column.nullable else "no",
+                _default(column),
+                ", ".join(role),
+                _comment(column),
+            )
+        )
+    names = ("column", "type", "null", "default", "key", "comment")
+    head = markdown.table_head(names, [False] * len(names))
+    return f"## Columns\n\n{head}{markdown.table_rows(list(zip(*rows, strict=True)))}".rstrip("\n")
+
+
+def _default(column: Column) -> str:
+    shown = "" if column.default is None else markdown.code(column.default, in_table=True)
+    return f"generated {shown}".rstrip() if column.generated else shown
+
+
+def _comment(column: Column) -> str:
+    shown = "" if column.comment is None else markdown.escape(column.comment)
+    if not column.values:
+        return shown
+    values = ", ".join(markdown.code(value, in_table=True) for value in column.values)
+    return f"{shown} One of {values}".lstrip()
+
+
+def _key(table: Table) -> str:
+    words = _KEYS[table.key_kind]
+    return f"{words}: {_codes(table.key)}" if table.key else words
+
+
+def _foreign_keys(table: Table, links: Mapping[TableName, str]) -> str:
+    if not table.foreign_keys:
+        return ""
+    lines = ["## Foreign keys\n"]
+    for key in table.foreign_keys:
+        uri = links.get(key.table)
+        referred = markdown.code(_qualified(key.table))
+        shown = referred if uri is None else f"[{referred}](<{uri}>)"
+        lines.append(f"- {_codes(key.columns)} → {shown} ({_codes(key.referred)})")
+    return "\n".join(lines)
+
+
+def _indexes(table: Table) -> str:
+    if not table.indexes:
+        return ""
+    lines = ["## Indexes\n"]
+    for index in table.indexes:
+        unique = ", unique" if index.unique else ""
+        lines.append(f"- {markdown.code(index.name)}: {_codes(index.columns)}{unique}")
+    return "\n".join(lines)

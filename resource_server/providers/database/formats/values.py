@@ -1,0 +1,363 @@
+"""Values of a driver to their JSON forms, which are the same for every engine.
+
+| in the database | in JSON |
+|---|---|
+| NULL | `null` |
+| integer of at most 2^63 - 1, with either sign | number |
+| larger integer | string of its digits |
+| real | number; `"NaN"`, `"Infinity"`, `"-Infinity"` |
+| decimal | string of its digits, with the scale it has: `"1.10"` |
+| boolean; 0 and 1 in a column declared as one | `true`, `false`; any other number as it is |
+| text, enumeration | string |
+| text longer than the cell limit | `{"$text": "beginning", "characters": n, "truncated": true}` |
+| text that is not Unicode | as its bytes, like a blob |
+| blob | `{"$blob": "base64", "bytes": n}` |
+| blob over 1 KiB | the same with its first KiB and `"truncated": true` |
+| date, time, timestamp | string, ISO 8601: `"2026-11-20T10:00:00Z"`; as stored where that is text |
+| duration (MariaDB TIME) | string `"[-]HH:MM:SS[.ffffff]"`, as many hours as it takes |
+| UUID, network address | string |
+| JSON | the value as it is written; a string where it does not parse, and in arrays |
+| array | array of these forms; PostgreSQL's multiranges are arrays of ranges |
+| composite | object of these forms; without names an array |
+| range, point and other shapes, bit string | string as PostgreSQL writes it: `"[1,5)"` |
+| MariaDB BIT | number |
+| MariaDB SET | string as MariaDB writes it: `"x,z"` |
+| anything else | string |
+
+An array, composite or JSON value that is longer than the cell limit is cut as its text is. The
+limit counts characters of text; it makes the beginning of a blob shorter where it is below 1 KiB.
+What is cut is whole under `~cell`. The values of one column may have several forms: SQLite lets
+every cell be of another type, and one that does not fit its column never fails a page.
+
+Of the columns of a declared query only the names are known: what is told by the declared type
+(JSON, booleans and BIT of SQLite and MariaDB) has the form of what the driver gives.
+
+Text comes from the driver as `str` with lone surrogates for bytes that are not UTF-8, JSON as text.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import math
+import re
+import struct
+import sys
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
+
+import msgspec
+import pybase64
+from msgspec import UNSET, Raw, UnsetType
+
+from resource_server import media_types, uris
+from resource_server.errors import InvalidParameter
+from resource_server.providers.database.engines.contract import Beginning
+from resource_server.providers.database.engines.reflection import Column
+from resource_server.providers.database.formats.literals import LITERALS, not_finite
+
+INLINE_BLOB_BYTES = 1024
+"""As much of a blob as stands in a row."""
+
+Row: TypeAlias = Sequence[object]
+
+_LARGEST = 2**63 - 1
+_LEAST_PACKED = struct.pack("q", -(2**63))
+_NO_LIMIT = sys.maxsize
+
+# Encoded by msgspec as they are.
+_NATIVE = frozenset(
+    (type(None), bool, datetime.datetime, datetime.date, datetime.time, uuid.UUID)
+)  # fmt: skip
+_NUMBERS_AND_TEXT = frozenset((int, float, str))
+
+_BIT = re.compile(r"bit(\(\d+\))?", re.IGNORECASE)
+
+_encode = msgspec.json.Encoder().encode
+_parse = msgspec.json.Decoder(Raw).decode
+
+
+class Blob(msgspec.Struct, frozen=True, gc=False):
+    """A blob, or the beginning of one."""
+
+    base64: str = msgspec.field(name="$blob")
+    bytes: int
+    """Of the whole blob."""
+    truncated: Literal[True] | UnsetType = UNSET
+
+
+class CutText(msgspec.Struct, frozen=True, gc=False):
+    """The beginning of a text over the cell limit."""
+
+    text: str = msgspec.field(name="$text")
+    characters: int
+    """Of the whole text."""
+    truncated: Literal[True] = True
+
+
+class Cell(NamedTuple):
+    """One value as a document."""
+
+    data: str | bytes
+    mime_type: str
+
+
+def json_rows(rows: Sequence[Row], columns: Sequence[Column], *, cell: int) -> Sequence[Row]:
+    """Return rows that msgspec encodes in the forms above; the same object where they are already.
+
+    Each holds numbers, text, `None`, `bool`, dates, times, UUIDs, `Blob`, `CutText` and `Raw`.
+    """
+    if not rows or not columns:
+        return rows
+    given = list(zip(*rows, strict=True))
+    forms = [
+        json_column(values, column, cell=cell)
+        for values, column in zip(given, columns, strict=True)
+    ]
+    if all(map(_same, forms, given)):
+        return rows
+    return list(zip(*forms, strict=True))
+
+
+def _same(one: object, other: object) -> bool:
+    return one is other
+
+
+def json_column(values: Sequence[Any], column: Column, *, cell: int) -> Sequence[Any]:
+    """Return one column of some rows as `json_rows` does; the same object where nothing changes."""
+    if not values:
+        return values
+    by_kind = column.kind in {"json", "boolean"}
+    if not by_kind and _is_plain_at_once(values, cell):
+        return values
+    types: set[type] = set(map(type, values))
+    special = types - _NATIVE
+    if not special:
+        return values
+    if not by_kind and special <= _NUMBERS_AND_TEXT and _is_plain(values, types, cell):
+        return values
+    return [json_value(value, column, cell=cell) for value in values]
+
+
+def _is_plain_at_once(values: Sequence[Any], cell: int) -> bool:
+    """Say whether all are plain text, or all are plain integers; False leaves it open.
+
+    Several times as fast as to ask for the type of each: what is of another type raises.
+    """
+    first = cast("type[object]", type(values[0]))
+    try:
+        if first is str:
+            return _is_plain_text("".join(values), values, cell)
+        if first is int:
+            packed = struct.pack(f"{len(values)}q", *values)
+            return _LEAST_PACKED not in packed
+    except (TypeError, struct.error):
+        pass
+    return False
+
+
+def _is_plain(values: Sequence[Any], types: set[type], cell: int) -> bool:
+    def of(one: type) -> Sequence[Any]:
+        return values if len(types) == 1 else [value for value in values if type(value) is one]
+
+    if int in types:
+        integers = of(int)
+        if max(integers) > _LARGEST or min(integers) < -_LARGEST:
+            return False
+    # The sum is not finite if one of them is not; that it may overflow costs time, no more.
+    if float in types and not math.isfinite(sum(of(float))):
+        return False
+    if str not in types:
+        return True
+    texts = of(str)
+    return _is_plain_text("".join(texts), texts, cell)
+
+
+def _is_plain_text(joined: str, values: Sequence[str], cell: int) -> bool:
+    if len(joined) > cell and max(map(len, values)) > cell:
+        return False
+    return joined.isascii() or _is_unicode(joined)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def json_value(value: Any, column: Column, *, cell: int) -> object:
+    """Return one value as `json_rows` does."""
+    cls = cast("type[object]", type(value))
+    if cls in _NATIVE:
+        return value
+    if cls is Beginning:
+        return _beginning(value, cell)
+    if cls is str:
+        return _json(value, cell) if column.kind == "json" else _text(value, cell)
+    if cls is int and column.kind == "boolean" and 0 <= value <= 1:
+        return value == 1
+    if cls is bytes and _is_bit(column):
+        return _integer(int.from_bytes(value, "big"), cell)
+    if column.values and isinstance(value, set | frozenset):
+        return _members(cast("set[object]", value), column.values, cell)
+    return _form_of(cls)(value, cell)
+
+
+def _beginning(value: Beginning, cell: int) -> CutText | Blob:
+    if isinstance(value.data, str):
+        return CutText(uris.display(value.data[:cell]), value.size)
+    return Blob(_base64(value.data, cell), value.size, truncated=True)
+
+
+def _is_bit(column: Column) -> bool:
+    # SQLite has no such type: whatever is called so there is numeric.
+    return column.kind != "numeric" and _BIT.fullmatch(column.type) is not None
+
+
+def _json(text: str, cell: int) -> object:
+    if len(text) <= cell:
+        try:
+            return _parse(text)
+        except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+            pass
+    return _text(text, cell)
+
+
+def _text(text: str, cell: int) -> object:
+    if not text.isascii() and not _is_unicode(text):
+        return _blob(_bytes(text), cell)
+    return text if len(text) <= cell else CutText(text[:cell], len(text))
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def _blob(data: Any, cell: int) -> Blob:
+    view = memoryview(data).cast("B")
+    cut = len(view) > min(INLINE_BLOB_BYTES, cell)
+    return Blob(_base64(view, cell), len(view), True if cut else UNSET)
+
+
+def _base64(data: bytes | memoryview, cell: int) -> str:
+    return pybase64.b64encode(bytes(data[: min(INLINE_BLOB_BYTES, cell)])).decode("ascii")
+
+
+def _integer(value: int, cell: int) -> object:
+    value = int(value)
+    return value if -_LARGEST <= value <= _LARGEST else str(value)
+
+
+def _real(value: float, cell: int) -> object:
+    return float(value) if math.isfinite(value) else not_finite(value)
+
+
+def _members(values: Iterable[object], order: Sequence[str], cell: int) -> object:
+    places = {name: place for place, name in enumerate(order)}
+    names = sorted(map(str, values), key=lambda name: (places.get(name, len(places)), name))
+    return _text(",".join(names), cell)
+
+
+def _compound(value: Any, cell: int) -> object:
+    encoded = _encode(_nested(value))
+    if len(encoded) <= cell:
+        return Raw(encoded)
+    return _text(encoded.decode(), cell)
+
+
+def _nested(value: Any) -> object:
+    """Return what an array, composite or object holds, all of it: what is cut is the whole."""
+    cls = cast("type[object]", type(value))
+    if cls in _NATIVE:
+        return value
+    form = _form_of(cls)
+    if form is not _compound:
+        return form(value, _NO_LIMIT)
+    if isinstance(value, Mapping) or _is_composite(cls):
+        items = cast("Mapping[object, object]", value).items()
+        return {uris.display(str(name)): _nested(item) for name, item in items}
+    return [_nested(item) for item in value]
+
+
+def _is_composite(cls: type) -> bool:
+    return cls.__name__ == "Record" and cls.__module__.startswith("asyncpg")
+
+
+_FORMS: dict[tuple[str, str], Callable[[Any, int], object]] = {
+    ("asyncpg", "Record"): _compound,
+    ("builtins", "bool"): lambda value, cell: bool(value),
+    ("builtins", "bytearray"): _blob,
+    ("builtins", "bytes"): _blob,
+    ("builtins", "dict"): _compound,
+    ("builtins", "float"): _real,
+    ("builtins", "frozenset"): lambda value, cell: _members(value, (), cell),
+    ("builtins", "int"): _integer,
+    ("builtins", "list"): _compound,
+    ("builtins", "memoryview"): _blob,
+    ("builtins", "set"): lambda value, cell: _members(value, (), cell),
+    ("builtins", "str"): lambda value, cell: _text(str(value), cell),
+    ("builtins", "tuple"): _compound,
+    ("datetime", "date"): lambda value, cell: value,
+    ("datetime", "time"): lambda value, cell: value,
+    ("uuid", "UUID"): lambda value, cell: str(value),
+}
+
+
+@functools.lru_cache(maxsize=256)
+def _form_of(cls: type) -> Callable[[Any, int], object]:
+    """Return what gives the form of values of a class: its own, or that of what it derives from."""
+    for base in cls.__mro__:
+        name = (base.__module__.partition(".")[0], base.__name__)
+        if form := _FORMS.get(name):
+            return form
+        if literal := LITERALS.get(name):
+            return functools.partial(_literal, literal)
+    return functools.partial(_literal, str)
+
+
+def _literal(write: Callable[[Any], str], value: object, cell: int) -> object:
+    return _text(write(value), cell)
+
+
+def whole_cell(value: Any, column: Column) -> Cell:
+    """Return a value as a document of its own, uncut.
+
+    Text is `text/plain`, JSON and numbers and NULL are `application/json`. Of a blob, and of text
+    that is not Unicode, the bytes tell the type: what is text by them comes as text. For worker
+    threads, as `media_types.from_content` is.
+
+    Raises:
+        InvalidParameter: it is larger than can be kept in memory.
+    """
+    if isinstance(value, Beginning):
+        unit = "characters" if isinstance(value.data, str) else "bytes"
+        raise InvalidParameter(f"the value has {value.size} {unit}, more than can be read here")
+    form = json_value(value, column, cell=_NO_LIMIT)
+    if isinstance(form, Blob):
+        return _document(_bytes(value) if isinstance(value, str) else bytes(value))
+    if isinstance(form, Raw):
+        text = value if isinstance(value, str) else bytes(form).decode()
+        return Cell(text, "application/json")
+    plain: object = msgspec.to_builtins(form)
+    if isinstance(plain, str):
+        return Cell(plain, "text/plain")
+    return Cell(_encode(plain).decode(), "application/json")
+
+
+def _document(data: bytes) -> Cell:
+    try:
+        text = None if b"\0" in data else data.decode()
+    except UnicodeDecodeError:
+        text = None
+    if not data or text is None:
+        # Types of text promise characters, which these bytes are not.
+        mime_type = media_types.of_content(data, None, decodes=False)
+        return Cell(data, mime_type if data else "application/octet-stream")
+    mime_type = media_types.of_content(data, None, decodes=True)
+    return Cell(data if media_types.is_binary(mime_type) else text, mime_type)

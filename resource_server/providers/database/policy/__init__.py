@@ -1,0 +1,1 @@
+"""Policy: which tables, columns, rows and values are exposed."""

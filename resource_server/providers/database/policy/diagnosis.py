@@ -1,0 +1,194 @@
+"""What an operator should know of a database: rights, and options that cannot be meant so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+
+from resource_server.errors import ResourceError, ResourceNotFound
+from resource_server.providers.database.engines.contract import Engine
+from resource_server.providers.database.engines.reflection import Table, TableName
+from resource_server.providers.database.policy.policy import Policy
+from resource_server.providers.database.queries import sql_tokenizer
+from resource_server.providers.database.queries.declared import Queries
+from resource_server.providers.database.queries.policy_rewrite import QueryScope
+from resource_server.providers.database.queries.sql_tokenizer import EngineName
+from resource_server.providers.database.reading.relation import Relation, Relations
+
+_WORD = re.compile(r"\w+")
+_VIEWS = ("view", "materialized view")
+
+
+class Diagnosis:
+    """Looks at one database as it is now. Problems are `(option, what is wrong)`, in any order.
+
+    `least` has, for queries that not everybody may see whole, what those see who are told of one
+    and have no other scopes.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        policy: Policy,
+        relations: Relations,
+        queries: Queries,
+        schemas: Sequence[str],
+        *,
+        least: Mapping[str, QueryScope],
+    ) -> None:
+        self._engine = engine
+        self._policy = policy
+        self._relations = relations
+        self._queries = queries
+        self._schemas = schemas
+        self._least = least
+
+    async def problems(self) -> Sequence[tuple[str, str]]:
+        """Return what is wrong; of what cannot be told now, such as behind a lock, nothing."""
+        names = [info.name for info in await self._engine.tables()]
+        found = [
+            ("", f"the login may do more than read: {privilege.name}")
+            for privilege in await self._engine.privileges()
+        ]
+        found += [
+            ("schemas", f"no table in schema '{schema}' that the login may read")
+            for schema in self._schemas
+            if not any(name.schema == schema for name in names)
+        ]
+        tables: list[Table] = []
+        for name in names:
+            if self._policy.of(name) is None:
+                continue
+            try:
+                tables.append(await self._engine.table(name))
+            except ResourceNotFound:
+                found.append(("", f"'{name.name}' cannot be read: it is made of what is not there"))
+        found += self._policy.problems(names, tables)
+        for table in tables:
+            found += [problem async for problem in self._of_table(table)]
+        found += self._of_views(tables, names)
+        return [*found, *[problem async for problem in self._of_queries()]]
+
+    async def _of_queries(self) -> AsyncIterator[tuple[str, str]]:
+        for query in self._queries:
+            try:
+                refused = await self._queries.refusal(query)
+                if refused is None and (least := self._least.get(query)) is not None:
+                    refused = await self._refusal_to_some(query, least)
+            except ResourceError as error:
+                refused = f"cannot be checked: {error}"
+            if refused is not None:
+                yield f"queries.{query}.sql", refused
+
+    async def _refusal_to_some(self, query: str, least: QueryScope) -> str | None:
+        refused = await self._queries.refusal(query, least)
+        if refused is None:
+            return None
+        return (
+            f"is refused to some who are told of it ({refused}); give it an `access` with the "
+            "scopes of every table that it reads"
+        )
+
+    async def _of_table(self, table: Table) -> AsyncIterator[tuple[str, str]]:
+        rule = self._policy.rule(table.name)
+        options = self._policy.of(table.name)
+        if options is not None and options.where is not None:
+            refused = await self._refusal(await self._relations.get(table.name))
+            if refused is not None:
+                yield f"{rule}.where", refused
+        if options is not None and options.key and await self._is_repeated(table):
+            yield (
+                f"{rule}.key",
+                f"several rows of '{table.name.name}' have the same key: one of them is read by "
+                "it, and pages may leave the others out; name columns that together are unique",
+            )
+        covered = () if options is None else (*options.columns.hide, *options.columns.mask)
+        for column, told in _computed(table, self._engine.name, covered).items():
+            yield (
+                f"{rule}.columns",
+                f"'{column}' of '{table.name.name}' is computed from '{told}', which is hidden or "
+                "masked; hide it, too",
+            )
+
+    async def _is_repeated(self, table: Table) -> bool:
+        """Whether several rows have a key that the manifest declares, as far as can be told."""
+        relation = await self._relations.get(table.name)
+        shown = relation.table
+        is_unique = table.key and set(table.key).issubset(shown.key)
+        if shown.key_kind != "declared" or is_unique or not relation.has_rows:
+            return False
+        try:
+            return bool((await relation.fetch(relation.statements.repeated(), 1)).rows)
+        except ResourceError:
+            return False
+
+    def _of_views(
+        self, tables: Sequence[Table], names: Sequence[TableName]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield what views show of tables: rules for these do not reach into those."""
+        reads = {table.name: _named(table, names) for table in tables if table.type in _VIEWS}
+        for view, read in reads.items():
+            rule, options = self._policy.rule(view), self._policy.of(view)
+            for name in read if rule is None else ():
+                if self._policy.restricts(name):
+                    yield (
+                        "",
+                        f"view '{view.name}' shows of '{name.name}' what "
+                        f"{self._policy.rule(name)} keeps back; give the view an entry in tables",
+                    )
+            held = options.access.scopes if options else ()
+            for name in _behind(view, reads):
+                of = self._policy.of(name)
+                if lacking := sorted(set(of.access.scopes).difference(held) if of else ()):
+                    yield (
+                        "",
+                        f"view '{view.name}' shows '{name.name}' to who lacks {', '.join(lacking)} "
+                        f"({self._policy.rule(name)}.access); give the view an `access`, too",
+                    )
+
+    async def _refusal(self, relation: Relation) -> str | None:
+        """Return why the database refuses the condition of a table."""
+        counting = relation.statements.count()
+        try:
+            if self._engine.name != "sqlite":
+                await self._engine.check(counting.sql, ())
+            else:
+                # There a check is of what queries may read, and conditions may read more.
+                await relation.fetch(relation.statements.count(1), 1)
+        except ValueError as error:
+            return str(error)
+        except ResourceNotFound:
+            return "the database refuses it"
+        except ResourceError:
+            pass
+        return None
+
+
+def _computed(table: Table, engine: EngineName, covered: Sequence[str]) -> Mapping[str, str]:
+    """Return the columns that show what they are computed from, though that is covered."""
+    names = {name.casefold(): name for name in covered}
+    if not names or not any(column.generated for column in table.columns):
+        return {}
+    try:
+        computed = sql_tokenizer.computed(table.ddl or "", engine)
+    except ValueError:
+        return {}  # written as no statement of ours would be
+    return {
+        column: names[min(told)]
+        for column, read in computed.items()
+        if column.casefold() not in names and (told := read & names.keys())
+    }
+
+
+def _named(view: Table, names: Sequence[TableName]) -> Sequence[TableName]:
+    """Return the tables whose names are among the words of a view."""
+    words = {word.casefold() for word in _WORD.findall(view.ddl or "")}
+    return [name for name in names if name.name.casefold() in words and name != view.name]
+
+
+def _behind(view: TableName, reads: Mapping[TableName, Sequence[TableName]]) -> Sequence[TableName]:
+    """Return what a view reads, and what the views among that read."""
+    found = [view]
+    for name in found:
+        found += [each for each in reads.get(name, ()) if each not in found]
+    return found[1:]

@@ -1,0 +1,448 @@
+"""What the manifest shows of tables: which of them, which columns, and what stands for values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from fnmatch import translate
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from resource_server.providers.database.engines.reflection import (
+    Column,
+    ForeignKey,
+    Table,
+    TableName,
+)
+from resource_server.providers.database.options import TableOptions
+from resource_server.providers.database.policy import masks
+from resource_server.providers.database.policy.masks import Masker
+from resource_server.providers.database.queries import sql_tokenizer
+from resource_server.providers.database.queries.sql_tokenizer import EngineName
+
+_EVERYTHING = TableOptions()
+_SPECIAL = frozenset("*?[")
+_MAX_DECIDED = 50_000
+"""As many tables are remembered with what is meant for them: to compare patterns takes long."""
+
+
+class Problem(NamedTuple):
+    """Something in the options that does not fit the database; for the manifest's author."""
+
+    option: str
+    """Its path below the database: `tables.orders.key`."""
+    message: str
+
+
+class View:
+    """One exposed table as clients see it: the names of what is hidden occur nowhere in it.
+
+    Values are masked by `mask`, and by nobody else: whoever fetches a masked column has its raw
+    values in hand. Such a column takes part in no key, condition, order or suggestion.
+    """
+
+    def __init__(self, table: Table, options: TableOptions, maskers: Mapping[str, Masker]) -> None:
+        self.table = table
+        """Without what is hidden; masked columns are text. The columns to fetch are its columns
+        and, for the address, those of its key, which are never masked."""
+        self.options = options
+        self._maskers = maskers
+
+    @property
+    def masked(self) -> frozenset[str]:
+        """The columns whose values are shown as something else."""
+        return frozenset(self._maskers)
+
+    @property
+    def searchable(self) -> frozenset[str]:
+        """The columns that may be compared with, ordered by and completed."""
+        return frozenset(self.table.column_names) - self.masked
+
+    def searched(self, engine: str) -> tuple[str, ...]:
+        """Return the columns by whose values rows are found: of those the manifest names."""
+        names = self.table.column_names
+        meant = {_find(name, names) for name in self.options.search} & self.searchable
+        return tuple(
+            [c.name for c in self.table.columns if c.name in meant and _has_text(c, engine)]
+        )
+
+    def mask(
+        self, rows: Sequence[tuple[object, ...]], columns: Sequence[str]
+    ) -> list[tuple[object, ...]]:
+        """Return fetched rows, which have these columns in this order, as they may be shown."""
+        masked = [(place, self._maskers.get(name)) for place, name in enumerate(columns)]
+        places = [(place, masker) for place, masker in masked if masker is not None]
+        if not places:
+            return list(rows)
+        shown: list[tuple[object, ...]] = []
+        for row in rows:
+            values = list(row)
+            for place, masker in places:
+                values[place] = masker(values[place])
+            shown.append(tuple(values))
+        return shown
+
+
+class _Rule(NamedTuple):
+    pattern: str
+    options: TableOptions | None
+    expression: re.Pattern[str] | None
+    """Of a pattern with wildcards, in lower case."""
+    names: frozenset[str]
+    """Identifiers that its `where` and `change` read, in lower case."""
+
+    def fits(self, names: Sequence[str]) -> bool:
+        lower = [name.casefold() for name in names]
+        if self.pattern.casefold() in lower:
+            return True
+        return self.expression is not None and any(map(self.expression.fullmatch, lower))
+
+    @property
+    def restricts(self) -> bool:
+        return self.options is None or _is_restricted(self.options)
+
+
+class Policy:
+    """The `tables` of the manifest: options by name or pattern, the first that fits counts.
+
+    A pattern is a name, or has the wildcards `*`, `?` and `[…]`; it is compared with `orders` and
+    with `public.orders`, in any case of letters, since most databases read names so: what should
+    be hidden is rather hidden twice than not at all. A name that is written exactly fits only
+    itself. A table that nothing fits is exposed as it is.
+
+    Args:
+        tables: options, or whether the table is exposed.
+        engine: whose SQL the conditions are.
+        key: of hashes; by default that of the process.
+
+    Raises:
+        ValueError: a pattern or condition that cannot be used, with its option's path.
+    """
+
+    def __init__(
+        self,
+        tables: Mapping[str, TableOptions | bool],
+        engine: EngineName,
+        *,
+        key: bytes | None = None,
+    ) -> None:
+        self._engine = engine
+        self._key = masks.process_key() if key is None else key
+        self._rules = [_rule(pattern, given, engine) for pattern, given in tables.items()]
+        self._exact = frozenset(tables)
+        self._decided: dict[TableName, _Rule | None] = {}
+        self._named = frozenset[str]().union(*(rule.names for rule in self._rules))
+        self._hides = any(
+            rule.options is None or rule.options.columns.hide or rule.options.columns.mask
+            for rule in self._rules
+        )
+
+    def of(self, name: TableName) -> TableOptions | None:
+        """Return the options of a table; None: it is as if it did not exist."""
+        rule = self._rule(name)
+        return _EVERYTHING if rule is None else rule.options
+
+    def rule(self, name: TableName) -> str | None:
+        """Return the option that decides for a table: `tables.audit_*`."""
+        rule = self._rule(name)
+        return None if rule is None else f"tables.{rule.pattern}"
+
+    @property
+    def is_restricting(self) -> bool:
+        """Whether anything is kept back of any table."""
+        return any(rule.restricts for rule in self._rules)
+
+    def restricts(self, name: TableName) -> bool:
+        """Tell whether a table, its rows or columns are kept back, so that it cannot be read whole.
+
+        Whether its rows have documents is another matter.
+        """
+        options = self.of(name)
+        return options is None or _is_restricted(options)
+
+    def may_restrict(self, name: str) -> bool:
+        """Tell whether a table would be restricted, if this in any case of letters is its name.
+
+        For engines without schemas.
+        """
+        return any(rule.restricts and rule.fits([name]) for rule in self._rules)
+
+    def readable(
+        self, table: str, column: str, *, in_query: bool = False, through: str | None = None
+    ) -> bool:
+        """Tell whether SQL may read a column, for engines without schemas that ask (SQLite).
+
+        Column "" is the existence of rows. `through` is the view that reads it: what a view shows
+        is up to who made it, and only the view itself has to be exposed. SQLite names common table
+        expressions in this place too; these are no views.
+
+        `in_query`: it is the SQL of a declared query, whose rows nobody masks, so that masked
+        columns are refused as well. Else it is our own, which names only what is exposed; in it
+        conditions of the manifest read the columns and tables that they name, hidden or not.
+        """
+        if through is not None or (not in_query and not column):
+            return True
+        if not in_query and table.casefold() in self._named:
+            return True
+        rule = self._rule(TableName(None, table))
+        options = _EVERYTHING if rule is None else rule.options
+        if options is None:
+            return False
+        if in_query and _has(options.columns.mask, column):
+            return False
+        read_by_condition = not in_query and rule is not None and column.casefold() in rule.names
+        return read_by_condition or not _has(options.columns.hide, column)
+
+    def view(self, table: Table) -> View:
+        """Return what is shown of an exposed table.
+
+        Raises:
+            ValueError: it is not exposed.
+        """
+        options = self.of(table.name)
+        if options is None:
+            raise ValueError("a table that is not exposed has no view")
+        hidden = {c.name for c in table.columns if _has(options.columns.hide, c.name)}
+        maskers = {
+            column.name: masks.masker(mask, self._key)
+            for column in table.columns
+            for written, mask in options.columns.mask.items()
+            if column.name not in hidden and _same(written, column.name)
+        }
+        covered = hidden | maskers.keys()
+        foreign_keys = [
+            foreign
+            for foreign in table.foreign_keys
+            if covered.isdisjoint(foreign.columns) and self._shows(foreign)
+        ]
+        telling = covered or len(foreign_keys) < len(table.foreign_keys)
+        telling = telling or (table.type != "table" and self._hides)
+        key, kind = _key(table, options, covered)
+        shown = msgspec.structs.replace(
+            table,
+            columns=tuple(
+                [_column(c, hidden, maskers) for c in table.columns if c.name not in hidden]
+            ),
+            key=key,
+            key_kind=kind,
+            foreign_keys=tuple(foreign_keys),
+            indexes=tuple(
+                [
+                    index
+                    for index in table.indexes
+                    # Of an expression nothing is known, and its name may tell.
+                    if not (hidden and (None in index.columns or hidden & set(index.columns)))
+                ]
+            ),
+            ddl=None if telling else table.ddl,
+        )
+        return View(shown, options, maskers)
+
+    def problems(self, names: Iterable[TableName], tables: Iterable[Table]) -> list[Problem]:
+        """Return the options that fit nothing or not what they are for.
+
+        `names` are those of all tables, `tables` the exposed ones as reflected.
+        """
+        every = list(names)
+        by_rule: dict[str, list[Table]] = {}
+        for table in tables:
+            rule = self._rule(table.name)
+            if rule is not None:
+                by_rule.setdefault(rule.pattern, []).append(table)
+        found: list[Problem] = []
+        deciding = {id(self._rule(name)) for name in every}
+        for rule in self._rules:
+            if id(rule) not in deciding:
+                # A server does not name what the login may not read.
+                if rule.options is not None or self._engine == "sqlite":
+                    found.append(_unused(rule, every))
+            elif rule.options is not None and rule.pattern in by_rule:
+                fitting = by_rule[rule.pattern]
+                found += _column_problems(rule.pattern, rule.options, fitting)
+                found += _search_problems(rule.pattern, rule.options, fitting, self._engine)
+        return found
+
+    def _rule(self, name: TableName) -> _Rule | None:
+        if name not in self._decided:
+            if len(self._decided) >= _MAX_DECIDED:
+                self._decided.clear()
+            self._decided[name] = self._first_that_fits(name)
+        return self._decided[name]
+
+    def _first_that_fits(self, name: TableName) -> _Rule | None:
+        names = [name.name] if name.schema is None else [f"{name.schema}.{name.name}", name.name]
+        exact = [each for each in names if each in self._exact]
+        for rule in self._rules:
+            # `orders` is not meant for the table "Orders" where this has an entry of its own.
+            foreign = exact and rule.expression is None and rule.pattern not in names
+            if not foreign and rule.fits(names):
+                return rule
+        return None
+
+    def _shows(self, foreign: ForeignKey) -> bool:
+        """Tell whether the table and columns that a foreign key leads to are shown as they are."""
+        options = self.of(foreign.table)
+        if options is None:
+            return False
+        covered = (*options.columns.hide, *options.columns.mask)
+        return not any(_has(covered, column) for column in foreign.referred)
+
+
+def _rule(pattern: str, given: TableOptions | bool, engine: EngineName) -> _Rule:
+    if not pattern:
+        raise ValueError("tables: an empty name fits no table")
+    wild = not _SPECIAL.isdisjoint(pattern)
+    expression = re.compile(translate(pattern.casefold())) if wild else None
+    if isinstance(given, bool):
+        return _Rule(pattern, _EVERYTHING if given else None, expression, frozenset())
+    names: set[str] = set()
+    if given.where is not None:
+        try:
+            tokens = sql_tokenizer.statement(given.where, engine)
+            if any(token.kind == "parameter" for token in tokens):
+                raise ValueError("has a parameter; write the value itself")
+        except ValueError as error:
+            raise ValueError(f"tables.{pattern}.where: {error}") from None
+        names = {name.casefold() for token in tokens if (name := token.identifier) is not None}
+        given = _with_condition(given, "".join(token.text for token in tokens))
+    if given.change is not None:
+        names.add(given.change.column.casefold())
+    return _Rule(pattern, given, expression, frozenset(names))
+
+
+def _is_restricted(options: TableOptions) -> bool:
+    return bool(options.columns.hide or options.columns.mask or options.where)
+
+
+def _with_condition(options: TableOptions, where: str) -> TableOptions:
+    from dataclasses import replace
+
+    return replace(options, where=where)
+
+
+def _same(written: str, name: str) -> bool:
+    return written.casefold() == name.casefold()
+
+
+def _has(names: Iterable[str], name: str) -> bool:
+    return any(_same(each, name) for each in names)
+
+
+def _column(column: Column, hidden: set[str], maskers: Mapping[str, Masker]) -> Column:
+    if column.name in maskers:
+        # What is known of its values is no longer true, or tells of them.
+        return msgspec.structs.replace(column, kind="text", default=None, values=())
+    default = column.default
+    if default is not None and any(name.casefold() in default.casefold() for name in hidden):
+        return msgspec.structs.replace(column, default=None)
+    return column
+
+
+def _key(
+    table: Table, options: TableOptions, covered: set[str]
+) -> tuple[tuple[str, ...], Literal["primary", "unique", "declared", "rowid", "none"]]:
+    """Return the key that addresses rows: the declared one where its columns are there."""
+    key, kind = table.key, table.key_kind
+    declared = [_find(name, table.column_names) for name in options.key]
+    columns = tuple([name for name in declared if name is not None])
+    if columns and len(columns) == len(declared) and columns != key:
+        key, kind = columns, "declared"
+    return (key, kind) if covered.isdisjoint(key) else ((), "none")
+
+
+def _find(name: str, columns: Sequence[str]) -> str | None:
+    """Return the column that is meant: of exactly this name, else the only one in another case."""
+    if name in columns:
+        return name
+    found = [column for column in columns if _same(name, column)]
+    return found[0] if len(found) == 1 else None
+
+
+def _unused(rule: _Rule, names: Sequence[TableName]) -> Problem:
+    option = f"tables.{rule.pattern}"
+    fitting = [name for name in names if rule.fits(_spellings(name))]
+    if fitting:
+        return Problem(option, "is never used; an earlier entry fits the same tables")
+    if rule.expression is not None:
+        return Problem(option, "no table fits this pattern")
+    known = [spelling for name in names for spelling in _spellings(name)]
+    return Problem(option, f"no table '{rule.pattern}'{_near(rule.pattern, known)}")
+
+
+def _spellings(name: TableName) -> list[str]:
+    return [name.name] if name.schema is None else [name.name, f"{name.schema}.{name.name}"]
+
+
+def _column_problems(
+    pattern: str, options: TableOptions, tables: Sequence[Table]
+) -> Iterable[Problem]:
+    """Yield the columns that no table of a pattern has, and the keys that are not shown."""
+    change = () if options.change is None else (options.change.column,)
+    for option, columns in (
+        ("key", options.key),
+        ("columns.hide", options.columns.hide),
+        ("columns.mask", tuple(options.columns.mask)),
+        ("change.column", change),
+        ("search", options.search),
+    ):
+        for name in columns:
+            if not any(_has(table.column_names, name) for table in tables):
+                known = [column for table in tables for column in table.column_names]
+                where = f"table '{tables[0].name.name}'" if len(tables) == 1 else "any such table"
+                yield Problem(
+                    f"tables.{pattern}.{option}",
+                    f"no column '{name}' in {where}{_near(name, known)}",
+                )
+    covered = (*options.columns.hide, *options.columns.mask)
+    for table in tables:
+        key, _ = _key(table, options, set())
+        for column in key:
+            if _has(covered, column):
+                yield Problem(
+                    f"tables.{pattern}.columns",
+                    f"rows of '{table.name.name}' have no address: '{column}' of their key is "
+                    "hidden or masked",
+                )
+
+
+def _search_problems(
+    pattern: str, options: TableOptions, tables: Sequence[Table], engine: str
+) -> Iterable[Problem]:
+    """Yield the columns that are never searched, and why."""
+    option = f"tables.{pattern}.search"
+    if options.search and not options.rows:
+        yield Problem(option, "no rows are shown (`rows: false`), so none can be found")
+        return
+    covered = (*options.columns.hide, *options.columns.mask)
+    for name in options.search:
+        if _has(covered, name):
+            yield Problem(option, f"'{name}' is hidden or masked, so it is never searched")
+            continue
+        for table in tables:
+            found = _find(name, table.column_names)
+            column = next((column for column in table.columns if column.name == found), None)
+            if column is not None and not _has_text(column, engine):
+                yield Problem(
+                    option,
+                    f"'{name}' of '{table.name.name}' is never searched: a value of the type "
+                    f"'{column.type}' is no text",
+                )
+    for table in tables if options.search else ():
+        if not _key(table, options, set())[0]:
+            yield Problem(
+                option, f"rows of '{table.name.name}' have no key, so none can be found; give `key`"
+            )
+
+
+def _has_text(column: Column, engine: str) -> bool:
+    # MySQL and MariaDB make no text of shapes, and other servers of their own.
+    textless = column.kind == "other" and engine in ("mysql", "mariadb")
+    return column.kind != "blob" and not textless
+
+
+def _near(word: str, known: Sequence[str]) -> str:
+    spelled = {name.casefold(): name for name in known}
+    found = get_close_matches(word.casefold(), spelled, n=1)
+    return f"; did you mean '{spelled[found[0]]}'?" if found else ""

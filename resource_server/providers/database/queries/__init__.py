@@ -1,0 +1,1 @@
+"""Declared queries: SQL of the manifest, its parameters and its confinement."""

@@ -1,0 +1,377 @@
+"""Queries of the manifest: their SQL in the words of an engine, and what clients may give them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, NamedTuple, TypeAlias
+
+from resource_server.errors import InvalidParameter, MountUnavailable, ResourceNotFound
+from resource_server.provider import Template
+from resource_server.provider.tools import Tool
+from resource_server.providers.database.engines.contract import Statement
+from resource_server.providers.database.options import Limits, Parameter, Query
+from resource_server.providers.database.queries import parameters, sql_tokenizer
+from resource_server.providers.database.queries.parameters import Value, echo
+from resource_server.providers.database.queries.policy_rewrite import QueryScope
+from resource_server.providers.database.queries.sql_tokenizer import EngineName, Token
+
+SEGMENT = "~query"
+"""The first segment of the address of a query."""
+LIMIT = "limit"
+"""The parameter that is the number of rows, where it is declared and the SQL does not use it."""
+
+_RESERVED = frozenset(("format",))
+_QUERY_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+_PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_FIRST_WORDS = ("select", "with", "values", "table")
+_AFTER_ORDER = frozenset(("limit", "fetch", "offset", "for", "lock", "into", "procedure"))
+"""What may follow ORDER BY and cannot follow a LIMIT."""
+
+
+Read: TypeAlias = Callable[[str, Parameter, Any], Value]
+"""Takes what a client has given for a parameter: `parameters.read`, or `read_json`."""
+
+
+class Bound(NamedTuple):
+    """A query with its values."""
+
+    statement: Statement
+    limit: int
+    """Rows at most."""
+
+
+class DeclaredQuery:
+    """One query, checked.
+
+    Args:
+        name: in the manifest and in its URI.
+        query: its options.
+        engine: whose SQL it is written in.
+        limits: of the database.
+
+    Raises:
+        ValueError: the query cannot be used as it is declared; begins with the option's path
+            below the query (`sql: …`), for the manifest's author.
+    """
+
+    def __init__(self, name: str, query: Query, engine: EngineName, limits: Limits) -> None:
+        if not _QUERY_NAME.fullmatch(name):
+            raise ValueError("the name of a query has letters, digits and _ - . only, at most 64")
+        self.name = name
+        self.title = query.title or name
+        self._title = query.title
+        self._is_tool = query.tool
+        self.description = query.description
+        self.parameters: Mapping[str, Parameter] = query.parameters
+        self._engine: EngineName = engine
+        self._rows = query.rows
+        self._page_rows = min(query.rows or limits.rows, limits.max_rows)
+        self._max_rows = min(query.rows or limits.max_rows, limits.max_rows)
+        for given in query.parameters:
+            _check_name(given)
+        try:
+            tokens = sql_tokenizer.statement(query.sql, engine)
+            _check_select(tokens)
+        except ValueError as error:
+            raise ValueError(f"sql: {error}") from None
+        self.references = sql_tokenizer.references(tokens, engine)
+        """The names in its SQL."""
+        self.used = tuple(dict.fromkeys(t.text for t in tokens if t.kind == "parameter"))
+        """The parameters in its SQL, each once, in their order."""
+        self._limits_rows = LIMIT in query.parameters and LIMIT not in self.used
+        self._check_parameters()
+        self.sql, self.order = _positional(tokens, engine)
+        if engine in ("mysql", "mariadb") and _loses_order(tokens):
+            self.sql += f"\nLIMIT {self._max_rows + 1}"
+        """The SQL with places for values, and the names of the values in order of the places."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it can be read without giving anything."""
+        return all(map(_may_be_left_out, self.parameters.values()))
+
+    @property
+    def template(self) -> Template:
+        """How clients fill it in, and what may be given."""
+        names = ",".join((*self.parameters, "format"))
+        about = [self.description] if self.description else []
+        about += [_described(name, each) for name, each in self.parameters.items()]
+        return Template(
+            f"{SEGMENT}/{self.name}{{?{names}}}",
+            name=self.name,
+            title=self.title,
+            description="\n".join(about) or None,
+            mime_type="application/json",
+            type="document",
+        )
+
+    @property
+    def tool(self) -> Tool | None:
+        """What models are told of it, but for its result; None where they are not to call it."""
+        if not self._is_tool:
+            return None
+        schemas = {name: parameters.schema(each) for name, each in self.parameters.items()}
+        if self._limits_rows:
+            limit = schemas[LIMIT]
+            limit["minimum"] = max(1, limit.get("minimum", 1))
+        needed = [name for name, each in self.parameters.items() if not _may_be_left_out(each)]
+        return Tool(
+            name=self.name,
+            title=self._title,
+            description=self.description or f"Rows of the query {self.title}.",
+            input_schema={
+                "type": "object",
+                "properties": schemas,
+                **({"required": needed} if needed else {}),
+                "additionalProperties": False,
+            },
+        )
+
+    def bind(self, given: Mapping[str, Any], read: Read = parameters.read) -> Bound:
+        """Return the query with the values that a client gives it, all checked.
+
+        They are texts as in the query of a URI, unless `read` takes others. `format` is left to
+        whoever writes the result.
+
+        Raises:
+            InvalidParameter: names every parameter that is unknown, missing or has no usable value.
+        """
+        problems = [_unknown(n, self.parameters) for n in given if n not in self.parameters]
+        problems = [problem for problem in problems if problem]
+        values: dict[str, Value | None] = {}
+        for name, parameter in self.parameters.items():
+            try:
+                values[name] = self._value(name, parameter, given, read)
+            except InvalidParameter as error:
+                problems.append(str(error))
+        if problems:
+            raise InvalidParameter("; ".join(problems[:5]))
+        limit = self._page_rows
+        if self._limits_rows and isinstance(asked := values.pop(LIMIT), int):
+            limit = min(asked, self._max_rows)
+        for_driver = {
+            name: parameters.for_driver(value, self._engine) for name, value in values.items()
+        }
+        return Bound(Statement(self.sql, tuple([for_driver[n] for n in self.order])), limit)
+
+    def complete(self, variable: str, value: str) -> Sequence[str]:
+        """Return the values known of a parameter that hold what is typed so far."""
+        parameter = self.parameters.get(variable)
+        if parameter is None:
+            return ()
+        known: list[Value] = [*parameter.enum]
+        if not known:
+            known = [True, False] if parameter.type == "boolean" else [*parameter.examples]
+            known += [] if parameter.default is None else [parameter.default]
+        typed = value.casefold()
+        texts = dict.fromkeys(map(parameters.text_of, known))
+        return [text for text in texts if typed in text.casefold()]
+
+    def _value(
+        self, name: str, parameter: Parameter, given: Mapping[str, Any], read: Read
+    ) -> Value | None:
+        if name not in given:
+            if parameter.default is not None:
+                return parameters.declared(parameter, parameter.default)
+            if parameter.optional:
+                return None
+            raise InvalidParameter(f"{name} has to be given: {parameters.expected(parameter)}")
+        value = read(name, parameter, given[name])
+        if self._limits_rows and name == LIMIT and isinstance(value, int) and value < 1:
+            raise InvalidParameter(f"{name} is a number of rows, from 1 on")
+        return value
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters that are declared and not used, or used and not declared."""
+        names = list(self.parameters)
+        for name in self.used:
+            if name not in self.parameters:
+                hint = _near(name, [n for n in names if n not in self.used] or names)
+                raise ValueError(f"sql: parameter :{echo(name)} is not declared{hint}")
+        for name, parameter in self.parameters.items():
+            if name not in self.used and name != LIMIT:
+                hint = _near(name, self.used)
+                raise ValueError(f"parameters.{name}: there is no :{name} in the SQL{hint}")
+            if name == LIMIT and self._limits_rows:
+                self._check_limit(parameter)
+
+    def _check_limit(self, parameter: Parameter) -> None:
+        where = f"parameters.{LIMIT}"
+        if parameter.type != "integer":
+            raise ValueError(f"{where}.type: {parameter.type}, but a number of rows is an integer")
+        if isinstance(parameter.default, int) and parameter.default < 1:
+            raise ValueError(f"{where}.default: {parameter.default} is no number of rows")
+        for option, value in (("maximum", parameter.maximum), ("default", parameter.default)):
+            if self._rows is not None and isinstance(value, int | float) and value > self._rows:
+                raise ValueError(f"{where}.{option}: {value:g} is over `rows`, {self._rows}")
+
+
+class Queries:
+    """The queries of one database, by name and in the order of the manifest.
+
+    Raises:
+        ValueError: says of every query that cannot be used why, for the manifest's author.
+    """
+
+    def __init__(self, queries: Mapping[str, Query], engine: EngineName, limits: Limits) -> None:
+        self.scope: QueryScope | None = None
+        """What they are read within; without one none can be read."""
+        self._declared: dict[str, DeclaredQuery] = {}
+        problems: list[str] = []
+        for name, query in queries.items():
+            try:
+                self._declared[name] = DeclaredQuery(name, query, engine, limits)
+            except ValueError as error:
+                problems.append(f"queries.{echo(name)}: {error}")
+        if problems:
+            raise ValueError("\n".join(problems))
+
+    def __len__(self) -> int:
+        return len(self._declared)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._declared)
+
+    def get(self, name: str) -> DeclaredQuery:
+        """Return a query.
+
+        Raises:
+            ResourceNotFound: there is none of this name.
+        """
+        found = self._declared.get(name)
+        if found is None:
+            raise ResourceNotFound
+        return found
+
+    async def bind(
+        self, name: str, given: Mapping[str, Any], read: Read = parameters.read
+    ) -> Bound:
+        """Return a query with its values, as it may be run. Raises as `DeclaredQuery.bind`.
+
+        Raises:
+            ResourceNotFound: there is none of this name.
+            InvalidParameter: it would read what is not shown; says nothing of that.
+        """
+        query = self.get(name)
+        (_, values), limit = query.bind(given, read)
+        try:
+            sql = await self._scope.sql(query.sql, query.references)
+        except ValueError:
+            raise InvalidParameter("the database refuses this query") from None
+        return Bound(Statement(sql, values), limit)
+
+    async def refusal(self, name: str, scope: QueryScope | None = None) -> str | None:
+        """Return why a query is refused, if it is; for the manifest's author. Runs nothing.
+
+        `scope` is another one than theirs, of who sees less.
+        """
+        query = self.get(name)
+        try:
+            await (scope or self._scope).check(query.sql, query.references, query.order)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    @property
+    def _scope(self) -> QueryScope:
+        if self.scope is None:
+            raise MountUnavailable("the queries of this database are not bound to it")
+        return self.scope
+
+    @property
+    def templates(self) -> Sequence[Template]:
+        """One for each query."""
+        return [query.template for query in self._declared.values()]
+
+    def complete(self, variable: str, value: str, given: Mapping[str, str]) -> Sequence[str]:
+        """Return values for a parameter, of every query that takes it and all that is given."""
+        found: dict[str, None] = {}
+        for query in self._declared.values():
+            if given.keys() <= query.parameters.keys() | _RESERVED:
+                found.update(dict.fromkeys(query.complete(variable, value)))
+        return list(found)
+
+
+def _may_be_left_out(parameter: Parameter) -> bool:
+    return parameter.optional or parameter.default is not None
+
+
+def _check_name(name: str) -> None:
+    if name in _RESERVED:
+        raise ValueError(f"parameters.{name}: every query has a parameter of this name already")
+    if not _PARAMETER_NAME.fullmatch(name):
+        raise ValueError(
+            f"parameters: '{echo(name)}' is no name; it has letters, digits and _, at most 64, "
+            "and begins with no digit"
+        )
+
+
+def _check_select(tokens: Sequence[Token]) -> None:
+    first = next((token for token in tokens if token.kind not in ("space", "open")), None)
+    if first is None or first.kind != "word" or first.text.lower() not in _FIRST_WORDS:
+        raise ValueError("is no SELECT; begin with select, with or values")
+
+
+def _positional(tokens: Sequence[Token], engine: EngineName) -> tuple[str, tuple[str, ...]]:
+    """Return SQL with the places of its values, and which value belongs in each."""
+    order: list[str] = []
+    pieces: list[str] = []
+    for before, token in zip((None, *tokens), tokens, strict=False):
+        if token.kind != "parameter":
+            mysql = engine in ("mysql", "mariadb")
+            pieces.append(token.text.replace("%", "%%") if mysql else token.text)
+            continue
+        if engine != "postgresql" or token.text not in order:
+            order.append(token.text)
+        if before is not None and before.kind in ("word", "parameter"):
+            pieces.append(" ")
+        match engine:
+            case "sqlite":
+                pieces.append("?")
+            case "postgresql":
+                pieces.append(f"${order.index(token.text) + 1}")
+            case "mysql" | "mariadb":
+                pieces.append("%s")
+    return "".join(pieces), tuple(order)
+
+
+def _loses_order(tokens: Sequence[Token]) -> bool:
+    """Tell whether rows are ordered at last, and not limited.
+
+    MariaDB does not order what is then put into parentheses.
+    """
+    depth = 0
+    ordered = False
+    for token in tokens:
+        depth += (token.kind == "open") - (token.kind == "close")
+        if depth == 0 and token.kind == "word":
+            word = token.text.lower()
+            ordered = word == "order" or (ordered and word not in _AFTER_ORDER)
+    return ordered
+
+
+def _described(name: str, parameter: Parameter) -> str:
+    said = [f"{parameter.description}: "] if parameter.description else []
+    said.append(parameters.expected(parameter))
+    if parameter.default is not None:
+        said.append(f"; by default {parameters.text_of(parameter.default)}")
+    elif parameter.optional:
+        said.append("; may be left out")
+    return f"{name}: {''.join(said)}"
+
+
+def _unknown(name: str, known: Mapping[str, Parameter]) -> str | None:
+    if name in _RESERVED:
+        return None
+    hint = _near(name, known)
+    if not hint:
+        hint = f"; there are {', '.join((*known, *_RESERVED))}"
+    return f"unknown query parameter '{echo(name)}'{hint}"
+
+
+def _near(word: str, known: Sequence[str] | Mapping[str, Parameter]) -> str:
+    found = get_close_matches(word[:64].lower(), [name.lower() for name in known], n=1)
+    spelled = {name.lower(): name for name in known}
+    return f"; did you mean '{spelled[found[0]]}'?" if found else ""

@@ -1,0 +1,293 @@
+"""Values of a query's parameter: read from a URI, checked, and as each driver takes them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from resource_server.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from resource_server.providers.database.options import Parameter, ParameterType
+    from resource_server.providers.database.queries.sql_tokenizer import EngineName
+
+Value: TypeAlias = str | int | float | bool | date | datetime
+Written: TypeAlias = str | int | float | bool
+"""What a manifest holds."""
+
+_LONGEST_ECHO = 40
+_MOST_NAMED = 10
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
+_NUMBER = re.compile(
+    r"-?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?|\.[0-9]{1,400})(?:[eE][+-]?[0-9]{1,4})?"
+)
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+_WORDS: dict[ParameterType, str] = {
+    "string": "text",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+    "date": "a date as 2026-01-31",
+    "datetime": "a time as 2026-01-31T12:30:00 or 2026-01-31T12:30:00Z",
+}
+_NATIVE: dict[ParameterType, tuple[type, ...]] = {
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
+_JSON_TYPES: dict[type, str] = {
+    str: "text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    type(None): "null",
+    list: "an array",
+    dict: "an object",
+}
+_FORMATS: dict[ParameterType, str] = {"date": "date", "datetime": "date-time"}
+
+
+def read(name: str, parameter: Parameter, text: str) -> Value:
+    """Return the value that a client has written.
+
+    Raises:
+        InvalidParameter: names the parameter and says what is expected.
+    """
+    try:
+        value = _READERS[parameter.type](text)
+        if _fits(parameter, value) and value in (_enumerated(parameter) or (value,)):
+            return value
+    except (ValueError, OverflowError):
+        pass
+    refused = f"'{echo(text)}'"
+    if parameter.type == "string" and len(text) > parameter.max_length:
+        refused = f"{len(text)} characters"
+    raise InvalidParameter(f"{name} has to be {expected(parameter)}, not {refused}")
+
+
+def read_json(name: str, parameter: Parameter, value: object) -> Value:
+    """Return the value that a client has given as JSON: of the parameter's own type, no text of it.
+
+    Raises:
+        InvalidParameter: names the parameter and says what is expected.
+    """
+    text = _native_text(parameter, value)
+    if text is None:
+        found = _JSON_TYPES.get(type(value), "something else")
+        raise InvalidParameter(f"{name} has to be {expected(parameter)}, not {found}")
+    return read(name, parameter, text)
+
+
+def declared(parameter: Parameter, value: Written) -> Value:
+    """Return a value that the manifest's author has written, which need not be of the `enum`.
+
+    Raises:
+        ValueError: it is no value of the parameter; for the manifest's author.
+    """
+    text = _native_text(parameter, value)
+    if text is not None:
+        try:
+            found = _READERS[parameter.type](text)
+            if _fits(parameter, found):
+                return found
+        except (ValueError, OverflowError):
+            pass
+    elif parameter.type not in _NATIVE:
+        raise ValueError(f"{_written(value)} is no text; put it in quotes")
+    raise ValueError(f"{_written(value)} is not {expected(parameter, enum=False)}")
+
+
+def _native_text(parameter: Parameter, value: object) -> str | None:
+    """Return how a client would write a value of the parameter's type; None for another one."""
+    native = _NATIVE.get(parameter.type, (str,))
+    if parameter.type == "integer" and isinstance(value, float) and value.is_integer():
+        value = int(value)  # in JSON 5.0 is one
+    if not isinstance(value, native) or (parameter.type == "boolean") != isinstance(value, bool):
+        return None
+    try:
+        return text_of(cast("Written", value))
+    except ValueError:  # more digits than Python writes
+        return "a very long number"
+
+
+def check(parameter: Parameter) -> None:
+    """Refuse options that contradict each other.
+
+    Raises:
+        ValueError: names the option and its value, for the manifest's author.
+    """
+    number = parameter.type in ("integer", "number")
+    for option, bound in (("minimum", parameter.minimum), ("maximum", parameter.maximum)):
+        if bound is not None and not (number and math.isfinite(bound)):
+            raise ValueError(f"{option}: {bound:g} is no bound of {_WORDS[parameter.type]}")
+    low, high = parameter.minimum, parameter.maximum
+    if low is not None and high is not None and low > high:
+        raise ValueError(f"minimum: {low:g} is over the maximum, {high:g}")
+    if parameter.enum and parameter.type == "boolean":
+        raise ValueError("enum: a boolean has no other values than true and false")
+    values: list[Written] = list(parameter.enum)
+    for option, written in (("enum", parameter.enum), ("examples", parameter.examples)):
+        for each in written:
+            _check(option, parameter, each, values if option != "enum" else ())
+    if parameter.default is not None:
+        _check("default", parameter, parameter.default, values)
+        if parameter.optional:
+            raise ValueError("optional: true, and a default is given; one of them")
+
+
+def _check(option: str, parameter: Parameter, value: Written, enum: object) -> None:
+    try:
+        found = declared(parameter, value)
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}") from None
+    if enum and found not in _enumerated(parameter):
+        raise ValueError(f"{option}: {_written(value)} is not in enum")
+
+
+def expected(parameter: Parameter, *, enum: bool = True) -> str:
+    """Say what values of a parameter are: `an integer from 1 to 100`."""
+    if enum and parameter.enum:
+        named = ", ".join(echo(text_of(each)) for each in parameter.enum[:_MOST_NAMED])
+        return f"one of {named}{', …' if len(parameter.enum) > _MOST_NAMED else ''}"
+    words = _WORDS[parameter.type]
+    if parameter.type == "string":
+        return f"{words} of at most {parameter.max_length} characters"
+    low, high = parameter.minimum, parameter.maximum
+    if low is not None and high is not None:
+        return f"{words} from {low:.15g} to {high:.15g}"
+    if low is not None:
+        return f"{words} from {low:.15g} on"
+    if high is not None:
+        return f"{words} up to {high:.15g}"
+    return f"{words} of 64 bits" if parameter.type == "integer" else words
+
+
+def schema(parameter: Parameter) -> dict[str, Any]:
+    """Return what its values are, as JSON Schema."""
+    kind = parameter.type if parameter.type in _NATIVE else "string"
+    found: dict[str, Any] = {"type": kind}
+    if parameter.description:
+        found["description"] = parameter.description
+    if parameter.type in _FORMATS:
+        found["format"] = _FORMATS[parameter.type]
+    elif parameter.type == "string" and not parameter.enum:
+        found["maxLength"] = parameter.max_length
+    for option in ("minimum", "maximum"):
+        if (bound := getattr(parameter, option)) is not None and not parameter.enum:
+            found[option] = int(bound) if float(bound).is_integer() else bound
+    for option in ("enum", "examples"):
+        if values := getattr(parameter, option):
+            found[option] = list(values)
+    if parameter.default is not None:
+        found["default"] = parameter.default
+    return found
+
+
+def text_of(value: Value) -> str:
+    """Return a value as a client writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, date):
+        return value.isoformat()
+    return str(value)
+
+
+def echo(text: str) -> str:
+    """Return at most forty characters of what a client has sent, fit for one line."""
+    cut = text[:_LONGEST_ECHO]
+    shown = "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut
+    )
+    if len(text) <= _LONGEST_ECHO and len(shown) <= _LONGEST_ECHO:
+        return shown
+    return f"{shown[: _LONGEST_ECHO - 1]}…"
+
+
+def for_driver(value: Value | None, engine: EngineName) -> object:
+    """Return a value as the driver of an engine takes it.
+
+    SQLite has ISO 8601 text for times and integers for booleans. PostgreSQL says itself what it
+    expects, and takes no float for an integer. MySQL and MariaDB have times without a zone: UTC.
+    """
+    if engine == "sqlite":
+        if isinstance(value, bool):
+            return int(value)
+        return value.isoformat() if isinstance(value, date) else value
+    if engine == "postgresql":
+        whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+        return int(value) if isinstance(value, float) and whole else value
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).replace(tzinfo=None)
+    return value
+
+
+def _written(value: Written) -> str:
+    return f"'{echo(value)}'" if isinstance(value, str) else text_of(value)
+
+
+def _enumerated(parameter: Parameter) -> tuple[Value, ...]:
+    return tuple([declared(parameter, each) for each in parameter.enum])
+
+
+def _fits(parameter: Parameter, value: Value) -> bool:
+    if isinstance(value, str):
+        return len(value) <= parameter.max_length
+    if isinstance(value, bool | date):
+        return True
+    low, high = parameter.minimum, parameter.maximum
+    return (low is None or value >= low) and (high is None or value <= high)
+
+
+def _string(text: str) -> str:
+    # No database takes NUL in text everywhere, nor what is no character.
+    text.encode()
+    if "\0" in text:
+        raise ValueError
+    return text
+
+
+def _integer(text: str) -> int:
+    if not _INTEGER.fullmatch(text) or not -(2**63) <= int(text) < 2**63:
+        raise ValueError
+    return int(text)
+
+
+def _number(text: str) -> float:
+    value = float(text) if _NUMBER.fullmatch(text) else math.inf
+    if not math.isfinite(value):
+        raise ValueError
+    return value
+
+
+def _boolean(text: str) -> bool:
+    if text not in _BOOLEANS:
+        raise ValueError
+    return _BOOLEANS[text]
+
+
+def _date(text: str) -> date:
+    if len(text) > _LONGEST_ECHO or not text.isascii():
+        raise ValueError
+    return date.fromisoformat(text)
+
+
+def _datetime(text: str) -> datetime:
+    if len(text) > _LONGEST_ECHO or not text.isascii():
+        raise ValueError
+    value = datetime.fromisoformat(text)
+    if value.tzinfo is not None:
+        value.astimezone(UTC)  # drivers do, and there is no year 0
+    return value
+
+
+_READERS: dict[ParameterType, Callable[[str], Value]] = {
+    "string": _string,
+    "integer": _integer,
+    "number": _number,
+    "boolean": _boolean,
+    "date": _date,
+    "datetime": _datetime,
+}

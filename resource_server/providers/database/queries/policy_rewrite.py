@@ -1,0 +1,390 @@
+"""What declared queries see of tables: what the manifest shows of them, and nothing else.
+
+A restricted table is shadowed by a common table expression of its name: its rows for which `where`
+holds, their columns that are neither hidden nor masked. It is the engine that resolves names, so
+this holds wherever they stand, in joins, subqueries and views of the moment. Names with a schema
+before them would go round it: these are refused.
+
+It goes by names, those of no table included, so that a table is shadowed which appears only after
+the query was looked at. What views and functions read is up to whoever made them.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple, Protocol
+
+from resource_server.errors import ResourceNotFound
+from resource_server.providers.database.engines.contract import Engine, Statement
+from resource_server.providers.database.engines.reflection import TableName
+from resource_server.providers.database.policy.policy import Policy
+from resource_server.providers.database.queries.sql_tokenizer import (
+    EDGE,
+    OURS,
+    EngineName,
+    Reference,
+)
+from resource_server.providers.database.reading.relation import Relations
+
+_CATALOG_S = 5.0
+"""Seconds that a question about names may take."""
+_MANY = 1_000_000
+
+_PATH = "SELECT pg_catalog.unnest(pg_catalog.current_schemas(true))::text"
+_TABLES = """
+SELECT n.nspname::text, c.relname::text, wn.nspname::text, w.relname::text
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_catalog.pg_class w ON c.relispartition AND w.oid = pg_catalog.pg_partition_root(c.oid)
+LEFT JOIN pg_catalog.pg_namespace wn ON wn.oid = w.relnamespace
+WHERE c.relname = ANY ($1::text[]) AND c.relkind IN ('r', 'p', 'f', 'v', 'm', 'S')"""
+
+_FAILS = "SELECT 1 AS nothing FROM (SELECT 1 AS one) AS one WHERE (SELECT 1 UNION SELECT 2) = 1"
+"""Fails where it is read: the subquery has two rows. SQLite would take the first."""
+
+_AFTER = frozenset(("from", "join", "only", "straight_join", "table"))
+"""What stands before the name of a table, and seldom before that of a column."""
+_BETWEEN = frozenset((*_AFTER, ",", "(", "in"))
+"""All that stands before the name of a table."""
+_ELSEWHERE = frozenset(("select", "with", "values", "where", "group", "having", "order", "window"))
+"""What begins a part of a statement where no comma stands before the name of a table."""
+_END = f"\n{EDGE}"
+_WITH = re.compile(r"\s*with\b(?:\s+(recursive)\b)?", re.IGNORECASE)
+_SELECT = re.compile(r"\bselect\b", re.IGNORECASE)
+
+
+class _Shadow(NamedTuple):
+    """What stands for the name of a table."""
+
+    table: TableName | None
+    """None: there is nothing that may be read."""
+    refused: str = ""
+    """Why, of a table that there is; for the manifest's author."""
+
+
+class _Names(Protocol):
+    """What names stand for, on one engine at one moment."""
+
+    def shadow(self, name: str, *, likely: bool) -> _Shadow | None:
+        """Return what has to stand for a name without a schema, if anything.
+
+        `likely`: it stands where that of a table may stand, there now or not.
+        """
+        ...
+
+    def restricted(self, schema: str, name: str, *, likely: bool) -> TableName | None:
+        """Return the restricted table that a name with a schema is; `likely` as for `shadow`."""
+        ...
+
+
+class QueryScope:
+    """Lets queries of the manifest's author see no more of tables than the manifest shows."""
+
+    def __init__(self, engine: Engine, policy: Policy, relations: Relations) -> None:
+        self._engine = engine
+        self._policy = policy
+        self._relations = relations
+        self._database: str | None = None
+        self._state: object = None
+        self._known: dict[str, tuple[str, str | None]] = {}
+        """What was written of statements, or else why they are refused."""
+
+    async def sql(self, sql: str, references: Sequence[Reference]) -> str:
+        """Return a statement, of which these are the names, as it may be run.
+
+        Raises:
+            ValueError: it would read what is not shown; the message is for the manifest's author.
+        """
+        if not self._policy.is_restricting:
+            return sql
+        # Another sequence whenever the schema is another one.
+        state = await self._relations.infos()
+        if state is not self._state:
+            self._state, self._known = state, {}
+        known = self._known
+        if sql not in known:
+            try:
+                known[sql] = await self._write(sql, references), None
+            except ValueError as error:
+                known[sql] = "", str(error)
+        written, refused = known[sql]
+        if refused is not None:
+            raise ValueError(refused)
+        return written
+
+    async def check(self, sql: str, references: Sequence[Reference], order: Sequence[str]) -> None:
+        """Let the database prepare a statement as it would be run; `order` are its parameters.
+
+        Raises:
+            ValueError: it is refused, here or there; the message is for the manifest's author.
+        """
+        await self._engine.check(await self.sql(sql, references), order)
+
+    async def _write(self, sql: str, references: Sequence[Reference]) -> str:
+        names = await self._names(references)
+        self._refuse_qualified(references, names)
+        shadows = self._shadows(references, names)
+        bodies: list[str] = []
+        shown: list[str] = []
+        for name, shadow in shadows.items():
+            body = None if shadow.table is None else await self._body(shadow.table)
+            if body is None:
+                shown.append(self._expression(name, self._nothing(name)))
+            elif body:
+                ours = f"{OURS}{len(bodies)}"
+                bodies.append(self._expression(ours, body))
+                shown.append(self._expression(name, _select("*", self._quoted(ours))))
+        if not shown:
+            return sql
+        if self._is_mysql:
+            return self._joined(sql, references, bodies, shown)
+        # In two levels, so that no condition of the manifest sees what stands for a table.
+        inner = f"WITH {', '.join(shown)} {_around(EDGE + sql + _END)}"
+        return f"WITH {', '.join(bodies)} {_around(inner)}" if bodies else inner
+
+    def _joined(
+        self, sql: str, references: Sequence[Reference], bodies: list[str], shown: list[str]
+    ) -> str:
+        """Return a statement with more expressions in its own WITH.
+
+        MariaDB does not look for names of an inner WITH in an outer one, but for tables.
+        """
+        if any(r.parts[0].lower() == "with" and r.before == "(" for r in references):
+            raise ValueError(
+                "has a WITH in parentheses, and reads tables of which not all is shown; write "
+                "WITH at the beginning only"
+            )
+        every = ", ".join([*bodies, *shown]).replace("%", "%%")
+        begins = _WITH.match(sql)
+        if begins is None:
+            return f"WITH {every} {sql}"
+        if begins[1] and any(len(_SELECT.findall(body)) > 1 for body in bodies):
+            # These would see what stands for a table.
+            raise ValueError("is WITH RECURSIVE, and the `where` of a table that it reads a SELECT")
+        return f"{begins[0]} {every},{sql[begins.end() :]}"
+
+    # What names mean.
+
+    @property
+    def _is_mysql(self) -> bool:
+        return self._engine.name in ("mysql", "mariadb")
+
+    async def _names(self, references: Sequence[Reference]) -> _Names:
+        if self._engine.name == "postgresql":
+            path = [str(schema) for (schema,) in await self._ask(_PATH)]
+            every = list({part for reference in references for part in reference.parts})
+            wholes: dict[TableName, TableName] = {}
+            for schema, name, whole_schema, whole in await self._ask(_TABLES, every):
+                part = TableName(str(schema), str(name))
+                wholes[part] = TableName(str(whole_schema), str(whole)) if whole else part
+            return _InSchemas(self._policy, path, wholes)
+        tables = [info.name for info in await self._engine.tables()]
+        return _WithoutSchemas(self._policy, await self._home(), tables)
+
+    async def _home(self) -> str:
+        """Return the schema of all tables, of engines without schemas."""
+        if not self._is_mysql:
+            return "main"
+        if self._database is None:
+            ((database,),) = await self._ask("SELECT DATABASE()")
+            self._database = str(database)
+        return self._database
+
+    async def _ask(self, sql: str, *parameters: object) -> Sequence[tuple[object, ...]]:
+        statement = Statement(sql, parameters)
+        return (await self._engine.fetch(statement, limit=_MANY, within=_CATALOG_S)).rows
+
+    def _refuse_qualified(self, references: Sequence[Reference], names: _Names) -> None:
+        given = {reference.parts[-1].casefold() for reference in references}
+        for reference in references:
+            parts = reference.parts
+            for schema, name in pairwise(parts):
+                likely = reference.before in _BETWEEN and not reference.doubtful
+                likely = likely and schema.casefold() not in given
+                table = names.restricted(schema, name, likely=likely)
+                if table is None:
+                    continue
+                rule = self._policy.rule(table) or "tables"
+                if self._policy.of(table) is None:
+                    raise ValueError(f"reads {schema}.{name}, which is not shown ({rule})")
+                raise ValueError(
+                    f"reads {schema}.{name}, of which not all is shown ({rule}); write {name} alone"
+                )
+
+    def _shadows(self, references: Sequence[Reference], names: _Names) -> dict[str, _Shadow]:
+        """Return by their names what stands for tables."""
+        fold = str if self._engine.name == "postgresql" else str.casefold
+        # Where an engine does not tell names apart, one stands for the others.
+        same = str if self._engine.name in ("postgresql", "mysql") else str.casefold
+        certain = [reference for reference in references if not reference.doubtful]
+        defined = {fold(r.parts[0]) for r in certain if r.defines}
+        read = {fold(r.parts[0]) for r in certain if r.before in _AFTER and len(r.parts) == 1}
+        likely = {same(r.parts[0]) for r in certain if r.before in _BETWEEN}
+        # MySQL takes `from .orders` as well.
+        likely |= {same(part) for r in certain if r.parts[0].lower() in _AFTER for part in r.parts}
+        found: dict[str, _Shadow] = {}
+        for name in {same(part): part for r in references for part in r.parts}.values():
+            shadow = names.shadow(name, likely=same(name) in likely)
+            if shadow is None:
+                continue
+            if fold(name) in defined:
+                if shadow.table is not None or shadow.refused:
+                    raise ValueError(f"names something else as the table {name}; choose another")
+            elif fold(name) in read and shadow.refused:
+                raise ValueError(f"reads {name}, {shadow.refused}")
+            else:
+                found[name] = shadow
+        return found
+
+    # What is shown.
+
+    async def _body(self, name: TableName) -> str | None:
+        """Return what is shown of a table; None: nothing is, "": it is not to be shadowed."""
+        options = self._policy.of(name)
+        if options is None:
+            return None
+        if not self._policy.restricts(name):
+            return _select("*", await self._qualified(name))
+        try:
+            view = self._policy.view(await self._engine.table(name))
+        except ResourceNotFound:
+            return None
+        if view.table.type == "virtual table" and options.where is None:
+            # What it is searched by is no column; its columns are guarded by the authorizer.
+            return ""
+        columns = [name for name in view.table.column_names if name not in view.masked]
+        listed = ", ".join(map(self._quoted, columns)) or "1 AS nothing"
+        body = _select(listed, await self._qualified(name))
+        return body if options.where is None else f"{body} WHERE ({options.where}\n)"
+
+    async def _qualified(self, name: TableName) -> str:
+        schema = name.schema if name.schema is not None else await self._home()
+        return f"{self._quoted(schema)}.{self._quoted(name.name)}"
+
+    def _quoted(self, name: str) -> str:
+        quote = "`" if self._is_mysql else '"'
+        return quote + name.replace(quote, quote * 2) + quote
+
+    def _expression(self, name: str, select: str) -> str:
+        """Return a common table expression that the engine merges into what reads it."""
+        sqlite = self._engine.name == "sqlite" and sqlite3.sqlite_version_info >= (3, 35)
+        merged = "NOT MATERIALIZED " if sqlite or self._engine.name == "postgresql" else ""
+        return f"{self._quoted(name)} AS {merged}({select})"
+
+    def _nothing(self, name: str) -> str:
+        if self._engine.name == "sqlite":
+            return _select("*", self._quoted(f"{name}, which is not shown"))
+        return _FAILS
+
+
+def scopes_of(
+    references: Iterable[Reference], policy: Policy, engine: EngineName
+) -> frozenset[str]:
+    """Return the scopes that the tables need which are named after FROM and JOIN, by all it seems.
+
+    By the names in a statement alone, before there is a connection. Where PostgreSQL looks for
+    names without a schema is not known then: they are taken for those of `public`.
+    """
+    scopes = set[str]()
+    among_tables = False
+    for reference in references:
+        parts, word = reference.parts, reference.parts[0].lower()
+        follows = reference.before in _AFTER or (among_tables and reference.before in _BETWEEN)
+        if follows and not reference.doubtful and word not in _ELSEWHERE:
+            schema = ("public", *parts)[-2] if engine == "postgresql" else None
+            options = policy.of(TableName(schema, parts[-1]))
+            scopes.update(options.access.scopes if options else ())
+        among_tables = word in _AFTER or (among_tables and word not in _ELSEWHERE)
+    return frozenset(scopes)
+
+
+def _select(columns: str, source: str) -> str:
+    return f"SELECT {columns} FROM {source}"  # noqa: S608 - quoted, or the manifest's
+
+
+def _around(sql: str) -> str:
+    return _select("*", f"({sql}\n) AS q")
+
+
+class _WithoutSchemas:
+    """Names on SQLite, MySQL and MariaDB; `home` is the schema that all tables are in."""
+
+    def __init__(self, policy: Policy, home: str, tables: Iterable[TableName]) -> None:
+        self._policy = policy
+        self._home = home.casefold()
+        self._tables: dict[str, list[TableName]] = {}
+        for table in tables:
+            self._tables.setdefault(table.name.casefold(), []).append(table)
+
+    def shadow(self, name: str, *, likely: bool) -> _Shadow | None:
+        tables = self._tables.get(name.casefold(), [])
+        if not tables:
+            return _Shadow(None) if likely and self._policy.may_restrict(name) else None
+        if not any(map(self._policy.restricts, tables)):
+            return None
+        if len(tables) > 1:
+            return _Shadow(None, "and there are several of this name in other cases of letters")
+        if self._policy.of(tables[0]) is None:
+            return _Shadow(None, f"which is not shown ({self._policy.rule(tables[0])})")
+        return _Shadow(tables[0])
+
+    def restricted(self, schema: str, name: str, *, likely: bool) -> TableName | None:
+        if schema.casefold() != self._home:
+            return None
+        tables = self._tables.get(name.casefold(), [])
+        if not tables and likely and self._policy.may_restrict(name):
+            return TableName(None, name)
+        return next(filter(self._policy.restricts, tables), None)
+
+
+class _InSchemas:
+    """Names on PostgreSQL.
+
+    `path` are the schemas where names without one are looked for, in order; `wholes` every table
+    that has one of the names, with the one that it is a partition of, or itself.
+    """
+
+    def __init__(
+        self, policy: Policy, path: Sequence[str], wholes: Mapping[TableName, TableName]
+    ) -> None:
+        self._policy = policy
+        self._path = path
+        self._wholes = wholes
+
+    def shadow(self, name: str, *, likely: bool) -> _Shadow | None:
+        may_appear = False
+        for schema in self._path:
+            table = TableName(schema, name)
+            if table in self._wholes:
+                # What may appear in an earlier schema would be read instead of it.
+                return self._as_shown(table) if may_appear or self._restricts(table) else None
+            may_appear = may_appear or self._restricts(table)
+        others = [t for t in self._wholes if t.name == name and self._restricts(t)]
+        if len(others) == 1:
+            return self._as_shown(others[0])
+        if others:
+            return _Shadow(None, "which several schemas have")
+        return _Shadow(None) if may_appear and likely else None
+
+    def restricted(self, schema: str, name: str, *, likely: bool) -> TableName | None:
+        table = TableName(schema, name)
+        there = table in self._wholes or likely
+        return table if there and self._restricts(table) else None
+
+    def _as_shown(self, table: TableName) -> _Shadow:
+        whole = self._wholes[table]
+        if whole != table and self._restricts(table):
+            return _Shadow(None, f"a part of {whole.name}, of which not all is shown; read that")
+        if self._policy.of(table) is None:
+            return _Shadow(None, f"which is not shown ({self._policy.rule(table)})")
+        return _Shadow(table)
+
+    def _restricts(self, table: TableName) -> bool:
+        schema = table.schema or ""
+        if schema.startswith("pg_") or schema == "information_schema":
+            return False
+        return self._policy.restricts(table) or self._policy.restricts(
+            self._wholes.get(table, table)
+        )

@@ -1,0 +1,302 @@
+"""What is read: pages of rows, rows, single values, definitions of tables, results of queries."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from resource_server.errors import InvalidParameter, ResourceNotFound
+from resource_server.provider import Content, Link, Path, Truncation
+from resource_server.providers.database.addressing import page_cursor
+from resource_server.providers.database.addressing.address import (
+    CellAddress,
+    DefinitionAddress,
+    PageAddress,
+    RowAddress,
+    TableAddress,
+    path_of,
+)
+from resource_server.providers.database.engines.contract import Engine
+from resource_server.providers.database.engines.reflection import ForeignKey, TableName
+from resource_server.providers.database.formats import pages
+from resource_server.providers.database.formats.pages import FORMATS, FormatName
+from resource_server.providers.database.formats.table_schema import schema_json, schema_markdown
+from resource_server.providers.database.formats.values import whole_cell
+from resource_server.providers.database.options import Limits
+from resource_server.providers.database.queries import parameters
+from resource_server.providers.database.queries.declared import Queries, Read
+from resource_server.providers.database.reading.relation import Relation, Relations, version_of
+
+_PAGE_PARAMETERS = ("after", "limit", "columns", "format")
+
+
+class Document(NamedTuple):
+    """A document as it was read."""
+
+    content: Content
+    version: str
+    links: Mapping[str, str] = {}
+    """Of a row: the URIs of the rows that its foreign keys lead to, by column."""
+
+
+class Row(NamedTuple):
+    """One row: its visible values, masked, and the canonical segments of its key."""
+
+    relation: Relation
+    values: tuple[object, ...]
+    key: Path
+
+    @property
+    def version(self) -> str:
+        """What differs when the row shows something else."""
+        return version_of(self.values)
+
+
+class Documents:
+    """Reads the documents of one database."""
+
+    def __init__(
+        self, engine: Engine, relations: Relations, queries: Queries, limits: Limits, link: Link
+    ) -> None:
+        self._engine = engine
+        self._relations = relations
+        self._queries = queries
+        self._limits = limits
+        self._link = link
+
+    # -- rows
+
+    async def row(self, table: TableName, key: Path) -> Row:
+        """Return a row.
+
+        Raises:
+            ResourceNotFound: there is none that has this key.
+        """
+        relation = await self._relations.get(table)
+        if not relation.has_rows or not relation.key or len(key) != len(relation.key):
+            raise ResourceNotFound
+        found = await relation.fetch_by_key(relation.statements.rows([relation.key_of(key)]), 1)
+        if not found.rows:
+            raise ResourceNotFound
+        held = relation.segments(relation.key_in(found.rows[0]))
+        return Row(relation, relation.shown(found)[0], held)
+
+    async def read_row(
+        self, address: RowAddress, query: Mapping[str, str]
+    ) -> tuple[Document, Path]:
+        """Return a row as a JSON object, with links to the rows it refers to, and its key."""
+        _refuse_unknown(query, ())
+        row = await self.row(address.table, address.key)
+        table = row.relation.table
+        links = await self._links(row)
+        text = pages.write_row(
+            table.columns,
+            row.values,
+            links,
+            max_bytes=self._limits.bytes,
+            cell=self._limits.cell,
+        )
+        return Document(Content(text, "application/json"), row.version, links), row.key
+
+    async def read_cell(self, address: CellAddress, query: Mapping[str, str]) -> Document:
+        """Return one value of a row, whole."""
+        _refuse_unknown(query, ())
+        row = await self.row(address.table, address.key)
+        names = row.relation.table.column_names
+        if address.column not in names:
+            raise ResourceNotFound
+        value = row.values[names.index(address.column)]
+        # Imported here: most databases have no need of a thread for it.
+        from anyio import to_thread
+
+        cell = await to_thread.run_sync(
+            whole_cell, value, row.relation.columns[address.column], abandon_on_cancel=True
+        )
+        return Document(Content(cell.data, cell.mime_type), version_of([value]))
+
+    async def _links(self, row: Row) -> Mapping[str, str]:
+        """Return the URIs of the rows a row refers to, by its columns and, if need be, table."""
+        links: dict[str, str] = {}
+        names = row.relation.table.column_names
+        values = dict(zip(names, row.values, strict=True))
+        foreign_keys = row.relation.table.foreign_keys
+        uses = Counter(foreign.columns for foreign in foreign_keys)
+        for foreign in foreign_keys:
+            path = await self._referred(foreign, values)
+            if path is not None:
+                name = ", ".join(foreign.columns)
+                if uses[foreign.columns] > 1:
+                    name += f" ({'.'.join(filter(None, foreign.table))})"
+                links[name] = self._link(path)
+        return links
+
+    async def _referred(self, foreign: ForeignKey, values: Mapping[str, object]) -> Path | None:
+        """Return the path of the row that a foreign key leads to, if it can be addressed."""
+        held = [values.get(column) for column in foreign.columns]
+        if None in held:
+            return None
+        try:
+            target = await self._relations.get(foreign.table)
+            given = dict(zip(foreign.referred or target.table.key, held, strict=True))
+            if not target.has_rows or not target.key or not given.keys() >= {*target.table.key}:
+                return None
+            key = target.segments([given[column.name] for column in target.key])
+            return path_of(RowAddress(foreign.table, key))
+        except (ResourceNotFound, ValueError):
+            return None
+
+    # -- pages
+
+    async def read_page(self, address: PageAddress, query: Mapping[str, str]) -> Document:
+        """Return rows from a cursor on, in the order of the key."""
+        relation = await self._relations.get(address.table)
+        if not relation.has_rows:
+            raise ResourceNotFound
+        _refuse_unknown(query, _PAGE_PARAMETERS)
+        format = format_of(query)
+        limit = self._limit(query)
+        columns = _columns(relation, query)
+        after = None
+        if (given := query.get("after")) is not None:
+            if not relation.key:
+                raise InvalidParameter("this table has no key, so there is only a first page")
+            cursor = page_cursor.decode(
+                given, fingerprint=relation.fingerprint, columns=len(relation.key)
+            )
+            after = relation.bound(cursor.key)
+        found = await relation.page(limit + 1, after=after, columns=columns)
+        shown = relation.shown(found, columns)
+        more = found.more or len(shown) > limit
+        path = path_of(address)
+
+        @functools.cache
+        def next_query(count: int) -> dict[str, str] | None:
+            if not relation.key or count == 0:
+                return None
+            key = relation.key_in(found.rows[count - 1], columns)
+            try:
+                token = page_cursor.encode(page_cursor.Cursor(relation.fingerprint, key))
+            except ValueError:
+                return None
+            kept = {name: query[name] for name in ("limit", "columns") if name in query}
+            return {"after": token, **kept}
+
+        @functools.cache
+        def next_uri(count: int) -> str | None:
+            following = next_query(count)
+            if following is None:
+                return None
+            kept = {"format": format} if "format" in query else {}
+            return self._link(path, {**following, **kept})
+
+        page = pages.Page(
+            relation.options.title or address.table.name,
+            [relation.columns[name] for name in columns],
+            shown[:limit],
+            more,
+            next_uri,
+        )
+        written = pages.write_page(
+            page, format, max_bytes=self._limits.bytes, cell=self._limits.cell
+        )
+        truncated = None
+        if written.more:
+            truncated = Truncation("limit", "rows", next=next_query(written.rows))
+        # Nobody asks for that of another page than the first.
+        version = version_of([*shown, more]) if query.keys() <= {"format"} else ""
+        return Document(Content(written.text, written.mime_type, truncated), version)
+
+    def _limit(self, query: Mapping[str, str]) -> int:
+        given = query.get("limit")
+        if given is None:
+            return min(self._limits.rows, self._limits.max_rows)
+        if not (given.isascii() and given.isdigit() and len(given) < 9 and int(given) > 0):
+            raise InvalidParameter("limit is a number of rows, from 1 on")
+        return min(int(given), self._limits.max_rows)
+
+    # -- definitions
+
+    async def read_definition(
+        self, address: DefinitionAddress, query: Mapping[str, str]
+    ) -> Document:
+        """Return how a table is made, for reading or as JSON."""
+        _refuse_unknown(query, ("format",))
+        relation = await self._relations.get(address.table)
+        options = relation.options
+        links = await self._table_links(relation)
+        format = query.get("format", "markdown")
+        if format not in ("markdown", "json"):
+            raise InvalidParameter("format is markdown or json")
+        write = schema_json if format == "json" else schema_markdown
+        text = write(relation.table, links, title=options.title, description=options.description)
+        mime_type = "application/json" if format == "json" else "text/markdown"
+        return Document(Content(text, mime_type), version_of(text))
+
+    async def _table_links(self, relation: Relation) -> Mapping[TableName, str]:
+        links: dict[TableName, str] = {}
+        exposed = {info.name for info in await self._relations.infos()}
+        for foreign in relation.table.foreign_keys:
+            if foreign.table in exposed:
+                links[foreign.table] = self._link(path_of(TableAddress(foreign.table)))
+        return links
+
+    # -- queries
+
+    async def read_query(self, name: str, query: Mapping[str, str]) -> Document:
+        """Return the result of a query of the manifest."""
+        format = format_of(query)
+        given = {key: value for key, value in query.items() if key != "format"}
+        page = await self._result(name, given, parameters.read)
+        written = pages.write_page(
+            page, format, max_bytes=self._limits.bytes, cell=self._limits.cell
+        )
+        truncated = Truncation("limit", "rows") if written.more else None
+        return Document(Content(written.text, written.mime_type, truncated), version_of(page.rows))
+
+    async def query_table(self, name: str, arguments: Mapping[str, Any]) -> pages.Table:
+        """Return the result of a query that is given JSON values, as data and for reading."""
+        page = await self._result(name, arguments, parameters.read_json)
+        return pages.write_table(page, max_bytes=self._limits.bytes, cell=self._limits.cell)
+
+    async def _result(self, name: str, given: Mapping[str, Any], read: Read) -> pages.Page:
+        declared = self._queries.get(name)
+        bound = await self._queries.bind(name, given, read)
+        found = await self._engine.query(
+            bound.statement, limit=bound.limit, within=self._limits.query_timeout
+        )
+        return pages.Page(
+            declared.title, pages.query_columns(found.columns), found.rows, found.more
+        )
+
+
+def format_of(query: Mapping[str, str]) -> FormatName:
+    """Return the format that is asked for.
+
+    Raises:
+        InvalidParameter: there is no such format.
+    """
+    given = query.get("format", "json")
+    if given not in FORMATS:
+        raise InvalidParameter(f"format is one of {', '.join(FORMATS)}")
+    return cast("FormatName", given)
+
+
+def _columns(relation: Relation, query: Mapping[str, str]) -> Sequence[str]:
+    names = relation.table.column_names
+    given = query.get("columns")
+    if given is None:
+        return names
+    wanted = tuple(dict.fromkeys(given.split(",")))
+    for name in wanted:
+        if name not in names:
+            raise InvalidParameter(f"no column {name[:40]!r}; columns are separated by commas")
+    return wanted
+
+
+def _refuse_unknown(query: Mapping[str, str], known: Sequence[str]) -> None:
+    for name in query:
+        if name not in known:
+            takes = f"; there are {', '.join(known)}" if known else ""
+            raise InvalidParameter(f"unknown query parameter {name[:40]!r}{takes}")

@@ -1,0 +1,360 @@
+"""The SQL of rows, pages and counts of one table, in the words of its engine; by SQLAlchemy Core.
+
+Names come from reflection and are quoted by the dialect, values are bound. Pages go by key, never
+by offset: the condition is an inclusive bound on the first column and the lexicographic order
+behind it, which every engine answers from an index. Rows that have NULL in their key are not in
+that order, of which each engine thinks something else; they are selected by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, cast
+
+import sqlalchemy as sa
+from sqlalchemy.engine.interfaces import Dialect
+from sqlalchemy.sql.visitors import replacement_traverse
+
+from resource_server.providers.database.addressing.keys import RawText
+from resource_server.providers.database.engines.contract import Statement
+from resource_server.providers.database.engines.reflection import Table
+from resource_server.providers.database.search import like as patterns
+
+_Select: TypeAlias = "sa.Select[*tuple[Any, ...]]"
+
+_COLLATIONS = {"postgresql": "C", "mysql": "utf8mb4_general_ci", "mariadb": "utf8mb4_general_ci"}
+"""Of patterns. SQLite has one way to compare with them."""
+
+
+class _Plan(NamedTuple):
+    """A compiled statement; `names` are its parameters in the order of their places."""
+
+    sql: str
+    names: tuple[str, ...]
+    own: Mapping[str, object]
+    """Values of parameters that the dialect has added."""
+
+    def bind(self, values: Mapping[str, object]) -> Statement:
+        every = {**self.own, **values}
+        return Statement(self.sql, tuple([every[name] for name in self.names]))
+
+
+class Statements:
+    """Statements about one table as it may be seen; compiled once each.
+
+    `columns` are those to be fetched, in order; `where` is a condition of the manifest's author.
+    A value of a key may be a `RawText` where the engine is SQLite.
+    """
+
+    def __init__(
+        self, dialect: Dialect, table: Table, columns: Sequence[str], where: str | None
+    ) -> None:
+        self._dialect = dialect
+        self._columns = tuple(columns)
+        self._key = table.key
+        nullable = {column.name for column in table.columns if column.nullable}
+        self._nullable = tuple([name for name in self._key if name in nullable])
+        # MySQL orders these by their places and compares them with others as text.
+        self._ranked = {
+            column.name: column.values
+            for column in table.columns
+            if dialect.name in ("mysql", "mariadb") and column.values
+        }
+        names = dict.fromkeys((*self._columns, *self._key))
+        every: list[sa.ColumnClause[Any]] = [sa.column(name) for name in names]
+        self._table = sa.table(table.name.name, *every, schema=table.name.schema)
+        self._where: sa.ColumnElement[bool] | None = None
+        if where is not None:
+            self._where = sa.literal_column(f"({where}\n)", sa.Boolean)
+        self._plans: dict[tuple[object, ...], _Plan] = {}
+
+    def selected(self, columns: Sequence[str]) -> Sequence[str]:
+        """Return what is selected of each row for these columns: they, and the rest of the key."""
+        return tuple(dict.fromkeys((*columns, *self._key)))
+
+    def page(
+        self,
+        limit: int,
+        *,
+        after: Sequence[object] | None = None,
+        within: Sequence[object] = (),
+        columns: Sequence[str] | None = None,
+    ) -> Statement:
+        """Select rows in the order of their key, those after the key `after`; else in any order.
+
+        `within` are values of the first key columns, for rows that have these. Columns of the key
+        that are not among `columns` are selected behind them, as `selected` says.
+        """
+        wanted = self._columns if columns is None else tuple(columns)
+        beyond = [self._rank(*pair) for pair in zip(self._key, after or (), strict=False)]
+        values = {"limit": limit, **_values("w", within), **_values("k", beyond)}
+
+        def select() -> _Select:
+            selected = self._select(*self.selected(wanted))
+            selected = self._conditions(selected, len(within), self._key if after else ())
+            ordered = self._addressed(selected).order_by(*map(self._column, self._key))
+            return ordered.limit(_bind("limit"))
+
+        return self._statement(("page", wanted, after is not None, len(within)), select, values)
+
+    def without_key(self, limit: int, *, columns: Sequence[str] | None = None) -> Statement | None:
+        """Select the rows that `page` leaves out: those that have NULL in their key, in any order.
+
+        None where there can be none. Columns as of a page.
+        """
+        if not self._nullable:
+            return None
+        wanted = self._columns if columns is None else tuple(columns)
+
+        def select() -> _Select:
+            selected = self._conditions(self._select(*self.selected(wanted)), 0, ())
+            missing = sa.or_(*(self._column(name).is_(None) for name in self._nullable))
+            return selected.where(missing).limit(_bind("limit"))
+
+        return self._statement(("without key", wanted), select, {"limit": limit})
+
+    def rows(self, keys: Sequence[Sequence[object]]) -> Statement:
+        """Select the rows that have any of these keys, in any order; columns as of a page."""
+
+        def select() -> _Select:
+            each = [
+                sa.and_(
+                    *(
+                        self._column(name) == _bind(f"k{number}_{place}")
+                        for place, name in enumerate(self._key)
+                    )
+                )
+                for number in range(len(keys))
+            ]
+            found = self._conditions(self._select(*self.selected(self._columns)), 0, ())
+            return found.where(sa.or_(*each))
+
+        values = {
+            f"k{number}_{place}": value
+            for number, key in enumerate(keys)
+            for place, value in enumerate(key)
+        }
+        return self._statement(("rows", len(keys)), select, values)
+
+    def prefixes(
+        self,
+        limit: int,
+        *,
+        within: Sequence[object] = (),
+        after: object | None = None,
+        first: object | None = None,
+    ) -> Statement:
+        """Select the different values of one column of the key, each found by the index, in order.
+
+        It is the column that follows the values `within`; those greater than `after`, or from
+        `first` on.
+        """
+        name = self._key[len(within)]
+        begin = self._rank(name, after if first is None else first)
+        values = {"limit": limit, **_values("w", within), "k0": begin}
+
+        def select() -> _Select:
+            column = self._ordered(name)
+            # Not by `min`, which PostgreSQL has not for every type that it has indexes for.
+            every = self._addressed(self._conditions(_select(column), len(within), ()))
+            least = every.order_by(self._column(name)).limit(1)
+            beginning = least
+            if begin is not None:
+                bound = _bind("k0")
+                beginning = least.where(column > bound if first is None else column >= bound)
+            # Counted, since MariaDB would go on to the last value whatever the limit.
+            found = _select(
+                beginning.scalar_subquery().label("value"), sa.literal_column("1").label("place")
+            ).cte("found", recursive=True)
+            following = least.where(column > found.c.value).scalar_subquery()
+            goes_on = sa.and_(found.c.value.is_not(None), found.c.place < _bind("limit"))
+            found = found.union_all(_select(following, found.c.place + 1).where(goes_on))
+            value: sa.ColumnElement[Any] = found.c.value
+            if name in self._ranked:
+                value = sa.func.elt(value, *self._ranked[name])
+            chosen = _select(value).where(found.c.value.is_not(None))
+            return chosen.order_by(found.c.place)
+
+        shape = ("prefixes", len(within), after is not None, first is not None)
+        return self._statement(shape, select, values)
+
+    def texts(
+        self,
+        limit: int,
+        columns: Sequence[str],
+        *,
+        like: str | None,
+        cut: int,
+        after: Sequence[object] | None = None,
+        within: Sequence[object] = (),
+    ) -> Statement:
+        """Select the key of each row and then the texts of these columns, as `page` does.
+
+        With `like` only texts that fit this pattern, in any case of ASCII letters; else there is
+        NULL. Of each text the beginning, so many characters as `cut` says.
+        """
+        beyond = [self._rank(*pair) for pair in zip(self._key, after or (), strict=False)]
+        values = {"limit": limit, "like": like, **_values("w", within), **_values("k", beyond)}
+
+        def select() -> _Select:
+            found = [self._text(name, cut, is_any=like is None) for name in columns]
+            held = [self._column(name) for name in self._key]
+            labelled = [each.label(f"c{place}") for place, each in enumerate([*held, *found])]
+            selected = _select(*labelled).select_from(self._table)
+            selected = self._conditions(selected, len(within), self._key if after else ())
+            ordered = self._addressed(selected).order_by(*map(self._column, self._key))
+            return ordered.limit(_bind("limit"))
+
+        shape = ("texts", tuple(columns), like is None, cut, after is not None, len(within))
+        return self._statement(shape, select, values)
+
+    def count(self, most: int | None = None) -> Statement:
+        """Count the rows, or with `most` no further than to that many."""
+
+        def select() -> _Select:
+            if most is None:
+                counted = self._conditions(_select(sa.func.count()), 0, ())
+                return counted.select_from(self._table)
+            some = _select(sa.literal_column("1")).select_from(self._table)
+            some = self._conditions(some, 0, ()).limit(_bind("limit")).subquery("some")
+            return _select(sa.func.count()).select_from(some)
+
+        return self._statement(("count", most is None), select, {"limit": most})
+
+    def repeated(self) -> Statement:
+        """Select 1 where there is a key that several rows have."""
+
+        def select() -> _Select:
+            some = _select(sa.literal_column("1")).select_from(self._table)
+            some = self._addressed(self._conditions(some, 0, ()))
+            by_key = some.group_by(*map(self._column, self._key))
+            several = by_key.having(sa.func.count() > sa.literal_column("1"))
+            return several.limit(_bind("limit"))
+
+        return self._statement(("repeated",), select, {"limit": 1})
+
+    def greatest(self, column: str) -> Statement:
+        """Select the greatest value of a column, hidden or not, and how many rows there are."""
+
+        def select() -> _Select:
+            # Each by itself, so that each is found by what is quickest for it.
+            chosen = _select(sa.func.max(_column(column))), _select(sa.func.count())
+            asked = [self._conditions(each.select_from(self._table), 0, ()) for each in chosen]
+            return _select(*(each.scalar_subquery() for each in asked))
+
+        return self._statement(("greatest", column), select, {})
+
+    def _statement(
+        self,
+        shape: tuple[object, ...],
+        select: Callable[[], _Select],
+        values: Mapping[str, object],
+    ) -> Statement:
+        """Return a statement with its values; what is selected is asked once for each shape."""
+        raw = {name for name, value in values.items() if isinstance(value, RawText)}
+        if raw:
+            # So seldom that it is not kept.
+            return self._compile(_with_raw(select(), raw)).bind(values)
+        plan = self._plans.get(shape)
+        if plan is None:
+            plan = self._plans[shape] = self._compile(select())
+        return plan.bind(values)
+
+    def _select(self, *names: str) -> _Select:
+        columns = [self._column(name).label(f"c{place}") for place, name in enumerate(names)]
+        return _select(*columns).select_from(self._table)
+
+    def _column(self, name: str) -> sa.ColumnClause[Any]:
+        return self._table.c[name]
+
+    def _text(self, name: str, cut: int, *, is_any: bool) -> sa.ColumnElement[Any]:
+        """Return the beginning of a column's text, or NULL where it does not fit the pattern."""
+        text: sa.ColumnElement[Any] = sa.cast(self._column(name), sa.Text)
+        text = sa.func.substr(text, sa.literal_column("1"), sa.literal_column(str(cut)))
+        if self._dialect.name == "sqlite":
+            # There any column may hold some, and their bytes would be taken for text.
+            is_blob = sa.func.typeof(self._column(name)) == sa.literal_column("'blob'")
+            text = sa.case((sa.not_(is_blob), text))
+        if is_any:
+            return text
+        # Not by the column's own collation, which may tell cases apart or know no patterns.
+        collation = _COLLATIONS.get(self._dialect.name)
+        compared = text if collation is None else sa.collate(text, collation)
+        fits = compared.ilike if self._dialect.name == "postgresql" else compared.like
+        return sa.case((fits(_bind("like"), escape=patterns.ESCAPE), text))
+
+    def _ordered(self, name: str) -> sa.ColumnElement[Any]:
+        """Return what tells which of two values of a column comes first."""
+        column = self._column(name)
+        return column + sa.literal_column("0") if name in self._ranked else column
+
+    def _rank(self, name: str, value: object) -> object:
+        """Return a value of a column as it is compared by `_ordered`."""
+        values = self._ranked.get(name)
+        if values is None or value is None:
+            return value
+        return values.index(str(value)) + 1 if value in values else 0
+
+    def _addressed(self, selected: _Select) -> _Select:
+        """Leave rows out that have NULL in their key."""
+        for name in self._nullable:
+            selected = selected.where(self._column(name).is_not(None))
+        return selected
+
+    def _conditions(self, selected: _Select, within: int, after: Sequence[str]) -> _Select:
+        """Add the manifest's condition, equality with the prefix, and what comes after a key."""
+        if self._where is not None:
+            selected = selected.where(self._where)
+        for place, name in enumerate(self._key[:within]):
+            selected = selected.where(self._column(name) == _bind(f"w{place}"))
+        return selected if not after else selected.where(self._beyond(after, within))
+
+    def _beyond(self, names: Sequence[str], first: int) -> sa.ColumnElement[bool]:
+        """Return the condition that a key comes after the bound one, from its column `first` on."""
+        condition: sa.ColumnElement[bool] | None = None
+        for place in reversed(range(first, len(names))):
+            column, value = self._ordered(names[place]), _bind(f"k{place}")
+            if condition is None:
+                condition = column > value
+            else:
+                condition = sa.and_(column >= value, sa.or_(column > value, condition))
+        return cast("sa.ColumnElement[bool]", condition)
+
+    def _compile(self, statement: _Select) -> _Plan:
+        compiled = statement.compile(dialect=self._dialect)
+        names: Sequence[str] = getattr(compiled, "positiontup", None) or ()
+        own = {name: value for name, value in compiled.params.items() if value is not None}
+        return _Plan(str(compiled), tuple(names), own)
+
+
+def _with_raw(statement: _Select, names: Collection[str]) -> _Select:
+    """Let these parameters be texts that are bound as bytes.
+
+    SQLite takes the bytes for text of its file's encoding. In UTF-16 they would be another text,
+    so there it is NULL, which no key is. `CASE` has no affinity, as parameters have none.
+    """
+
+    def replacement(element: Any, **_: object) -> Any:
+        if not isinstance(element, sa.BindParameter) or element.key not in names:
+            return None
+        is_utf_8 = sa.literal_column("CAST('a' AS BLOB) = x'61'", sa.Boolean)
+        return sa.case((is_utf_8, sa.cast(_bind(element.key), sa.Text)))
+
+    return cast("_Select", replacement_traverse(statement, {}, replacement))
+
+
+def _column(name: str) -> sa.ColumnClause[Any]:
+    return sa.column(name)
+
+
+def _select(*columns: Any) -> _Select:
+    return sa.select(*columns)
+
+
+def _bind(name: str) -> sa.BindParameter[Any]:
+    # No type: what is bound is of the column's own type already.
+    return sa.bindparam(name, type_=sa.types.NullType())
+
+
+def _values(prefix: str, values: Sequence[object]) -> dict[str, object]:
+    return {f"{prefix}{place}": value for place, value in enumerate(values)}

@@ -1,0 +1,1 @@
+"""Search in databases: names and row values."""

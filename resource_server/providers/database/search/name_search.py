@@ -1,0 +1,158 @@
+"""Search for names: of schemas, tables and queries, and of columns, found by their definitions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from resource_server import uris
+from resource_server.errors import ResourceNotFound
+from resource_server.provider import Path, Resource
+from resource_server.provider.search import Found, Hit, Line, Search
+from resource_server.providers.database.addressing.address import (
+    Address,
+    DatabaseAddress,
+    DefinitionAddress,
+    QueriesAddress,
+    QueryAddress,
+    SchemaAddress,
+    TableAddress,
+    path_of,
+)
+from resource_server.providers.database.addressing.keys import encode_text
+from resource_server.providers.database.engines.reflection import Column, TableInfo, TableName
+from resource_server.providers.database.queries.declared import Queries
+from resource_server.providers.database.reading.relation import Relations
+from resource_server.providers.database.reading.tree import Tree
+from resource_server.runtime.eager import Turns
+from resource_server.search.name_match import Names
+from resource_server.search.text_match import MOST_LINES
+from resource_server.search.top_k import Best, to_path
+
+_COLUMNS = "~columns"
+"""Begins the place of a table that was searched for columns; no path begins so."""
+
+
+_WITH_COLUMNS = (DatabaseAddress, SchemaAddress, TableAddress, DefinitionAddress)
+Placed: TypeAlias = tuple[Path, TableInfo]
+"""A table and its path."""
+_Named: TypeAlias = tuple[Path, Callable[[], Resource]]
+
+
+class NameSearch:
+    """One search for names in the making.
+
+    All names but those of columns are known at once. For these every table has to be looked at, so
+    they come afterwards, table after table, and time may end in between.
+    """
+
+    def __init__(self, relations: Relations, queries: Queries, tree: Tree, sought: Search) -> None:
+        self._relations = relations
+        self._queries = queries
+        self._tree = tree
+        self._sought = sought
+        self._names = Names(sought.text)
+        self._turns = Turns()
+        self._hits: list[Hit] = []
+        self._looked_at = 0
+
+    async def found(
+        self,
+        address: Address,
+        below: Path,
+        tables: Sequence[Placed],
+        *,
+        after: str | None,
+        limit: int,
+        deadline: float,
+    ) -> Found:
+        """Return a page of what is found among these tables, and what else the address holds."""
+        place = to_path(after or "") if (after or "").startswith(_COLUMNS) else None
+        following: str | None = None
+        if place is None:
+            best = Best[Hit](self._names, after, limit)
+            await self._add_names(best, address, tables)
+            self._hits, following = best.page(None)
+        if following is None and isinstance(address, _WITH_COLUMNS):
+            following = await self._find_columns(tables, place or (_COLUMNS,), limit, deadline)
+        return Found(
+            hits=[_spelled(hit, below) for hit in self._hits],
+            next=following,
+            looked_at=self._looked_at,
+            total=self._looked_at if after is None and following is None else None,
+        )
+
+    async def _add_names(self, best: Best[Hit], address: Address, tables: Sequence[Placed]) -> None:
+        for path, describe in sorted(self._named(address, tables), key=path_in):
+            if path > best.start:
+                rank = self._names.rank(path)
+                if rank is not None:
+                    best.add(path, rank, Hit(describe()))
+                self._saw()
+            await self._turns.others()
+
+    def _named(self, address: Address, tables: Sequence[Placed]) -> Iterator[_Named]:
+        if isinstance(address, DatabaseAddress):
+            for schema in dict.fromkeys(info.name.schema for _, info in tables):
+                if schema is not None:
+                    yield path_of(SchemaAddress(schema)), partial(self._tree.schema, schema)
+        if isinstance(address, DatabaseAddress | SchemaAddress):
+            for path, info in tables:
+                yield path, partial(self._tree.table, info)
+        if isinstance(address, DatabaseAddress | QueriesAddress | QueryAddress):
+            for query in [address.name] if isinstance(address, QueryAddress) else self._queries:
+                yield path_of(QueryAddress(query)), partial(self._tree.query, query)
+
+    async def _find_columns(
+        self, tables: Sequence[Placed], after: Path, limit: int, deadline: float
+    ) -> str | None:
+        """Look at table after table; return where to go on when room or time was over."""
+        has_got_on = False
+        for path, info in tables:
+            place = (_COLUMNS, *path)
+            if place <= after:
+                continue
+            if len(self._hits) == limit or (has_got_on and time.monotonic() >= deadline):
+                return "/".join(after)
+            with suppress(ResourceNotFound):  # gone meanwhile, or broken
+                await self._look_at(info.name, place)
+            self._saw()
+            after, has_got_on = place, True
+            await self._turns.others()
+        return None
+
+    async def _look_at(self, table: TableName, place: Path) -> None:
+        lines: list[Line] = []
+        columns = (await self._relations.get(table)).table.columns
+        for number, column in enumerate(columns, 1):
+            with suppress(ValueError):  # not Unicode
+                if self._names.rank((*place, encode_text(column.name))) is not None:
+                    lines.append(_line(number, column))
+        if lines:
+            self._hits.append(Hit(self._tree.definition(table), tuple(lines[:MOST_LINES])))
+
+    def _saw(self) -> None:
+        self._looked_at += 1
+        self._sought.has_looked_at(1)
+
+
+def path_in(placed: tuple[Path, object]) -> Path:
+    """Return the path by which something is placed."""
+    return placed[0]
+
+
+def _line(number: int, column: Column) -> Line:
+    return Line(number, " ".join(uris.display(f"{column.name} {column.type}").split()))
+
+
+def _spelled(hit: Hit, below: Path) -> Hit:
+    """Return a hit whose path begins as it was asked for, in whatever spelling."""
+    path = hit.resource.path
+    if path[: len(below)] == below:
+        return hit
+    return replace(hit, resource=replace(hit.resource, path=(*below, *path[len(below) :])))

@@ -1,0 +1,262 @@
+"""Search in rows: in the values of the columns that the manifest names for it, in order of the key.
+
+The engine passes over what cannot match, by LIKE with a part of what is looked for that all engines
+compare alike; what is left is decided here, so that the same is found everywhere. For an expression
+all texts are fetched: those of engines differ, and some can be made to run for years.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NamedTuple, TypeAlias
+
+from resource_server import uris
+from resource_server.errors import (
+    DeadlineExceeded,
+    InvalidParameter,
+    ResourceBusy,
+    ResourceNotFound,
+)
+from resource_server.provider import Path
+from resource_server.provider.search import Found, Hit, Line, Search
+from resource_server.providers.database.addressing import page_cursor
+from resource_server.providers.database.addressing.address import RowAddress, path_of
+from resource_server.providers.database.engines.contract import Rows
+from resource_server.providers.database.engines.reflection import TableName
+from resource_server.providers.database.reading.relation import Relation, Relations, version_of
+from resource_server.providers.database.reading.tree import Tree
+from resource_server.providers.database.search import like
+from resource_server.search.text_match import MOST_LINES, Lines
+from resource_server.search.top_k import INVALID
+
+_LEAST_S = 0.4
+"""However late a search begins, so long it takes for the first rows."""
+_FIRST_ROWS, _MOST_ROWS = 64, 1024
+"""Of one statement."""
+_QUICK_S, _LONG_S = 0.05, 0.2
+"""For one: so soon it may be more rows, and from here on it is fewer."""
+_LARGE = 2 * 1024 * 1024
+"""Characters of one that are enough."""
+_DESCRIBED_AT_ONCE = 32
+_LOOP_CHARACTERS = 64 * 1024
+"""Texts of more than this leave the event loop to be looked through."""
+
+_Key: TypeAlias = tuple[object, ...]
+
+
+class _Match(NamedTuple):
+    key: _Key
+    lines: tuple[Line, ...]
+
+
+class RowSearch:
+    """One search of rows in the making.
+
+    Raises:
+        InvalidParameter: it is for an expression that cannot be used.
+    """
+
+    def __init__(
+        self, relations: Relations, tree: Tree, sought: Search, *, limit: int, deadline: float
+    ) -> None:
+        self._relations = relations
+        self._tree = tree
+        self._sought = sought
+        self._lines = Lines(sought)
+        self._like = None if sought.is_pattern else like.containing(sought.text)
+        self._limit = limit
+        self._until = max(deadline, time.monotonic() + _LEAST_S)
+        self._is_cancelled = False
+        self._has_got_on = False
+        self._below: Path = ()
+        self._within: Path = ()
+        self._hits: list[Hit] = []
+        self._looked_at = 0
+
+    async def found(
+        self, tables: Sequence[TableName], below: Path, within: Path, after: str | None
+    ) -> Found:
+        """Return a page of what is found in these tables; `within` are segments of the only one."""
+        self._below, self._within = below, within
+        first, cursor = _begin(tables, after)
+        following: str | None = None
+        try:
+            for at, table in enumerate(tables[first:], first):
+                following = await self._look_into(table, cursor)
+                if following is None and self._is_enough and at + 1 < len(tables):
+                    following = _mark(tables[at + 1])
+                if following is not None:
+                    break
+                self._has_got_on, cursor = True, None
+        finally:
+            self._is_cancelled = True
+        return Found(hits=self._hits, next=following, looked_at=self._looked_at)
+
+    @property
+    def _is_enough(self) -> bool:
+        return len(self._hits) >= self._limit or self._is_over()
+
+    def _is_over(self) -> bool:
+        return self._is_cancelled or time.monotonic() >= self._until
+
+    async def _look_into(self, table: TableName, cursor: str | None) -> str | None:
+        """Look at rows of a table; return where to go on in it, None at its end."""
+        try:
+            relation = await self._relations.get(table)
+            if relation.key and relation.searched:
+                return await self._rows_of(relation, cursor)
+        except ResourceNotFound:
+            pass  # gone meanwhile, or refused: `check` says why
+        return None
+
+    async def _rows_of(self, relation: Relation, cursor: str | None) -> str | None:
+        held = None if cursor is None else _decoded(cursor, relation)
+        count = _FIRST_ROWS
+        while True:
+            begun = time.monotonic()
+            try:
+                rows = await self._texts(relation, held, count)
+            except (DeadlineExceeded, ResourceBusy):
+                if not self._has_got_on:
+                    raise
+                return _place(relation, held)
+            seconds, size = time.monotonic() - begun, _size(rows, len(relation.key))
+            done, matches = await self._matching(relation, rows, size)
+            await self._describe(relation, matches)
+            self._saw(done)
+            if done:
+                held = tuple(rows.rows[done - 1][: len(relation.key)])
+            if done == len(rows.rows) < count and not rows.more:
+                return None
+            if self._is_enough:
+                return _place(relation, held)
+            if seconds > _LONG_S or size > _LARGE:
+                count = max(count // 4, 1)
+            elif seconds < _QUICK_S:
+                count = min(count * 4, _MOST_ROWS)
+
+    def _saw(self, count: int) -> None:
+        self._has_got_on = self._has_got_on or count > 0
+        self._looked_at += count
+        self._sought.has_looked_at(count)
+
+    async def _texts(self, relation: Relation, held: _Key | None, count: int) -> Rows:
+        """Return keys of rows and what is searched of them; fewer than `count` with `more`."""
+        after = None if held is None else relation.bound(held)
+        left = max(self._until - time.monotonic(), 0.0)
+        try:
+            return await relation.texts(
+                count, like=self._like, after=after, below=self._within, within=left
+            )
+        except InvalidParameter:
+            if count > 1:
+                return _and_more(await self._texts(relation, held, 1))
+            # One value is more than the engine takes: without it.
+            within = relation.key_of(self._within)
+            keys = relation.statements.page(1, after=after, within=within, columns=())
+        try:
+            return _and_more(await relation.fetch(keys, 1))
+        except InvalidParameter:
+            # Not for the value: the table cannot be read, and is to be left out.
+            raise ResourceNotFound from None
+
+    async def _matching(
+        self, relation: Relation, rows: Rows, size: int
+    ) -> tuple[int, Sequence[_Match]]:
+        """Return how many rows were looked at, in time and for as many hits as there is room."""
+        if not size:
+            return len(rows.rows), ()
+        if size <= _LOOP_CHARACTERS and not self._sought.is_pattern:
+            return self._match(relation, rows)
+        # Imported here: not every search needs a thread.
+        from anyio import to_thread
+
+        return await to_thread.run_sync(self._match, relation, rows, abandon_on_cancel=True)
+
+    def _match(self, relation: Relation, rows: Rows) -> tuple[int, Sequence[_Match]]:
+        names, width = relation.table.column_names, len(relation.key)
+        columns = [(names.index(name) + 1, name) for name in relation.searched]
+        found: list[_Match] = []
+        for done, row in enumerate(rows.rows):
+            if len(self._hits) + len(found) == self._limit or (done and self._is_over()):
+                return done, found
+            lines = [
+                line
+                for (number, name), text in zip(columns, row[width:], strict=False)
+                if (line := self._line(number, name, text)) is not None
+            ]
+            if lines:
+                found.append(_Match(row[:width], tuple(lines[:MOST_LINES])))
+        return len(rows.rows), found
+
+    def _line(self, number: int, name: str, text: object) -> Line | None:
+        if not isinstance(text, str):
+            return None
+        lines = self._lines.found(text.encode("utf-8", "surrogateescape"))
+        if not lines:
+            return None
+        label = " ".join(uris.display(name).split())
+        return Line(number, f"{label}: {lines[0].text}")
+
+    async def _describe(self, relation: Relation, matches: Sequence[_Match]) -> None:
+        """Add the rows that match, as they are now."""
+        for start in range(0, len(matches), _DESCRIBED_AT_ONCE):
+            some = matches[start : start + _DESCRIBED_AT_ONCE]
+            statement = relation.statements.rows([relation.bound(match.key) for match in some])
+            rows = await relation.fetch(statement, len(some))
+            shown, held = relation.split(rows)
+            present = dict(zip(held, shown, strict=True))
+            for key, lines in some:
+                # Gone meanwhile, or with a key that no URI is long enough for.
+                with suppress(KeyError, ValueError):
+                    self._add(relation, key, present[key], lines)
+
+    def _add(
+        self, relation: Relation, key: _Key, values: tuple[object, ...], lines: tuple[Line, ...]
+    ) -> None:
+        path = path_of(RowAddress(relation.name, relation.segments(key)))
+        # As it was asked for, in whatever spelling.
+        path = (*self._below, *path[len(self._below) :])
+        self._hits.append(Hit(self._tree.row(path, version_of(values)), lines))
+
+
+def _size(rows: Rows, width: int) -> int:
+    return sum([len(text) for row in rows.rows for text in row[width:] if isinstance(text, str)])
+
+
+def _and_more(rows: Rows) -> Rows:
+    return rows._replace(more=bool(rows.rows))
+
+
+def _mark(table: TableName) -> str:
+    return version_of(list(table))
+
+
+def _place(relation: Relation, held: _Key | None) -> str | None:
+    """Return where to go on in a table; None where its key is too long to say so: at its end."""
+    mark = _mark(relation.name)
+    if held is None:
+        return mark
+    try:
+        return f"{mark}.{page_cursor.encode(page_cursor.Cursor(relation.fingerprint, held))}"
+    except ValueError:
+        return None
+
+
+def _begin(tables: Sequence[TableName], after: str | None) -> tuple[int, str | None]:
+    """Return the place of the table to go on with, and the cursor in it."""
+    if after is None:
+        return 0, None
+    mark, _, cursor = after.partition(".")
+    marks = list(map(_mark, tables))
+    if mark not in marks:
+        raise InvalidParameter(INVALID)
+    return marks.index(mark), cursor or None
+
+
+def _decoded(cursor: str, relation: Relation) -> _Key:
+    return page_cursor.decode(
+        cursor, fingerprint=relation.fingerprint, columns=len(relation.key)
+    ).key

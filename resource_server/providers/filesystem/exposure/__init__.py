@@ -1,0 +1,1 @@
+"""Exposure: which files of a folder are served."""

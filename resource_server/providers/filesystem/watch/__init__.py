@@ -1,0 +1,1 @@
+"""The file watcher: system events to resource changes."""

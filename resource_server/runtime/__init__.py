@@ -1,0 +1,1 @@
+"""Tools of the running process: tasks, caches, rates, option types, clocks, file events."""

@@ -1,0 +1,1 @@
+"""Matching and ranking of names and text, shared by providers and the catalog."""

@@ -1,0 +1,1 @@
+"""Subscriptions: provider changes become client notifications."""

@@ -1,0 +1,1 @@
+"""The ASGI application: requests, sessions, streams and responses."""

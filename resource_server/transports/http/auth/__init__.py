@@ -1,0 +1,1 @@
+"""Authorization: bearer tokens, issuer keys and protected-resource metadata."""

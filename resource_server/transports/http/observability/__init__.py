@@ -1,0 +1,1 @@
+"""Health, metrics, traces and the access log."""

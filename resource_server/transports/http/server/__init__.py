@@ -1,0 +1,1 @@
+"""The web server: uvicorn, TLS and connection limits."""

@@ -1,0 +1,495 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resource_server import access
+from resource_server.access import Caller
+from resource_server.catalog import fallback_search, federated_search
+from resource_server.catalog.catalog import Catalog, Limits
+from resource_server.catalog.federated_search import SearchPage
+from resource_server.catalog.mount import Mount
+from resource_server.errors import (
+    DeadlineExceeded,
+    InvalidParameter,
+    MountUnavailable,
+    ResourceNotFound,
+    ResourceTooLarge,
+)
+from resource_server.provider import Path, Provider, Resource
+from resource_server.provider.search import Found, Hit, Line, Search, Where
+from tests.providers_for_tests import Folder, Gate, Leaf, Node, SlowTree, Tree, WalkingTree
+
+pytestmark = pytest.mark.anyio
+
+NODES: Mapping[str, Node] = {
+    "README.md": "Hello World\nsecond line",
+    "docs": {"read-me-too.txt": "hello again\r\nHELLO", "bread": "nothing", "empty": ""},
+    "picture.png": Leaf("hello", "image/png"),
+    "src": {"reader.py": "def hello(): ...", "deep": {"thread.py": "x = 1  # Hello"}},
+    "unlisted": Folder({"readable": "hello from within", "too": Folder({"x": "hello"})}),
+}
+
+
+def catalog(*trees: Provider, size: int = 25) -> Catalog:
+    mounts = [Mount(f"m{at}", f"test://m{at}/", tree) for at, tree in enumerate(trees)]
+    return Catalog(mounts, Limits(search_hits=size))
+
+
+def names(page: SearchPage) -> list[str]:
+    return [hit.entry.uri.removeprefix("test://") for hit in page.hits]
+
+
+async def everything(
+    searched: Catalog, query: str, *, where: Where | None = None, uri: str | None = None
+) -> list[str]:
+    """Return what all pages give, in order; of hits in text with the numbers of their lines."""
+    found: list[str] = []
+    after: str | None = None
+    while True:
+        page = await searched.search(query, where=where, uri=uri, after=after)
+        found += [
+            hit.entry.uri.removeprefix("test://") + "".join(f":{line.number}" for line in hit.lines)
+            for hit in page.hits
+        ]
+        after = page.next_cursor
+        if after is None:
+            return found
+
+
+class Searching(Tree):
+    """The same tree, with a search that is what the test gives."""
+
+    def __init__(self, nodes: Mapping[str, Node], search: Callable[..., Any]) -> None:
+        super().__init__(nodes)
+        self.search = search
+
+
+@pytest.mark.parametrize("kind", [Tree, SlowTree, WalkingTree])
+async def test_names_come_first_then_lines(kind: type[Tree]) -> None:
+    searched = catalog(kind(NODES))
+    assert await everything(searched, "read") == [
+        "m0/README.md",
+        "m0/src/reader.py",
+        "m0/docs/read-me-too.txt",
+        "m0/docs/bread",
+        "m0/src/deep/thread.py",
+    ]
+    assert await everything(searched, "hello") == [
+        "m0/README.md:1",
+        "m0/docs/read-me-too.txt:1:2",
+        "m0/src/deep/thread.py:1",
+        "m0/src/reader.py:1",
+    ]
+    assert await everything(searched, "hello", where="names") == []
+    assert await everything(searched, "read", where="text") == []
+    assert await everything(searched, "/h.l+o/") == [
+        "m0/docs/read-me-too.txt:1",
+        "m0/src/reader.py:1",
+    ]
+    assert await everything(searched, "/docs/") == [
+        "m0/docs/bread",
+        "m0/docs/empty",
+        "m0/docs/read-me-too.txt",
+    ]
+
+
+async def test_hits_are_entries_of_the_catalog_with_their_lines() -> None:
+    searched = catalog(Tree(NODES))
+    (hit,) = (await searched.search("second", where="text")).hits
+    entry = await searched.metadata("test://m0/README.md")
+    assert (hit.entry.uri, hit.entry.resource) == (entry.uri, entry.resource)
+    assert hit.lines == (Line(2, "second line"),)
+
+
+@pytest.mark.parametrize(
+    ("uri", "found"),
+    [
+        ("test://m0/docs", ["m0/docs/read-me-too.txt:1:2"]),
+        ("test://m0/docs/", ["m0/docs/read-me-too.txt:1:2"]),
+        ("test://m0/README.md", ["m0/README.md:1"]),
+        ("test://m0/docs/bread", []),
+        ("test://m0/unlisted", ["m0/unlisted/readable:1", "m0/unlisted/too/x:1"]),
+        ("test://m0/unlisted/readable", ["m0/unlisted/readable:1"]),
+    ],
+)
+async def test_below_a_uri_only_what_is_there_is_found(uri: str, found: list[str]) -> None:
+    assert await everything(catalog(Tree(NODES), Tree(NODES)), "hello", uri=uri) == found
+
+
+@pytest.mark.parametrize("uri", ["test://m0/absent", "test://m9/", "nonsense", ""])
+@pytest.mark.parametrize("where", ["names", "text", None])
+async def test_a_search_below_what_is_not_there_is_refused(uri: str, where: Where | None) -> None:
+    with pytest.raises(ResourceNotFound):
+        await catalog(Tree(NODES)).search("a", uri=uri, where=where)
+
+
+async def test_what_is_not_listed_is_found_below_its_own_uri_only() -> None:
+    hidden = Mount("m1", "test://m1/", Tree({"a": "hello"}), listed=False)
+    searched = Catalog([Mount("m0", "test://m0/", Tree(NODES)), hidden])
+    assert not [one for one in await everything(searched, "readable") if "unlisted" in one]
+    assert "m1/a:1" not in await everything(searched, "hello")
+    assert await everything(searched, "hello", uri="test://m1/") == ["m1/a:1"]
+
+
+async def test_what_needs_scopes_is_found_by_those_who_have_them() -> None:
+    secret = Mount("m1", "test://m1/", Tree({"hello": "hello"}), access=frozenset({"s"}))
+    searched = Catalog([Mount("m0", "test://m0/", Tree({"a": "hello"})), secret])
+    with access.acting(Caller("x", frozenset())):
+        assert await everything(searched, "hello") == ["m0/a:1"]
+        with pytest.raises(ResourceNotFound):
+            await searched.search("hello", uri="test://m1/")
+    with access.acting(Caller("x", frozenset({"s"}))):
+        assert await everything(searched, "hello") == ["m1/hello", "m0/a:1", "m1/hello:1"]
+
+
+async def test_a_cursor_of_more_scopes_gives_nothing_away() -> None:
+    secret = Mount("m1", "test://m1/", Tree({"x1": "", "x2": ""}), access=frozenset({"s"}))
+    searched = Catalog([secret], Limits(search_hits=1))
+    cursor = (await searched.search("x")).next_cursor
+    with access.acting(Caller("x", frozenset())), pytest.raises(InvalidParameter):
+        await searched.search("x", after=cursor)
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("", "empty"),
+        (" \t ", "empty"),
+        ("x" * 1001, "at most 1000"),
+        ("x" * 5_000_000, "at most 1000"),
+        ("a\nb", "one line"),
+        ("a\0", "one line"),
+        ("\ud800", "one line"),
+        ("/(/", "not a regular expression of RE2"),
+        (r"/(a)\1/", "not a regular expression of RE2"),
+    ],
+)
+async def test_a_query_by_which_nothing_can_be_found_is_refused(query: str, reason: str) -> None:
+    with pytest.raises(InvalidParameter, match=reason):
+        await catalog(Tree(NODES)).search(query)
+
+
+async def test_a_uri_with_a_query_is_refused() -> None:
+    with pytest.raises(InvalidParameter):
+        await catalog(Tree(NODES)).search("a", uri="test://m0/docs?lines=1")
+
+
+@pytest.mark.parametrize("query", ["/", "//", "/a", "x" * 1000, "*" * 1000, "[" * 1000, "🙂"])
+async def test_odd_queries_are_looked_for_all_the_same(query: str) -> None:
+    tree = Tree({query.replace("/", "") or "x": query, "other": "-"})
+    found = await everything(catalog(tree), query, where="text")
+    assert [one.rpartition(":")[2] for one in found] == ["1"]
+
+
+@given(
+    sizes=st.lists(st.integers(0, 9), min_size=1, max_size=4),
+    size=st.integers(1, 6),
+    where=st.sampled_from([None, "names", "text"]),
+    kind=st.sampled_from([Tree, SlowTree, WalkingTree]),
+    hurried=st.booleans(),
+)
+async def test_pages_give_each_hit_once(
+    sizes: list[int], size: int, where: Where | None, kind: type[Tree], *, hurried: bool
+) -> None:
+    trees = [
+        kind({f"a{at}": {f"b{at}": "a\nb", "c": {}, "x": "b"} for at in range(count)})
+        for count in sizes
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        whole = await everything(catalog(*trees, size=10_000), "a", where=where)
+        patch.setattr(fallback_search, "_PAGE", 3)
+        if hurried:
+            patch.setattr(federated_search, "DEADLINE_S", 0.0)
+        paged = await everything(catalog(*trees, size=size), "a", where=where)
+    assert sorted(paged) == sorted(whole)
+    assert len(set(paged)) == len(paged)
+
+
+async def test_a_cursor_goes_on_after_a_restart_and_after_a_change() -> None:
+    nodes = {f"a{at}": "" for at in range(9)}
+    cursor = (await catalog(Tree(nodes), size=4).search("a")).next_cursor
+    del nodes["a3"]  # the last one that was given
+    page = await catalog(Tree(nodes), size=4).search("a", after=cursor)
+    assert names(page) == ["m0/a4", "m0/a5", "m0/a6", "m0/a7"]
+
+
+async def test_a_cursor_belongs_to_its_query_and_place() -> None:
+    searched = catalog(Tree({f"a{at}": "a b" for at in range(9)}), size=2)
+    cursor = (await searched.search("a")).next_cursor
+    assert cursor is not None
+    assert (await searched.search("a", after=cursor)).hits
+    listed = (await Catalog(searched.mounts, Limits(page_size=2)).list()).next_cursor
+    for query, where, uri, after in (
+        ("b", None, None, cursor),
+        ("a", "names", None, cursor),
+        ("a", "text", None, cursor),
+        ("a", None, "test://m0/", cursor),
+        ("a", None, None, cursor[:-1]),
+        ("a", None, None, cursor + "A" * 400_000),
+        ("a", None, None, "nonsense"),
+        ("a", None, None, "é"),
+        ("a", None, None, listed),
+    ):
+        with pytest.raises(InvalidParameter):
+            await searched.search(query, where=where, uri=uri, after=after)  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter):
+        await searched.list(after=cursor)
+
+
+async def test_a_mount_that_fails_is_named_and_the_others_go_on() -> None:
+    class Failing(Tree):
+        def metadata(self, path: Path) -> Any:
+            raise ValueError("secret")
+
+    class Ending(Tree):
+        def metadata(self, path: Path) -> Any:
+            raise SystemExit
+
+    class Closed(Tree):
+        async def __aenter__(self) -> None:
+            raise MountUnavailable("closed")
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+    searched = catalog(Failing({}), Tree({"a": "a"}), Ending({}), Closed({}))
+    page = await searched.search("a")
+    assert names(page) == ["m1/a", "m1/a"]
+    assert set(page.unavailable) == {"m0", "m2", "m3"}
+    assert not page.stopped
+    with pytest.raises(ValueError, match="secret"):
+        await searched.search("a", uri="test://m0/")
+
+
+async def test_what_somebody_else_has_cancelled_is_a_failure_like_any_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Cancelled(Tree):
+        def metadata(self, path: Path) -> Any:
+            raise asyncio.CancelledError
+
+    leaf = Leaf("hello", raises=asyncio.CancelledError())
+    searched = catalog(Cancelled({}), Tree({"a": leaf, "b": "hello"}))
+    page = await searched.search("hello", where="text")
+    assert (names(page), page.unavailable) == (["m1/b"], ("m0",))
+    assert "searching mount m0 failed: CancelledError" in caplog.text
+    assert "a document in mount m1 could not be searched: CancelledError" in caplog.text
+
+
+class Hanging(Tree):
+    """Never answers, and does not even end when it is cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__({"a": "a"})
+        self.released = asyncio.Event()
+
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        while not self.released.is_set():
+            try:
+                await self.released.wait()
+            except asyncio.CancelledError:
+                continue
+        return []
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(federated_search, "DEADLINE_S", 0.2)
+    monkeypatch.setattr(federated_search, "_GRACE_S", 0.1)
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_mount_that_hangs_takes_only_itself_out() -> None:
+    hanging = Hanging()
+    searched = catalog(hanging, Tree({"a": "x"}), size=25)
+    page = await searched.search("a", where="names")
+    assert (names(page), page.unavailable, page.next_cursor) == (["m1/a"], ("m0",), None)
+    page = await searched.search("x", where="text")
+    assert (page.unavailable, page.stopped) == (("m0",), True)
+    assert names(await searched.search("x", where="text", after=page.next_cursor)) == ["m1/a"]
+    with pytest.raises(DeadlineExceeded):
+        await searched.search("a", uri="test://m0/")
+    hanging.released.set()
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_document_that_hangs_is_passed_over() -> None:
+    nodes: dict[str, Node] = {f"a{at:02}": "hello" for at in range(20)}
+    nodes["a05"] = Gate()
+    assert len(await everything(catalog(Tree(nodes)), "hello", where="text")) == 19
+
+
+async def test_a_search_that_is_over_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fallback_search, "_PAGE", 10)
+    monkeypatch.setattr(federated_search, "DEADLINE_S", 0.0)
+    tree = Tree({f"a{at:02}": "hello" for at in range(30)})
+    pages: list[tuple[int, int, bool]] = []
+    after: str | None = None
+    while not pages or after is not None:
+        # Its time is over when a page begins, and still it gets on.
+        page = await catalog(tree, size=100).search("a", where="names", after=after)
+        pages.append((len(page.hits), page.looked_at, page.stopped))
+        after = page.next_cursor
+    assert pages == [(10, 10, True), (10, 20, True), (10, 30, True), (0, 30, False)]
+
+
+async def test_names_and_text_are_counted_each_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(federated_search, "DEADLINE_S", 0.0)
+
+    def search(sought: Search, *, after: str | None, **_: object) -> Found:
+        # As a database has it: names of tables, but the text of rows, which nobody has counted.
+        if sought.where == "names":
+            return Found(hits=[], looked_at=6, total=6)
+        return Found(hits=[], next=None if after else "1", looked_at=1)
+
+    searched = catalog(Searching({}, search))
+    pages: list[tuple[str, int, int | None]] = []
+    after: str | None = None
+    while not pages or after is not None:
+        page = await searched.search("x", after=after)
+        pages.append((page.where, page.looked_at, page.total))
+        after = page.next_cursor
+    assert pages == [("names", 6, 6), ("text", 1, None), ("text", 2, None)]
+
+
+async def test_what_was_looked_at_is_counted_and_told() -> None:
+    told: list[tuple[int, int | None]] = []
+    gate = Gate("hello")
+    searched = catalog(Tree({"a": "", "b": gate, "c": {"d": "hello"}}))
+    release = asyncio.get_running_loop().call_later(0.8, gate.released.set)
+    page = await searched.search("hello", progress=lambda done, of: told.append((done, of)))
+    release.cancel()
+    assert names(page) == ["m0/b", "m0/c/d"]
+    assert (page.looked_at, page.total, page.stopped) == (4, None, False)
+    assert told
+    assert told == sorted(told)
+
+
+async def test_documents_that_cannot_be_read_are_no_failure() -> None:
+    tree = Tree(
+        {
+            "a": Leaf(raises=ResourceTooLarge(size=9, limit=1, next={})),
+            "b": Leaf(raises=InvalidParameter("ask something")),
+            "c": Leaf(raises=ValueError("a defect")),
+            "d": b"hello",
+            "e": "hello",
+        }
+    )
+    page = await catalog(tree).search("hello")
+    assert (names(page), page.unavailable) == (["m0/e"], ())
+
+
+async def test_what_is_never_to_be_read_is_found_by_name_only() -> None:
+    class Kept(Tree):
+        def list(self, parent: Path, *, after: Path | None, limit: int) -> Any:
+            found = super().list(parent, after=after, limit=limit)
+            return [msgspec.structs.replace(one, readable=False) for one in cast("Any", found)]
+
+    assert await everything(catalog(Kept({"a": "a"}), Tree({"a": "a"})), "a") == [
+        "m0/a",
+        "m1/a",
+        "m1/a:1",
+    ]
+
+
+async def test_a_cancelled_search_cancels_what_it_waits_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(federated_search, "DEADLINE_S", 60.0)
+    gate = Gate()
+    task = asyncio.create_task(catalog(Tree({"a": gate})).search("x", where="text"))
+    await gate.started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.wait_for(gate.cancelled.wait(), 5)
+
+
+# -- providers that search by themselves
+
+
+async def test_a_provider_that_searches_is_asked_and_its_pages_are_followed() -> None:
+    asked: list[tuple[Search, Path, str | None, int]] = []
+
+    def search(
+        sought: Search, *, below: Path, after: str | None, limit: int, deadline: float
+    ) -> Found:
+        asked.append((sought, below, after, limit))
+        at = int(after or 0)
+        hit = Hit(Resource(path=("docs", f"r{at}"), name="r"), (Line(at + 1, "x\ud800" * 999),))
+        return Found(hits=[hit], next=str(at + 1) if at < 2 else None, looked_at=5, total=15)
+
+    searched = catalog(Searching(NODES, search), size=2)
+    page = await searched.search("/r+/", uri="test://m0/docs", where="text")
+    assert names(page) == ["m0/docs/r0", "m0/docs/r1"]
+    assert (page.looked_at, page.total) == (10, 15)
+    assert [line.text[:2] for hit in page.hits for line in hit.lines] == ["x\ufffd"] * 2
+    page = await searched.search("/r+/", uri="test://m0/docs", where="text", after=page.next_cursor)
+    assert (names(page), page.next_cursor, page.looked_at) == (["m0/docs/r2"], None, 15)
+    assert [(one[0].text, one[0].is_pattern, *one[1:]) for one in asked] == [
+        ("r+", True, ("docs",), None, 2),
+        ("r+", True, ("docs",), "1", 1),
+        ("r+", True, ("docs",), "2", 2),
+    ]
+
+
+def hit(*path: str) -> Hit:
+    return Hit(Resource(path=path, name="r"))
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        Found(hits=[hit("a")] * 26),
+        Found(hits=[], next="x" * 20_000),
+        Found(hits=[], next="\ud800"),
+        None,
+        "nonsense",
+    ],
+)
+async def test_what_a_provider_finds_wrongly_is_not_given(found: Any) -> None:
+    wrong = Searching({}, lambda *_, **__: found)
+    page = await catalog(wrong, Tree({"a": ""})).search("a")
+    assert (names(page), page.unavailable, page.next_cursor) == (["m1/a"], ("m0",), None)
+
+
+async def test_a_provider_that_finds_outside_of_the_place_or_goes_in_circles_fails() -> None:
+    outside = Searching(NODES, lambda *_, **__: Found(hits=[hit("other")]))
+    with pytest.raises(Exception, match="below"):
+        await catalog(outside).search("a", uri="test://m0/docs")
+    circle = Searching(NODES, lambda *_, **__: Found(hits=[], next="1"))
+    page = await catalog(circle).search("a")
+    assert page.unavailable == ("m0",)
+
+
+async def test_of_many_mounts_each_has_its_best_on_the_first_page() -> None:
+    trees = [Tree({f"xa{at}": "", "a": ""}) for at in range(20)]
+    searched = catalog(*trees, size=10)
+    first = await searched.search("a", where="names")
+    assert names(first)[:8] == [f"m{at}/a" for at in range(8)]
+    assert sorted(await everything(searched, "a", where="names")) == sorted(
+        f"m{mount}/{name}" for mount in range(20) for name in ("a", f"xa{mount}")
+    )
+
+
+async def test_without_mounts_nothing_is_found() -> None:
+    page = await Catalog([]).search("a")
+    assert page == SearchPage([], None, where="text", total=0)
+
+
+async def test_a_provider_is_asked_for_who_searches() -> None:
+    seen: list[str | None] = []
+
+    def search(*_: object, **__: object) -> Found:
+        seen.append(access.current().subject)
+        return Found(hits=[])
+
+    with access.acting(Caller("ada", None)):
+        await catalog(Searching({}, search)).search("a", where="names")
+    assert seen == ["ada"]

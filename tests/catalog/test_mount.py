@@ -1,0 +1,350 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Self
+
+import pytest
+
+from resource_server.catalog import mount as mount_module
+from resource_server.catalog.mount import Mount, log_failure
+from resource_server.errors import MountUnavailable, ResourceBusy, ResourceNotFound
+from resource_server.provider import Annotations, Provider, Resource
+from tests.providers_for_tests import SlowTree, Tree, WalkingTree
+
+pytestmark = pytest.mark.anyio
+
+
+class Lived(Tree):
+    """Has a lifetime, and raises what it is told on entering and leaving."""
+
+    def __init__(self, *, entering: list[Exception] | None = None) -> None:
+        super().__init__({})
+        self.entering = entering or []
+        self.leaving: Exception | None = None
+        self.entered = 0
+        self.left = 0
+
+    async def __aenter__(self) -> Self:
+        await asyncio.sleep(0)
+        if self.entering:
+            raise self.entering.pop(0)
+        self.entered += 1
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.left += 1
+        if self.leaving is not None:
+            raise self.leaving
+
+
+class Clock:
+    """Stands in for the monotonic clock of `mount`."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(mount_module, "time", clock)
+    return clock
+
+
+def mounted(provider: Provider, **options: Any) -> Mount:
+    return Mount("docs", "test://docs/", provider, **options)
+
+
+# -- lifetime
+
+
+async def test_a_provider_is_entered_once_however_many_wait_for_it() -> None:
+    provider = Lived()
+    mount = mounted(provider)
+    assert mount.problem is not None
+    await asyncio.gather(*(mount.start() for _ in range(5)))
+    assert (provider.entered, mount.problem) == (1, None)
+
+
+async def test_a_provider_that_was_entered_is_left_once() -> None:
+    provider = Lived()
+    mount = mounted(provider)
+    await mount.start()
+    await mount.close()
+    await mount.close()
+    assert (provider.entered, provider.left) == (1, 1)
+
+
+async def test_a_mount_that_was_closed_is_entered_no_more() -> None:
+    provider = Lived()
+    mount = mounted(provider)
+    await mount.close()
+    with pytest.raises(ResourceBusy):
+        await mount.start()
+    assert (provider.entered, mount.problem) == (0, "closed")
+
+
+async def test_a_mount_that_is_closed_while_it_starts_is_left() -> None:
+    provider = Lived()
+    mount = mounted(provider)
+    starting = asyncio.create_task(mount.start())
+    await asyncio.sleep(0)
+    await mount.close()
+    with pytest.raises(ResourceBusy):
+        await starting
+    assert (provider.entered, provider.left, mount.problem) == (1, 1, "closed")
+
+
+async def test_a_provider_without_a_lifetime_needs_none() -> None:
+    mount = mounted(Tree({}))
+    await mount.start()
+    assert mount.problem is None
+    await mount.close()
+
+
+async def test_a_provider_that_fails_on_leaving_harms_nobody(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    provider = Lived()
+    provider.leaving = OSError("gone")
+    mount = mounted(provider)
+    await mount.start()
+    await mount.close()
+    assert "docs" in caplog.text
+
+
+# -- failing to start
+
+
+async def test_a_mount_that_cannot_start_says_why_to_the_operator_only(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    mount = mounted(Lived(entering=[MountUnavailable("folder /srv/docs\nis missing")]))
+    with pytest.raises(ResourceBusy) as refused:
+        await mount.start()
+    assert mount.problem == "folder /srv/docs is missing"
+    assert "/srv" not in str(refused.value)
+    assert [record.getMessage() for record in caplog.records] == [
+        "mount docs is unavailable: folder /srv/docs is missing"
+    ]
+
+
+async def test_a_defect_on_starting_is_named_by_its_kind() -> None:
+    mount = mounted(Lived(entering=[KeyError("x")]))
+    with pytest.raises(ResourceBusy):
+        await mount.start()
+    assert mount.problem == "KeyError"
+
+
+async def test_a_mount_is_not_tried_again_before_a_growing_delay(clock: Clock) -> None:
+    provider = Lived(entering=[MountUnavailable("x") for _ in range(9)])
+    mount = mounted(provider)
+    with pytest.raises(ResourceBusy):
+        await mount.start()
+    for delay in (1, 2, 4, 8, 16, 32, 60, 60):
+        left = len(provider.entering)
+        clock.now += delay - 0.5
+        with pytest.raises(ResourceBusy):
+            await mount.start()
+        assert len(provider.entering) == left
+        clock.now += 0.5
+        with pytest.raises(ResourceBusy):
+            await mount.start()
+        assert len(provider.entering) == left - 1
+
+
+async def test_a_mount_that_comes_back_serves_and_forgets_its_delay(clock: Clock) -> None:
+    provider = Lived(entering=[MountUnavailable("x"), MountUnavailable("x")])
+    mount = mounted(provider)
+    for _ in range(2):
+        with pytest.raises(ResourceBusy):
+            await mount.start()
+        clock.now += 2
+    await mount.start()
+    assert (mount.problem, provider.entered) == (None, 1)
+
+
+# -- hanging
+
+
+class Stuck(Lived):
+    """Does not start before it is released; `stubborn`, it does not end when it is cancelled."""
+
+    def __init__(self, *, stubborn: bool = False) -> None:
+        super().__init__()
+        self.stubborn = stubborn
+        self.released = asyncio.Event()
+        self.begun = self.cancelled = 0
+
+    async def __aenter__(self) -> Self:
+        self.begun += 1
+        while not self.released.is_set():
+            try:
+                await self.released.wait()
+            except asyncio.CancelledError:
+                self.cancelled += 1
+                if not self.stubborn:
+                    raise
+        return await super().__aenter__()
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not is_so():  # noqa: ASYNC110 - the provider tells nobody
+            await asyncio.sleep(0)
+
+
+async def test_a_mount_that_hangs_when_it_is_left_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    released = asyncio.Event()
+
+    class Clinging(Lived):
+        async def __aexit__(self, *_: object) -> None:
+            while not released.is_set():
+                with suppress(asyncio.CancelledError):
+                    await released.wait()
+
+    monkeypatch.setattr(mount_module, "LEAVE_S", 0.05)
+    mount = mounted(Clinging())
+    await mount.start()
+    await asyncio.wait_for(mount.close(), 20)
+    assert caplog.messages == ["mount docs did not close cleanly: no answer within 0.05 s"]
+    released.set()
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mount_module, "ENTER_S", 0.05)
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_mount_that_hangs_when_it_is_to_start_has_failed_and_is_tried_again(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider = Stuck()
+    mount = mounted(provider)
+    waiting = await asyncio.gather(*(mount.start() for _ in range(3)), return_exceptions=True)
+    assert [type(each) for each in waiting] == [ResourceBusy] * 3
+    assert (provider.begun, provider.cancelled) == (1, 1)
+    assert mount.problem == "no answer within 0.05 s"
+    assert caplog.messages == ["mount docs is unavailable: no answer within 0.05 s"]
+    clock.now += 1
+    provider.released.set()
+    await mount.start()
+    assert (provider.begun, provider.entered, mount.problem) == (2, 1, None)
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_mount_that_hangs_on_is_not_entered_twice_at_once(clock: Clock) -> None:
+    provider = Stuck(stubborn=True)
+    mount = mounted(provider)
+    for _ in range(2):
+        with pytest.raises(ResourceBusy):
+            await asyncio.wait_for(mount.start(), 20)
+        assert mount.retry_in_s > 0
+        clock.now += 60
+    await until(lambda: provider.cancelled == 1)
+    assert provider.begun == 1
+    assert mount.problem == "what hung when it was to start has not ended yet"
+    # What starts when nobody waits for it any more is left, before it may be entered again.
+    provider.released.set()
+    await until(lambda: provider.left == 1)
+    clock.now += 60
+    await mount.start()
+    assert (provider.begun, provider.entered, provider.left, mount.problem) == (2, 2, 1, None)
+
+
+async def test_a_request_that_is_cancelled_leaves_the_start_to_the_next() -> None:
+    provider = Stuck()
+    mount = mounted(provider)
+    first, second = (asyncio.create_task(mount.start()) for _ in range(2))
+    await until(lambda: provider.begun == 1)
+    first.cancel()
+    await until(lambda: provider.begun == 2)
+    provider.released.set()
+    await second
+    assert (first.cancelled(), provider.entered, mount.problem) == (True, 1, None)
+
+
+# -- what a provider can do
+
+
+async def test_abilities_are_found_when_the_mount_is_made() -> None:
+    plain, walking = mounted(SlowTree({})), mounted(WalkingTree({}))
+    assert plain.walks is None
+    assert walking.walks is walking.provider
+    assert plain.completes is plain.provider
+    assert plain.explains is None
+
+
+# -- entries
+
+
+async def test_the_mount_itself_has_the_words_of_the_manifest() -> None:
+    given = Resource(path=(), name="x", type="collection", title="t", description="d")
+    worded = mounted(Tree({}), title="Title", description="Words").entry(given).resource
+    assert (worded.name, worded.title, worded.description) == ("docs", "Title", "Words")
+    plain = mounted(Tree({})).entry(given).resource
+    assert (plain.name, plain.title, plain.description) == ("docs", "t", "d")
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        (None, Annotations(("user",), 0.5)),
+        (Annotations(), Annotations(("user",), 0.5)),
+        (Annotations(("assistant",)), Annotations(("assistant",), 0.5)),
+        (Annotations((), 0), Annotations((), 0)),
+    ],
+)
+async def test_annotations_of_the_mount_hold_where_a_resource_has_none(
+    own: Annotations | None, expected: Annotations
+) -> None:
+    mount = mounted(Tree({}), annotations=Annotations(("user",), 0.5))
+    entry = mount.entry(Resource(path=("a",), name="a", annotations=own))
+    assert entry.resource.annotations == expected
+
+
+async def test_an_entry_is_the_same_as_long_as_its_resource_is() -> None:
+    mount = mounted(Tree({}), annotations=Annotations(priority=1))
+    first = Resource(path=("a b",), name="a")
+    assert mount.entry(first).uri == "test://docs/a%20b"
+    entry = mount.entry(first)
+    assert mount.entry(first) is entry
+    assert mount.entry(Resource(path=("a b",), name="a", version="2")) is not entry
+
+
+# -- what is logged
+
+
+def test_an_expected_failure_is_no_error_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        log_failure(ResourceNotFound(), "reading failed")
+    assert [(r.levelno, r.getMessage()) for r in caplog.records] == [
+        (logging.INFO, "reading failed: resource not found")
+    ]
+
+
+def test_a_defect_is_logged_with_its_place_and_without_its_text(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken() -> None:
+        raise ValueError("secret")
+
+    with caplog.at_level(logging.INFO):
+        try:
+            broken()
+        except ValueError as error:
+            log_failure(error, "reading failed")
+    (record,) = caplog.records
+    assert record.levelno == logging.ERROR
+    assert "ValueError in " in record.getMessage()
+    assert "broken" in record.getMessage()
+    assert "secret" not in record.getMessage()

@@ -1,0 +1,591 @@
+"""Subscriptions of the handshake revisions: `resources/subscribe`, `unsubscribe`, `initialized`."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resource_server.catalog.catalog import Limits
+from resource_server.protocol import client_subscriptions
+from resource_server.protocol.server import Server
+from resource_server.provider import Path as Address
+from resource_server.provider import Resource
+from resource_server.providers.database.options import Parameter, Query
+from resource_server.providers.database.provider import Database
+from tests.protocol.wire import HANDSHAKE, Wire, initialize, request, server_of
+from tests.providers_for_tests import Gate, Node, SlowWatchedTree, Tree, WatchedTree
+
+pytestmark = pytest.mark.anyio
+
+A = "test://one/a"
+NODES: dict[str, Node] = {
+    "a": "text",
+    "folder": {"inner": "x"},
+    "lines": "1\n2\n",
+    "read me": "words",
+}
+INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+@pytest.fixture(params=[WatchedTree, SlowWatchedTree])
+def tree(request: pytest.FixtureRequest) -> WatchedTree:
+    return request.param(NODES)
+
+
+@pytest.fixture
+async def server(tree: WatchedTree) -> AsyncIterator[Server]:
+    async with await server_of(tree) as server:
+        yield server
+
+
+@pytest.fixture
+async def wire(server: Server) -> AsyncIterator[Wire]:
+    wire = Wire(server, "2025-11-25")
+    yield wire
+    await wire.connection.close()
+
+
+def updated(uri: str) -> dict[str, Any]:
+    method = "notifications/resources/updated"
+    return {"jsonrpc": "2.0", "method": method, "params": {"uri": uri}}
+
+
+# -- what is told
+
+
+@pytest.mark.parametrize("revision", HANDSHAKE)
+async def test_a_change_is_told_to_the_subscriber(
+    server: Server, tree: WatchedTree, revision: str
+) -> None:
+    wire = Wire(server, revision)
+    assert await wire.result("resources/subscribe", {"uri": A}) == {}
+    tree.set("a", to="longer")
+    assert await wire.notified(1) == [updated(A)]
+
+
+async def test_nothing_is_told_of_what_nobody_subscribed_to(wire: Wire, tree: WatchedTree) -> None:
+    await wire.result("resources/subscribe", {"uri": A})
+    tree.set("read me", to="more words")
+    await wire.quiet()
+    assert wire.notifications == []
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["TEST://One/a", "test://one/%61", "test://one/a/", "test://one/a?lines=1", "test://one/a?"],
+)
+async def test_a_change_is_told_in_the_spelling_that_was_asked_for(
+    wire: Wire, tree: WatchedTree, uri: str
+) -> None:
+    await wire.result("resources/subscribe", {"uri": uri})
+    tree.set("a", to="longer")
+    assert await wire.notified(1) == [updated(uri)]
+
+
+async def test_two_spellings_of_a_resource_are_two_subscriptions(
+    wire: Wire, tree: WatchedTree
+) -> None:
+    for uri in (A, "TEST://one/a"):
+        await wire.result("resources/subscribe", {"uri": uri})
+    tree.set("a", to="longer")
+    await wire.notified(2)
+    assert sorted(wire.updates) == ["TEST://one/a", A]
+    await wire.result("resources/unsubscribe", {"uri": A})
+    tree.set("a", to="longer still")
+    await wire.notified(3)
+    await wire.quiet()
+    assert wire.updates[2:] == ["TEST://one/a"]
+
+
+async def test_subscribing_twice_is_one_subscription(wire: Wire, tree: WatchedTree) -> None:
+    for _ in range(2):
+        assert await wire.result("resources/subscribe", {"uri": A}) == {}
+    tree.set("a", to="longer")
+    await wire.quiet()
+    assert wire.updates == [A]
+    await wire.result("resources/unsubscribe", {"uri": A})
+    await tree.asked()
+
+
+async def test_a_collection_is_told_of_when_a_child_comes(wire: Wire, tree: WatchedTree) -> None:
+    await wire.result("resources/subscribe", {"uri": "test://one/folder/"})
+    tree.set("folder", "new", to="")
+    await wire.until(lambda: "test://one/folder/" in wire.updates)
+
+
+async def test_what_is_deleted_and_comes_back_is_told_of_each_time(
+    wire: Wire, tree: WatchedTree
+) -> None:
+    await wire.result("resources/subscribe", {"uri": A})
+    tree.set("a", to=None)
+    await wire.until(lambda: wire.updates == [A])
+    tree.set("a", to="back again")
+    await wire.until(lambda: wire.updates == [A, A])
+
+
+async def test_two_clients_are_told_each(server: Server, tree: WatchedTree) -> None:
+    wires = [Wire(server, "2025-11-25"), Wire(server, "2025-06-18")]
+    for wire in wires:
+        await wire.result("resources/subscribe", {"uri": A})
+    await wires[0].connection.close()
+    tree.set("a", to="longer")
+    assert await wires[1].notified(1) == [updated(A)]
+    assert wires[0].notifications == []
+
+
+# -- the answers
+
+
+@pytest.mark.parametrize("revision", HANDSHAKE)
+@pytest.mark.parametrize(
+    "uri", ["test://one/none", "test://two/a", "nonsense", "", "test://one/../a"]
+)
+async def test_what_cannot_be_read_cannot_be_subscribed_to(
+    server: Server, revision: str, uri: str
+) -> None:
+    error = await Wire(server, revision).error("resources/subscribe", {"uri": uri})
+    assert (error["code"], error["data"]) == (-32002, {"uri": uri})
+
+
+async def test_a_refused_subscription_leaves_nothing_and_may_be_tried_again(
+    wire: Wire, tree: WatchedTree
+) -> None:
+    await wire.error("resources/subscribe", {"uri": "test://one/new"})
+    tree.set("new", to="here")
+    await wire.result("resources/subscribe", {"uri": "test://one/new"})
+    tree.set("new", to="changed")
+    await wire.until(lambda: wire.updates == ["test://one/new"])
+
+
+@pytest.mark.parametrize("uri", [A, "test://one/none", "nonsense", ""])
+async def test_unsubscribing_is_always_fine(wire: Wire, uri: str) -> None:
+    assert await wire.result("resources/unsubscribe", {"uri": uri}) == {}
+
+
+async def test_nothing_is_told_after_unsubscribing(wire: Wire, tree: WatchedTree) -> None:
+    await wire.result("resources/subscribe", {"uri": A})
+    for _ in range(2):
+        assert await wire.result("resources/unsubscribe", {"uri": A}) == {}
+    await tree.asked()
+    tree.set("a", to="longer")
+    await wire.quiet()
+    assert wire.notifications == []
+
+
+async def test_a_resource_of_a_mount_that_does_not_watch_can_be_subscribed_to() -> None:
+    async with await server_of(Tree(NODES)) as server:
+        assert await Wire(server, "2025-11-25").result("resources/subscribe", {"uri": A}) == {}
+
+
+async def test_subscriptions_in_a_batch(server: Server, tree: WatchedTree) -> None:
+    wire = Wire(server, "2025-03-26")
+    asked = [request("resources/subscribe", {"uri": uri}, uri) for uri in (A, "test://one/none")]
+    wire.send([INITIALIZED, *asked])
+    replies = {each["id"]: each for each in await wire.next_reply()}
+    assert replies[A]["result"] == {}
+    assert replies["test://one/none"]["error"]["code"] == -32002
+    tree.set("a", to="longer")
+    assert await wire.notified(1) == [updated(A)]
+
+
+# -- nothing is lost between a read and a subscription
+
+
+@pytest.mark.parametrize("query", ["", "?lines=1"])
+async def test_a_change_between_read_and_subscription_is_told_after_the_answer(
+    wire: Wire, tree: WatchedTree, query: str
+) -> None:
+    await wire.result("resources/read", {"uri": A + query})
+    tree.set("a", to="changed meanwhile")
+    wire.messages.clear()
+    await wire.result("resources/subscribe", {"uri": "TEST://one/a"})
+    await wire.notified(1)
+    assert [each.get("method") for each in wire.messages] == [
+        None,
+        "notifications/resources/updated",
+    ]
+    await wire.quiet()
+    assert wire.updates == ["TEST://one/a"]
+
+
+async def test_a_change_after_a_document_was_read_with_its_collection(
+    wire: Wire, tree: WatchedTree
+) -> None:
+    await wire.result("resources/read", {"uri": "test://one/folder"})
+    tree.set("folder", "inner", to="changed meanwhile")
+    await wire.result("resources/subscribe", {"uri": "test://one/folder/inner"})
+    await wire.until(lambda: wire.updates == ["test://one/folder/inner"])
+
+
+async def test_a_child_that_comes_between_read_and_subscription_is_told_of_the_collection(
+    wire: Wire, tree: WatchedTree
+) -> None:
+    await wire.result("resources/read", {"uri": "test://one/folder"})
+    tree.set("folder", "new", to="meanwhile")
+    await wire.result("resources/subscribe", {"uri": "test://one/folder"})
+    await wire.until(lambda: wire.updates == ["test://one/folder"])
+
+
+async def test_a_child_that_changes_between_a_read_of_some_and_a_subscription(
+    tree: WatchedTree,
+) -> None:
+    async with await server_of(tree, limits=Limits(collection_children=2)) as server:
+        wire = Wire(server, "2025-11-25")
+        await wire.result("resources/read", {"uri": "test://one/"})
+        await wire.result("resources/subscribe", {"uri": "test://one/"})
+        await wire.quiet()
+        assert wire.notifications == []
+        await wire.result("resources/unsubscribe", {"uri": "test://one/"})
+        tree.set("a", to="changed meanwhile")
+        await wire.result("resources/subscribe", {"uri": "test://one/"})
+        await wire.until(lambda: wire.updates == ["test://one/"])
+        await wire.connection.close()
+
+
+async def test_the_result_of_a_query_that_changes_between_read_and_subscription(
+    tmp_path: Path,
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "shop.db", isolation_level=None)) as owner:
+        owner.execute("create table t (id integer primary key, name text)")
+        owner.executemany("insert into t values (?, 'a')", [(1,), (2,)])
+        sql = "select name from t where id = :id and name <> :not"
+        of = {"id": Parameter(type="integer"), "not": Parameter(default="z")}
+        queries = {"who": Query(sql=sql, parameters=of)}
+        database = Database(url=f"sqlite:///{tmp_path}/shop.db", queries=queries)
+        async with database, await server_of(database) as server:
+            wire = Wire(server, "2025-11-25")
+            one, two = (f"test://one/~query/who?not=x&id={number}" for number in "12")
+            for uri in (one, two):
+                await wire.result("resources/read", {"uri": uri})
+            owner.execute("update t set name = 'b' where id = 1")
+            for uri in (one, two):
+                await wire.result("resources/subscribe", {"uri": uri})
+            await wire.until(lambda: wire.updates == [one])
+            await wire.quiet()
+            assert wire.updates == [one]
+            await wire.connection.close()
+
+
+async def test_what_could_not_be_read_and_is_there_when_it_is_subscribed_to_is_told_of(
+    wire: Wire, tree: WatchedTree
+) -> None:
+    await wire.error("resources/read", {"uri": "test://one/new"})
+    tree.set("new", to="there")
+    await wire.result("resources/subscribe", {"uri": "test://one/new"})
+    await wire.until(lambda: wire.updates == ["test://one/new"])
+
+
+async def test_what_was_read_while_it_was_away_for_a_moment_is_told_of(
+    wire: Wire, tree: WatchedTree
+) -> None:
+    await wire.result("resources/subscribe", {"uri": A})
+    tree.set("a", to=None)
+    await wire.error("resources/read", {"uri": A})
+    tree.set("a", to="text")
+    await wire.until(lambda: wire.updates == [A])
+
+
+async def test_a_collection_that_is_as_it_was_read_is_not_told_of(wire: Wire) -> None:
+    await wire.result("resources/read", {"uri": "test://one/folder"})
+    await wire.result("resources/subscribe", {"uri": "test://one/folder"})
+    await wire.quiet()
+    assert wire.notifications == []
+
+
+async def test_what_was_read_in_its_present_version_is_not_told_of(wire: Wire) -> None:
+    await wire.result("resources/read", {"uri": A})
+    await wire.result("resources/subscribe", {"uri": A})
+    await wire.quiet()
+    assert wire.notifications == []
+
+
+async def test_what_was_never_read_is_not_told_of(wire: Wire, tree: WatchedTree) -> None:
+    tree.set("a", to="changed before")
+    await wire.result("resources/subscribe", {"uri": A})
+    await wire.quiet()
+    assert wire.notifications == []
+
+
+async def test_subscribing_again_after_a_read_compares_again(wire: Wire, tree: WatchedTree) -> None:
+    await wire.result("resources/read", {"uri": A})
+    await wire.result("resources/subscribe", {"uri": A})
+    tree.set("a", to="longer")
+    await wire.notified(1)
+    await wire.result("resources/subscribe", {"uri": A})
+    await wire.until(lambda: wire.updates == [A, A])
+
+
+# -- what is listed
+
+
+async def test_nothing_is_watched_before_the_client_says_initialized(
+    server: Server, tree: WatchedTree
+) -> None:
+    wire = Wire(server)
+    wire.send(INITIALIZED)
+    wire.send(initialize())
+    await wire.quiet()
+    assert tree.interest is None
+    wire.send(INITIALIZED)
+    await tree.asked(listing=True)
+
+
+async def test_a_new_resource_changes_the_list(wire: Wire, tree: WatchedTree) -> None:
+    await wire.result("resources/subscribe", {"uri": A})
+    await tree.asked(("a",))
+    tree.set("new", to="")
+    method = "notifications/resources/list_changed"
+    assert await wire.notified(1) == [{"jsonrpc": "2.0", "method": method}]
+
+
+async def test_changed_content_does_not_change_the_list(wire: Wire, tree: WatchedTree) -> None:
+    await wire.result("resources/subscribe", {"uri": A})
+    await tree.asked(("a",))
+    tree.set("read me", to="more words")
+    await wire.quiet()
+    assert wire.notifications == []
+
+
+# -- clients that do not read
+
+
+async def test_a_client_that_does_not_read_is_told_once_of_each_when_it_does(
+    server: Server, tree: WatchedTree
+) -> None:
+    room = asyncio.Event()
+    room.set()
+    wire, other = Wire(server, "2025-11-25", room=room), Wire(server, "2025-11-25")
+    for each in (wire, other):
+        for uri in (A, "test://one/lines"):
+            await each.result("resources/subscribe", {"uri": uri})
+    room.clear()
+    for text in ("longer", "longer still", "the longest of them"):
+        tree.set("a", to=text)
+        tree.set("lines", to=text)
+        before = len(other.updates)
+        await other.until(lambda before=before: len(other.updates) == before + 2)
+    tree.set("new", to="")
+    await other.until(lambda: len(other.notifications) == 7)
+    assert wire.notifications == []
+    room.set()
+    await wire.notified(3)
+    await wire.quiet()
+    assert sorted(wire.updates) == [A, "test://one/lines"]
+    assert len(wire.notifications) == 3
+
+
+async def test_what_was_not_told_before_unsubscribing_is_never_told(
+    server: Server, tree: WatchedTree
+) -> None:
+    room = asyncio.Event()
+    room.set()
+    wire, other = Wire(server, "2025-11-25", room=room), Wire(server, "2025-11-25")
+    for each in (wire, other):
+        await each.result("resources/subscribe", {"uri": A})
+    room.clear()
+    tree.set("a", to="longer")
+    await other.notified(1)
+    room.set()
+    # Answered at once: whatever has been held back comes after this.
+    assert await wire.result("resources/unsubscribe", {"uri": A}) == {}
+    await wire.quiet()
+    assert wire.notifications == []
+
+
+# -- storms, and requests that overtake each other
+
+
+async def test_a_storm_ends_with_what_was_asked_last(wire: Wire, tree: WatchedTree) -> None:
+    uris = [A, "test://one/lines", "test://one/folder"]
+    waiting = [
+        wire.start(f"resources/{method}", {"uri": uri})
+        for _ in range(100)
+        for uri in uris
+        for method in ("subscribe", "unsubscribe")
+    ]
+    waiting.append(wire.start("resources/subscribe", {"uri": A}))
+    for id in waiting:
+        assert (await wire.reply_to(id)).get("result") == {}
+    await tree.asked(("a",))
+    tree.set("a", to="longer")
+    tree.set("lines", to="longer")
+    await wire.quiet()
+    assert wire.updates == [A]
+    await wire.result("resources/unsubscribe", {"uri": A})
+    await tree.asked()
+
+
+async def test_many_subscriptions_to_the_same_at_once_are_one(
+    wire: Wire, tree: WatchedTree
+) -> None:
+    waiting = [wire.start("resources/subscribe", {"uri": A}) for _ in range(50)]
+    for id in waiting:
+        assert (await wire.reply_to(id))["result"] == {}
+    tree.set("a", to="longer")
+    await wire.quiet()
+    assert wire.updates == [A]
+    await wire.result("resources/unsubscribe", {"uri": A})
+    await tree.asked()
+
+
+async def test_unsubscribing_overtakes_a_subscription_that_waits() -> None:
+    tree = SlowWatchedTree(NODES)
+    async with await server_of(tree) as server:
+        wire = Wire(server, "2025-11-25")
+        subscribing = wire.start("resources/subscribe", {"uri": A})
+        assert wire.ask(request("resources/unsubscribe", {"uri": A}, "now"))["result"] == {}
+        assert (await wire.reply_to(subscribing))["result"] == {}
+        tree.set("a", to="longer")
+        await wire.quiet()
+        assert wire.notifications == []
+        await tree.asked()
+
+
+class Late(WatchedTree):
+    """The first look at `a` after `hold` lasts until the gate opens, and may then fail."""
+
+    gate: Gate | None = None
+    fails = False
+
+    def hold(self) -> Gate:
+        self.gate = Gate()
+        return self.gate
+
+    def metadata(self, path: Address) -> Any:
+        gate, self.gate = self.gate, None
+        return super().metadata(path) if gate is None else self._held(path, gate)
+
+    async def _held(self, path: Address, gate: Gate) -> Resource:
+        await gate.wait()
+        if self.fails:
+            raise RuntimeError("failed late")
+        return Tree.metadata(self, path)  # pyright: ignore[reportReturnType]
+
+
+async def test_one_that_fails_late_leaves_one_that_succeeded_meanwhile() -> None:
+    tree = Late(NODES)
+    async with await server_of(tree) as server:
+        wire = Wire(server, "2025-11-25")
+        gate = tree.hold()
+        tree.fails = True
+        failing = wire.start("resources/subscribe", {"uri": A})
+        await asyncio.wait_for(gate.started.wait(), 5)
+        assert await wire.result("resources/subscribe", {"uri": A}) == {}
+        gate.released.set()
+        assert (await wire.reply_to(failing))["error"]["code"] == -32603
+        tree.set("a", to="longer")
+        assert await wire.notified(1) == [updated(A)]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_one_that_is_given_up_leaves_one_that_still_waits(fails: bool) -> None:
+    tree = Late(NODES)
+    async with await server_of(tree) as server:
+        wire = Wire(server, "2025-11-25")
+        first = tree.hold()
+        waiting = wire.start("resources/subscribe", {"uri": A})
+        await asyncio.wait_for(first.started.wait(), 5)
+        second = tree.hold()
+        given_up = wire.start("resources/subscribe", {"uri": A})
+        await asyncio.wait_for(second.started.wait(), 5)
+        if fails:
+            tree.fails = True
+            second.released.set()
+            assert "error" in await wire.reply_to(given_up)
+            tree.fails = False
+        else:
+            cancelled = {"method": "notifications/cancelled", "params": {"requestId": given_up}}
+            wire.send({"jsonrpc": "2.0", **cancelled})
+            await asyncio.wait_for(second.cancelled.wait(), 5)
+        first.released.set()
+        assert (await wire.reply_to(waiting))["result"] == {}
+        tree.set("a", to="longer")
+        assert await wire.notified(1) == [updated(A)]
+        await wire.result("resources/unsubscribe", {"uri": A})
+        await tree.asked()
+
+
+async def test_a_subscription_that_is_cancelled_leaves_nothing() -> None:
+    tree = Late(NODES)
+    async with await server_of(tree) as server:
+        wire = Wire(server, "2025-11-25")
+        gate = tree.hold()
+        id = wire.start("resources/subscribe", {"uri": A})
+        await asyncio.wait_for(gate.started.wait(), 5)
+        cancelled = {"method": "notifications/cancelled", "params": {"requestId": id}}
+        wire.send({"jsonrpc": "2.0", **cancelled})
+        await asyncio.wait_for(gate.cancelled.wait(), 5)
+        tree.set("a", to="longer")
+        await wire.quiet()
+        assert wire.messages == []
+        assert await wire.result("resources/subscribe", {"uri": A}) == {}
+        tree.set("a", to="longer still")
+        assert await wire.notified(1) == [updated(A)]
+
+
+# -- bounds
+
+
+async def test_a_connection_has_a_bounded_number_of_subscriptions(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_subscriptions, "MAX_SUBSCRIPTIONS", 2)
+    wire, other = Wire(server, "2025-11-25"), Wire(server, "2025-11-25")
+    for uri in (A, "test://one/lines", A):
+        await wire.result("resources/subscribe", {"uri": uri})
+    asked = {"uri": "test://one/folder"}
+    error = await wire.error("resources/subscribe", asked)
+    assert (error["code"], error["data"]) == (-32012, {**asked, "retryable": True})
+    assert await other.result("resources/subscribe", asked) == {}
+    for _ in range(3):
+        await wire.error("resources/subscribe", {"uri": "test://one/none"})
+        await wire.result("resources/unsubscribe", {"uri": A})
+    assert await wire.result("resources/subscribe", asked) == {}
+
+
+async def test_the_spellings_of_a_connection_are_bounded_in_length(
+    wire: Wire, tree: WatchedTree
+) -> None:
+    long = f"{A}?x=" + "x" * 15_000
+    refused = 0
+    for number in range(client_subscriptions.MAX_CHARACTERS // len(long) + 10):
+        reply = await wire.call("resources/subscribe", {"uri": f"{long}{number:06}"})
+        refused += "error" in reply
+        wire.messages.clear()
+    assert refused >= 9
+    await wire.connection.close()
+    await tree.asked()
+
+
+async def test_closing_the_connection_ends_its_watches(wire: Wire, tree: WatchedTree) -> None:
+    for uri in (A, "TEST://one/a", "test://one/folder"):
+        await wire.result("resources/subscribe", {"uri": uri})
+    await tree.asked(("a",), ("folder",))
+    await wire.connection.close()
+    await tree.asked(listing=False)
+    tree.set("a", to="longer")
+    tree.set("new", to="")
+    await wire.quiet()
+    assert wire.notifications == []
+
+
+# -- what is advertised
+
+
+@pytest.mark.parametrize(("kind", "watches"), [(WatchedTree, True), (Tree, False)])
+async def test_every_resource_and_template_says_whether_its_changes_are_noticed(
+    kind: type[Tree], watches: bool
+) -> None:
+    async with await server_of(kind(NODES)) as server:
+        wire = Wire(server, "2025-11-25")
+        listed = (await wire.result("resources/list"))["resources"]
+        shapes = (await wire.result("resources/templates/list"))["resourceTemplates"]
+        (read,) = (await wire.result("resources/read", {"uri": A}))["contents"]
+        said = {each["capabilities"]["subscribe"] for each in [*listed, *shapes, read]}
+        assert said == {watches}

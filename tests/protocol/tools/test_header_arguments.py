@@ -1,0 +1,133 @@
+"""Arguments that headers repeat: which tools may name headers, and what says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from resource_server.errors import ResourceServerError
+from resource_server.protocol.error_mapping import Fault
+from resource_server.protocol.tools.header_arguments import Mirrored
+from resource_server.protocol.tools.validation import Arguments
+from resource_server.provider.tools import Schema
+from tests.protocol.tools.tooled import tool
+
+NAME = "x-mcp-header"
+
+
+def of(**properties: object) -> Schema:
+    return {"type": "object", "properties": properties}
+
+
+def named(name: object = "Region", type: object = "string") -> Schema:
+    return {"type": type, NAME: name}
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a:b", "a\r\nb", "é", "x" * 129, 5, None, ["Region"]])
+def test_a_header_has_a_name_that_http_allows(name: object) -> None:
+    with pytest.raises(ResourceServerError, match=r"region: x-mcp-header: .* header's name"):
+        Mirrored(of(region=named(name)))
+
+
+@pytest.mark.parametrize("type", ["number", "object", "array", "null", ["string", "null"], None])
+def test_only_texts_whole_numbers_and_truth_values_are_repeated(type: object) -> None:
+    with pytest.raises(ResourceServerError, match="expected the type string, integer, boolean"):
+        Mirrored(of(region=named(type=type)))
+
+
+def test_no_two_arguments_have_one_header() -> None:
+    with pytest.raises(ResourceServerError, match="'REGION' is named twice"):
+        Mirrored(of(a=named("Region"), b=of(c=named("REGION"))))
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        named(),
+        of(a={"type": "array", "items": named()}),
+        {**of(), "allOf": [of(region=named())]},
+        {**of(a={"$ref": "#/$defs/a"}), "$defs": {"a": named()}},
+        {**of(), "additionalProperties": named()},
+    ],
+)
+def test_a_header_is_of_one_argument_and_not_of_many(elsewhere: Schema) -> None:
+    with pytest.raises(ResourceServerError, match="only properties of properties"):
+        Mirrored({**elsewhere, "type": "object"})
+
+
+def test_an_argument_may_itself_be_called_like_the_annotation() -> None:
+    Mirrored(of(**{NAME: {"type": "string"}})).check({NAME: "a"}, lambda _: None)
+
+
+def test_a_tool_that_clients_would_leave_out_is_left_out_here() -> None:
+    # `Toolbox` leaves out what this refuses.
+    with pytest.raises(ResourceServerError, match="x-mcp-header"):
+        Arguments(tool("find", region=named(type="number")))
+
+
+NESTED = of(
+    region=named("Region"),
+    options=of(limit=named("Limit", "integer"), deep=of(sure=named("Sure", "boolean"))),
+)
+
+
+def is_taken(arguments: Mapping[str, Any], **headers: str) -> bool:
+    def header(name: bytes) -> str | None:
+        return headers.get(name.decode().removeprefix("mcp-param-"))
+
+    try:
+        Mirrored(NESTED).check(arguments, header)
+    except Fault as fault:
+        return fault.code != -32020
+    return True
+
+
+@pytest.mark.parametrize(
+    ("limit", "header"),
+    [(42, "42"), (42, "42.0"), (42.0, "42"), (-7, "-7"), (2**53 - 1, "9007199254740991")],
+)
+def test_whole_numbers_are_compared_as_numbers(limit: float, header: str) -> None:
+    assert is_taken({"options": {"limit": limit}}, limit=header)
+    assert not is_taken({"options": {"limit": limit}}, limit=f"{header}1")
+
+
+@pytest.mark.parametrize("header", ["", "4 2", "0x2a", "42.5", "4e1", "٤٢", "9" * 5000, "true"])
+def test_what_is_no_whole_number_is_none(header: str) -> None:
+    assert not is_taken({"options": {"limit": 42}}, limit=header)
+
+
+def test_truth_values_are_written_as_in_json() -> None:
+    assert is_taken({"options": {"deep": {"sure": True}}}, sure="true")
+    assert is_taken({"options": {"deep": {"sure": False}}}, sure="false")
+    for header in ("True", "1", "false"):
+        assert not is_taken({"options": {"deep": {"sure": True}}}, sure=header)
+    assert not is_taken({"options": {"limit": 1}}, limit="true")
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"region": None}, {"options": None}, {"options": []}, {"options": {}}]
+)
+def test_what_is_not_given_has_no_header(arguments: Mapping[str, Any]) -> None:
+    assert is_taken(arguments)
+    assert not is_taken(arguments, region="us-west1")
+    assert not is_taken(arguments, limit="1")
+
+
+def test_what_no_header_can_say_is_left_to_the_schema() -> None:
+    assert is_taken({"region": ["us-west1"], "options": {"limit": {}}})
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["=?base64?SGVsbG8?=", "=?base64?SGVs!!!bG8=?=", "=?base64?SGVsbG9=?=", "=?base64?/w==?="],
+)
+def test_base64_that_is_not_written_right_says_nothing(header: str) -> None:
+    assert not is_taken({"region": "Hello"}, region=header)
+    assert not is_taken({"region": header}, region=header)
+
+
+def test_without_both_of_its_marks_it_is_no_base64() -> None:
+    for text in ("SGVsbG8=", "=?base64?SGVsbG8=", "=?Base64?SGVsbG8=?="):
+        assert is_taken({"region": text}, region=text)

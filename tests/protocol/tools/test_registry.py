@@ -1,0 +1,283 @@
+"""Which tools somebody is offered: in one order, each by a name of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from resource_server.access import Caller, acting
+from resource_server.catalog.catalog import Catalog, Limits
+from resource_server.catalog.mount import Mount
+from resource_server.protocol.server import Server
+from resource_server.protocol.tools import registry
+from resource_server.protocol.tools.offer import Offer
+from resource_server.provider import MaybeAwaitable
+from resource_server.provider.tools import Schema, Tool
+from tests.protocol.tools.tooled import Tooled, always, called, tool, words
+from tests.protocol.wire import EVERY, HANDSHAKE, Wire, initialize, server_of
+from tests.providers_for_tests import Tree
+
+pytestmark = pytest.mark.anyio
+
+FIXED = ["list_resources", "read_resource", "resource_metadata", "search_resources"]
+
+
+def having(*names: str) -> Tooled:
+    """Return a provider with tools that say their own names."""
+    return Tooled(*((name, always(name)) for name in names))
+
+
+async def told(wire: Wire, **params: object) -> list[dict[str, Any]]:
+    return (await wire.result("tools/list", params))["tools"]
+
+
+async def names(wire: Wire) -> list[str]:
+    return [each["name"] for each in await told(wire)]
+
+
+def served(*mounts: Mount, offer: Offer | None = None, limits: Limits | None = None) -> Server:
+    return Server(Catalog(mounts, limits), tools=offer)
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_the_catalog_is_four_tools_and_the_first_takes_no_argument(revision: str) -> None:
+    wire = Wire(await server_of(Tree({})), revision)
+    first, *others = found = await told(wire)
+    assert [each["name"] for each in found] == FIXED
+    assert "required" not in first["inputSchema"]
+    assert not (await wire.result("tools/call", {"name": first["name"]})).get("isError")
+    assert all(each["inputSchema"]["required"] for each in others)
+    for each in found:
+        for schema in (each["inputSchema"], each.get("outputSchema", each["inputSchema"])):
+            Draft202012Validator.check_schema(schema)
+            assert (schema["type"], schema["additionalProperties"]) == ("object", False)
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_a_revision_is_told_what_it_knows_of_a_tool(revision: str) -> None:
+    shown = Tool(name="x", description="X", title="An X", output_schema={"type": "object"})
+    wire = Wire(await server_of(Tooled((shown, always("x")))), revision)
+    for each in await told(wire):
+        later = {"title", "outputSchema"} if revision >= "2025-06-18" else set[str]()
+        hints = {"annotations"} if revision >= "2025-03-26" else set[str]()
+        assert set(each) == {"name", "description", "inputSchema"} | later | hints
+        if hints:
+            assert each["annotations"] == {
+                "readOnlyHint": True,
+                "idempotentHint": True,
+                "openWorldHint": False,
+            }
+
+
+async def test_tools_of_providers_follow_in_the_order_of_the_mounts() -> None:
+    server = await server_of(having("b", "a"), Tree({}), having("c"))
+    wire = Wire(server, "2025-11-25")
+    assert await names(wire) == [*FIXED, "b", "a", "c"]
+    assert words(await called(wire, "c", "2025-11-25")) == "c"
+
+
+async def test_a_name_that_is_taken_is_told_with_that_of_its_mount() -> None:
+    server = await server_of(having("find", "read_resource"), having("find"))
+    wire = Wire(server, "2025-11-25")
+    assert await names(wire) == [*FIXED, "find", "one_read_resource", "two_find"]
+    assert words(await called(wire, "two_find", "2025-11-25")) == "find"
+
+
+async def test_every_name_has_the_prefix_of_the_manifest() -> None:
+    mount = Mount("m", "test://m/", having("find", "list_resources"))
+    wire = Wire(served(mount, offer=Offer(prefix="acme_")), "2025-11-25")
+    expected = [*(f"acme_{name}" for name in FIXED), "acme_find", "acme_m_list_resources"]
+    assert await names(wire) == expected
+    assert words(await called(wire, "acme_find", "2025-11-25")) == "find"
+    unknown = await wire.error("tools/call", {"name": "find"})
+    assert unknown["code"] == -32602
+
+
+@pytest.mark.parametrize(
+    ("offer", "left"),
+    [
+        (Offer(search=False), [*FIXED[:3], "find"]),
+        (Offer(without=frozenset({"m"})), FIXED),
+        (Offer(enabled=False), []),
+    ],
+)
+async def test_what_the_manifest_switches_off_is_not_there(offer: Offer, left: list[str]) -> None:
+    wire = Wire(served(Mount("m", "test://m/", having("find")), offer=offer), "2025-11-25")
+    assert await names(wire) == left
+    for name in {*FIXED, "find"} - set(left):
+        assert (await wire.error("tools/call", {"name": name}))["code"] == -32602
+
+
+@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize(("enabled", "reloads"), [(True, False), (True, True), (False, True)])
+async def test_tools_are_advertised_where_there_are_any(
+    revision: str, enabled: bool, reloads: bool
+) -> None:
+    server = served(Mount("m", "test://m/", Tree({})), offer=Offer(enabled=enabled))
+    server.reloads = reloads
+    if revision in HANDSHAKE:
+        described = Wire(server).ask(initialize(revision))["result"]
+    else:
+        described = await Wire(server, revision).result("server/discover")
+    expected = {"listChanged": reloads} if enabled else None
+    assert described["capabilities"].get("tools") == expected
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_tools_come_in_pages_and_no_cursor_follows_the_last(revision: str) -> None:
+    mount = Mount("m", "test://m/", having("..", ".", *(f"t{n}" for n in range(4))))
+    wire = Wire(served(mount, limits=Limits(page_size=3)), revision)
+    found: list[str] = []
+    asked: dict[str, Any] = {}
+    for size in (3, 3, 3, 1):
+        page = await wire.result("tools/list", asked)
+        assert len(page["tools"]) == size
+        found += [each["name"] for each in page["tools"]]
+        asked = {"cursor": page.get("nextCursor")}
+    assert asked["cursor"] is None
+    assert found == [*FIXED, "..", ".", "t0", "t1", "t2", "t3"]
+
+
+async def test_a_cursor_that_this_listing_did_not_give_is_refused() -> None:
+    mounts = [Mount(name, f"test://{name}/", having(name)) for name in ("one", "two")]
+    wire = Wire(served(*mounts, limits=Limits(page_size=1)), "2025-11-25")
+    foreign = (await wire.result("resources/list"))["nextCursor"]
+    for cursor in ("x", "é", foreign, "A" * 100_000):
+        assert (await wire.error("tools/list", {"cursor": cursor}))["code"] == -32602
+    last = (await wire.result("tools/list"))["nextCursor"]
+    assert len(await told(wire, cursor=last)) == 1
+
+
+async def test_who_lacks_the_scopes_of_a_mount_sees_none_of_its_tools() -> None:
+    secret = frozenset({"hr"})
+    mounts = [
+        Mount("hr", "test://hr/", having("find"), access=secret),
+        Mount("docs", "test://docs/", having("find")),
+    ]
+    wire = Wire(served(*mounts), "2025-11-25")
+    with acting(Caller("clerk", secret)):
+        assert await names(wire) == [*FIXED, "find", "docs_find"]
+    with acting(Caller("guest", frozenset())):
+        # Nothing tells that the name is taken.
+        assert await names(wire) == [*FIXED, "find"]
+        error = await wire.error("tools/call", {"name": "docs_find"})
+    assert (error["code"], error["message"]) == (-32602, "Unknown tool: docs_find")
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (Tool(name="a b", description=""), "a name is"),
+        (Tool(name="", description=""), "a name is"),
+        (Tool(name="x" * 129, description=""), "a name is"),
+        (tool("x", a={"type": "nonsense"}), "nonsense"),
+        (tool("x", a={"pattern": "("}), "regex"),
+        (tool("x", a={"pattern": "(?=a)"}), "RE2 has no pattern"),
+        (tool("x", a={"patternProperties": {"a*": {}}}), "patternProperties"),
+        (tool("x", a={"$ref": "https://example.org/schema"}), "$ref"),
+        (tool("x", a={"default": b"bytes", "x": object()}), "not JSON"),
+        (tool("x", a={"enum": ["x" * 70_000]}), "longer than"),
+        (Tool(name="x", description="", input_schema={"type": "string"}), "'object'"),
+        (tool("x", output={"type": "array"}), "'object'"),
+        (Tool(name=5, description=""), "TypeError"),  # pyright: ignore[reportArgumentType]
+        (Tool(name="x", description=5), "Error"),  # pyright: ignore[reportArgumentType]
+        ("no tool at all", "AttributeError"),
+    ],
+)
+async def test_a_tool_that_clients_cannot_be_told_of_is_left_out(
+    broken: Any, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Careless(Tooled):
+        def tools(self) -> MaybeAwaitable[Sequence[Tool]]:
+            return [broken, Tool(name="good", description="")]
+
+    wire = Wire(await server_of(Careless()), "2025-11-25")
+    assert await names(wire) == [*FIXED, "good"]
+    (record,) = [each for each in caplog.records if "left out" in each.getMessage()]
+    assert reason in record.getMessage()
+    assert len(record.getMessage()) < 500
+
+
+async def test_a_second_tool_of_the_same_name_is_left_out_and_a_third_mount_named_like_it() -> None:
+    class Twice(Tooled):
+        def tools(self) -> MaybeAwaitable[Sequence[Tool]]:
+            return [Tool(name=name, description="") for name in ("x", "x", "x", "one_x")]
+
+    wire = Wire(await server_of(Twice()), "2025-11-25")
+    assert await names(wire) == [*FIXED, "x", "one_x", "one_one_x"]
+
+
+async def test_a_provider_that_fails_takes_no_other_tools_with_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Failing(Tooled):
+        def tools(self) -> MaybeAwaitable[Sequence[Tool]]:
+            raise KeyError("the password")
+
+    wire = Wire(await server_of(Failing(), having("x")), "2025-11-25")
+    found = await wire.result("tools/list")
+    assert [each["name"] for each in found["tools"]] == [*FIXED, "x"]
+    assert found["_meta"] == {"resource-server/unavailable": ["one"]}
+    assert "password" not in caplog.text
+
+
+async def test_a_provider_that_hangs_takes_no_other_tools_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registry, "PATIENCE_S", 0.05)
+
+    class Hanging(Tooled):
+        async def tools(self) -> Sequence[Tool]:
+            while not released.is_set():
+                with suppress(asyncio.CancelledError):  # nor does it end when it is cancelled
+                    await released.wait()
+            return []
+
+    released = asyncio.Event()
+    wire = Wire(await server_of(Hanging(), having("x")), "2025-11-25")
+    assert await asyncio.wait_for(names(wire), 20) == [*FIXED, "x"]
+    assert words(await called(wire, "x", "2025-11-25")) == "x"
+    released.set()
+
+
+async def test_a_provider_is_asked_once_and_before_it_is_entered() -> None:
+    class Counting(Tooled):
+        asked = 0
+
+        async def __aenter__(self) -> None:
+            raise AssertionError("nothing was asked of its resources")
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+        async def tools(self) -> Sequence[Tool]:
+            self.asked += 1
+            await asyncio.sleep(0)
+            return [Tool(name="x", description="")]
+
+    provider = Counting()
+    server = served(Mount("m", "test://m/", provider))
+    for revision in EVERY:
+        assert await names(Wire(server, revision)) == [*FIXED, "x"]
+    assert provider.asked == 1
+
+
+async def test_more_tools_than_anybody_chooses_among_are_cut(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    many = having(*(f"t{n}" for n in range(registry.MAX_TOOLS + 7)))
+    server = served(Mount("m", "test://m/", many), limits=Limits(page_size=1000))
+    found = await names(Wire(server, "2025-11-25"))
+    assert len(found) == len(FIXED) + registry.MAX_TOOLS
+    assert "7 more" in caplog.text
+
+
+async def test_a_schema_without_a_type_is_told_with_it() -> None:
+    schema: Schema = {"properties": {"a": {"type": "string"}}}
+    plain = Tool(name="x", description="", input_schema=schema)
+    wire = Wire(await server_of(Tooled((plain, always("x")))), "2025-11-25")
+    assert (await told(wire))[-1]["inputSchema"] == {"type": "object", **schema}

@@ -1,0 +1,290 @@
+"""MariaDB or MySQL: requests in their turn and their time, failures, commits."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from resource_server.errors import (
+    DeadlineExceeded,
+    MountUnavailable,
+    ResourceBusy,
+)
+from resource_server.providers.database.engines.contract import Statement
+from resource_server.providers.database.engines.mysql.engine import Mysql
+from tests.providers.database import mysql_databases
+from tests.providers.database.mysql_databases import ADMIN, Database, connect, rows
+from tests.providers.database.servers import (
+    PATIENCE_S,
+    Commits,
+    assert_secrets_kept,
+    eventually,
+    proxy_to,
+    with_parts,
+)
+
+pytestmark = pytest.mark.anyio
+
+database, engine = mysql_databases.database, mysql_databases.engine
+
+
+@contextmanager
+def connecting(meanwhile: Callable[[], Awaitable[None]]) -> Generator[None]:
+    """Let something happen when a connection is there and who asked for it does not know yet."""
+    loop = asyncio.get_running_loop()
+    connect = loop.create_connection
+
+    async def held(*given: Any, **options: Any) -> tuple[asyncio.Transport, asyncio.Protocol]:
+        made = await connect(*given, **options)
+        try:
+            await meanwhile()
+        except BaseException:
+            made[0].close()
+            raise
+        return made
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "create_connection", held)
+        yield
+
+
+# Limits.
+
+
+async def test_stuck_queries_do_not_delay_rows(engine: Mysql) -> None:
+    sleep = Statement("SELECT SLEEP(60) AS s")
+    stuck = [
+        *(asyncio.create_task(engine.query(sleep, limit=1, within=60)) for _ in range(6)),
+        *(
+            asyncio.create_task(engine.fetch(sleep, limit=1, within=60, lane="slow"))
+            for _ in range(6)
+        ),
+    ]
+    await asyncio.sleep(0)
+    assert (await rows(engine, "SELECT COUNT(*) FROM victims")).rows == [(50,)]
+    for task in stuck:
+        task.cancel()
+    await asyncio.gather(*stuck, return_exceptions=True)
+
+
+async def test_what_a_cancelled_caller_asked_is_stopped(engine: Mysql, database: Database) -> None:
+    # The server would stop it by itself much later.
+    endless = Statement("SELECT BENCHMARK(1000000000000, MD5('cancelled'))")
+    task = asyncio.create_task(engine.fetch(endless, limit=1, within=600))
+    running = (
+        "SELECT id FROM information_schema.processlist WHERE info LIKE '%MD5(''cancelled%'"
+        f" AND user = '{database.user}'"
+    )
+
+    async def runs() -> bool:
+        return bool(await database.run(running))
+
+    async def stopped() -> bool:
+        return not await runs()
+
+    await eventually(runs)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await eventually(stopped)
+
+
+async def test_who_is_cancelled_in_the_moment_of_connecting_is_not_answered(
+    database: Database,
+) -> None:
+    engine = Mysql(database.url)
+
+    async def cancel() -> None:
+        asking.cancel()
+
+    with connecting(cancel):
+        asking = asyncio.create_task(rows(engine, "SELECT 1"))
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+    await engine.close()
+
+
+async def test_deadlines_are_ours_whatever_the_url_says(database: Database) -> None:
+    # Those of the driver lose cancellations.
+    engine = Mysql(f"{database.url}?read_timeout=1&connect_timeout=0")
+    assert (await rows(engine, "SELECT SLEEP(1.2)")).rows == [(0,)]
+    await engine.close()
+
+
+async def test_closing_stops_what_runs(database: Database) -> None:
+    engine = Mysql(database.url)
+    await engine.open()
+    task = asyncio.create_task(
+        engine.query(Statement("SELECT SLEEP(60) AS closing"), limit=1, within=60)
+    )
+    connected = f"SELECT id FROM information_schema.processlist WHERE user = '{database.user}'"
+
+    async def runs() -> bool:
+        return bool(await database.run(connected + " AND info LIKE '%closing%'"))
+
+    async def gone() -> bool:
+        return not await database.run(connected)
+
+    await eventually(runs)
+    await engine.close()
+    with pytest.raises(DeadlineExceeded):
+        await task
+    await eventually(gone)
+
+
+# Failures.
+
+UNUSABLE: list[tuple[Callable[[str], str], str]] = [
+    (lambda url: url.replace("hunter2secret", "hunter2wrong"), "refuses the login"),
+    (lambda url: with_parts(url, login="nobody_zq:hunter2secret"), "refuses the login"),
+    (lambda url: with_parts(url, database="absent_zq"), "refuses the login|no such database"),
+    (lambda url: with_parts(url, database=""), "names no database"),
+    (lambda url: with_parts(url, port=1), "cannot be reached"),
+    (lambda url: url.replace("127.0.0.1", "absent-zq.invalid"), "cannot be reached"),
+    (lambda url: url + "?hunter2option=1", "options of the URL"),
+    (lambda _: "hunter2secret", "cannot be read"),
+    (lambda url: with_parts(url, port=99999), "cannot be"),
+]
+
+
+@pytest.mark.parametrize(("change", "says"), UNUSABLE)
+async def test_a_database_that_cannot_be_opened_is_unavailable_and_keeps_its_secrets(
+    database: Database,
+    caplog: pytest.LogCaptureFixture,
+    change: Callable[[str], str],
+    says: str,
+) -> None:
+    caplog.set_level(0)
+    engine = Mysql(change(database.url))
+    with pytest.raises(MountUnavailable, match=says) as raised:
+        await engine.open()
+    await engine.close()
+    secret = ("hunter2", "nobody_zq", "absent_zq", "absent-zq", "127.0.0.1", database.user)
+    assert_secrets_kept(raised.value, caplog, *secret)
+
+
+async def test_a_missing_driver_names_what_brings_it(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "asyncmy", None)
+    with pytest.raises(MountUnavailable, match=r"pip install 'resource-server\[mysql\]'"):
+        await Mysql(database.url).open()
+
+
+async def test_a_server_that_goes_and_comes_back_is_used_again(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(0)
+    parts = urlsplit(ADMIN)
+    async with proxy_to(parts.hostname or "127.0.0.1", parts.port or 3306) as proxy:
+        engine = Mysql(with_parts(database.url, port=proxy.port))
+        await engine.open()
+        try:
+            await asyncio.gather(*(rows(engine, "SELECT SLEEP(0.1)") for _ in range(4)))
+            running = asyncio.create_task(rows(engine, "SELECT SLEEP(60)"))
+            await asyncio.sleep(0.3)
+            await proxy.cut()
+            with pytest.raises(ResourceBusy) as lost:
+                await running
+            with pytest.raises(MountUnavailable) as unreachable:
+                await rows(engine, "SELECT 1")
+            await proxy.restore()
+            assert (await rows(engine, "SELECT 1")).rows == [(1,)]
+        finally:
+            await engine.close()
+    for error in (lost.value, unreachable.value):
+        assert_secrets_kept(error, caplog, "hunter2", database.user, database.name, "127.0.0.1")
+
+
+async def test_connections_that_died_while_idle_are_replaced(
+    engine: Mysql, database: Database
+) -> None:
+    await asyncio.gather(*(rows(engine, "SELECT SLEEP(0.1)") for _ in range(4)))
+    ids = await database.run(
+        f"SELECT id FROM information_schema.processlist WHERE user = '{database.user}'"
+    )
+    await database.run(*(f"KILL {number}" for (number,) in ids))
+    for _ in range(6):
+        assert (await rows(engine, "SELECT 1")).rows == [(1,)]
+
+
+# Changes.
+
+
+async def test_every_commit_is_noticed(engine: Mysql, database: Database) -> None:
+    commits = Commits(engine)
+    try:
+        await commits.beyond(0)
+        for sql in (
+            "UPDATE victims SET name = 'changed' WHERE id = 50",
+            "INSERT INTO old VALUES (5)",
+            "TRUNCATE old",
+            "CREATE TABLE noticed (x int)",
+            "DROP TABLE noticed",
+        ):
+            seen = commits.seen
+            await database.run(sql)
+            await commits.beyond(seen)
+        connection = await connect(database.name)
+        async with connection.cursor() as cursor:
+            await cursor.execute("BEGIN")
+            await cursor.execute("UPDATE victims SET name = 'later' WHERE id = 49")
+            await commits.quiet(0.5)
+            seen = commits.seen
+            await cursor.execute("COMMIT")
+        await connection.ensure_closed()
+        await commits.beyond(seen)
+    finally:
+        await commits.stop()
+
+
+@pytest.mark.parametrize("turns", range(5))
+@pytest.mark.parametrize("is_reached", [True, False])
+async def test_a_watch_ends_even_in_the_moment_in_which_it_connects(
+    engine: Mysql, turns: int, *, is_reached: bool
+) -> None:
+    ending = asyncio.get_running_loop().create_future()
+
+    async def end() -> None:
+        if not ending.done():
+            ending.set_result(asyncio.create_task(commits.stop()))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        if not is_reached:
+            raise ConnectionRefusedError
+
+    with connecting(end):
+        commits = Commits(engine)
+        async with asyncio.timeout(PATIENCE_S):
+            await (await ending)
+
+
+async def test_what_was_committed_while_the_server_was_away_is_told_of(
+    database: Database,
+) -> None:
+    parts = urlsplit(ADMIN)
+    async with proxy_to(parts.hostname or "127.0.0.1", parts.port or 3306) as proxy:
+        engine = Mysql(with_parts(database.url, port=proxy.port), interval=0.05)
+        await engine.open()
+        commits = Commits(engine)
+        try:
+            await commits.beyond(0)
+            await proxy.cut()
+            await database.run("UPDATE victims SET name = 'away' WHERE id = 47")
+            # As long as it takes to try in vain.
+            await asyncio.sleep(0.3)
+            seen = commits.seen
+            await proxy.restore()
+            await commits.beyond(seen)
+            seen = commits.seen
+            await database.run("UPDATE victims SET name = 'again' WHERE id = 47")
+            await commits.beyond(seen)
+        finally:
+            await commits.stop()
+            await engine.close()

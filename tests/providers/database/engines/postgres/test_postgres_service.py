@@ -1,0 +1,314 @@
+"""PostgreSQL: requests in their turn and their time, failures, commits."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from resource_server.errors import (
+    DeadlineExceeded,
+    MountUnavailable,
+    ResourceBusy,
+)
+from resource_server.providers.database.engines.contract import Statement
+from resource_server.providers.database.engines.postgres.engine import Postgres
+from resource_server.providers.database.engines.server_base import MAX_WAITING, POOL_SIZE
+from tests.providers.database import postgres_databases
+from tests.providers.database.postgres_databases import ADMIN, Database, rows
+from tests.providers.database.servers import (
+    PATIENCE_S,
+    Commits,
+    assert_secrets_kept,
+    eventually,
+    proxy_to,
+    with_parts,
+)
+
+asyncpg: Any = pytest.importorskip("asyncpg")
+pytestmark = pytest.mark.anyio
+
+database, engine = postgres_databases.database, postgres_databases.engine
+
+
+# Limits.
+
+
+async def test_stuck_queries_do_not_delay_rows(engine: Postgres) -> None:
+    sleeps = [
+        asyncio.create_task(engine.query(Statement("SELECT pg_sleep(60)"), limit=1, within=60))
+        for _ in range(6)
+    ]
+    slow = [
+        asyncio.create_task(
+            engine.fetch(Statement("SELECT pg_sleep(60)"), limit=1, within=60, lane="slow")
+        )
+        for _ in range(6)
+    ]
+    await asyncio.sleep(0)
+    found = await rows(engine, "SELECT count(*) FROM victims")
+    assert found.rows == [(50,)]
+    for task in (*sleeps, *slow):
+        task.cancel()
+    await asyncio.gather(*sleeps, *slow, return_exceptions=True)
+
+
+async def test_requests_beyond_the_queue_are_turned_away_at_once(engine: Postgres) -> None:
+    sleep = Statement("SELECT pg_sleep(600)")
+    waiting = [
+        asyncio.create_task(engine.fetch(sleep, limit=1, within=600))
+        for _ in range(POOL_SIZE + MAX_WAITING)
+    ]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(PATIENCE_S):
+        with pytest.raises(ResourceBusy):
+            await engine.fetch(Statement("SELECT 1"), limit=1, within=600)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert (await rows(engine, "SELECT 1")).rows == [(1,)]
+
+
+async def test_who_waits_in_vain_is_told_that_the_database_is_busy(engine: Postgres) -> None:
+    async def one() -> str:
+        try:
+            await engine.fetch(Statement("SELECT pg_sleep(600)"), limit=1, within=0.4)
+        except (ResourceBusy, DeadlineExceeded) as error:
+            return type(error).__name__
+        return "answered"
+
+    outcomes = await asyncio.gather(*(one() for _ in range(20)))
+    assert set(outcomes) == {"ResourceBusy", "DeadlineExceeded"}
+    assert (await rows(engine, "SELECT 1")).rows == [(1,)]
+
+
+async def test_what_a_cancelled_caller_asked_is_stopped(
+    engine: Postgres, database: Database
+) -> None:
+    # The server would stop it by itself much later.
+    sleep = Statement("SELECT pg_sleep(600) AS cancelled")
+    task = asyncio.create_task(engine.fetch(sleep, limit=1, within=600))
+    running = (
+        "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%AS cancelled' AND state = 'active'"
+        f" AND usename = '{database.role}'"
+    )
+
+    async def runs() -> bool:
+        return bool(await database.run(running))
+
+    async def stopped() -> bool:
+        return not await runs()
+
+    await eventually(runs)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await eventually(stopped)
+
+
+async def test_closing_stops_what_runs(database: Database) -> None:
+    engine = Postgres(database.url)
+    await engine.open()
+    task = asyncio.create_task(
+        engine.query(Statement("SELECT pg_sleep(60) AS closing"), limit=1, within=60)
+    )
+    connected = f"SELECT pid FROM pg_stat_activity WHERE usename = '{database.role}'"
+
+    async def runs() -> bool:
+        return bool(await database.run(connected + " AND query LIKE '%closing%'"))
+
+    async def gone() -> bool:
+        return not await database.run(connected)
+
+    await eventually(runs)
+    await engine.close()
+    with pytest.raises(DeadlineExceeded):
+        await task
+    await eventually(gone)
+
+
+# Failures.
+
+
+UNUSABLE: list[tuple[Callable[[str], str], str]] = [
+    (lambda url: with_parts(url, login="nobody_zq:hunter2secret"), "refuses the login"),
+    (lambda url: with_parts(url, database="absent_zq"), "no such database"),
+    (lambda url: with_parts(url, database="template0"), "takes no connections"),
+    (lambda url: with_parts(url, port=1), "cannot be reached"),
+    (lambda url: url.replace("127.0.0.1", "absent-zq.invalid"), "cannot be reached"),
+    (lambda url: url + "?hunter2option=1", "options of the URL"),
+    (lambda _: "postgresql://user:hunter2secret@[:1/x", "cannot be re"),
+    (lambda _: "hunter2secret", "cannot be read"),
+    (lambda url: with_parts(url, port=99999), "cannot be"),
+]
+
+
+@pytest.mark.parametrize(("change", "says"), UNUSABLE)
+async def test_a_database_that_cannot_be_opened_is_unavailable_and_keeps_its_secrets(
+    database: Database,
+    caplog: pytest.LogCaptureFixture,
+    change: Callable[[str], str],
+    says: str,
+) -> None:
+    caplog.set_level(0)
+    engine = Postgres(change(database.url))
+    with pytest.raises(MountUnavailable, match=says) as raised:
+        await engine.open()
+    await engine.close()
+    secret = ("hunter2", "nobody_zq", "absent_zq", "absent-zq", "127.0.0.1", database.role)
+    assert_secrets_kept(raised.value, caplog, *secret)
+
+
+async def test_a_missing_driver_names_what_brings_it(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "asyncpg", None)
+    with pytest.raises(MountUnavailable, match=r"pip install 'resource-server\[postgres\]'"):
+        await Postgres(database.url).open()
+
+
+async def test_a_server_that_goes_and_comes_back_is_used_again(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(0)
+    parts = urlsplit(ADMIN)
+    async with proxy_to(parts.hostname or "127.0.0.1", parts.port or 5432) as proxy:
+        engine = Postgres(with_parts(database.url, port=proxy.port))
+        await engine.open()
+        try:
+            await asyncio.gather(*(rows(engine, "SELECT pg_sleep(0.1)") for _ in range(4)))
+            running = asyncio.create_task(rows(engine, "SELECT pg_sleep(60)"))
+            await asyncio.sleep(0.3)
+            await proxy.cut()
+            with pytest.raises(ResourceBusy) as lost:
+                await running
+            with pytest.raises(MountUnavailable) as unreachable:
+                await rows(engine, "SELECT 1")
+            await proxy.restore()
+            assert (await rows(engine, "SELECT 1")).rows == [(1,)]
+        finally:
+            await engine.close()
+    for error in (lost.value, unreachable.value):
+        assert_secrets_kept(error, caplog, "hunter2", database.role, database.name, "127.0.0.1")
+
+
+async def test_connections_that_died_while_idle_are_replaced(
+    engine: Postgres, database: Database
+) -> None:
+    await asyncio.gather(*(rows(engine, "SELECT pg_sleep(0.1)") for _ in range(4)))
+    await database.run(
+        f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{database.role}'"
+    )
+    for _ in range(6):
+        assert (await rows(engine, "SELECT 1")).rows == [(1,)]
+
+
+# Changes.
+
+
+async def test_every_commit_is_noticed_and_nothing_else(
+    engine: Postgres, database: Database
+) -> None:
+    commits = Commits(engine)
+    try:
+        await commits.beyond(0)
+        for sql in (
+            "UPDATE victims SET name = 'changed' WHERE id = 50",
+            "CREATE TABLE noticed (x integer)",
+            "DROP TABLE noticed",
+        ):
+            seen = commits.seen
+            await database.execute(sql)
+            await commits.beyond(seen)
+        connection = await asyncpg.connect(with_parts(ADMIN, database=database.name))
+        await connection.execute("BEGIN; UPDATE victims SET name = 'later' WHERE id = 49")
+        await commits.quiet(0.5)
+        seen = commits.seen
+        await connection.execute("COMMIT")
+        await connection.close()
+        await commits.beyond(seen)
+    finally:
+        await commits.stop()
+
+
+async def test_reading_is_no_commit(engine: Postgres, database: Database) -> None:
+    # The snapshot is the whole cluster's, where other tests write.
+    commits = Commits(engine)
+    try:
+        await commits.beyond(0)
+        await commits.quiet(0.3)
+    finally:
+        await commits.stop()
+
+
+async def test_a_notification_wakes_the_watch_long_before_its_next_look(
+    database: Database,
+) -> None:
+    engine = Postgres(database.url, interval=20.0, notify=True, channel="changed now")
+    await engine.open()
+    commits = Commits(engine)
+    try:
+        await commits.beyond(0)
+        seen = commits.seen
+        async with asyncio.timeout(10):
+            await database.execute(
+                "UPDATE victims SET name = 'told' WHERE id = 48; NOTIFY \"changed now\""
+            )
+            await commits.beyond(seen)
+    finally:
+        await commits.stop()
+        await engine.close()
+
+
+async def test_nothing_is_left_of_a_watch_that_ends_while_it_begins_to_listen(
+    database: Database,
+) -> None:
+    parts = urlsplit(ADMIN)
+    connected = f"SELECT pid FROM pg_stat_activity WHERE usename = '{database.role}'"
+
+    async def gone() -> bool:
+        return not await database.run(connected)
+
+    place = parts.hostname or "127.0.0.1", parts.port or 5432
+    async with proxy_to(*place, hold=b"LISTEN") as proxy:
+        engine = Postgres(with_parts(database.url, port=proxy.port), notify=True)
+        await engine.open()
+        commits = Commits(engine)
+        async with asyncio.timeout(PATIENCE_S):
+            await proxy.holding.wait()
+            await commits.stop()
+        proxy.release()
+        await engine.close()
+        # While the proxy is there: with it, every connection would go.
+        await eventually(gone)
+
+
+@pytest.mark.parametrize("notify", [False, True])
+async def test_what_was_committed_while_the_server_was_away_is_told_of(
+    database: Database, *, notify: bool
+) -> None:
+    parts = urlsplit(ADMIN)
+    async with proxy_to(parts.hostname or "127.0.0.1", parts.port or 5432) as proxy:
+        url = with_parts(database.url, port=proxy.port)
+        engine = Postgres(url, interval=0.05, notify=notify)
+        await engine.open()
+        commits = Commits(engine)
+        try:
+            await commits.beyond(0)
+            await proxy.cut()
+            await database.execute("UPDATE victims SET name = 'away' WHERE id = 47")
+            # As long as it takes to try in vain.
+            await asyncio.sleep(0.3)
+            seen = commits.seen
+            await proxy.restore()
+            await commits.beyond(seen)
+            seen = commits.seen
+            await database.execute("UPDATE victims SET name = 'again' WHERE id = 47")
+            await commits.beyond(seen)
+        finally:
+            await commits.stop()
+            await engine.close()

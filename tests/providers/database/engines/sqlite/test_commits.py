@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import asyncio
+import pathlib
+import random
+import sqlite3
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, closing
+
+import pytest
+
+from resource_server.providers.database.engines.sqlite.engine import Sqlite
+from tests.providers.database.sqlite_databases import PATIENCE_S, opened, write
+
+pytestmark = pytest.mark.anyio
+
+ORDERS = "CREATE TABLE orders(id INTEGER PRIMARY KEY, n); INSERT INTO orders VALUES (1, 0);"
+JOURNALS = ["DELETE", "WAL", "TRUNCATE", "PERSIST", "MEMORY"]
+
+
+class Heard:
+    """What a follower of the commits has been told."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._told = asyncio.Event()
+
+    async def follow(self, engine: Sqlite) -> None:
+        async for _ in engine.commits():
+            self.count += 1
+            self._told.set()
+
+    async def beyond(self, count: int) -> int:
+        """Wait until more than `count` commits were told."""
+        async with asyncio.timeout(PATIENCE_S):
+            while self.count <= count:
+                self._told.clear()
+                await self._told.wait()
+        return self.count
+
+
+@asynccontextmanager
+async def following(path: pathlib.Path) -> AsyncGenerator[Heard]:
+    async with opened(path) as engine, followed(engine) as heard:
+        yield heard
+
+
+@asynccontextmanager
+async def followed(engine: Sqlite) -> AsyncGenerator[Heard]:
+    heard = Heard()
+    task = asyncio.create_task(heard.follow(engine))
+    try:
+        yield heard
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize("journal", JOURNALS)
+async def test_every_commit_of_another_is_told(tmp_path: pathlib.Path, journal: str) -> None:
+    path = write(tmp_path / "shop.db", f"PRAGMA journal_mode = {journal};" + ORDERS)
+    async with following(path) as heard:
+        count = await heard.beyond(0)
+        assert count == 1
+        with closing(sqlite3.connect(path)) as writer:
+            writer.execute(f"PRAGMA journal_mode = {journal}")
+            for _ in range(5):
+                with writer:
+                    writer.execute("UPDATE orders SET n = n + 1")
+                count = await heard.beyond(count)
+
+
+async def test_changes_of_the_schema_are_told(tmp_path: pathlib.Path) -> None:
+    path = write(tmp_path / "shop.db", ORDERS)
+    async with following(path) as heard:
+        count = await heard.beyond(0)
+        for script in ("CREATE TABLE other(x)", "DROP TABLE orders", "VACUUM"):
+            write(path, script)
+            count = await heard.beyond(count)
+
+
+async def test_what_is_not_committed_is_not_told(tmp_path: pathlib.Path) -> None:
+    path = write(tmp_path / "shop.db", ORDERS)
+    async with following(path) as heard:
+        count = await heard.beyond(0)
+        with closing(sqlite3.connect(path)) as writer:
+            writer.execute("UPDATE orders SET n = n + 1")
+            writer.rollback()
+            writer.execute("UPDATE orders SET n = n + 1 WHERE id = 99")
+            writer.rollback()
+            await asyncio.sleep(0.3)
+            assert heard.count == count
+            with writer:
+                writer.execute("UPDATE orders SET n = n + 1")
+            await heard.beyond(count)
+
+
+async def test_a_replaced_file_is_told(tmp_path: pathlib.Path) -> None:
+    path = write(tmp_path / "shop.db", ORDERS)
+    async with following(path) as heard:
+        count = await heard.beyond(0)
+        write(tmp_path / "new.db", ORDERS).replace(path)
+        count = await heard.beyond(count)
+        write(path, "UPDATE orders SET n = n + 1")
+        await heard.beyond(count)
+
+
+async def test_a_file_that_goes_and_comes_back_is_told_twice(tmp_path: pathlib.Path) -> None:
+    path = write(tmp_path / "shop.db", ORDERS)
+    async with following(path) as heard:
+        count = await heard.beyond(0)
+        path.rename(tmp_path / "away.db")
+        count = await heard.beyond(count)
+        (tmp_path / "away.db").rename(path)
+        await heard.beyond(count)
+
+
+async def test_a_commit_behind_a_lock_is_told(tmp_path: pathlib.Path) -> None:
+    path = write(tmp_path / "shop.db", ORDERS)
+    async with following(path) as heard:
+        count = await heard.beyond(0)
+        with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+            writer.execute("BEGIN EXCLUSIVE")
+            writer.execute("UPDATE orders SET n = n + 1")
+            await asyncio.sleep(0.5)
+            writer.execute("COMMIT")
+            await heard.beyond(count)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="events of files are those of inotify")
+@pytest.mark.parametrize("journal", ["DELETE", "WAL"])
+async def test_events_of_the_file_tell_before_the_next_look_would(
+    tmp_path: pathlib.Path, journal: str
+) -> None:
+    path = write(tmp_path / "shop.db", f"PRAGMA journal_mode = {journal};" + ORDERS)
+    # It looks by itself only after the test has failed.
+    engine = Sqlite(path, interval=600)
+    await engine.open()
+    async with followed(engine) as heard:
+        count = await heard.beyond(0)
+        with closing(sqlite3.connect(path, timeout=PATIENCE_S)) as writer:
+            for _ in range(10):
+                with writer:
+                    writer.execute("UPDATE orders SET n = n + 1")
+                count = await heard.beyond(count)
+    await engine.close()
+
+
+@pytest.mark.parametrize("journal", ["DELETE", "WAL"])
+async def test_the_last_of_many_commits_is_never_missed(
+    tmp_path: pathlib.Path, journal: str
+) -> None:
+    path = write(tmp_path / "shop.db", f"PRAGMA journal_mode = {journal};" + ORDERS)
+    chance = random.Random(journal)  # noqa: S311
+    async with following(path) as heard:
+        await heard.beyond(0)
+        with closing(sqlite3.connect(path, timeout=PATIENCE_S)) as writer:
+            for _ in range(30):
+                count = heard.count
+                for _ in range(chance.randrange(1, 10)):
+                    with writer:
+                        writer.execute("UPDATE orders SET n = n + 1")
+                # Nothing was awaited: all of them came after `count`.
+                await heard.beyond(count)
+
+
+async def test_two_followers_are_told_alike_and_end_alone(tmp_path: pathlib.Path) -> None:
+    path = write(tmp_path / "shop.db", ORDERS)
+    async with opened(path) as engine, followed(engine) as first:
+        count = await first.beyond(0)
+        async with followed(engine) as second:
+            other = await second.beyond(0)
+            write(path, "UPDATE orders SET n = n + 1")
+            count = await first.beyond(count)
+            await second.beyond(other)
+        write(path, "UPDATE orders SET n = n + 1")
+        await first.beyond(count)

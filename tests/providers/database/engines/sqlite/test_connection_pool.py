@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from resource_server.errors import DeadlineExceeded, ResourceBusy
+from resource_server.providers.database.engines.contract import Rows, Statement
+from resource_server.providers.database.engines.sqlite.connection_pool import Lane
+from resource_server.providers.database.engines.sqlite.engine import Sqlite
+from tests.providers.database.sqlite_databases import (
+    ENDLESS,
+    HEAP,
+    PATIENCE_S,
+    UNSTOPPABLE,
+    SlowFile,
+    descriptors,
+    needs_descriptors,
+    opened,
+    queried,
+    rows,
+    write,
+)
+
+pytestmark = pytest.mark.anyio
+
+NUMBERS = "CREATE TABLE numbers(n INTEGER PRIMARY KEY); INSERT INTO numbers VALUES (1), (2), (3);"
+
+
+async def endless(engine: Sqlite, within: float) -> Rows:
+    return await engine.query(Statement(ENDLESS), limit=1, within=within)
+
+
+async def unstoppable(engine: Sqlite, within: float) -> Rows:
+    return await engine.query(Statement(UNSTOPPABLE), limit=1, within=within)
+
+
+async def test_a_statement_over_its_deadline_is_stopped_and_others_go_on(tmp_path: Path) -> None:
+    async with opened(write(tmp_path / "n.db", NUMBERS)) as engine:
+        for _ in range(10):
+            with pytest.raises(DeadlineExceeded):
+                await endless(engine, within=0.05)
+        assert await queried(engine, "SELECT count(*) FROM numbers") == [(3,)]
+
+
+async def test_a_deadline_ends_only_its_own_statement(tmp_path: Path) -> None:
+    async with opened(write(tmp_path / "n.db", NUMBERS)) as engine:
+
+        async def late() -> None:
+            with pytest.raises(DeadlineExceeded):
+                await engine.fetch(Statement(ENDLESS), limit=1, within=0.05)
+
+        async def point(number: int) -> None:
+            sql = "SELECT n FROM numbers WHERE n = ?"
+            assert await rows(engine, sql, number % 3 + 1) == [(number % 3 + 1,)]
+
+        for _ in range(5):
+            # On the same connection, before and behind the one that is interrupted.
+            await asyncio.gather(*(point(n) for n in range(20)), late(), *map(point, range(20)))
+
+
+async def test_a_statement_that_cannot_be_stopped_delays_no_answer(tmp_path: Path) -> None:
+    async with opened(write(tmp_path / "n.db", NUMBERS + HEAP)) as engine:
+        started = time.monotonic()
+        with pytest.raises(DeadlineExceeded):
+            await unstoppable(engine, within=0.1)
+        waited = time.monotonic() - started
+        assert await rows(engine, "SELECT max(n) FROM numbers") == [(3,)]
+        assert await queried(engine, "SELECT count(*) FROM numbers") == [(3,)]
+        whole = time.monotonic()
+        await unstoppable(engine, within=PATIENCE_S)
+        assert waited < time.monotonic() - whole
+
+
+async def test_what_waits_behind_a_stuck_statement_is_run_on_another_connection(
+    tmp_path: Path,
+) -> None:
+    async with opened(write(tmp_path / "n.db", NUMBERS + HEAP)) as engine:
+        stuck = asyncio.create_task(engine.fetch(Statement(UNSTOPPABLE), limit=1, within=0.1))
+        await asyncio.sleep(0)
+        behind = asyncio.create_task(rows(engine, "SELECT max(n) FROM numbers"))
+        with pytest.raises(DeadlineExceeded):
+            await stuck
+        whole = asyncio.create_task(unstoppable(engine, within=PATIENCE_S))
+        assert await behind == [(3,)]
+        assert not whole.done()
+        await whole
+
+
+async def test_a_lane_with_stuck_threads_is_closed_for_a_while_and_others_are_not(
+    tmp_path: Path,
+) -> None:
+    async with opened(write(tmp_path / "n.db", NUMBERS + HEAP)) as engine:
+        for _ in range(3):
+            with pytest.raises(DeadlineExceeded):
+                await unstoppable(engine, within=0.1)
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                try:
+                    await queried(engine, "SELECT 1")
+                except ResourceBusy:
+                    break
+                await asyncio.sleep(0.02)
+        assert await rows(engine, "SELECT max(n) FROM numbers") == [(3,)]
+        assert [info.name.name for info in await engine.tables()] == ["heap", "numbers"]
+
+
+async def test_slow_statements_wait_in_a_bounded_queue(tmp_path: Path) -> None:
+    async with opened(write(tmp_path / "n.db", NUMBERS)) as engine:
+        await queried(engine, "SELECT 1")
+        slow = [asyncio.create_task(endless(engine, within=2.0)) for _ in range(4 + 64)]
+        await asyncio.sleep(0)
+        with pytest.raises(ResourceBusy):
+            await endless(engine, within=2.0)
+        assert await rows(engine, "SELECT max(n) FROM numbers") == [(3,)]
+        ended = await asyncio.gather(*slow, return_exceptions=True)
+        assert {type(end) for end in ended} == {DeadlineExceeded}
+        assert await queried(engine, "SELECT count(*) FROM numbers") == [(3,)]
+
+
+async def test_four_slow_statements_run_at_once(tmp_path: Path) -> None:
+    async with opened(write(tmp_path / "n.db", NUMBERS)) as engine:
+        slow = [asyncio.create_task(endless(engine, within=PATIENCE_S)) for _ in range(3)]
+        assert await queried(engine, "SELECT count(*) FROM numbers") == [(3,)]
+        for task in slow:
+            task.cancel()
+        await asyncio.gather(*slow, return_exceptions=True)
+
+
+async def test_a_cancelled_statement_is_stopped(tmp_path: Path) -> None:
+    async with opened(write(tmp_path / "n.db", NUMBERS)) as engine:
+        for _ in range(20):
+            task = asyncio.create_task(engine.fetch(Statement(ENDLESS), limit=1, within=600))
+            await asyncio.sleep(0.01)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert await rows(engine, "SELECT max(n) FROM numbers") == [(3,)]
+
+
+async def test_closing_stops_what_runs(tmp_path: Path) -> None:
+    path = write(tmp_path / "n.db", NUMBERS)
+    async with opened(path) as engine:
+        slow = [asyncio.create_task(endless(engine, within=600)) for _ in range(6)]
+        hot = asyncio.create_task(engine.fetch(Statement(ENDLESS), limit=1, within=600))
+        await asyncio.sleep(0.2)
+    ended = await asyncio.gather(*slow, hot, return_exceptions=True)
+    assert {type(end) for end in ended} == {ResourceBusy}
+
+
+async def test_closing_waits_for_what_was_being_opened(tmp_path: Path) -> None:
+    path, other = write(tmp_path / "n.db", NUMBERS), write(tmp_path / "other.db", NUMBERS)
+    engine = Sqlite(path)
+    await engine.open()
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute("BEGIN EXCLUSIVE")
+        late = asyncio.create_task(rows(engine, "SELECT max(n) FROM numbers"))
+        # A connection that is being opened waits for a writer for a quarter of a second.
+        await asyncio.sleep(0.05)
+        other.replace(path)
+        assert await rows(engine, "SELECT max(n) FROM numbers") == [(3,)]
+        await engine.close()
+        # None has to tell its loop anything, which may be closed as well by now.
+        for thread in threading.enumerate():
+            if "_connection_worker" in thread.name:
+                thread.join(5)
+                assert not thread.is_alive()
+    await asyncio.wait([late])
+    late.exception()
+
+
+@needs_descriptors
+def test_a_connection_is_closed_though_its_loop_is_gone_when_its_statement_ends(
+    tmp_path: Path,
+) -> None:
+    entered, may_go_on = threading.Event(), threading.Event()
+
+    def slow(
+        table: str, column: str, *, in_query: bool = False, through: str | None = None
+    ) -> bool:
+        entered.set()
+        return may_go_on.wait(PATIENCE_S)
+
+    async def leave(path: Path) -> None:
+        engine = Sqlite(path, readable=slow)
+        await engine.open()
+        late = asyncio.create_task(queried(engine, "SELECT n FROM numbers"))
+        await happened(entered)
+        late.cancel()
+        await engine.close()
+
+    with logged(tmp_path / "n.db") as path:
+        asyncio.run(leave(path))
+        may_go_on.set()
+        nothing_is_left(path)
+
+
+@needs_descriptors
+def test_a_connection_is_closed_though_its_loop_is_gone_when_it_is_open(tmp_path: Path) -> None:
+    async def leave(file: SlowFile) -> None:
+        lane = Lane(file, "watcher", everything)
+        late = asyncio.create_task(lane.run(lambda connection: connection.state(), PATIENCE_S))
+        await happened(file.is_open)
+        await lane.close(0.01)
+        late.cancel()
+
+    with logged(tmp_path / "n.db") as path:
+        file = SlowFile(path)
+        asyncio.run(leave(file))
+        file.may_go_on.set()
+        nothing_is_left(path)
+
+
+def everything(
+    table: str, column: str, *, in_query: bool = False, through: str | None = None
+) -> bool:
+    return True
+
+
+@contextmanager
+def logged(path: Path) -> Generator[Path]:
+    """Give a database that has a log beside it."""
+    write(path, f"PRAGMA journal_mode = WAL; {NUMBERS}")
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute("INSERT INTO numbers VALUES (4)")
+        yield path
+
+
+async def happened(event: threading.Event) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not event.is_set():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+def nothing_is_left(path: Path) -> None:
+    """See that every thread ends, and leaves nothing open but what a writer has."""
+    for thread in threading.enumerate():
+        if "_connection_worker" in thread.name:
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive()
+    assert descriptors(path.with_name(f"{path.name}-wal")) == 1
+
+
+async def test_a_closed_engine_can_be_opened_again(tmp_path: Path) -> None:
+    engine = Sqlite(write(tmp_path / "n.db", NUMBERS))
+    for _ in range(2):
+        await engine.open()
+        assert await rows(engine, "SELECT max(n) FROM numbers") == [(3,)]
+        await engine.close()

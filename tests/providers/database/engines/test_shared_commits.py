@@ -1,0 +1,180 @@
+"""Who sees a part of a database: by the connections of all, and told of what they may see."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from itertools import combinations
+from urllib.parse import urlsplit
+
+import pytest
+
+from resource_server.access import Access, Caller, acting
+from resource_server.catalog.catalog import Catalog
+from resource_server.errors import MountUnavailable, ResourceBusy
+from resource_server.providers.database.engines.server_base import POOL_SIZE
+from resource_server.providers.database.engines.shared_commits import SharedCommits
+from resource_server.providers.database.options import TableOptions
+from resource_server.providers.database.provider import Database
+from resource_server.runtime.option_types import Duration
+from resource_server.subscriptions.broker import Live
+from tests.listeners import Recorder, impatient, mounted, uri_of
+from tests.providers.database.owners import Owner
+from tests.providers.database.servers import PATIENCE_S, eventually, proxy_to, with_parts
+
+pytestmark = pytest.mark.anyio
+
+TABLES = ("t0", "t1", "t2", "t3")
+CONNECTIONS = {
+    "postgresql": "select count(*) from pg_stat_activity where datname = current_database()",
+    "mariadb": "select count(*) from information_schema.processlist where db = database()",
+}
+PORTS = {"postgresql": 5432, "mariadb": 3306}
+QUESTIONS = {
+    "server": {"postgresql": b"SELECT 1 FROM pg_catalog.pg_class", "mariadb": b"CHECK_CONSTRAINTS"},
+    "privileges": {"postgresql": b"pg_has_role", "mariadb": b"SHOW GRANTS"},
+}
+"""What a start asks for, in this order, and what stands in no other question."""
+
+
+async def connections(owner: Owner) -> int:
+    ((count,),) = await owner.rows(CONNECTIONS[owner.engine])
+    return int(count)
+
+
+@pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
+async def test_whoever_sees_a_part_of_a_database_takes_no_connections_of_their_own(
+    owner: Owner, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    impatient(monkeypatch)
+    await owner.run(*(f"create table {name} (id integer primary key)" for name in TABLES))
+    before = await connections(owner)
+    tables = {name: TableOptions(access=Access(scopes=(name,))) for name in TABLES}
+    database = Database(url=url, tables=tables, interval=Duration(0.05))
+    held = [some for count in range(5) for some in combinations(TABLES, count)]
+    recorders = {some: Recorder() for some in held}
+    async with Catalog([mounted(database)]) as catalog:
+        live = Live(catalog)
+        for some, recorder in recorders.items():
+            with acting(Caller("somebody", frozenset(some))):
+                paths = [entry.resource.path for entry in (await catalog.list()).entries]
+                assert {path[-1] for path in paths if path} & set(TABLES) == set(some)
+                await live.subscribe(uri_of(""), recorder)
+                for name in some:
+                    await live.subscribe(uri_of(owner.prefix + name), recorder)
+        # Those of the pool, and the one that notices commits.
+        assert await connections(owner) - before <= POOL_SIZE + 1
+        await owner.insert("t0", (1,))
+        for some, recorder in recorders.items():
+            if "t0" in some:
+                await recorder.of(f"{owner.prefix}t0")
+        for some, recorder in recorders.items():
+            assert "t0" in some or recorder.told == []
+        await live.close()
+
+    async def are_closed() -> bool:
+        return await connections(owner) == before
+
+    await eventually(are_closed)
+
+
+@pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
+async def test_connections_are_kept_until_the_last_who_sees_a_part_has_left(
+    owner: Owner, url: str
+) -> None:
+    before = await connections(owner)
+    async with Database(url=url) as whole:
+        async with whole.narrowed(frozenset()) as part:
+            await part.list((), after=None, limit=9)
+            kept = await connections(owner)
+        assert await connections(owner) == kept > before
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+@pytest.mark.parametrize("asked", QUESTIONS)
+@pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
+async def test_a_start_that_is_broken_off_leaves_no_connections(
+    owner: Owner, url: str, asked: str, *, is_lost: bool
+) -> None:
+    before = await connections(owner)
+
+    async def are_closed() -> bool:
+        return await connections(owner) == before
+
+    parts = urlsplit(url)
+    place = parts.hostname or "127.0.0.1", parts.port or PORTS[owner.engine]
+    async with proxy_to(*place, hold=QUESTIONS[asked][owner.engine]) as proxy:
+        database = Database(url=with_parts(url, port=proxy.port))
+        starting = asyncio.create_task(database.__aenter__())
+        async with asyncio.timeout(PATIENCE_S):
+            await proxy.holding.wait()
+        if is_lost:
+            await proxy.cut()
+            with pytest.raises((ResourceBusy, MountUnavailable)):
+                await starting
+            await proxy.restore()
+        else:
+            starting.cancel()
+            proxy.release()
+            with pytest.raises(asyncio.CancelledError):
+                await starting
+        await eventually(are_closed)
+        async with database:
+            await database.list((), after=None, limit=9)
+        await eventually(are_closed)
+
+
+class Source:
+    """Says that something was committed when a test does."""
+
+    def __init__(self) -> None:
+        self.begun = self.ended = 0
+        self._news = asyncio.Queue[Exception | None]()
+
+    async def notice(self) -> AsyncGenerator[None, None]:
+        self.begun += 1
+        try:
+            while True:
+                error = await self._news.get()
+                if error is not None:
+                    raise error
+                yield None
+        finally:
+            self.ended += 1
+
+    def say(self, error: Exception | None = None) -> None:
+        self._news.put_nowait(error)
+
+
+async def test_one_look_serves_all_and_ends_with_the_last(anyio_backend: object) -> None:
+    source = Source()
+    commits = SharedCommits(source.notice)
+    async with asyncio.timeout(PATIENCE_S):
+        for number in range(1, 3):
+            async with aclosing(commits.follow()) as one, aclosing(commits.follow()) as other:
+                first = asyncio.ensure_future(anext(one))
+                source.say()
+                await first
+                # Who comes later is told at once that it has begun.
+                await anext(other)
+                source.say()
+                await asyncio.gather(anext(one), anext(other))
+                assert (source.begun, source.ended) == (number, number - 1)
+            assert (source.begun, source.ended) == (number, number)
+
+
+async def test_who_follows_is_told_why_nothing_is_noticed_any_more(anyio_backend: object) -> None:
+    source = Source()
+    commits = SharedCommits(source.notice)
+    async with asyncio.timeout(PATIENCE_S):
+        async with aclosing(commits.follow()) as one, aclosing(commits.follow()) as other:
+            waiting = [asyncio.ensure_future(anext(each)) for each in (one, other)]
+            await asyncio.sleep(0)
+            source.say(OSError())
+            found = await asyncio.gather(*waiting, return_exceptions=True)
+            assert [type(each) for each in found] == [OSError, OSError]
+        async with aclosing(commits.follow()) as again:
+            source.say()
+            await anext(again)
+    assert (source.begun, source.ended) == (2, 2)

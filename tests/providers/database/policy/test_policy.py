@@ -1,0 +1,642 @@
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from datetime import date
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from resource_server.providers.database.engines.reflection import (
+    Column,
+    ForeignKey,
+    Index,
+    Table,
+    TableName,
+)
+from resource_server.providers.database.options import ChangeHint, Columns, Mask, TableOptions
+from resource_server.providers.database.policy import policy as policies
+from resource_server.providers.database.policy.masks import masker, process_key
+from resource_server.providers.database.policy.policy import Policy, Problem
+
+ORDERS = Table(
+    TableName(None, "orders"),
+    "table",
+    (
+        Column("id", "INTEGER", "integer", nullable=False),
+        Column("email", "TEXT", "text", default="'nobody@example.org'", values=("a", "b")),
+        Column("card_number", "TEXT", "text"),
+        Column("total", "NUMERIC", "numeric", default="length(card_number)"),
+        Column("customer_id", "INTEGER", "integer"),
+    ),
+    key=("id",),
+    key_kind="primary",
+    foreign_keys=(ForeignKey(("customer_id",), TableName(None, "customers"), ("id",)),),
+    indexes=(
+        Index("by_card", ("card_number", "id")),
+        Index("by_email", ("email",)),
+        Index("by_lower", (None,)),
+    ),
+    ddl="CREATE TABLE orders (…)",
+)
+
+
+def policy(tables: Mapping[str, TableOptions | bool]) -> Policy:
+    return Policy(tables, "sqlite", key=b"key")
+
+
+def orders(**options: object) -> Policy:
+    return policy({"orders": TableOptions(**options)})  # pyright: ignore[reportArgumentType]
+
+
+def hiding(*names: str, **masks: Mask) -> TableOptions:
+    return TableOptions(columns=Columns(hide=names, mask=masks))
+
+
+def exposed(
+    tables: Mapping[str, TableOptions | bool], name: str, schema: str | None = None
+) -> bool:
+    return policy(tables).of(TableName(schema, name)) is not None
+
+
+# -- which tables
+
+
+def test_a_table_that_nothing_fits_is_exposed_as_it_is() -> None:
+    assert policy({}).of(ORDERS.name) == TableOptions()
+    view = policy({}).view(ORDERS)
+    assert view.table == ORDERS
+    assert view.mask([(1, "a")], ["id", "email"]) == [(1, "a")]
+
+
+def test_the_first_entry_that_fits_counts() -> None:
+    tables = {"audit_public": True, "audit_*": False, "a*": TableOptions(title="A")}
+    assert exposed(tables, "audit_public")
+    assert not exposed(tables, "audit_log")
+    found = policy(tables).of(TableName(None, "apples"))
+    assert found is not None
+    assert found.title == "A"
+    assert policy(tables).rule(TableName(None, "audit_log")) == "tables.audit_*"
+    assert policy(tables).rule(TableName(None, "b")) is None
+    assert not exposed({"a*": False, "ab": True}, "ab")
+
+
+def test_patterns_are_compared_with_a_table_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[object] = []
+    fits = policies._Rule.fits  # pyright: ignore[reportPrivateUsage]
+
+    def noted(rule: Any, names: Any) -> bool:
+        compared.append(names)
+        return fits(rule, names)
+
+    monkeypatch.setattr(policies._Rule, "fits", noted)  # pyright: ignore[reportPrivateUsage]
+    rules = policy({"audit_*": False, "o*": True})
+    for _ in range(5):
+        assert rules.of(TableName(None, "audit_log")) is None
+        assert rules.of(TableName(None, "orders")) is not None
+    assert len(compared) == 3
+
+
+def test_an_entry_fits_with_and_without_the_schema() -> None:
+    tables = {"public.orders": True, "orders": False, "private.*": False}
+    assert exposed(tables, "orders", "public")
+    assert not exposed(tables, "orders", "sales")
+    assert not exposed(tables, "anything", "private")
+    assert exposed(tables, "private")
+
+
+@pytest.mark.parametrize("pattern", ["audit_log", "audit_*", "Audit_*", "AUDIT_LOG", "[a]udit_???"])
+def test_a_table_is_hidden_in_any_case_of_letters(pattern: str) -> None:
+    assert not exposed({pattern: False}, "Audit_Log")
+    assert exposed({pattern: False}, "audits")
+
+
+def test_an_entry_in_exactly_its_case_is_that_of_a_table() -> None:
+    tables = {"orders": False, "Orders": TableOptions(title="Other")}
+    assert exposed(tables, "Orders")
+    assert not exposed(tables, "orders")
+    assert not exposed(tables, "ORDERS")
+
+
+def test_a_table_whose_name_has_wildcards_is_found_by_its_name() -> None:
+    assert not exposed({"odd[1]": False}, "odd[1]")
+    assert exposed({"odd[x]y": False}, "odd[1]")
+
+
+# -- which columns
+
+
+def test_a_hidden_column_leaves_no_trace() -> None:
+    view = policy({"orders": hiding("card_number")}).view(ORDERS)
+    assert view.table.column_names == ("id", "email", "total", "customer_id")
+    assert view.table.indexes == (Index("by_email", ("email",)),)
+    assert view.table.ddl is None
+    assert view.table.key_kind == "primary"
+    assert "card" not in repr(view.table)
+
+
+def test_a_column_is_hidden_in_any_case_of_letters() -> None:
+    view = policy({"orders": hiding("Card_Number")}).view(ORDERS)
+    assert "card" not in repr(view.table)
+
+
+def test_a_hidden_column_takes_its_foreign_key_along() -> None:
+    view = policy({"orders": hiding("customer_id")}).view(ORDERS)
+    assert view.table.foreign_keys == ()
+
+
+@pytest.mark.parametrize("customers", [False, hiding("id"), hiding(id="hash"), hiding("ID")])
+def test_a_foreign_key_to_what_is_not_shown_is_not_shown(customers: TableOptions | bool) -> None:
+    view = policy({"customers": customers}).view(ORDERS)
+    assert view.table.foreign_keys == ()
+    assert view.table.ddl is None
+    kept = policy({"customers": hiding("name")}).view(ORDERS)
+    assert kept.table == ORDERS
+
+
+def test_the_statement_of_a_view_is_not_shown_where_anything_is_hidden() -> None:
+    view = replace(ORDERS, type="view")
+    assert policy({"audit_log": False}).view(view).table.ddl is None
+    assert policy({"other": hiding("x")}).view(view).table.ddl is None
+    assert policy({"orders": TableOptions(title="x")}).view(view).table.ddl == ORDERS.ddl
+    assert policy({"audit_log": False}).view(ORDERS).table.ddl == ORDERS.ddl
+
+
+def test_a_masked_column_is_text_of_which_nothing_else_is_told() -> None:
+    view = policy({"orders": hiding(email="hash", total="redact")}).view(ORDERS)
+    email = view.table.columns[1]
+    assert (email.kind, email.type, email.default, email.values) == ("text", "TEXT", None, ())
+    assert view.table.columns[3].kind == "text"
+    assert view.table.ddl is None
+    assert view.masked == {"email", "total"}
+    assert view.searchable == {"id", "card_number", "customer_id"}
+
+
+def test_what_is_not_exposed_has_no_view() -> None:
+    with pytest.raises(ValueError, match="not exposed"):
+        policy({"orders": False}).view(ORDERS)
+
+
+# -- keys
+
+
+@pytest.mark.parametrize("options", [hiding("id"), hiding(id="hash"), hiding("ID")])
+def test_rows_have_no_address_where_their_key_is_not_shown(options: TableOptions) -> None:
+    table = policy({"orders": options}).view(ORDERS).table
+    assert (table.key, table.key_kind) == ((), "none")
+
+
+def test_a_declared_key_addresses_rows() -> None:
+    keyless = replace(ORDERS, key=(), key_kind="none")
+    for key in (("id", "total"), ("ID", "total")):
+        table = orders(key=key).view(keyless).table
+        assert (table.key, table.key_kind) == (("id", "total"), "declared")
+    table = orders(key=("id",)).view(ORDERS).table
+    assert (table.key, table.key_kind) == (("id",), "primary")
+    table = orders(key=("email",), columns=Columns(mask={"email": "hash"})).view(ORDERS).table
+    assert (table.key, table.key_kind) == ((), "none")
+
+
+def test_a_declared_key_that_is_not_there_leaves_the_one_of_the_database() -> None:
+    table = orders(key=("idd",)).view(ORDERS).table
+    assert (table.key, table.key_kind) == (("id",), "primary")
+
+
+def test_the_rowid_stays_a_key() -> None:
+    rowid = replace(ORDERS, key=("rowid",), key_kind="rowid")
+    table = policy({"orders": hiding("id")}).view(rowid).table
+    assert (table.key, table.key_kind) == (("rowid",), "rowid")
+
+
+# -- masks
+
+
+def test_rows_are_masked_in_the_columns_they_have() -> None:
+    view = policy({"orders": hiding(email="redact", card_number="last4")}).view(ORDERS)
+    rows = [(1, "a@b", "4111111111111234"), (2, None, "1234")]
+    assert view.mask(rows, ["id", "email", "card_number"]) == [
+        (1, "***", "…1234"),
+        (2, None, "***"),
+    ]
+    assert view.mask([("a@b",)], ["email"]) == [("***",)]
+    assert view.mask([(1,)], ["id"]) == [(1,)]
+
+
+@given(st.text() | st.integers() | st.binary() | st.floats() | st.decimals() | st.none())
+def test_no_mask_shows_more_than_the_last_half_of_a_value(value: object) -> None:
+    for mask in ("hash", "redact", "last4"):
+        shown = masker(mask, b"key")(value)
+        assert (shown is None) == (value is None)
+        if shown is not None and shown.startswith("…"):
+            assert len(shown) == 5
+            assert len(str(value)) >= 8
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("12345678", "…5678"),
+        ("1234567", "***"),
+        ("", "***"),
+        (4111111111111234, "…1234"),
+        (Decimal("12345678.90"), "…8.90"),
+        (b"0123456789", "***"),
+        (True, "***"),
+        (1234567.25, "***"),
+        (None, None),
+    ],
+)
+def test_last4_shows_four_characters_of_eight_or_more(value: object, shown: str | None) -> None:
+    assert masker("last4", b"")(value) == shown
+
+
+def test_equal_values_have_equal_hashes_and_others_do_not() -> None:
+    hashed = masker("hash", b"key")
+    assert hashed(None) is None
+    for same in (
+        (1, 1.0, Decimal("1.00"), True),
+        (100, Decimal("1E+2"), 100.0),
+        (0, -0.0, Decimal("0.000")),
+        (0.1, Decimal("0.10")),
+        (-5, Decimal("-5.0")),
+        ("5f6a1a3c-0000-4000-8000-000000000000", UUID("5f6a1a3c-0000-4000-8000-000000000000")),
+        ("2026-01-31", date(2026, 1, 31)),
+        (b"x", bytearray(b"x")),
+    ):
+        assert len({hashed(value) for value in same}) == 1
+    different = (1, "1", b"1", 10, 0.1, -1, "", b"", float("inf"), float("-inf"), float("nan"), "a")
+    assert len({hashed(value) for value in different}) == len(different)
+    huge = (Decimal("1E+999999"), Decimal("0." + "1" * 60), Decimal("0." + "1" * 59))
+    assert len({hashed(value) for value in huge}) == 3
+    assert hashed("\udc80") != hashed("\udc81")
+
+
+@given(st.text(max_size=50))
+def test_a_hash_has_twelve_characters_that_only_its_key_gives(text: str) -> None:
+    first, other = masker("hash", b"one")(text), masker("hash", b"two")(text)
+    assert first is not None
+    assert len(first) == 12
+    assert set(first) <= set("abcdefghijklmnopqrstuvwxyz234567")
+    assert first != other
+
+
+def test_the_key_of_hashes_is_the_same_in_one_process() -> None:
+    assert process_key() == process_key()
+    rows: list[tuple[object, ...]] = [("a@b",)]
+    one, two = (
+        Policy({"orders": hiding(email="hash")}, "sqlite").view(ORDERS).mask(rows, ["email"])
+        for _ in range(2)
+    )
+    assert one == two
+
+
+# -- what SQL may read
+
+
+def test_what_is_hidden_cannot_be_read() -> None:
+    rules = policy({"orders": hiding("card_number", email="hash"), "audit_*": False})
+    assert rules.readable("orders", "id")
+    assert rules.readable("orders", "email")
+    assert rules.readable("orders", "")
+    assert rules.readable("other", "x")
+    assert not rules.readable("orders", "card_number")
+    assert not rules.readable("orders", "CARD_NUMBER")
+    assert not rules.readable("audit_log", "x")
+    assert rules.readable("audit_log", "x", through="audit_view")
+
+
+def test_a_declared_query_reads_nothing_that_is_hidden_or_masked() -> None:
+    rules = policy(
+        {
+            "orders": TableOptions(
+                columns=Columns(hide=("deleted",), mask={"email": "hash"}),
+                where="deleted is null and id in (select order_id from audit_log)",
+            ),
+            "audit_*": False,
+        }
+    )
+    assert rules.readable("orders", "id", in_query=True)
+    assert not rules.readable("orders", "deleted", in_query=True)
+    assert not rules.readable("orders", "email", in_query=True)
+    assert not rules.readable("audit_log", "order_id", in_query=True)
+    assert not rules.readable("audit_log", "", in_query=True)
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["deleted is null", 'x > 1 and "Deleted" = 0', "[deleted] = 0", "`deleted` -- x\n = 0"],
+)
+def test_a_condition_reads_the_hidden_columns_that_it_names(where: str) -> None:
+    options = TableOptions(columns=Columns(hide=("deleted", "secret")), where=where)
+    rules = policy({"orders": options})
+    assert rules.readable("orders", "deleted")
+    assert not rules.readable("orders", "secret")
+    assert not rules.readable("orders", "deleted", in_query=True)
+
+
+def test_a_condition_reads_the_tables_that_it_names() -> None:
+    where = "customer_id in (select id from vip)"
+    rules = policy({"orders": TableOptions(where=where), "vip": False, "log": False})
+    assert rules.readable("vip", "id")
+    assert not rules.readable("log", "id")
+    assert not rules.readable("vip", "id", in_query=True)
+
+
+def test_a_name_in_a_string_is_not_read_by_a_condition() -> None:
+    options = TableOptions(columns=Columns(hide=("deleted",)), where="state <> 'deleted'")
+    assert not policy({"orders": options}).readable("orders", "deleted")
+
+
+def test_the_hint_of_changes_reads_its_column() -> None:
+    options = TableOptions(columns=Columns(hide=("at",)), change=ChangeHint(column="at"))
+    assert policy({"orders": options}).readable("orders", "at")
+
+
+def authorized(rules: Policy, sql: str, *, in_query: bool) -> bool:
+    """Run a statement on a real database with `readable` as its authorizer."""
+    database = sqlite3.connect(":memory:")
+    database.executescript(
+        """
+        create table people (id integer primary key, name, email, secret);
+        create view names as select id, name || secret as name from people;
+        """
+    )
+    views = {"names"}
+
+    def ask(
+        action: int, first: str | None, second: str | None, _: str | None, by: str | None
+    ) -> int:
+        if action != sqlite3.SQLITE_READ:
+            return sqlite3.SQLITE_OK
+        through = by if by in views else None
+        allowed = rules.readable(first or "", second or "", in_query=in_query, through=through)
+        return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+
+    database.set_authorizer(ask)
+    try:
+        database.execute(sql).fetchall()
+    except sqlite3.DatabaseError:
+        return False
+    finally:
+        database.close()
+    return True
+
+
+@pytest.mark.parametrize(
+    ("sql", "ours", "query"),
+    [
+        ("select id, name from people", True, True),
+        ("select id, email from people", True, False),
+        ("select * from people", False, False),
+        ("select 1 from people order by secret", False, False),
+        ("select 1 from people where secret = 'x'", False, False),
+        ("select count(*) from people group by people.secret", False, False),
+        ("select (select p.secret from people p limit 1)", False, False),
+        ("with c as (select secret from people) select * from c", False, False),
+        ("select * from names", True, True),
+        ("select count(*) from people", True, True),
+    ],
+)
+def test_sqlite_asks_for_whatever_a_statement_reads(sql: str, ours: bool, query: bool) -> None:
+    rules = policy({"people": hiding("secret", email="hash")})
+    assert authorized(rules, sql, in_query=False) == ours
+    assert authorized(rules, sql, in_query=True) == query
+
+
+def test_a_view_on_a_table_that_is_not_exposed_can_be_read() -> None:
+    rules = policy({"people": False})
+    assert authorized(rules, "select id, name from names", in_query=False)
+    assert not authorized(rules, "select id from people", in_query=False)
+    assert not authorized(rules, "select count(*) from people", in_query=True)
+
+
+# -- what declared queries do not see
+
+
+def test_a_table_is_restricted_if_anything_of_it_is_kept_back() -> None:
+    rules = policy(
+        {
+            "hidden": False,
+            "some": TableOptions(where="x > 1"),
+            "few": hiding("x"),
+            "masked": hiding(x="hash"),
+            "whole": TableOptions(title="x", rows=False),
+        }
+    )
+    assert rules.is_restricting
+    for name in ("hidden", "some", "few", "masked", "MASKED"):
+        assert rules.restricts(TableName(None, name)), name
+        assert rules.may_restrict(name), name
+    for name in ("whole", "other"):
+        assert not rules.restricts(TableName(None, name)), name
+        assert not rules.may_restrict(name), name
+    assert not policy({"whole": TableOptions(title="x"), "t": True}).is_restricting
+
+
+def test_a_name_may_be_restricted_by_any_entry_that_fits_it() -> None:
+    rules = policy({"Orders": TableOptions(), "orders": hiding("x"), "t": True, "*": False})
+    assert not rules.restricts(TableName(None, "Orders"))
+    assert not rules.restricts(TableName(None, "t"))
+    assert rules.may_restrict("Orders")
+    assert rules.may_restrict("t")
+
+
+# -- conditions
+
+
+def test_a_condition_is_one_expression() -> None:
+    found = orders(where="status <> 'a;b' -- not yet\n and (x or y) ").of(ORDERS.name)
+    assert found is not None
+    assert found.where is not None
+    assert "--" not in found.where
+    assert found.where.split() == ["status", "<>", "'a;b'", "and", "(x", "or", "y)"]
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ("1=1; drop table t", "more than one statement"),
+        ("1=1) or (1=1", "parentheses that do not match"),
+        ("x = :y", "has a parameter"),
+        ("x = ?", "has a parameter"),
+        ("x = 'a", "not closed"),
+        ("-- nothing", "is empty"),
+    ],
+)
+def test_what_is_no_single_condition_is_refused(where: str, says: str) -> None:
+    with pytest.raises(ValueError, match=rf"^tables\.orders\.where: .*{says}"):
+        orders(where=where)
+
+
+# -- what `check` is told
+
+
+def test_what_is_misspelt_is_told_with_what_was_probably_meant() -> None:
+    rules = policy(
+        {
+            "orders": TableOptions(
+                key=("idd",),
+                columns=Columns(hide=("cardnumber",), mask={"emial": "hash"}),
+                change=ChangeHint(column="updated_at"),
+            ),
+            "ordres": TableOptions(),
+            "audit_*": False,
+        }
+    )
+    assert rules.problems([ORDERS.name], [ORDERS]) == [
+        Problem("tables.orders.key", "no column 'idd' in table 'orders'; did you mean 'id'?"),
+        Problem(
+            "tables.orders.columns.hide",
+            "no column 'cardnumber' in table 'orders'; did you mean 'card_number'?",
+        ),
+        Problem(
+            "tables.orders.columns.mask",
+            "no column 'emial' in table 'orders'; did you mean 'email'?",
+        ),
+        Problem("tables.orders.change.column", "no column 'updated_at' in table 'orders'"),
+        Problem("tables.ordres", "no table 'ordres'; did you mean 'orders'?"),
+        Problem("tables.audit_*", "no table fits this pattern"),
+    ]
+
+
+def test_options_that_fit_are_no_problem() -> None:
+    rules = policy(
+        {
+            "orders": TableOptions(key=("ID",), columns=Columns(hide=("card_number",))),
+            "audit_*": False,
+        }
+    )
+    assert rules.problems([ORDERS.name, TableName(None, "audit_log")], [ORDERS]) == []
+
+
+def test_a_pattern_names_columns_that_some_of_its_tables_have() -> None:
+    other = replace(ORDERS, name=TableName(None, "other"), columns=ORDERS.columns[:1])
+    rules = policy({"o*": hiding("email", "absent")})
+    assert rules.problems([ORDERS.name, other.name], [ORDERS, other]) == [
+        Problem("tables.o*.columns.hide", "no column 'absent' in any such table"),
+    ]
+
+
+def test_an_entry_behind_one_that_fits_more_is_told() -> None:
+    rules = policy({"o*": False, "orders": True})
+    assert rules.problems([ORDERS.name], []) == [
+        Problem("tables.orders", "is never used; an earlier entry fits the same tables"),
+    ]
+
+
+def test_rows_without_an_address_are_told() -> None:
+    rules = policy({"orders": hiding("id")})
+    assert rules.problems([ORDERS.name], [ORDERS]) == [
+        Problem(
+            "tables.orders.columns",
+            "rows of 'orders' have no address: 'id' of their key is hidden or masked",
+        )
+    ]
+
+
+# -- options
+
+
+def test_options_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(ValueError, match="mask: 'email' is hidden"):
+        hiding("email", email="hash")
+    with pytest.raises(ValueError, match="hide: 'a' is given twice"):
+        hiding("a", "a")
+    with pytest.raises(ValueError, match="key: '' is no name of a column"):
+        TableOptions(key=("",))
+    with pytest.raises(ValueError, match="where: is empty"):
+        TableOptions(where=" ")
+    with pytest.raises(ValueError, match="column: '' is no name"):
+        ChangeHint(column="")
+    with pytest.raises(ValueError, match="an empty name"):
+        policy({"": False})
+
+
+# -- what is searched
+
+
+def searching(*names: str, **more: object) -> TableOptions:
+    return TableOptions(search=names, **more)  # pyright: ignore[reportArgumentType]
+
+
+def test_what_is_searched_is_what_the_manifest_names_and_shows() -> None:
+    options = searching("card_number", "EMAIL", "total", "gone")
+    view = policy({"orders": options}).view(ORDERS)
+    assert view.searched("sqlite") == ("email", "card_number", "total")
+    covered = searching(
+        "email", "Total", "customer_id", columns=Columns(hide=("Email",), mask={"total": "hash"})
+    )
+    assert policy({"orders": covered}).view(ORDERS).searched("sqlite") == ("customer_id",)
+    assert policy({}).view(ORDERS).searched("sqlite") == ()
+
+
+def test_a_column_in_another_case_is_searched_only_where_one_alone_is_meant() -> None:
+    columns = (*ORDERS.columns, Column("Email", "TEXT", "text"))
+    table = replace(ORDERS, columns=columns)
+    for name, found in (("email", ("email",)), ("Email", ("Email",)), ("EMAIL", ())):
+        assert policy({"orders": searching(name)}).view(table).searched("sqlite") == found
+
+
+def test_what_has_no_text_is_not_searched() -> None:
+    columns = (
+        Column("picture", "BLOB", "blob"),
+        Column("place", "point", "other"),
+        Column("note", "TEXT", "text"),
+    )
+    view = policy({"orders": searching("picture", "place", "note")}).view(
+        replace(ORDERS, columns=columns)
+    )
+    assert view.searched("postgresql") == ("place", "note")
+    assert view.searched("mariadb") == ("note",)
+
+
+def test_columns_that_are_never_searched_are_told_with_the_reason() -> None:
+    table = replace(ORDERS, columns=(*ORDERS.columns, Column("picture", "BLOB", "blob")))
+    options = searching(
+        "emial",
+        "card_number",
+        "Total",
+        "picture",
+        "email",
+        columns=Columns(hide=("card_number",), mask={"total": "hash"}),
+    )
+    found = policy({"orders": options}).problems([table.name], [table])
+    assert found == [
+        Problem(
+            "tables.orders.search", "no column 'emial' in table 'orders'; did you mean 'email'?"
+        ),
+        Problem(
+            "tables.orders.search", "'card_number' is hidden or masked, so it is never searched"
+        ),
+        Problem("tables.orders.search", "'Total' is hidden or masked, so it is never searched"),
+        Problem(
+            "tables.orders.search",
+            "'picture' of 'orders' is never searched: a value of the type 'BLOB' is no text",
+        ),
+    ]
+
+
+def test_a_search_that_can_find_no_rows_is_told() -> None:
+    found = policy({"orders": searching("email", rows=False)}).problems([ORDERS.name], [ORDERS])
+    assert [each.message for each in found] == [
+        "no rows are shown (`rows: false`), so none can be found"
+    ]
+    keyless = replace(ORDERS, key=(), key_kind="none")
+    found = policy({"orders": searching("email")}).problems([ORDERS.name], [keyless])
+    assert [each.message for each in found] == [
+        "rows of 'orders' have no key, so none can be found; give `key`"
+    ]
+    given = searching("email", key=("id",))
+    assert policy({"orders": given}).problems([ORDERS.name], [keyless]) == []
+    assert policy({"orders": searching("email")}).problems([ORDERS.name], [ORDERS]) == []
+
+
+@pytest.mark.parametrize("names", [("",), ("a", "a")])
+def test_columns_to_search_are_named_once_each(names: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="search: '"):
+        searching(*names)

@@ -1,0 +1,573 @@
+"""What declared queries see of tables that the manifest restricts, on every engine."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from resource_server.access import Access
+from resource_server.errors import InvalidParameter
+from resource_server.providers.database.options import Columns, Parameter, Query, TableOptions
+from resource_server.providers.database.provider import Database
+from tests.providers.database.owners import Owner
+from tests.providers.database.served import served
+from tests.providers.database.servers import eventually
+
+pytestmark = pytest.mark.anyio
+
+SHOP = (
+    "create table orders (id integer primary key, customer integer, total integer,"
+    " status varchar(9), card varchar(9), mail varchar(9))",
+    "insert into orders values (1, 1, 5, 'sent', 'c@1', 'm@1'), (3, 2, 7, '10%', 'c@3', 'm@3'),"
+    " (66, 1, 6666, 'draft', 'c@66', 'm@66')",
+    "create table customers (id integer primary key, name varchar(9))",
+    "insert into customers values (1, 'Ann'), (2, 'Bo')",
+    "create table audit (id integer primary key, line varchar(9))",
+    "insert into audit values (1, 'l@1')",
+    "create view recent as select id, card from orders",
+)
+RESTRICTED: Mapping[str, Any] = {
+    "orders": TableOptions(
+        columns=Columns(hide=("card",), mask={"mail": "hash"}), where="status <> 'draft'"
+    ),
+    "audit": False,
+}
+
+
+def secrets(rows: object) -> bool:
+    """Tell whether rows hold anything that is not to be seen: draft orders, cards, mail, audit."""
+    return "@" in str(rows) or "66" in str(rows)
+
+
+def spelled(sql: str, owner: Owner) -> str:
+    """Return a statement for an engine: {s} is the schema of the tables, {o} orders in quotes."""
+    schema = {"sqlite": "main", "postgresql": "public"}.get(owner.engine)
+    return sql.format(
+        s=schema or owner.url.rpartition("/")[2],
+        o=owner.quoted("orders"),
+        d=owner.url.rpartition("/")[2],
+    )
+
+
+async def answer(owner: Owner, sql: str, tables: Mapping[str, Any]) -> Any:
+    """Return the rows of a query, or None where it is refused."""
+    queries = {"q": Query(sql=spelled(sql, owner))}
+    async with served(owner, tables=tables, queries=queries) as it:
+        with suppress(InvalidParameter):
+            return await it.query("q")
+        return None
+
+
+async def refusals(owner: Owner, sql: str, tables: Mapping[str, Any]) -> list[str]:
+    """Return what `check` says of a query."""
+    queries = {"q": Query(sql=spelled(sql, owner))}
+    async with Database(url=owner.url, tables=tables, queries=queries) as database:
+        found = await database.warnings()
+    assert {option for option, _ in found if option} <= {"queries.q.sql"}
+    return [message for option, message in found if option]
+
+
+ATTEMPTS = """
+select * from orders
+select * from ORDERS
+select * from Orders o
+select * from {o}
+select o.card from orders o
+select mail from orders
+select sum(total) as n from orders
+select max(orders.total) as n from orders
+select * from {s}.orders
+select * from {s}.ORDERS
+select * from {s}.{o}
+select * from {s} . orders
+select total from {s}.orders
+select * from {s}/* . */./* */orders
+select {s}.orders.card from {s}.orders
+select o.* from customers as c join {s}.orders o on o.customer = c.id
+select {s}.card from {s}.orders {s}
+select orders.* from customers, orders
+select * from (select * from orders) x
+select orders.* from customers join orders on customer = customers.id
+select * from orders natural join (select 66 as id) x
+select id, name from customers union all select total, mail from orders
+select (select max(total) from orders) as n
+select case when exists (select 1 from orders where total = 6666) then 6666 end as n
+select total from orders where id in (select id from orders where status = 'draft')
+with x as (select * from orders) select * from x
+with x as (with y as (select * from orders) select * from y) select * from x
+with x as (select 1 as one), y as (select * from orders, x) select * from y
+select (with x as (select * from orders) select max(total) from x) as n
+select * from (with x as (select * from orders) select * from x) y
+select id from customers where id in (with x as (select * from orders) select customer from x) \
+union all select max(total) from orders
+with recursive x as (select 1 as n union all select n + 1 from x where n < 2) \
+select max(total) as n from x, orders
+with recursive x as (select max(total) as n from orders union all select n + 1 from x where n < 2) \
+select n from x
+with recursive x as (select id, total from orders union select id, total from orders) \
+select * from x
+select * from audit
+select * from AUDIT
+select line as orders from audit
+select line from customers, audit
+select * from {s}.audit
+select line from recent, audit
+select (select max(line) from audit) as n
+with x as (select * from audit) select * from x
+select x.line from (select * from (select * from audit) x) x
+"""
+ATTEMPTS_OF = {
+    "sqlite": """
+select * from 'orders'
+select * from [orders]
+select * from main.'orders'
+select * from 'main'.[orders]
+select * from `main` . `orders`
+select * from orders not indexed
+select total from 'orders'
+select total from main.'orders'
+select line from 'audit'
+""",
+    "postgresql": """
+table orders
+table public.orders
+table audit
+select * from only orders
+select * from only (orders)
+select * from only public.orders
+select * from orders *
+select * from {d}.public.orders
+select * from "public"."orders"
+select o.* from customers c, lateral (select * from orders where customer = c.id) o
+select c.name, o.* from customers c cross join lateral (table orders) o
+select row_to_json(orders)::text as n from orders
+select orders as n from orders
+with orders as (select * from orders) select * from orders
+with x as materialized (select * from orders) select * from x
+(select * from orders) union all (select * from orders)
+select n.total from (select array_agg(total)::text as total from orders) n
+""",
+    "mariadb": """
+select * from .orders
+select * from (orders)
+select orders.* from (orders, customers)
+select orders.* from orders straight_join customers
+select audit.* from customers left join (orders, audit) on customers.id = orders.customer
+select orders.* from {{ oj orders left join customers on customers.id = customer }}
+with orders as (select * from orders) select * from orders
+(select * from orders) union all (select * from orders)
+select * from customers join audit using (id)
+""",
+}
+
+
+@pytest.mark.parametrize("url", ["sqlite", "postgresql", "mariadb"], indirect=True)
+async def test_no_query_sees_what_is_not_shown(owner: Owner) -> None:
+    await owner.run(*SHOP)
+    for sql in filter(None, (ATTEMPTS + ATTEMPTS_OF[owner.engine]).splitlines()):
+        found = await answer(owner, sql, RESTRICTED)
+        assert not secrets(found), sql
+        if owner.engine != "mariadb" or sql == sql.lower():  # there these are no tables
+            assert secrets(await answer(owner, sql, {})), f"is no attempt: {sql}"
+
+
+ANSWERED = {
+    "select * from orders order by id": [
+        {"id": 1, "customer": 1, "total": 5, "status": "sent"},
+        {"id": 3, "customer": 2, "total": 7, "status": "10%"},
+    ],
+    "select id from orders order by total desc": [{"id": 3}, {"id": 1}],
+    "select count(*) as n from Orders": [{"n": 2}],
+    "select orders.id from {o} where orders.status like '10%' or total % 7 = 0": [{"id": 3}],
+    "select o.id, c.name from customers c left join orders o on o.customer = c.id order by 1": [
+        {"id": 1, "name": "Ann"},
+        {"id": 3, "name": "Bo"},
+    ],
+    "select a.id from orders a join orders b on a.id < b.id": [{"id": 1}],
+    "select name from customers where id in (select customer from orders where total > 5)": [
+        {"name": "Bo"}
+    ],
+    "select id from orders union select id from customers order by id desc": [
+        {"id": 3},
+        {"id": 2},
+        {"id": 1},
+    ],
+    "with x as (select * from orders) select max(id) as n from x": [{"n": 3}],
+    "with x as (select id from orders), y as (select * from x) select max(id) as n from y": [
+        {"n": 3}
+    ],
+    "with recursive x as (select 1 as n union all select n + 1 from x where n < 9)"
+    " select n from x join orders on id = n order by n": [{"n": 1}, {"n": 3}],
+    "select id from {s}.customers order by {s}.customers.id": [{"id": 1}, {"id": 2}],
+    "select x.orders, x.audit from (select 5 as orders, 6 as audit) x": [{"orders": 5, "audit": 6}],
+    "select id as audit, '{s}.orders' as line from orders /* {s}.orders */ where id = 1": [
+        {"audit": 1, "line": "{s}.orders"}
+    ],
+    "select card from recent order by id": [{"card": f"c@{id}"} for id in (1, 3, 66)],
+    "values (1)": None,
+}
+
+
+@pytest.mark.parametrize("sql", ANSWERED)
+async def test_a_query_reads_what_is_shown(owner: Owner, sql: str) -> None:
+    await owner.run(*SHOP)
+    found = await answer(owner, sql, RESTRICTED)
+    expected = ANSWERED[sql]
+    if expected is None:
+        assert found == await answer(owner, sql, {})
+    else:
+        assert found == [
+            {k: spelled(v, owner) if isinstance(v, str) else v for k, v in row.items()}
+            for row in expected
+        ]
+    assert await refusals(owner, sql, RESTRICTED) == []
+
+
+async def test_rows_are_ordered_whether_or_not_all_is_shown(owner: Owner) -> None:
+    await owner.run(
+        "create table t (id integer primary key, x integer)",
+        "insert into t values (1, 3), (2, 9), (3, 1), (4, 7)",
+    )
+    for tables in ({}, {"t": TableOptions(where="x < 9")}):
+        for sql in (
+            "select x from t where x < 9 order by x desc",
+            "select x from t where x < 9 order by x desc limit 3",
+            "select x from t where x < 9 union select 7 from t order by x desc",
+            "with o as (select x from t) select x from o where x < 9 order by x desc",
+        ):
+            found = await answer(owner, sql, tables)
+            assert [row["x"] for row in found] == [7, 3, 1], (sql, tables)
+
+
+async def test_values_are_bound_in_their_places(owner: Owner) -> None:
+    await owner.run(*SHOP)
+    tables = {**RESTRICTED, "orders": TableOptions(where="status <> 'draft' and 5 % 3 = 2")}
+    sql = "select id from orders where total > :low and status like '1%' and id < :high"
+    places = {"low": Parameter(type="integer"), "high": Parameter(type="integer")}
+    queries = {"q": Query(sql=sql, parameters=places)}
+    async with served(owner, tables=tables, queries=queries) as it:
+        assert await it.query("q?low=5&high=99") == [{"id": 3}]
+        assert await it.query("q?low=5&high=3") == []
+
+
+async def test_a_condition_reads_what_no_query_may(owner: Owner) -> None:
+    await owner.run(
+        "create table vip (id integer primary key, secret integer)",
+        "insert into vip values (1, 0), (2, 1)",
+        "create table t (id integer primary key, hidden integer)",
+        "insert into t values (1, 0), (2, 0), (3, 0), (4, 1)",
+    )
+    where = "hidden = 0 and t.id not in (select id from vip where secret = 0)"
+    tables = {
+        "t": TableOptions(columns=Columns(hide=("hidden",)), where=where),
+        "vip": TableOptions(where="secret = 1", columns=Columns(mask={"secret": "hash"})),
+    }
+    sql = "select t.id, vip.id as vip from t left join vip on vip.id = t.id order by t.id"
+    assert await answer(owner, sql, tables) == [{"id": 2, "vip": 2}, {"id": 3, "vip": None}]
+    tables["vip"] = False  # pyright: ignore[reportArgumentType]
+    assert await answer(owner, "select * from t order by id", tables) == [{"id": 2}, {"id": 3}]
+    assert await answer(owner, "select hidden from t", tables) is None
+
+
+async def test_names_of_any_kind_are_restricted(owner: Owner) -> None:
+    names = ('a"b`c', "select", "semi;colon", "100%", "a.b", "Über")
+    tables = {name: TableOptions(where="x < 5 and 7 % 4 = 3") for name in names}
+    for name in names:
+        quoted = owner.quoted(name)
+        await owner.run(f"create table {quoted} (id integer primary key, x integer)")
+        await owner.run(f"insert into {quoted} values (1, 1), (2, 9)")
+        sql = f"select id from {quoted}".replace("{", "{{")
+        assert await answer(owner, sql, tables) == [{"id": 1}], name
+        sql = "select id from {s}." + quoted
+        assert await answer(owner, sql, tables) is None, name
+
+
+async def test_only_what_is_listed_can_be_read(owner: Owner) -> None:
+    await owner.run(*SHOP, "create table name (x integer)", "insert into name values (666)")
+    tables = {"orders": RESTRICTED["orders"], "customers": TableOptions(), "*": False}
+    sql = (
+        "with x as (select id, name from customers) select name, count(*) as n, max(x.id) as id"
+        " from x join orders on orders.customer = x.id where upper(name) <> 'name'"
+        " group by name order by name"
+    )
+    assert await answer(owner, sql, tables) == [
+        {"name": "Ann", "n": 1, "id": 1},
+        {"name": "Bo", "n": 1, "id": 2},
+    ]
+    for table in ("audit", "recent", "name", "customers, name", "customers, nowhere", "nowhere"):
+        assert await answer(owner, f"select count(*) as n from {table}", tables) is None, table
+
+
+async def test_clients_are_not_told_what_is_refused(owner: Owner) -> None:
+    await owner.run(*SHOP)
+    queries = {"q": Query(sql=spelled("select * from {s}.audit", owner))}
+    async with served(owner, tables=RESTRICTED, queries=queries) as it:
+        with pytest.raises(InvalidParameter, match=r"^the database refuses this query$"):
+            await it.query("q")
+
+
+async def test_a_table_that_comes_back_is_never_read_whole(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resource_server.providers.database.reading.relation._BELIEVED_S", 1000.0)
+    await owner.run(*SHOP)
+    queries = {
+        "all": Query(sql="select orders.*, 1 as ORDERS from orders order by ORDERS"),
+        "drafts": Query(sql=spelled("select * from {s}.orders", owner)),
+        "audit": Query(sql="select count(*) as n from audit"),
+    }
+    if owner.engine == "mariadb":
+        queries["dotted"] = Query(sql="select * from .orders")
+    await owner.run("alter table orders rename to away", "alter table audit rename to gone")
+    async with served(owner, tables=RESTRICTED, queries=queries) as it:
+        for name in queries:
+            with pytest.raises(InvalidParameter):
+                await it.query(name)
+        await owner.run("alter table away rename to orders", "alter table gone rename to audit")
+        for name in queries:
+            with suppress(InvalidParameter):
+                found = await it.query(name)
+                assert name in ("all", "dotted"), name
+                assert not secrets(found)
+
+
+async def test_a_query_follows_the_schema(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resource_server.providers.database.reading.relation._BELIEVED_S", 0.0)
+    await owner.run("create table t (id integer primary key)", "insert into t values (1)")
+    tables = {"t": TableOptions(columns=Columns(hide=("card",)))}
+    async with served(owner, tables=tables, queries={"q": Query(sql="select * from t")}) as it:
+        assert await it.query("q") == [{"id": 1}]
+        await owner.run("alter table t add column card integer default 4111")
+        assert await it.query("q") == [{"id": 1}]
+        await owner.run("alter table t add column x integer default 7")
+        assert await it.query("q") == [{"id": 1, "x": 7}]
+
+
+# -- what is said of it
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("select * from {s}.orders", "reads {s}.orders, of which not all .*; write orders alone"),
+        ("select * from {s}.audit", r"reads {s}.audit, which is not shown \(tables.audit\)"),
+        ("select count(*) from audit", r"reads audit, which is not shown \(tables.audit\)"),
+        ("with audit as (select 1 as x) select * from audit", "as the table audit; choose another"),
+        ("select card from orders", "card"),
+        ("select nothing from customers", "nothing"),
+    ],
+)
+async def test_check_says_what_a_query_may_not_read(owner: Owner, sql: str, said: str) -> None:
+    await owner.run(*SHOP)
+    (message,) = await refusals(owner, sql, RESTRICTED)
+    assert re.search(spelled(said, owner), message)
+    assert "secret" not in message
+
+
+@pytest.mark.parametrize("url", ["sqlite", "postgresql"], indirect=True)
+async def test_check_says_what_is_refused_to_some_who_are_told_of_it(owner: Owner) -> None:
+    await owner.run("create table t (id integer, x integer)")
+    # That these are of the table is known to the database only.
+    sql = "select 1 as one where (1, 2) in t"
+    if owner.engine == "postgresql":
+        sql = "select * from part"
+        await owner.run("drop table t", "create table t (id integer) partition by range (id)")
+        await owner.run("create table part partition of t for values from (0) to (9)")
+    tables = {"t*": TableOptions(access=Access(scopes=("see:t", "see:more")))}
+    for scopes, told in ((), True), (("see:t",), True), (("see:more", "see:t"), False):
+        queries = {"q": Query(sql=sql, access=Access(scopes=scopes))}
+        async with Database(url=owner.url, tables=tables, queries=queries) as database:
+            found = [each for each in await database.warnings() if each[0]]
+        assert [option for option, _ in found] == ["queries.q.sql"] * told
+        assert ("is refused to some who are told of it" in str(found)) == told
+
+
+async def test_check_says_nothing_of_queries_that_only_those_see_who_may_read_them(
+    owner: Owner,
+) -> None:
+    await owner.run(*SHOP)
+    pattern = "public.aud*" if owner.engine == "postgresql" else "aud*"
+    tables = {pattern: TableOptions(access=Access(scopes=("see:audit",)))}
+    queries = {
+        "q": Query(sql="select line from customers, audit"),
+        "r": Query(sql=spelled("select * from {s}.audit", owner)),
+        "s": Query(sql="select * from customers"),
+    }
+    database = Database(url=owner.url, tables=tables, queries=queries)
+    needed = [option for option in database.restrictions if "queries" in option]
+    assert needed == ["queries.q.sql", "queries.r.sql"]
+    async with database:
+        assert [each for each in await database.warnings() if each[0]] == []
+        explained = await database.explain(("~query", "q"))
+        assert explained == "exposed, to who has see:audit (queries.q.sql)"
+
+
+async def test_what_is_refused_is_logged_when_a_database_is_mounted(
+    owner: Owner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resource_server.providers.database.provider._SETTLED_S", 0.0)
+    await owner.run(*SHOP)
+    queries = {
+        "good": Query(sql="select id from orders"),
+        "bad": Query(sql="select nosuchcolumn from customers"),
+        "guarded": Query(sql=spelled("select * from {s}.orders", owner)),
+    }
+
+    def refused() -> list[str]:
+        messages = [record.getMessage() for record in caplog.records]
+        return [message for message in messages if "is refused" in message]
+
+    async def told() -> bool:
+        return len(refused()) >= 2
+
+    with caplog.at_level(logging.WARNING, "resource_server.providers.database.provider"):
+        async with served(owner, tables=RESTRICTED, queries=queries) as it:
+            await eventually(told)
+            assert await it.query("good") == [{"id": 1}, {"id": 3}]
+    assert [message.split()[1] for message in refused()] == ["bad", "guarded"]
+    assert "nosuchcolumn" not in caplog.text
+
+
+# -- PostgreSQL
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+async def test_a_part_of_a_table_is_restricted_as_the_whole(owner: Owner) -> None:
+    await owner.run(
+        "create table t (id integer, x integer) partition by range (id)",
+        "create table part partition of t for values from (0) to (9) partition by range (id)",
+        "create table part_1 partition of part for values from (0) to (9)",
+        "insert into t values (1, 5), (2, 6666)",
+    )
+    tables = {"t": TableOptions(where="x < 10")}
+    for name in ("t", "part", "part_1", "public.part_1", "only part_1"):
+        found = await answer(owner, f"select max(x) as n from {name}", tables)
+        assert found == ([{"n": 5}] if name == "t" else None)
+        assert secrets(await answer(owner, f"select max(x) as n from {name}", {}))
+    (said,) = await refusals(owner, "select * from part_1", tables)
+    assert said == "reads part_1, a part of t, of which not all is shown; read that"
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+async def test_a_name_is_the_table_that_its_schemas_make_it(owner: Owner) -> None:
+    await owner.run(
+        "drop schema if exists other cascade",
+        "create schema other",
+        "create table other.orders (id integer, x integer)",
+        "insert into other.orders values (1, 1), (2, 6666)",
+        "create table other.alone (id integer, x integer)",
+        "insert into other.alone values (1, 1), (2, 6666)",
+        "create table orders (id integer)",
+        "insert into orders values (7)",
+        'create table "Orders" (id integer)',
+        'insert into "Orders" values (6666)',
+    )
+    few = TableOptions(where="x < 9")
+    one = [{"n": 1}]
+    tables = {
+        "other.orders": few,
+        "other.alone": few,
+        "public.Orders": False,
+        "public.orders": TableOptions(),
+    }
+    try:
+        for sql, expected in {
+            "select max(id) as n from orders": [{"n": 7}],
+            "select max(id) as n from ORDERS": [{"n": 7}],
+            "select max(id) as n from public.orders": [{"n": 7}],
+            "select max(x) as n from other.orders": None,
+            "select max(x) as n from alone": one,
+            "select max(x) as n from other.alone": None,
+            'select max(id) as n from "Orders"': None,
+            'select max(id) as n from public."Orders"': None,
+        }.items():
+            assert await answer(owner, sql, tables) == expected, sql
+        tables = {"orders": TableOptions(columns=Columns(hide=("x",)))}
+        assert await answer(owner, "select max(id) as n from orders", tables) == [{"n": 7}]
+        assert await answer(owner, "select max(id) as n from other.orders", tables) is None
+    finally:
+        await owner.run("drop schema other cascade")
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+async def test_a_name_too_long_is_the_table_that_it_is_cut_to(owner: Owner) -> None:
+    name = "o" * 63
+    await owner.run(f"create table {name} (x integer)", f"insert into {name} values (1), (6666)")
+    for written in (name, f"{name}oops", f'"{name}oops"'):
+        sql = f"select max(x) as n from {written}"
+        assert await answer(owner, sql, {name: TableOptions(where="x < 9")}) in ([{"n": 1}], None)
+        assert secrets(await answer(owner, sql, {}))
+
+
+# -- SQLite
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+async def test_a_table_for_searching_is_searched_although_columns_are_hidden(owner: Owner) -> None:
+    await owner.run(
+        "create virtual table docs using fts5(title, body, secret)",
+        "insert into docs values ('one', 'first words', 's@1'), ('two', 'other words', 's@2')",
+    )
+    tables = {"docs": TableOptions(columns=Columns(hide=("secret",)))}
+    sql = "select title from docs where docs match 'first'"
+    assert await answer(owner, sql, tables) == [{"title": "one"}]
+    assert await answer(owner, "select secret from docs", tables) is None
+    tables = {"docs": TableOptions(where="title <> 'two'")}
+    assert await answer(owner, "select title from docs", tables) == [{"title": "one"}]
+    for sql in (
+        "select * from docs('words')",
+        "select * from main.docs",
+        "select * from docs_content",
+    ):
+        assert "two" not in str(await answer(owner, sql, tables))
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+async def test_a_view_is_read_beside_a_table_that_is_restricted(owner: Owner) -> None:
+    await owner.run(*SHOP)
+    sql = "select recent.card from recent join orders on orders.id = recent.id order by 1"
+    assert await answer(owner, sql, RESTRICTED) == [{"card": "c@1"}, {"card": "c@3"}]
+    sql = "with recent as (select * from main.audit) select line from recent, orders"
+    assert await answer(owner, sql, RESTRICTED) is None
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+async def test_tables_are_joined_by_what_is_shown_of_their_columns(owner: Owner) -> None:
+    await owner.run(
+        *SHOP, "create table c (id integer, card text)", "insert into c values (1, 'c@3'), (3, 'x')"
+    )
+    for join in ("orders join c using (id)", "c natural join orders", "orders natural join c"):
+        found = await answer(owner, f"select id from {join} order by id", RESTRICTED)
+        assert found == [{"id": 1}, {"id": 3}], join
+    for join in ("orders join c using (card)", "main.orders natural join c"):
+        assert await answer(owner, f"select 1 as one from {join}", RESTRICTED) is None, join
+    hidden = {"c": TableOptions(columns=Columns(hide=("id",)))}
+    assert await answer(owner, "select 1 from c natural join orders", hidden) == [{"1": 1}]
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+async def test_nobody_takes_the_names_that_stand_for_tables(owner: Owner) -> None:
+    await owner.run(*SHOP)
+    with pytest.raises(ValueError, match="stands for something else"):
+        await answer(
+            owner, 'with "~rows 0" as (select card from orders) select * from "~rows 0"', {}
+        )
+
+
+# -- MariaDB
+
+
+@pytest.mark.parametrize("url", ["mariadb"], indirect=True)
+async def test_a_name_in_two_cases_of_letters_is_refused(owner: Owner) -> None:
+    if await owner.rows("select @@lower_case_table_names") != [(0,)]:
+        pytest.skip("on this server names of tables have one case of letters")
+    await owner.run("create table t (x integer)", "insert into t values (1), (6666)")
+    await owner.run("create table T (x integer)", "insert into T values (2)")
+    tables = {"t": TableOptions(where="x < 9"), "T": TableOptions()}
+    assert await answer(owner, "select max(x) as n from t", tables) is None
+    assert await answer(owner, "select max(x) as n from t", {}) == [{"n": 6666}]

@@ -1,0 +1,456 @@
+"""Declared queries as tools, called as the server calls them, on every engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from datetime import date, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator, FormatChecker, ValidationError
+
+from resource_server.access import Access
+from resource_server.catalog.catalog import Catalog
+from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceNotFound
+from resource_server.protocol.in_process_client import LocalClient
+from resource_server.protocol.server import Server
+from resource_server.provider import ByteSize
+from resource_server.provider.tools import Text, Tool
+from resource_server.providers.database.options import (
+    Columns,
+    Limits,
+    Parameter,
+    ParameterType,
+    Query,
+    TableOptions,
+)
+from resource_server.providers.database.provider import Database
+from resource_server.providers.database.queries import parameters
+from resource_server.runtime.option_types import Duration
+from resource_server.testing.tools import NobodyAsks
+from tests.listeners import mounted
+from tests.providers.database.owners import Owner
+
+pytestmark = pytest.mark.anyio
+
+PEOPLE = (
+    "create table people (id integer primary key, name varchar(40), country varchar(9),"
+    " born date, mail varchar(40))",
+    "insert into people values (1, 'Ada', 'GB', '1815-12-10', 'ada@x'),"
+    " (2, 'Emmy', 'DE', '1882-03-23', 'emmy@x'), (3, 'A|b', 'DE', NULL, NULL)",
+)
+FROM = Query(
+    sql="select id, name from people where country = :country and id >= :least order by id",
+    title="People of a country",
+    description="Who comes from there",
+    parameters={
+        "country": Parameter(description="ISO code", max_length=2, examples=("DE",)),
+        "least": Parameter(type="integer", default=0, minimum=0, maximum=1000),
+    },
+)
+
+
+@asynccontextmanager
+async def database(owner: Owner, **options: Any) -> AsyncGenerator[Database]:
+    async with Database(url=owner.url, **options) as provider:
+        yield provider
+
+
+async def called(provider: Database, name: str, /, **arguments: object) -> tuple[Any, str]:
+    """Return the data and the words of a result, whose form is checked."""
+    tool = next(tool for tool in provider.tools() if tool.name == name)
+    assert tool.output_schema is not None
+    result = await provider.call_tool(name, arguments, NobodyAsks())
+    [block] = result.content
+    assert isinstance(block, Text)
+    structured = msgspec.json.decode(msgspec.json.encode(result.structured))
+    assert problems(tool.output_schema, structured) == []
+    return structured, block.text
+
+
+def problems(schema: Mapping[str, Any], value: object) -> list[str]:
+    """Return what is wrong with a value, by its schema and the formats in it."""
+    validator: Any = Draft202012Validator(schema, format_checker=FormatChecker(("date",)))
+    found: Iterable[ValidationError] = validator.iter_errors(value)
+    return [error.message for error in found]
+
+
+def fits(tool: Tool, arguments: Mapping[str, object]) -> bool:
+    return not problems(tool.input_schema, arguments)
+
+
+def of(**named: Parameter) -> Tool:
+    """Return the tool of a query with these parameters."""
+    sql = f"select {', '.join(f':{name}' for name in named)}"
+    [tool] = Database(url="sqlite:///x.db", queries={"q": Query(sql=sql, parameters=named)}).tools()
+    return tool
+
+
+# -- what is told of a tool
+
+
+def test_a_query_is_a_tool_with_its_parameters_as_arguments() -> None:
+    [tool] = Database(url="sqlite:///x.db", queries={"of_country": FROM}).tools()
+    assert (tool.name, tool.title) == ("of_country", "People of a country")
+    assert tool.description == "Who comes from there"
+    assert tool.input_schema == {
+        "type": "object",
+        "properties": {
+            "country": {
+                "type": "string",
+                "description": "ISO code",
+                "maxLength": 2,
+                "examples": ["DE"],
+            },
+            "least": {"type": "integer", "minimum": 0, "maximum": 1000, "default": 0},
+        },
+        "required": ["country"],
+        "additionalProperties": False,
+    }
+
+
+def test_each_type_of_parameter_has_its_form_in_json_schema() -> None:
+    properties = of(
+        text=Parameter(enum=("a", "b")),
+        number=Parameter(type="number", minimum=0.5, maximum=2),
+        truth=Parameter(type="boolean", default=False),
+        day=Parameter(type="date", optional=True),
+        time=Parameter(type="datetime"),
+        rank=Parameter(type="integer", enum=(1, 2), default=2),
+    ).input_schema["properties"]
+    assert properties == {
+        "text": {"type": "string", "enum": ["a", "b"]},
+        "number": {"type": "number", "minimum": 0.5, "maximum": 2},
+        "truth": {"type": "boolean", "default": False},
+        "day": {"type": "string", "format": "date"},
+        "time": {"type": "string", "format": "date-time"},
+        "rank": {"type": "integer", "enum": [1, 2], "default": 2},
+    }
+
+
+def test_what_has_a_default_or_may_be_null_is_not_required() -> None:
+    tool = of(a=Parameter(), b=Parameter(default="x"), c=Parameter(optional=True))
+    assert tool.input_schema["required"] == ["a"]
+    assert "required" not in of(b=Parameter(default="x")).input_schema
+
+
+def test_a_number_of_rows_begins_with_one() -> None:
+    query = Query(sql="select 1", parameters={"limit": Parameter(type="integer", default=5)})
+    [tool] = Database(url="sqlite:///x.db", queries={"q": query}).tools()
+    assert tool.input_schema["properties"]["limit"]["minimum"] == 1
+
+
+def test_tools_are_in_the_order_of_the_manifest_but_for_those_that_are_not_wanted() -> None:
+    queries = {
+        "z": Query(sql="select 1"),
+        "m": Query(sql="select 2", tool=False),
+        "a": Query(sql="select 3"),
+    }
+    tools = Database(url="sqlite:///x.db", queries=queries).tools()
+    assert [tool.name for tool in tools] == ["z", "a"]
+    assert all(tool.description for tool in tools)
+
+
+async def test_a_query_that_is_no_tool_is_read_but_not_called(owner: Owner) -> None:
+    async with database(owner, queries={"q": Query(sql="select 1", tool=False)}) as provider:
+        assert await provider.read(("~query", "q"), {})
+        with pytest.raises(ResourceNotFound):
+            await provider.call_tool("q", {}, NobodyAsks())
+        with pytest.raises(ResourceNotFound):
+            await provider.call_tool("people", {}, NobodyAsks())
+
+
+def test_who_may_not_see_a_query_or_a_table_of_it_has_no_such_tool() -> None:
+    secret = Access(scopes=("hr",))
+    whole = Database(
+        url="sqlite:///x.db",
+        tables={"salaries": TableOptions(access=secret)},
+        queries={
+            "open": Query(sql="select 1"),
+            "kept": Query(sql="select 2", access=secret),
+            "paid": Query(sql="select * from salaries"),
+        },
+    )
+    assert [tool.name for tool in whole.narrowed(frozenset()).tools()] == ["open"]
+    every = whole.narrowed(frozenset(("hr",))).tools()
+    assert [tool.name for tool in every] == ["open", "kept", "paid"]
+
+
+# -- what it returns
+
+
+async def test_a_call_returns_rows_as_data_and_as_a_table(owner: Owner) -> None:
+    await owner.run(*PEOPLE)
+    async with database(owner, queries={"of_country": FROM}) as provider:
+        data, words = await called(provider, "of_country", country="DE")
+        assert data == {
+            "columns": ["id", "name"],
+            "rows": [[2, "Emmy"], [3, "A|b"]],
+            "truncated": False,
+        }
+        assert words.splitlines() == [
+            "# People of a country",
+            "",
+            "| id | name |",
+            "| --- | --- |",
+            "| 2 | Emmy |",
+            "| 3 | A\\|b |",
+        ]
+        data, words = await called(provider, "of_country", country="XX", least=5)
+        assert data == {"columns": ["id", "name"], "rows": [], "truncated": False}
+        assert words.endswith("| --- | --- |\n")
+
+
+async def test_a_call_returns_what_reading_the_query_returns(owner: Owner) -> None:
+    await owner.run(*PEOPLE)
+    queries = {"q": Query(sql="select born, mail, name from people order by id")}
+    async with database(owner, queries=queries) as provider:
+        data, _ = await called(provider, "q")
+        [content] = await provider.read(("~query", "q"), {"format": "columns"})
+        read = json.loads(content.data)
+        assert (data["columns"], data["rows"]) == (read["columns"], read["rows"])
+        assert data["rows"][0] == ["1815-12-10", "ada@x", "Ada"]
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [Limits(rows=3), Limits(max_rows=3), Limits(bytes=ByteSize(120)), Limits(bytes=ByteSize(1))],
+)
+async def test_both_forms_have_the_same_rows_whatever_the_limit(
+    owner: Owner, limits: Limits
+) -> None:
+    await owner.run("create table n (id integer primary key, t varchar(99))")
+    await owner.insert("n", *((n, "*" * n) for n in range(1, 30)))
+    queries = {"q": Query(sql="select id, t from n order by id")}
+    async with database(owner, queries=queries, limits=limits) as provider:
+        data, words = await called(provider, "q")
+    rows = [line for line in words.splitlines() if line.startswith("| ")][2:]
+    assert 1 <= len(rows) == len(data["rows"]) < 29
+    assert data["truncated"]
+    assert "More rows follow" in words
+
+
+async def test_long_values_are_cut_in_both_forms(owner: Owner) -> None:
+    await owner.run("create table n (id integer primary key, t varchar(99))")
+    await owner.insert("n", (1, "x" * 90))
+    limits = Limits(cell=ByteSize(20))
+    queries = {"q": Query(sql="select t from n")}
+    async with database(owner, queries=queries, limits=limits) as provider:
+        data, words = await called(provider, "q")
+    assert data["rows"][0][0] == {"$text": "x" * 20, "characters": 90, "truncated": True}
+    assert f"{'x' * 20} *… 90 characters*" in words
+
+
+async def test_what_a_query_may_not_read_is_in_no_result(owner: Owner) -> None:
+    await owner.run(*PEOPLE)
+    tables = {
+        "people": TableOptions(
+            columns=Columns(hide=("born",), mask={"mail": "hash"}), where="country <> 'GB'"
+        )
+    }
+    queries = {
+        "star": Query(sql="select * from people order by id"),
+        "mail": Query(sql="select mail from people"),
+    }
+    async with database(owner, tables=tables, queries=queries) as provider:
+        data, words = await called(provider, "star")
+        assert data["columns"] == ["id", "name", "country"]
+        assert [row[0] for row in data["rows"]] == [2, 3]
+        assert "@" not in words
+        with pytest.raises(InvalidParameter, match="refuses this query") as refused:
+            await provider.call_tool("mail", {}, NobodyAsks())
+        assert "people" not in str(refused.value)
+
+
+async def test_a_query_that_takes_too_long_is_stopped(owner: Owner) -> None:
+    endless = {
+        "sqlite": "with recursive c(x) as (select 1 union all select x + 1 from c)"
+        " select count(*) from c",
+        "postgresql": "select pg_catalog.pg_sleep(30)",
+        "mariadb": "select sleep(30)",
+    }[owner.engine]
+    limits = Limits(query_timeout=Duration(0.2))
+    async with database(owner, queries={"q": Query(sql=endless)}, limits=limits) as provider:
+        with pytest.raises(DeadlineExceeded):
+            await provider.call_tool("q", {}, NobodyAsks())
+
+
+# -- what is given to it
+
+
+GOOD: list[tuple[ParameterType, object, object]] = [
+    ("string", "5", "5"),
+    ("string", "", ""),
+    ("string", "'; drop table people; --", "'; drop table people; --"),
+    ("string", "\u202e%_\\", "\u202e%_\\"),
+    ("integer", 5, 5),
+    ("integer", 5.0, 5),
+    ("integer", -(2**63), -(2**63)),
+    ("integer", 2**63 - 1, 2**63 - 1),
+    ("number", 5, 5.0),
+    ("number", 1e-300, 1e-300),
+    ("number", -0.1, -0.1),
+    ("boolean", True, True),
+    ("date", "2026-01-31", date(2026, 1, 31)),
+    ("datetime", "2026-01-31T12:30:00", datetime(2026, 1, 31, 12, 30)),  # noqa: DTZ001
+]
+BAD: list[tuple[ParameterType, object]] = [
+    ("string", 5),
+    ("string", None),
+    ("string", ["a"]),
+    ("string", {"$ne": 1}),
+    ("string", True),
+    ("string", "a\0b"),
+    ("string", "\ud800"),
+    ("string", "x" * 1001),
+    ("integer", "5"),
+    ("integer", True),
+    ("integer", 5.5),
+    ("integer", 2**63),
+    ("integer", 10**5000),
+    ("integer", 1e300),
+    ("integer", float("nan")),
+    ("integer", None),
+    ("number", "5"),
+    ("number", float("nan")),
+    ("number", float("inf")),
+    ("number", 10**400),
+    ("number", 10**5000),
+    ("number", False),
+    ("boolean", 1),
+    ("boolean", "true"),
+    ("boolean", None),
+    ("date", "2026-02-30"),
+    ("date", "yesterday"),
+    ("date", 20260131),
+    ("datetime", "now()"),
+    ("datetime", 0),
+]
+
+
+@pytest.mark.parametrize(("type", "value", "expected"), GOOD)
+def test_a_json_value_is_taken_for_what_it_is(
+    type: ParameterType, value: object, expected: object
+) -> None:
+    assert fits(of(p=Parameter(type=type)), {"p": value})
+    found = parameters.read_json("p", Parameter(type=type), value)
+    assert (found, found.__class__) == (expected, expected.__class__)
+
+
+@pytest.mark.parametrize(("type", "value"), BAD, ids=map(str, range(len(BAD))))
+def test_a_json_value_that_is_none_of_its_type_is_refused_by_the_name_of_its_parameter(
+    type: ParameterType, value: object
+) -> None:
+    with pytest.raises(InvalidParameter, match=r"^p has to be ") as refused:
+        parameters.read_json("p", Parameter(type=type), value)
+    said = str(refused.value)
+    assert len(said) < 200
+    assert said.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({}, "country has to be given"),
+        ({"country": "DEU"}, "country has to be text of at most 2 characters, not 3 characters"),
+        ({"country": "DE", "least": "1"}, "least has to be an integer from 0 to 1000, not text"),
+        ({"country": "DE", "least": 1001}, "least has to be an integer from 0 to 1000"),
+        ({"country": "DE", "contry": 1}, "unknown query parameter 'contry'; did you mean"),
+        ({"country": 1, "least": None}, "country has to be .*; least has to be .*, not null"),
+    ],
+)
+async def test_arguments_that_cannot_be_used_are_named(
+    owner: Owner, arguments: Mapping[str, Any], told: str
+) -> None:
+    async with database(owner, queries={"q": FROM}) as provider:
+        [tool] = provider.tools()
+        assert not fits(tool, arguments)
+        with pytest.raises(InvalidParameter, match=told):
+            await provider.call_tool("q", arguments, NobodyAsks())
+
+
+@given(
+    st.sampled_from(["string", "integer", "number", "boolean", "date", "datetime"]),
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.dates().map(str),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+        max_leaves=5,
+    ),
+)
+def test_whatever_is_given_is_taken_or_refused_and_what_is_taken_fits_the_schema(
+    type: ParameterType, value: object
+) -> None:
+    parameter = Parameter(type=type)
+    try:
+        found = parameters.read_json("p", parameter, value)
+    except InvalidParameter:
+        return
+    assert fits(of(p=parameter), {"p": value})
+    assert parameters.read("p", parameter, parameters.text_of(found)) == found
+
+
+async def test_values_are_bound_and_never_sql(owner: Owner) -> None:
+    await owner.run(*PEOPLE)
+    query = Query(
+        sql="select name from people where name = :name",
+        parameters={"name": Parameter()},
+    )
+    async with database(owner, queries={"q": query}) as provider:
+        for name, rows in [
+            ("Ada", [["Ada"]]),
+            ("' or '1'='1", []),
+            ("Ada'; drop table people; --", []),
+            ("%", []),
+            ("\\' or 1=1 -- ", []),
+        ]:
+            assert (await called(provider, "q", name=name))[0]["rows"] == rows
+
+
+async def test_each_type_of_argument_arrives_in_the_database(owner: Owner) -> None:
+    await owner.run(*PEOPLE)
+    query = Query(
+        sql="select count(*) from people where born = :day or (name = 'A|b' and :yes) or id > :n",
+        parameters={
+            "day": Parameter(type="date"),
+            "yes": Parameter(type="boolean"),
+            "n": Parameter(type="number", default=2.5),
+        },
+    )
+    async with database(owner, queries={"q": query}) as provider:
+        data, _ = await called(provider, "q", day="1815-12-10", yes=True)
+        assert data["rows"] == [[2]]
+        data, _ = await called(provider, "q", day="1815-12-10", yes=False, n=100)
+        assert data["rows"] == [[1]]
+
+
+# -- over the protocol
+
+
+async def test_a_client_lists_and_calls_the_tools_of_a_database(owner: Owner) -> None:
+    await owner.run(*PEOPLE)
+    mount = mounted(Database(url=owner.url, queries={"of_country": FROM}))
+    async with Catalog([mount]) as catalog, LocalClient(Server(catalog)) as client:
+        listed = await client.request("tools/list", {})
+        told = next(tool for tool in listed["tools"] if tool["name"] == "of_country")
+        assert told["annotations"]["readOnlyHint"] is True
+        result = await client.request(
+            "tools/call", {"name": "of_country", "arguments": {"country": "DE"}}
+        )
+        assert not result.get("isError")
+        structured = result["structuredContent"]
+        assert problems(told["outputSchema"], structured) == []
+        assert structured["rows"] == [[2, "Emmy"], [3, "A|b"]]
+        assert "| 2 | Emmy |" in result["content"][0]["text"]
+        refused = await client.request(
+            "tools/call", {"name": "of_country", "arguments": {"country": "DE", "least": "x"}}
+        )
+        assert refused["isError"]
+        assert "least" in refused["content"][0]["text"]
+        missing = await client.request("tools/call", {"name": "of_country", "arguments": {}})
+        assert missing["isError"]
+        assert "country" in missing["content"][0]["text"]

@@ -1,0 +1,128 @@
+"""Tables as they are remembered, while the database they are in is changed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from resource_server.errors import InvalidParameter, ResourceNotFound
+from resource_server.providers.database.engines.reflection import TableName
+from resource_server.providers.database.engines.registry import name_of
+from resource_server.providers.database.options import Limits, Parameter, Query
+from resource_server.providers.database.policy.policy import Policy
+from resource_server.providers.database.provider import Database
+from resource_server.providers.database.reading.relation import Relations
+from tests.providers.database.owners import Owner
+from tests.providers.database.served import served
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def overtaken(owner: Owner, question: str, change: str) -> AsyncGenerator[Relations]:
+    """Give the tables of a database that is changed, and looked at, during the first answer."""
+    async with Database(url=owner.url) as database:
+        engine = database.engine
+        relations = Relations(engine, Policy({}, name_of(owner.url)), Limits())
+        ask = getattr(engine, question)
+
+        async def answer(*given: Any) -> Any:
+            found = await ask(*given)
+            patch.undo()
+            await owner.run(change)
+            await relations.state()
+            return found
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(engine, question, answer)
+            yield relations
+
+
+async def test_a_table_that_changed_while_it_was_looked_at_is_looked_at_again(
+    owner: Owner,
+) -> None:
+    await owner.run("CREATE TABLE t (id integer PRIMARY KEY, x integer)")
+    name = TableName(owner.prefix.removesuffix("/") or None, "t")
+    async with overtaken(owner, "table", "ALTER TABLE t RENAME COLUMN x TO y") as relations:
+        await relations.get(name)
+        found = await relations.get(name)
+        assert list(found.columns) == ["id", "y"]
+        assert await relations.get(name) is found
+
+
+async def test_tables_that_came_while_they_were_listed_are_listed(owner: Owner) -> None:
+    await owner.run("CREATE TABLE t (id integer PRIMARY KEY)")
+    change = "CREATE TABLE u (id integer PRIMARY KEY)"
+    async with overtaken(owner, "tables", change) as relations:
+        await relations.infos()
+        found = await relations.infos()
+        assert [info.name.name for info in found] == ["t", "u"]
+        assert await relations.infos() is found
+
+
+async def test_rows_are_found_by_keys_that_were_given_another_type(owner: Owner) -> None:
+    if owner.engine == "sqlite":
+        pytest.skip("columns of SQLite keep their types")
+    await owner.run("CREATE TABLE t (id integer PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    alter = "ALTER COLUMN id TYPE" if owner.engine == "postgresql" else "MODIFY id"
+    async with Database(url=owner.url) as database:
+        relations = Relations(database.engine, Policy({}, name_of(owner.url)), Limits())
+
+        async def found(key: str) -> bool:
+            await relations.state()
+            name = TableName(owner.prefix.removesuffix("/") or None, "t")
+            relation = await relations.get(name)
+            statement = relation.statements.rows([relation.key_of((key,))])
+            return len((await relation.fetch(statement, 1)).rows) == 1
+
+        assert await found("1")
+        await owner.run(f"ALTER TABLE t {alter} bigint", "INSERT INTO t VALUES (3000000000)")
+        assert await found("3000000000")
+        await owner.run(f"ALTER TABLE t {alter} varchar(20)", "INSERT INTO t VALUES ('a')")
+        assert await found("1")
+        assert await found("a")
+
+
+UNFIT = {
+    "postgresql": [
+        ("integer", "3000000000"),
+        ("mood", "none"),
+        ("inet", "a"),
+        ("macaddr", "a"),
+        ("jsonb", "{"),
+        ("pg_lsn", "a"),
+        ("interval", "a"),
+        ("interval", "1e15 years"),
+        ("float4", "1e300"),
+        ("text", "~ta~00b"),
+    ],
+    "mariadb": [("varchar(9) CHARACTER SET latin1", "ж")],
+    "sqlite": [("integer", "a")],
+}
+
+
+async def test_what_a_column_cannot_hold_is_the_key_of_no_row(owner: Owner) -> None:
+    if owner.engine == "postgresql":
+        await owner.run("CREATE TYPE mood AS ENUM ('sad')")
+    sql = "SELECT id FROM t0 WHERE id = :id"
+    query = Query(sql=sql, parameters={"id": Parameter(type="integer")})
+    types = UNFIT[owner.engine]
+    for place, (type_, _) in enumerate(types):
+        await owner.run(
+            f"CREATE TABLE t{place} (id {type_} PRIMARY KEY)",
+            f"CREATE TABLE s{place} (id {type_}, n integer, PRIMARY KEY (id, n))",
+        )
+    async with served(owner, queries={"by_id": query}) as view:
+        for place, (_, key) in enumerate(types):
+            for path in (f"t{place}/{key}", f"s{place}/{key}", f"s{place}/{key}/1"):
+                with pytest.raises(ResourceNotFound):
+                    await view.read(quote(path))
+                with pytest.raises(ResourceNotFound):
+                    await view.entry(quote(path))
+        if owner.engine == "postgresql":
+            with pytest.raises(InvalidParameter):
+                await view.query("by_id?id=3000000000")

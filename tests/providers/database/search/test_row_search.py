@@ -1,0 +1,512 @@
+"""Rows that are found by the values of columns, on every engine."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from resource_server.access import Access
+from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceNotFound
+from resource_server.provider import ByteSize
+from resource_server.provider.search import Line, Search
+from resource_server.providers.database.options import Columns, Limits, TableOptions
+from resource_server.providers.database.provider import Database
+from resource_server.runtime.option_types import Duration
+from tests.providers.database.owners import Owner, owner_of
+from tests.providers.database.searching import Searched, searched
+from tests.providers.database.sqlite_databases import write
+
+pytestmark = pytest.mark.anyio
+
+TEAS = (
+    "create table teas (id integer primary key, name varchar(99), maker varchar(99),"
+    " note varchar(99))",
+    "insert into teas values (1, 'Assam', 'Ceylon Tea Co', 'strong'),"
+    " (2, 'Earl Grey', 'Twinings', 'a TEA with bergamot'), (3, 'Sencha', NULL, 'green tea'),"
+    " (4, '100% Darjeeling', 'a_b', 'tea!')",
+)
+NAME = TableOptions(search=("name",))
+NOTES = TableOptions(search=("note", "maker"))
+
+
+# -- what is found
+
+
+async def test_a_row_is_found_by_a_part_of_a_value_in_any_case_of_letters(owner: Owner) -> None:
+    await owner.run(*TEAS)
+    async with searched(owner, tables={"teas": NOTES}) as it:
+        for text in ("tea", "TEA", "tEa"):
+            assert await it.found(text) == ["teas/1", "teas/2", "teas/3", "teas/4"]
+        assert await it.found("bergamot") == ["teas/2"]
+        assert await it.found("twin") == ["teas/2"]
+        assert await it.found("coffee") == []
+
+
+async def test_a_hit_is_the_row_as_it_is_listed_with_the_number_and_name_of_the_column(
+    owner: Owner,
+) -> None:
+    await owner.run(*TEAS)
+    async with searched(owner, tables={"teas": NOTES}) as it:
+        [first, *_] = await it.hits("tea")
+        assert first.lines == (Line(3, "maker: Ceylon Tea Co"),)
+        [both, *_] = await it.hits("n")
+        assert both.lines == (Line(3, "maker: Ceylon Tea Co"), Line(4, "note: strong"))
+        children = await it.provider.list(first.resource.path[:-1], after=None, limit=10)
+        assert first.resource in children
+        described = await it.provider.metadata(first.resource.path)
+        assert described.version == first.resource.version
+
+
+async def test_columns_that_are_not_named_are_not_searched(owner: Owner) -> None:
+    await owner.run(*TEAS)
+    async with searched(owner, tables={"teas": NAME}) as it:
+        assert await it.found("twinings") == []
+        assert await it.found("earl") == ["teas/2"]
+    async with searched(owner) as it:
+        assert await it.found("earl") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("%", ["teas/4"]),
+        ("100%", ["teas/4"]),
+        ("_", ["teas/4"]),
+        ("a_b", ["teas/4"]),
+        ("!", ["teas/4"]),
+        ("a!", ["teas/4"]),
+        ("\\", []),
+        ("'", []),
+        ("' or '1'='1", []),
+        ("*", []),
+        ("t.a", []),
+        ("\0", []),
+        ("x" * 1000, []),
+    ],
+)
+async def test_what_is_special_to_sql_is_looked_for_as_it_is(
+    owner: Owner, text: str, found: list[str]
+) -> None:
+    await owner.run(*TEAS)
+    tables = {"teas": TableOptions(search=("name", "maker", "note"))}
+    async with searched(owner, tables=tables) as it:
+        assert await it.found(text) == found
+
+
+async def test_letters_beyond_ascii_are_found_in_any_case_too(owner: Owner) -> None:
+    await owner.run("create table t (id integer primary key, name varchar(50))")
+    rows = ["Crème brûlée", "CRÈME", "creme", "ПРИВЕТ", "茶と水", "straße", "e\u0301tude", "🍵 tea"]
+    await owner.insert("t", *enumerate(rows))
+    async with searched(owner, tables={"t": NAME}) as it:
+        assert await it.found("crème") == ["t/0", "t/1"]
+        assert await it.found("ÈM") == ["t/0", "t/1"]
+        assert await it.found("creme") == ["t/2"]
+        assert await it.found("привет") == ["t/3"]
+        assert await it.found("茶") == ["t/4"]
+        assert await it.found("STRASSE") == []
+        assert await it.found("straße") == ["t/5"]
+        assert await it.found("🍵") == ["t/7"]
+        assert await it.found("🍺") == []
+
+
+async def test_an_expression_is_matched_alike_on_every_engine(owner: Owner) -> None:
+    await owner.run(*TEAS)
+    tables = {"teas": TableOptions(search=("name", "note"))}
+    async with searched(owner, tables=tables) as it:
+        assert await it.found(r"^\d+% D", is_pattern=True) == ["teas/4"]
+        assert await it.found(r"tea\b", is_pattern=True) == ["teas/3", "teas/4"]
+        assert await it.found(r"(?i)tea", is_pattern=True) == ["teas/2", "teas/3", "teas/4"]
+        assert await it.found(r"Sencha$|^Assam", is_pattern=True) == ["teas/1", "teas/3"]
+        assert await it.found(".", is_pattern=True, limit=2) == [f"teas/{n}" for n in (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize("text", ["(", "a{2000}", "(?=a)", "\\1", "[z-a]"])
+async def test_what_is_no_expression_is_refused(owner: Owner, text: str) -> None:
+    await owner.run(*TEAS)
+    async with searched(owner, tables={"teas": NAME}) as it:
+        with pytest.raises(InvalidParameter, match="RE2"):
+            await it.page(text, is_pattern=True)
+
+
+async def test_an_expression_that_would_explode_elsewhere_is_answered(owner: Owner) -> None:
+    await owner.run("create table t (id integer primary key, name text)")
+    await owner.insert("t", (1, "a" * 5000))
+    async with searched(owner, tables={"t": NAME}) as it:
+        started = time.monotonic()
+        assert await it.found("(a+)+$b", is_pattern=True) == []
+        assert await it.found("(a|aa)+c", is_pattern=True) == []
+        assert time.monotonic() - started < 10
+
+
+async def test_a_long_value_is_cut_around_the_match(owner: Owner) -> None:
+    await owner.run("create table t (id integer primary key, name text)")
+    await owner.insert("t", (1, "x" * 5000 + "needle" + "y" * 5000), (2, "one\ntwo needle\nthree"))
+    async with searched(owner, tables={"t": NAME}) as it:
+        one, two = await it.hits("needle")
+        assert "needle" in one.lines[0].text
+        assert len(one.lines[0].text) < 250
+        assert two.lines == (Line(2, "name: two needle"),)
+
+
+async def test_as_much_of_a_value_is_searched_as_its_row_shows(owner: Owner) -> None:
+    await owner.run("create table t (id integer primary key, name text)")
+    await owner.insert("t", (1, "x" * 90 + "needle"), (2, "x" * 110 + "needle"))
+    limits = Limits(cell=ByteSize(100))
+    async with searched(owner, tables={"t": NAME}, limits=limits) as it:
+        assert await it.found("needle") == ["t/1"]
+        assert await it.found("ne{2}dle", is_pattern=True) == ["t/1"]
+
+
+async def test_values_of_all_types_but_blobs_are_searched_as_text(owner: Owner) -> None:
+    blob = "bytea" if owner.engine == "postgresql" else "blob"
+    await owner.run(
+        f"create table t (id integer primary key, n integer, d date, m numeric(9, 2), b {blob})",
+        "insert into t values (1, 4711, '2026-01-31', 12.50, NULL)",
+    )
+    tables = {"t": TableOptions(search=("id", "n", "d", "m", "b"))}
+    async with searched(owner, tables=tables) as it:
+        assert await it.found("4711") == ["t/1"]
+        assert await it.found("2026-01") == ["t/1"]
+        assert await it.found("12.5") == ["t/1"]
+        [hit] = await it.hits("71")
+        assert hit.lines == (Line(2, "n: 4711"),)
+
+
+async def test_tables_are_searched_in_the_order_of_their_paths(owner: Owner) -> None:
+    for name in ("b", "a", "c"):
+        await owner.run(f"create table {name} (id integer primary key, name varchar(9))")
+        await owner.insert(name, (1, "tea"), (2, "tea"))
+    tables = {"*": NAME}
+    async with searched(owner, tables=tables) as it:
+        every = ["a/1", "a/2", "b/1", "b/2", "c/1", "c/2"]
+        for limit in (1, 2, 3, 4, 5, 6, 7):
+            assert await it.found("tea", limit=limit) == every
+
+
+async def test_a_view_and_a_key_of_several_columns_are_searched(owner: Owner) -> None:
+    await owner.run(
+        "create table items (a integer, b varchar(9), name varchar(9), primary key (a, b))",
+        "create view short as select a, b, name from items where a = 1",
+    )
+    await owner.insert("items", (1, "x/y", "tea"), (1, "z", "tea"), (2, "..", "tea"), (2, "k", "-"))
+    tables = {"items": NAME, "short": TableOptions(search=("name",), key=("a", "b"))}
+    async with searched(owner, tables=tables) as it:
+        rows = ["items/1/~tx~2Fy", "items/1/z", "items/2/~t.."]
+        for limit in (1, 2, 10):
+            found = await it.found("tea", limit=limit)
+            assert found == [*rows, "short/1/~tx~2Fy", "short/1/z"]
+
+
+async def test_rows_without_an_address_are_passed_over(owner: Owner) -> None:
+    await owner.run("create table loose (name varchar(9))", "insert into loose values ('tea')")
+    tables = {"loose": NAME}
+    async with searched(owner, tables=tables) as it:
+        found = await it.found("tea")
+        # SQLite has a key for every table.
+        assert found == (["loose/1"] if owner.engine == "sqlite" else [])
+
+
+async def test_a_table_that_cannot_be_read_does_not_hide_what_is_in_others(owner: Owner) -> None:
+    await owner.run(*TEAS, "create table base (id integer primary key, name varchar(9))")
+    await owner.run("create view broken as select id, name from base")
+    if owner.engine != "postgresql":  # there the view would go as well
+        await owner.run("drop table base")
+    tables = {"*": TableOptions(search=("name",), key=("id",))}
+    async with searched(owner, tables=tables) as it:
+        assert await it.found("assam") == ["teas/1"]
+
+
+async def test_a_row_filter_that_fails_does_not_hide_what_is_in_other_tables(owner: Owner) -> None:
+    where = {
+        "sqlite": "json('no JSON') is not null",
+        "postgresql": "1 / (id - 1) > 0",
+        "mariadb": "(select 1 union select 2) = 1",
+    }[owner.engine]
+    await owner.run(*TEAS, "create table a (id integer primary key, name varchar(9))")
+    await owner.insert("a", (1, "assam"))
+    async with searched(owner, tables={"a": NAME, "teas": NAME}) as it:
+        assert await it.found("assam") == ["a/1", "teas/1"]
+    tables = {"a": TableOptions(search=("name",), where=where), "teas": NAME}
+    async with searched(owner, tables=tables) as it:
+        assert await it.found("assam") == ["teas/1"]
+        assert await it.found("a.sam", is_pattern=True) == []
+        assert await it.found("As+am", is_pattern=True) == ["teas/1"]
+
+
+# -- what is kept back
+
+
+KEPT = {
+    "hidden": TableOptions(search=("name", "note"), columns=Columns(hide=("note",))),
+    "masked": TableOptions(search=("name", "note"), columns=Columns(mask={"note": "hash"})),
+    "masked in another case": TableOptions(
+        search=("NAME", "NOTE"), columns=Columns(mask={"Note": "last4"})
+    ),
+    "without rows": TableOptions(search=("note",), rows=False),
+    "hidden table": False,
+    "not exposed by its key": TableOptions(search=("note",), columns=Columns(hide=("id",))),
+}
+
+
+@pytest.mark.parametrize("options", KEPT.values(), ids=KEPT)
+async def test_what_is_kept_back_is_not_found(owner: Owner, options: Any) -> None:
+    await owner.run(*TEAS)
+    async with searched(owner, tables={"teas": NOTES}) as it:
+        assert await it.found("bergamot") == ["teas/2"]
+    async with searched(owner, tables={"teas": options}) as it:
+        assert await it.found("bergamot") == []
+        assert await it.found("berg.mot", is_pattern=True) == []
+        assert await it.found(".", is_pattern=True, limit=1) == (
+            [f"teas/{n}" for n in (1, 2, 3, 4)] if options and "name" in _lower(options) else []
+        )
+
+
+def _lower(options: TableOptions) -> Sequence[str]:
+    return [name.lower() for name in options.search]
+
+
+async def test_nothing_of_a_masked_value_is_quoted_or_told_by_the_number_of_rows(
+    owner: Owner,
+) -> None:
+    await owner.run(*TEAS)
+    options = TableOptions(search=("name", "note"), columns=Columns(mask={"note": "redact"}))
+    async with searched(owner, tables={"teas": options}) as it:
+        pages = [await it.page(text) for text in ("bergamot", "no such thing", "strong")]
+        assert len({(len(page.hits), page.next, page.looked_at) for page in pages}) == 1
+        [hit] = await it.hits("earl")
+        assert [line.text for line in hit.lines] == ["name: Earl Grey"]
+
+
+async def test_a_row_filter_holds_in_searches(owner: Owner) -> None:
+    await owner.run(*TEAS)
+    for where, found in (("id <> 2", []), ("id > 0", ["teas/2"])):
+        options = TableOptions(search=("note",), where=where)
+        async with searched(owner, tables={"teas": options}) as it:
+            assert await it.found("bergamot") == found
+            page = await it.page("no such thing")
+            assert page.looked_at == (4 if found else 3)
+            below = ("teas", "2")
+            if found:
+                assert await it.found("bergamot", below=below) == ["teas/2"]
+            else:
+                with pytest.raises(ResourceNotFound):
+                    await it.page("bergamot", below=below)
+
+
+async def test_who_lacks_the_scopes_of_a_table_finds_nothing_of_it(owner: Owner) -> None:
+    await owner.run(*TEAS)
+    tables = {"teas": TableOptions(search=("note",), access=Access(scopes=("tea",)))}
+    whole = Database(url=owner.url, tables=tables)
+    for scopes, found in ((frozenset[str](), []), (frozenset(("tea",)), ["teas/2"])):
+        async with whole.narrowed(scopes) as provider:
+            it = Searched(provider, owner.prefix)
+            assert await it.found("bergamot") == found
+            assert ("teas" in await it.found("teas", "names")) == bool(found)
+            assert bool(await it.found("maker", "names")) == bool(found)
+
+
+# -- pages
+
+
+async def test_pages_go_on_exactly_while_rows_come_and_go(owner: Owner) -> None:
+    await owner.run("create table t (id integer primary key, name varchar(9))")
+    await owner.insert("t", *((n, "tea") for n in range(0, 40, 2)))
+    async with searched(owner, tables={"t": NAME}) as it:
+        first = await it.page("tea", limit=5)
+        assert [it.short(hit) for hit in first.hits] == [f"t/{n}" for n in range(0, 10, 2)]
+        await owner.run("delete from t where id in (8, 12)")
+        await owner.insert("t", (3, "tea"), (11, "tea"))
+        rest = await it.page("tea", limit=100, after=first.next)
+        expected = [n for n in (*range(10, 40, 2), 11) if n != 12]
+        assert [it.short(hit) for hit in rest.hits] == [f"t/{n}" for n in sorted(expected)]
+        assert rest.next is None
+
+
+@pytest.mark.parametrize("after", ["x", "", ".", "0123456789abcdef", "0123456789abcdef.zz", "\0"])
+async def test_what_is_no_place_to_go_on_from_is_refused(owner: Owner, after: str) -> None:
+    await owner.run(*TEAS)
+    async with searched(owner, tables={"teas": NAME}) as it:
+        with pytest.raises(InvalidParameter):
+            await it.page("a", after=after)
+
+
+async def test_a_place_of_a_table_that_has_changed_since_is_refused(owner: Owner) -> None:
+    await owner.run(*TEAS)
+    async with searched(owner, tables={"teas": NAME}) as it:
+        page = await it.page("a", limit=1)
+        await owner.run("alter table teas add column more integer")
+        await it.provider._relations.state()  # pyright: ignore[reportPrivateUsage]
+        with pytest.raises(InvalidParameter, match="begin again"):
+            await it.page("a", limit=1, after=page.next)
+
+
+async def test_a_search_in_a_hurry_gets_on_each_time_and_finds_all(owner: Owner) -> None:
+    await owner.run("create table t (id integer primary key, name varchar(9))")
+    await owner.insert("t", *((n, "tea" if n % 7 == 0 else "-") for n in range(700)))
+    async with searched(owner, tables={"t": NAME}) as it:
+        found = await it.found("tea", within=-10.0, limit=30)
+        assert found == [f"t/{n}" for n in range(0, 700, 7)]
+
+
+async def test_a_search_that_takes_too_long_says_so_or_where_to_go_on(owner: Owner) -> None:
+    slow = {
+        "sqlite": "(with recursive c(x) as (select 1 union all select x + 1 from c"
+        " where x < 100000000) select count(*) from c) > 0",
+        "postgresql": "pg_catalog.pg_sleep(3) is not null",
+        "mariadb": "sleep(3) = 0",
+    }[owner.engine]
+    await owner.run("create table a (id integer primary key, name varchar(9))")
+    await owner.run("create table b (id integer primary key, name varchar(9))")
+    await owner.insert("a", (1, "tea"))
+    await owner.insert("b", (1, "tea"))
+    tables = {"a": NAME, "b": TableOptions(search=("name",), where=f"id = 1 and {slow}")}
+    async with searched(owner, tables=tables) as it:
+        page = await it.page("tea", within=1.0)
+        assert [it.short(hit) for hit in page.hits] == ["a/1"]
+        assert page.next is not None
+        started = time.monotonic()
+        with pytest.raises(DeadlineExceeded):
+            await it.page("tea", within=0.0, after=page.next)
+        assert time.monotonic() - started < 5
+    limits = Limits(query_timeout=Duration(0.1), timeout=Duration(30))
+    async with searched(owner, tables={"b": tables["b"]}, limits=limits) as it:
+        with pytest.raises(DeadlineExceeded):
+            await it.page("tea", within=60.0)
+
+
+async def test_a_cancelled_search_lets_others_search(owner: Owner) -> None:
+    await owner.run("create table t (id integer primary key, name text)")
+    await owner.insert("t", *((n, "x" * 20_000) for n in range(300)))
+    async with searched(owner, tables={"t": NAME}) as it:
+        for turns in range(0, 60, 5):
+            task = asyncio.create_task(it.page("(x+x+)+y", is_pattern=True))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        assert await it.found("xyz") == []
+
+
+async def test_others_are_answered_while_a_long_search_runs(owner: Owner) -> None:
+    await owner.run("create table t (id integer primary key, name text)")
+    await owner.insert("t", *((n, "x" * 30_000) for n in range(400)))
+    async with searched(owner, tables={"t": NAME}) as it:
+        await it.provider.metadata(())
+        longest, task = 0.0, asyncio.create_task(it.hits("(x+x+)+y", is_pattern=True))
+        while not task.done():
+            started = time.monotonic()
+            await asyncio.sleep(0)
+            longest = max(longest, time.monotonic() - started)
+        assert await task == []
+        assert longest < 0.5
+
+
+async def test_how_many_rows_were_looked_at_is_told_while_it_goes_on(owner: Owner) -> None:
+    await owner.run("create table t (id integer primary key, name varchar(9))")
+    await owner.insert("t", *((n, "-") for n in range(500)))
+    told: list[int] = []
+    async with searched(owner, tables={"t": NAME}) as it:
+        found = await it.provider.search(
+            Search(text="tea", where="text", told=told.append),
+            below=(),
+            after=None,
+            limit=5,
+            deadline=time.monotonic() + 30,
+        )
+    assert sum(told) == found.looked_at == 500
+    assert len(told) > 1
+
+
+# -- SQLite, where any row may hold anything
+
+
+async def test_sqlite_text_that_is_not_unicode_and_numbers_are_searched_and_no_blobs(
+    tmp_path: Path,
+) -> None:
+    write(
+        tmp_path / "it.db",
+        "create table t (id integer primary key, name text);"
+        "insert into t values (1, cast(x'74656120ff' as text)), (2, 12.5), (3, x'746561'),"
+        " (4, 'tea'), (5, NULL);",
+    )
+    async with (
+        owner_of(f"sqlite:///{tmp_path}/it.db") as owner,
+        searched(owner, tables={"t": NAME}) as it,
+    ):
+        assert await it.found("tea") == ["t/1", "t/4"]
+        assert await it.found("t.a", is_pattern=True) == ["t/1", "t/4"]
+        assert await it.found("2.5") == ["t/2"]
+
+
+async def test_a_sqlite_value_that_is_too_large_hides_no_other_row(tmp_path: Path) -> None:
+    path = write(tmp_path / "it.db", "create table t (id integer primary key, name text);")
+    connection = sqlite3.connect(path)
+    with connection:
+        rows = [(n, "tea" if n != 50 else "x" * (17 * 1024 * 1024)) for n in range(100)]
+        connection.executemany("insert into t values (?, ?)", rows)
+    connection.close()
+    async with (
+        owner_of(f"sqlite:///{path}") as owner,
+        searched(owner, tables={"t": NAME}) as it,
+    ):
+        assert await it.found("tea") == [f"t/{n}" for n in range(100) if n != 50]
+        assert await it.found("t.a", is_pattern=True) == [f"t/{n}" for n in range(100) if n != 50]
+
+
+async def test_keys_of_any_sqlite_type_are_places_to_go_on_from(tmp_path: Path) -> None:
+    write(
+        tmp_path / "it.db",
+        "create table t (k primary key, name text) without rowid;"
+        "insert into t values (1, 'tea'), (2.5, 'tea'), ('a', 'tea'), (cast(x'ff' as text), 'tea'),"
+        " (x'00ff', 'tea'), ('', 'tea');",
+    )
+    async with (
+        owner_of(f"sqlite:///{tmp_path}/it.db") as owner,
+        searched(owner, tables={"t": NAME}) as it,
+    ):
+        every = await it.found("tea")
+        assert len(every) == 6
+        for limit in (1, 2, 3):
+            assert await it.found("tea", limit=limit) == every
+
+
+_NAMES = st.text(st.sampled_from("aAb%_!\\'é茶 "), max_size=5)
+
+
+@settings(max_examples=30)
+@given(
+    rows=st.lists(_NAMES, max_size=12),
+    sought=_NAMES.filter(bool),
+    limit=st.integers(1, 4),
+)
+def test_pages_together_are_the_rows_that_hold_the_text(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[str], sought: str, limit: int
+) -> None:
+    path = write(
+        tmp_path_factory.mktemp("db") / "it.db",
+        "create table t (id integer primary key, name text);",
+    )
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.executemany("insert into t values (?, ?)", enumerate(rows))
+    connection.close()
+
+    async def found() -> list[str]:
+        async with (
+            owner_of(f"sqlite:///{path}") as owner,
+            searched(owner, tables={"t": NAME}) as it,
+        ):
+            return await it.found(sought, limit=limit)
+
+    expected = [f"t/{n}" for n, row in enumerate(rows) if sought.casefold() in row.casefold()]
+    assert asyncio.run(found()) == expected

@@ -1,0 +1,390 @@
+"""Changes of a database that its owner makes, as subscribers are told of them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from resource_server.provider import Change
+from resource_server.providers.database.options import ChangeHint, Columns, TableOptions
+from resource_server.providers.database.provider import Database
+from resource_server.runtime.option_types import Duration
+from resource_server.subscriptions.broker import Live
+from resource_server.subscriptions.interest import Interests
+from tests.listeners import BASE, LIST, Recorder
+from tests.providers.database.owners import Owner, owner_of
+from tests.providers.database.served import Served, served
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE_S = 30.0
+QUIET_S = 0.25
+"""Longer than two looks at a database, and what comes of them."""
+HINT = TableOptions(change=ChangeHint(column="moved"))
+TABLE = "CREATE TABLE t (id integer PRIMARY KEY, x varchar(20), moved integer)"
+
+
+class Followed:
+    """A database that is served, and what its subscribers are told."""
+
+    def __init__(self, view: Served, live: Live) -> None:
+        self._view = view
+        self._live = live
+        self._recorder = Recorder()
+        self._prefix = view.base.partition("://")[2].partition("/")[2]
+
+    async def subscribe(self, *paths: str) -> None:
+        for path in paths:
+            await self._live.subscribe(self._view.base + path, self._recorder)
+
+    def follow_list(self) -> None:
+        self._live.follow_list(self._recorder)
+
+    async def settled(self) -> None:
+        """Wait until nothing more is told of what was before."""
+        await self._recorder.quiet(QUIET_S)
+
+    async def tells(self, *paths: str) -> None:
+        """See to it that these are told, and nothing else."""
+        await self._recorder.of(*(path if path == LIST else self._prefix + path for path in paths))
+        told = {path.removeprefix(self._prefix) for path in await self._recorder.quiet(QUIET_S)}
+        assert told == set(paths)
+
+    async def tells_nothing(self) -> None:
+        assert await self._recorder.quiet(QUIET_S) == []
+
+
+@asynccontextmanager
+async def followed(owner: Owner, *paths: str, **options: Any) -> AsyncGenerator[Followed]:
+    """Serve a database that is looked at often, and subscribe to these paths in it."""
+    async with served(owner, interval=0.02, **options) as view:
+        live = Live(view.catalog)
+        try:
+            scene = Followed(view, live)
+            await scene.subscribe(*paths)
+            yield scene
+        finally:
+            await live.close()
+
+
+# A column that tells of changes.
+
+
+@pytest.fixture
+async def table(owner: Owner) -> Owner:
+    await owner.run(TABLE)
+    await owner.insert("t", (1, "a", 1), (2, "a", None))
+    return owner
+
+
+ALL = ("t", "t/~rows", "t/1", "t/2")
+
+
+async def test_changes_are_told_when_the_column_of_the_manifest_has_moved(table: Owner) -> None:
+    async with followed(table, *ALL, "t/1/~cell/x", tables={"t": HINT}) as scene:
+        await scene.settled()
+        await table.run("UPDATE t SET x = 'b', moved = 2 WHERE id = 1")
+        await scene.tells("t", "t/~rows", "t/1", "t/1/~cell/x")
+        await table.run("UPDATE t SET x = 'b', moved = 3 WHERE id = 2")
+        await scene.tells("t", "t/~rows", "t/2")
+        await table.run("DELETE FROM t WHERE id = 1")
+        await scene.tells("t", "t/~rows", "t/1", "t/1/~cell/x")
+
+
+async def test_a_change_that_leaves_the_column_as_it_was_costs_no_look(table: Owner) -> None:
+    async with followed(table, *ALL, tables={"t": HINT}) as scene:
+        await scene.settled()
+        await table.run("UPDATE t SET x = 'b', moved = 2 WHERE id = 1")
+        await scene.tells("t", "t/~rows", "t/1")
+        await table.run("UPDATE t SET x = 'c' WHERE id = 1")
+        await scene.tells_nothing()
+        # With the next that moves it, both are told.
+        await table.run("UPDATE t SET x = 'c', moved = 3 WHERE id = 2")
+        await scene.tells(*ALL)
+
+
+async def test_a_column_without_a_value_tells_by_the_number_of_rows(table: Owner) -> None:
+    await table.run("DELETE FROM t WHERE id = 1")
+    async with followed(table, "t", "t/~rows", "t/2", tables={"t": HINT}) as scene:
+        await scene.settled()
+        await table.run("INSERT INTO t VALUES (3, 'a', NULL)")
+        await scene.tells("t", "t/~rows")
+        await table.run("DELETE FROM t WHERE id = 2")
+        await scene.tells("t", "t/~rows", "t/2")
+
+
+async def test_what_changed_before_the_first_look_is_told(table: Owner) -> None:
+    row, other = ((*table.prefix.split("/")[:-1], "t", key) for key in "12")
+    interest = Interests()
+    async with Database(url=table.url, tables={"t": HINT}) as database:
+        interest.add(row)
+        await table.run("UPDATE t SET x = 'b' WHERE id = 1")
+        found = cast("AsyncGenerator[Change]", database.changes(interest))
+        async with asyncio.timeout(PATIENCE_S), aclosing(found) as changes:
+            assert await anext(changes) == Change(row)
+            # By now it is known where the column is.
+            interest.add(other)
+            await table.run("UPDATE t SET x = 'b' WHERE id = 2")
+            while await anext(changes) != Change(other):
+                pass
+
+
+async def test_a_change_of_the_schema_is_told_whatever_the_column_says(table: Owner) -> None:
+    async with followed(table, *ALL, tables={"t": HINT}) as scene:
+        await scene.settled()
+        await table.run("UPDATE t SET x = 'b', moved = 2 WHERE id = 1")
+        await scene.tells("t", "t/~rows", "t/1")
+        await table.run("ALTER TABLE t ADD COLUMN y integer")
+        await scene.tells(*ALL)
+
+
+async def test_of_more_rows_than_are_compared_all_are_told_by_the_column(table: Owner) -> None:
+    rows = ", ".join(f"({number}, 'a', 1)" for number in range(3, 1001))
+    await table.run(f"INSERT INTO t VALUES {rows}", "CREATE TABLE other (id integer)")
+    columns = Columns(hide=("moved",))
+    options = TableOptions(change=ChangeHint(column="moved"), columns=columns)
+    async with followed(table, "t", tables={"t": options}) as scene:
+        await scene.tells_nothing()
+        await table.run("UPDATE t SET x = 'b', moved = 2 WHERE id = 1000")
+        await scene.tells("t")
+        await table.run("INSERT INTO t VALUES (2000, 'a', 1)")
+        await scene.tells("t")
+        await table.run("INSERT INTO other VALUES (1)")
+        await scene.tells_nothing()
+        # All that there are can be compared.
+        await table.run("DELETE FROM t WHERE id > 500")
+        await scene.tells("t")
+        await table.run("UPDATE t SET moved = 3 WHERE id = 500")
+        await scene.tells_nothing()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE t SET x = 'hidden', moved = 9 WHERE id = 2",
+        "INSERT INTO t VALUES (3, 'hidden', 9)",
+        "UPDATE t SET moved = 9 WHERE x = 'hidden'",
+    ],
+)
+async def test_rows_that_are_kept_out_do_not_count(table: Owner, change: str) -> None:
+    await table.run("INSERT INTO t VALUES (4, 'hidden', 5)")
+    options = TableOptions(change=ChangeHint(column="moved"), where="x <> 'hidden'")
+    async with followed(table, *ALL, tables={"t": options}) as scene:
+        await scene.settled()
+        await table.run("UPDATE t SET x = 'b', moved = 2 WHERE id = 1")
+        await scene.tells("t", "t/~rows", "t/1")
+        await table.run(change)
+        if "id = 2" in change:
+            await scene.tells("t", "t/~rows", "t/2")
+        else:
+            await table.run("UPDATE t SET x = 'c' WHERE id = 1")
+            await scene.tells_nothing()
+
+
+async def test_a_column_that_is_hidden_tells_of_changes_all_the_same(table: Owner) -> None:
+    options = TableOptions(change=ChangeHint(column="MOVED"), columns=Columns(hide=("moved",)))
+    async with followed(table, *ALL, tables={"t": options}) as scene:
+        await scene.settled()
+        await table.run("UPDATE t SET x = 'b', moved = 2 WHERE id = 1")
+        await scene.tells("t", "t/~rows", "t/1")
+        await table.run("UPDATE t SET x = 'c' WHERE id = 1")
+        await scene.tells_nothing()
+
+
+@pytest.mark.parametrize("column", ["no such", "broken"])
+async def test_where_the_column_cannot_be_asked_for_all_is_told_as_without(
+    owner: Owner, column: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await owner.run("CREATE TABLE base (id integer PRIMARY KEY, x varchar(20))")
+    await owner.insert("base", (1, "a"), (2, "a"))
+    # An overflow, or two values where one belongs: an error as soon as it is looked at.
+    of_sqlite = owner.engine == "sqlite"
+    broken = "abs(-9223372036854775807 - id)" if of_sqlite else "(SELECT id FROM base)"
+    await owner.run(f"CREATE VIEW t AS SELECT id, x, {broken} AS broken FROM base")
+    options = TableOptions(key=("id",), change=ChangeHint(column=column))
+    columns = Columns(hide=("broken",))
+    shown = TableOptions(key=options.key, change=options.change, columns=columns)
+    async with followed(owner, "t/1", "t/~rows", tables={"t": shown}) as scene:
+        await scene.settled()
+        for text in ("b", "c"):
+            await owner.run(f"UPDATE base SET x = '{text}' WHERE id = 1")
+            await scene.tells("t/1", "t/~rows")
+    assert "has failed" not in caplog.text
+
+
+# The schema.
+
+
+async def test_a_change_of_the_schema_tells_of_other_tables_only_who_sees_them(
+    table: Owner,
+) -> None:
+    async with followed(table, "t/1", "t/~schema", tables={"secret": False}) as scene:
+        scene.follow_list()
+        await scene.settled()
+        await table.run("CREATE TABLE secret (id integer PRIMARY KEY)")
+        await scene.tells_nothing()
+        await table.run("ALTER TABLE secret ADD COLUMN y integer", "DROP TABLE secret")
+        await scene.tells_nothing()
+        await table.run("ALTER TABLE t ADD COLUMN y integer")
+        await scene.tells("t/1", "t/~schema")
+        await table.run("CREATE TABLE u (id integer PRIMARY KEY)")
+        await scene.tells(LIST)
+        await table.run("DROP TABLE u")
+        await scene.tells(LIST)
+
+
+# What is told of all this beforehand.
+
+
+async def details(view: Served, path: str) -> Any:
+    """Return what the metadata of a table says of its changes."""
+    details = (await view.entry(path)).resource.details
+    return None if details is None else details.get("changes")
+
+
+GATES = {
+    "sqlite": {"gate": "commits", "interval": 0.05},
+    "postgresql": {"gate": "commits", "interval": 0.25},
+    "mariadb": {"gate": "counters", "interval": 1.0},
+}
+
+
+async def test_a_database_tells_how_commits_are_noticed(owner: Owner) -> None:
+    async def told(**options: Any) -> Any:
+        async with served(owner, **options) as view:
+            return (await view.catalog.metadata(BASE)).resource.details
+
+    expected = GATES[owner.engine]
+    assert (await told())["changes"] == expected
+    assert (await told(interval=0.125))["changes"] == {**expected, "interval": 0.125}
+    notify = {"gate": "notify", "interval": 1.0} if owner.engine == "postgresql" else expected
+    assert (await told(watch="notify"))["changes"] == notify
+    assert await told(watch="off") == {"engine": owner.engine}
+
+
+async def test_a_table_tells_how_exactly_its_changes_are_told(owner: Owner) -> None:
+    await owner.run(TABLE, "CREATE TABLE u (id integer PRIMARY KEY)", "CREATE VIEW v AS SELECT 1 a")
+    hidden = TableOptions(change=HINT.change, columns=Columns(hide=("moved",)))
+    async with served(owner, tables={"t": HINT, "u": TableOptions(rows=False)}) as view:
+        assert await details(view, "t") == {"precision": "row", "column": "moved"}
+        assert await details(view, "v") == {"precision": "table"}
+        assert await details(view, "u") is None
+    async with served(owner, tables={"t": hidden}) as view:
+        assert await details(view, "t") == {"precision": "row"}
+    missing = TableOptions(change=ChangeHint(column="secret"))
+    async with served(owner, tables={"t": missing}) as view:
+        assert await details(view, "t") == {"precision": "row"}
+    async with served(owner, tables={"t": HINT}, watch="off") as view:
+        assert await details(view, "t") is None
+
+
+# What cannot be compared here.
+
+
+async def test_rows_that_cannot_be_read_end_no_watch(
+    owner: Owner, caplog: pytest.LogCaptureFixture
+) -> None:
+    await owner.run("CREATE TABLE base (id integer PRIMARY KEY, n bigint)")
+    await owner.insert("base", (1, 1), (2, 1))
+    of_sqlite = owner.engine == "sqlite"
+    computed = "abs(n)" if of_sqlite else "(SELECT id FROM base b WHERE b.id <= base.n)"
+    await owner.run(f"CREATE VIEW t AS SELECT id, {computed} AS n FROM base")
+    async with followed(owner, "t/1", "t/2", tables={"t": TableOptions(key=("id",))}) as scene:
+        await scene.settled()
+        await owner.run(f"UPDATE base SET n = {-(2**63) if of_sqlite else 2} WHERE id = 1")
+        await scene.settled()
+        await owner.run("UPDATE base SET n = 0 WHERE id = 1")
+        await scene.tells("t/1")
+    assert "has failed" not in caplog.text
+
+
+async def test_a_row_that_the_server_has_seen_otherwise_is_looked_at_again(owner: Owner) -> None:
+    await owner.run(TABLE)
+    await owner.insert("t", (1, "a", 1))
+    path = (*owner.prefix.split("/")[:-1], "t", "1")
+    interest = Interests()
+    async with Database(url=owner.url, interval=Duration(0.02)) as database:
+        interest.add(path)
+        found = cast("AsyncGenerator[Change]", database.changes(interest))
+        async with asyncio.timeout(PATIENCE_S), aclosing(found) as changes:
+            # It came, and is compared with nothing.
+            assert [await anext(changes), await anext(changes)] == [Change(path)] * 2
+            before = (await database.metadata(path)).version
+            await owner.run("UPDATE t SET x = 'b'")
+            # As it is for a moment, which the watch does not see.
+            assert (await database.metadata(path)).version != before
+            await owner.run("UPDATE t SET x = 'a'")
+            assert await anext(changes) == Change(path)
+            while (await database.metadata(path)).version != before:
+                assert await anext(changes) == Change(path)
+
+
+async def test_a_file_that_is_away_for_a_while_ends_no_watch(tmp_path: Path) -> None:
+    file, path = tmp_path / "it.db", ("t", "1")
+    url = f"sqlite:///{file}"
+    async with owner_of(url) as owner:
+        await owner.run(TABLE)
+        await owner.insert("t", (1, "a", 1))
+    interest = Interests()
+    async with Database(url=url, interval=Duration(0.02)) as database:
+        interest.add(path)
+        found = cast("AsyncGenerator[Change]", database.changes(interest))
+        async with asyncio.timeout(PATIENCE_S), aclosing(found) as changes:
+            assert [await anext(changes), await anext(changes)] == [Change(path)] * 2
+            file.rename(tmp_path / "away.db")
+            told = asyncio.ensure_future(anext(changes))
+            await asyncio.wait([told], timeout=QUIET_S)
+            assert not told.done()
+            (tmp_path / "away.db").rename(file)
+            async with owner_of(url) as owner:
+                await owner.run("UPDATE t SET x = 'b'")
+            assert await told == Change(path)
+
+
+async def test_nothing_is_left_of_a_watch_whenever_it_ends(table: Owner) -> None:
+    path = (*table.prefix.split("/")[:-1], "t", "~schema")
+    async with Database(url=table.url) as database:
+        # For the names of all tables there may be a connection of its own.
+        await database.metadata(path)
+        before = asyncio.all_tasks()
+        for turns in range(12):
+            interest, told = Interests(), asyncio.Event()
+            interest.add(path)
+            watching = asyncio.create_task(follow(database, interest, told))
+            await told.wait()
+            interest.remove(path)
+            # Meanwhile it lets go of its connection, as nobody is interested any more.
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            watching.cancel()
+            await asyncio.wait([watching])
+            assert asyncio.all_tasks() == before
+
+
+async def test_a_watch_ends_just_when_it_is_time_to_look(table: Owner) -> None:
+    path = (*table.prefix.split("/")[:-1], "t", "1")
+    loop = asyncio.get_running_loop()
+    async with Database(url=table.url, interval=Duration(0.02)) as database:
+        for _ in range(5):
+            interest, ending = Interests(), loop.create_future()
+            interest.add(path)
+            found = cast("AsyncGenerator[Change]", database.changes(interest))
+            async with asyncio.timeout(PATIENCE_S):
+                async with aclosing(found) as changes:
+                    assert [await anext(changes), await anext(changes)] == [Change(path)] * 2
+                    # Both are due in the same turn of the loop, and its end comes first.
+                    loop.call_later(0.001, ending.set_result, None)
+                    time.sleep(0.05)  # noqa: ASYNC251
+                    await ending
+
+
+async def follow(database: Database, interest: Interests, told: asyncio.Event) -> None:
+    async with aclosing(cast("AsyncGenerator[Change]", database.changes(interest))) as changes:
+        async for _ in changes:
+            told.set()

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from resource_server.providers.filesystem.watch.mount_types import Kinds, kind, type_of
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="Linux says what is mounted")
+
+TABLE = b"""\
+22 27 0:21 / /proc rw,relatime - proc proc rw
+27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,discard
+30 27 0:40 / /home rw - nfs4 server:/home rw
+31 30 0:41 / /home/ada rw shared:7 master:3 - xfs /dev/vdb rw
+32 27 0:42 / /mnt/with\\040blank\\134and\\012line rw - cifs //server/share rw
+33 27 0:43 /sub /srv/data rw - fuse.sshfs host: rw
+34 27 0:44 / /srv/dash\\040-\\040dash rw - 9p host rw
+35 27 0:45 / /over rw - tmpfs tmpfs rw
+36 35 0:46 / /over rw - ceph ceph rw
+37 27 0:47 / /caf\xc3\xa9 rw - smb3 server rw
+nonsense
+38 27
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/", "ext4"),
+        ("/srv", "ext4"),
+        ("/homes/x", "ext4"),
+        ("/home", "nfs4"),
+        ("/home/alan/notes", "nfs4"),
+        ("/home/ada", "xfs"),
+        ("/home/ada/notes", "xfs"),
+        ("/home/adam", "nfs4"),
+        ("/mnt/with blank\\and\nline/x", "cifs"),
+        ("/srv/data/x", "fuse.sshfs"),
+        ("/srv/dash - dash", "9p"),
+        ("/over/x", "ceph"),
+        ("/café/x", "smb3"),
+        ("/proc/self", "proc"),
+    ],
+)
+def test_the_deepest_and_last_mount_says_what_a_path_lies_on(path: str, expected: str) -> None:
+    assert type_of(TABLE, path.encode()) == expected
+
+
+@pytest.mark.parametrize(
+    "table", [b"", b"nonsense\n", b"\xff\xfe", b" - \n", b"1 2 3 4 /x rw - \n"]
+)
+def test_a_table_that_says_nothing_harms_nobody(table: bytes) -> None:
+    assert type_of(table, b"/srv") == ""
+
+
+@linux_only
+def test_what_the_kernel_makes_up_is_told_from_files(tmp_path: Path) -> None:
+    assert kind("/proc/self") == "made-up"
+    assert kind(str(tmp_path)) in ("local", "remote")
+    assert kind(str(tmp_path / "none")) == kind(str(tmp_path))
+
+
+@linux_only
+def test_a_link_lies_where_it_leads(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/proc")
+    assert kind(str(tmp_path / "link")) == "made-up"
+
+
+@linux_only
+def test_a_path_that_is_not_utf_8_lies_somewhere(tmp_path: Path) -> None:
+    assert kind(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")) == kind(str(tmp_path))
+
+
+@linux_only
+def test_kinds_differ_below_one_root() -> None:
+    kinds = Kinds("/")
+    for path in ("proc/", "sys/", ""):
+        device = Path("/", path).stat().st_dev
+        assert kinds.of(path, device) == kind(f"/{path}")
+    assert kinds.of("proc/", Path("/proc").stat().st_dev) == "made-up"

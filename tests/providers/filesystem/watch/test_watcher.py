@@ -1,0 +1,776 @@
+"""What subscribers of a folder are told when it changes, by each way of noticing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from resource_server.catalog.catalog import Catalog
+from resource_server.providers.filesystem import Filesystem
+from resource_server.providers.filesystem.options import DirectoryOptions, Watch
+from resource_server.subscriptions import broker
+from resource_server.subscriptions.broker import Live
+from tests.listeners import (
+    EVENTS,
+    EVERY,
+    LIST,
+    PATIENCE_S,
+    Folder,
+    Recorder,
+    held,
+    impatient,
+    mounted,
+    uri_of,
+    watched,
+)
+
+pytestmark = pytest.mark.anyio
+
+inotify_only = pytest.mark.skipif(sys.platform != "linux", reason="Linux has inotify")
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    impatient(monkeypatch)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def folder(root: Path) -> Folder:
+    """A folder with `a.txt`, `b.txt`, `sub/c.txt` and `sub/deep/d.txt`."""
+    folder = Folder(root)
+    for name in ("a.txt", "b.txt", "sub/c.txt", "sub/deep/d.txt"):
+        folder.write(name, f"body of {name}")
+    return folder
+
+
+# -- what is in a file
+
+
+async def test_what_is_written_is_told_of_the_file_and_its_collection_and_not_of_the_list(
+    folder: Folder,
+) -> None:
+    async with watched(folder.root, EVERY) as scene:
+        await scene.follow("a.txt", "b.txt", "", "sub")
+        folder.write("a.txt", "more than it was")
+        await scene.tells("a.txt", "")
+
+
+async def test_what_is_written_is_told_to_who_subscribes_to_its_collection_only(
+    folder: Folder,
+) -> None:
+    async with watched(folder.root, EVERY) as scene:
+        await scene.follow("sub")
+        for text in ("more than it was", "and other than it was"):
+            folder.write("sub/c.txt", text)
+            await scene.tells("sub")
+
+
+async def test_a_change_right_after_the_subscription_is_told(folder: Folder) -> None:
+    async with watched(folder.root, EVERY) as scene:
+        await scene.subscribe("sub/deep/d.txt")
+        folder.write("sub/deep/d.txt", "more than it was")
+        await scene.tells("sub/deep/d.txt")
+
+
+CHANGES: dict[str, Callable[[Folder], object]] = {
+    "append": lambda folder: folder.append("a.txt"),
+    "touch": lambda folder: folder.at("a.txt").touch(),
+    "in place": lambda folder: folder.write("a.txt", "other"),
+    "replace": lambda folder: folder.save("a.txt", "other"),
+    "visible temporary": lambda folder: folder.save("a.txt", "other", temporary="visible.tmp"),
+    "many": lambda folder: [folder.append("a.txt") for _ in range(50)],
+    "truncate": lambda folder: os.truncate(folder.at("a.txt"), 3),
+}
+
+
+@inotify_only
+@pytest.mark.parametrize("change", CHANGES)
+async def test_one_change_is_one_event(folder: Folder, change: str) -> None:
+    async with watched(folder.root) as scene:
+        await asyncio.sleep(0.02)  # what is as young as its watch is told of to be sure
+        await scene.follow("a.txt", "")
+        CHANGES[change](folder)
+        await scene.tells_once("a.txt", "")
+
+
+@pytest.mark.parametrize("temporary", [".a.txt.swp", "a.txt.tmp"])
+async def test_an_atomic_save_is_told_of_the_file_and_its_collection_only(
+    folder: Folder, temporary: str
+) -> None:
+    async with watched(folder.root, EVERY) as scene:
+        await scene.follow("a.txt", "", "sub")
+        folder.save("a.txt", "new", temporary=temporary)
+        await scene.tells("a.txt", "")
+
+
+async def test_a_save_that_keeps_a_backup_until_it_is_done_is_one_change(folder: Folder) -> None:
+    async with watched(folder.root, EVENTS) as scene:
+        await scene.follow("a.txt")
+        folder.move("a.txt", "a.txt~")
+        folder.write("a.txt", "new")
+        folder.remove("a.txt~")
+        await scene.tells_once("a.txt")
+
+
+@inotify_only
+async def test_a_file_that_is_missing_for_a_moment_is_told_of_once(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker, "_GRACE_S", 0.2)
+    async with watched(folder.root) as scene:
+        await scene.subscribe("a.txt", "b.txt")
+        folder.remove("a.txt")
+        folder.write("b.txt", "told of when it has been noticed that the other is gone")
+        await scene.of("b.txt")
+        folder.write("a.txt", "new")
+        await scene.tells_once("a.txt")
+
+
+async def test_a_log_that_is_held_open_is_told_of_while_it_grows_and_at_its_end(
+    folder: Folder,
+) -> None:
+    async with watched(folder.root, EVENTS) as scene:
+        await scene.follow("a.txt")
+        with folder.at("a.txt").open("a", buffering=1) as log:
+            for number in range(100):
+                log.write(f"{number}\n")
+                await asyncio.sleep(0.002)
+            await scene.of("a.txt")
+            log.write("the last line\n")
+            await scene.tells_once("a.txt")
+
+
+@inotify_only
+async def test_a_log_that_is_held_open_is_not_told_of_for_every_line(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker, "_INTERVAL_S", 0.05)
+    async with watched(folder.root) as scene:
+        await scene.subscribe("a.txt")
+        began = time.monotonic()
+        with folder.at("a.txt").open("a", buffering=1) as log:
+            for number in range(100):
+                log.write(f"{number}\n")
+                await asyncio.sleep(0.001)
+        most = (time.monotonic() - began) / 0.05 + 2
+        assert 2 <= len((await scene.quiet())["inotify"]) <= most
+
+
+async def test_what_changes_no_content_of_a_collection_is_not_told_of_it(folder: Folder) -> None:
+    async with watched(folder.root, EVERY) as scene:
+        await scene.follow("")
+        folder.write("sub/c.txt", "only below")
+        folder.write("sub/new.txt")
+        await scene.tells(LIST)
+
+
+@inotify_only
+async def test_what_came_and_went_is_told_of_if_it_was_listed_in_between(folder: Folder) -> None:
+    async with watched(folder.root) as scene:
+        await scene.follow()
+        folder.write("sub/visible.tmp")
+        folder.remove("sub/visible.tmp")
+        await scene.tells_nothing()
+        folder.write("sub/visible.tmp")
+        page = await scene.view.catalog.list()
+        assert uri_of("sub/visible.tmp") in [entry.uri for entry in page.entries]
+        folder.remove("sub/visible.tmp")
+        await scene.tells(LIST)
+
+
+@inotify_only
+async def test_what_is_hidden_is_not_told_of_whoever_lists_meanwhile(folder: Folder) -> None:
+    folder.write(".gitignore", "*.log\n")
+    async with watched(folder.root) as scene:
+        await scene.follow()
+        for name in (".env", "x.log", "sub/.swp"):
+            await scene.view.catalog.list()
+            folder.write(name)
+            await scene.view.catalog.list()
+            folder.remove(name)
+            await scene.view.catalog.list()
+        await scene.tells_nothing()
+
+
+async def test_what_is_never_read_cannot_be_subscribed_to(folder: Folder) -> None:
+    options = {"sub": DirectoryOptions(readable=False)}
+    async with watched(folder.root, directories=options) as scene:
+        await scene.refuses("sub/b.txt")
+
+
+@inotify_only
+async def test_reading_is_no_change(folder: Folder) -> None:
+    async with watched(folder.root) as scene:
+        await scene.follow("a.txt", "")
+        for _ in range(100):
+            folder.at("a.txt").read_text()
+            list(folder.at("sub").iterdir())
+        await scene.tells_nothing()
+
+
+@inotify_only
+@pytest.mark.parametrize("option", ["inotify", "poll"])
+async def test_other_permissions_are_told_once(folder: Folder, option: Watch) -> None:
+    async with watched(folder.root, [option]) as scene:
+        await asyncio.sleep(0.02)  # what is as young as its watch is told of to be sure
+        await scene.follow("a.txt", "")
+        for mode in (0o600, 0o400):
+            folder.at("a.txt").chmod(mode)
+            await scene.tells_once("a.txt", "")
+
+
+# -- what comes and goes
+
+
+async def test_a_file_that_comes_and_goes_is_told_of_its_collection_and_the_list(
+    folder: Folder,
+) -> None:
+    async with watched(folder.root, EVERY) as scene:
+        await scene.follow("", "sub")
+        folder.write("sub/new.txt")
+        await scene.tells("sub", LIST)
+        folder.remove("sub/new.txt")
+        await scene.tells("sub", LIST)
+
+
+async def test_a_subscribed_file_that_is_removed_and_made_again_is_told_of_each_time(
+    folder: Folder,
+) -> None:
+    async with watched(folder.root, EVERY) as scene:
+        await scene.follow("a.txt")
+        for _ in range(2):
+            folder.remove("a.txt")
+            await scene.tells("a.txt", LIST)
+            folder.write("a.txt", "back")
+            await scene.tells("a.txt", LIST)
+        folder.write("a.txt", "and written to")
+        await scene.tells("a.txt")
+
+
+async def test_a_subscribed_file_survives_the_removal_of_its_directories(folder: Folder) -> None:
+    name = "sub/deep/d.txt"
+    async with watched(folder.root, EVERY) as scene:
+        await scene.follow(name, "sub/deep", "sub")
+        for _ in range(2):
+            folder.remove("sub")
+            await scene.tells(name, "sub/deep", "sub", LIST)
+            folder.write(name, "back")
+            await scene.tells(name, "sub/deep", "sub", LIST)
+        folder.write(name, "and written to")
+        await scene.tells(name, "sub/deep")
+
+
+async def test_a_subscribed_file_survives_that_its_directory_moves_away_and_back(
+    folder: Folder, tmp_path: Path
+) -> None:
+    name = "sub/deep/d.txt"
+    async with watched(folder.root, EVERY) as scene:
+        await scene.follow(name)
+        folder.move("sub", tmp_path / "away")
+        await scene.tells(name, LIST)
+        (tmp_path / "away/deep/d.txt").write_text("changed outside")
+        await scene.tells_nothing()
+        (tmp_path / "away").rename(folder.at("sub"))
+        await scene.tells(name, LIST)
+        folder.write(name, "and written to")
+        await scene.tells(name)
+
+
+async def test_a_directory_that_moves_within_the_root_is_told_of_in_both_places(
+    folder: Folder,
+) -> None:
+    async with watched(folder.root, EVERY) as scene:
+        await scene.follow("sub/c.txt", "sub/deep/d.txt", "")
+        folder.move("sub", "moved")
+        await scene.tells("sub/c.txt", "sub/deep/d.txt", "", LIST)
+        await scene.subscribe("moved/deep/d.txt", "moved/deep")
+        folder.write("moved/deep/d.txt", "other")
+        await scene.tells("moved/deep/d.txt", "moved/deep")
+        folder.move("moved", "sub")
+        await scene.tells("sub/c.txt", "sub/deep/d.txt", "moved/deep/d.txt", "moved/deep", "", LIST)
+
+
+async def test_a_directory_becomes_a_file_and_a_directory_again(folder: Folder) -> None:
+    async with watched(folder.root, EVERY) as scene:
+        await scene.follow("sub/c.txt", "sub")
+        folder.remove("sub")
+        folder.write("sub", "now a file")
+        await scene.of("sub/c.txt", "sub", LIST)
+        await scene.quiet()
+        folder.write("sub", "now another file")
+        await scene.tells("sub")
+        folder.remove("sub")
+        folder.write("sub/c.txt", "back")
+        await scene.of("sub/c.txt", "sub", LIST)
+        await scene.quiet()
+        folder.write("sub/c.txt", "and written to")
+        await scene.tells("sub/c.txt", "sub")
+
+
+async def test_a_directory_that_another_one_replaces_at_once_is_told_of(folder: Folder) -> None:
+    async with watched(folder.root, EVENTS) as scene:
+        await scene.follow()
+        folder.remove("sub/deep")
+        folder.write("sub/deep/other.txt")
+        await scene.tells(LIST)
+        folder.write("sub/deep/another.txt")
+        await scene.tells(LIST)
+
+
+async def test_two_directories_that_change_places_are_told_of(folder: Folder) -> None:
+    folder.write("bus/c.txt", "body")
+    async with watched(folder.root, EVENTS) as scene:
+        await scene.follow("sub/c.txt", "bus/c.txt", "bus")
+        folder.move("sub", "between")
+        folder.move("bus", "sub")
+        folder.move("between", "bus")
+        await scene.tells("sub/c.txt", "bus/c.txt", "bus", LIST)
+        folder.write("bus/c.txt", "written to")
+        await scene.tells("bus/c.txt", "bus")
+
+
+async def test_what_is_made_with_all_its_directories_is_told_of(folder: Folder) -> None:
+    async with watched(folder.root, EVERY) as scene:
+        await scene.follow("a.txt")
+        folder.write("x/y/z/new.txt")
+        await scene.tells(LIST)
+        await scene.subscribe("x/y/z/new.txt", "x/y")
+        folder.write("x/y/z/new.txt", "other")
+        await scene.tells("x/y/z/new.txt")
+        folder.write("x/y/z/newer.txt")
+        await scene.tells(LIST)
+
+
+async def test_a_tree_that_is_moved_in_is_watched(folder: Folder, tmp_path: Path) -> None:
+    outside = Folder(tmp_path / "outside")
+    outside.write("x/y/z.txt")
+    async with watched(folder.root, EVERY) as scene:
+        await scene.follow("")
+        outside.move("x", folder.at("x"))
+        await scene.tells("", LIST)
+        folder.write("x/y/new.txt")
+        await scene.tells(LIST)
+        await scene.subscribe("x/y/z.txt")
+        folder.write("x/y/z.txt", "other")
+        await scene.tells("x/y/z.txt")
+
+
+async def test_a_tree_that_is_moved_out_is_told_of_no_longer(
+    folder: Folder, tmp_path: Path
+) -> None:
+    async with watched(folder.root, EVENTS) as scene:
+        await scene.follow("sub/c.txt")
+        folder.move("sub", tmp_path / "outside")
+        await scene.tells("sub/c.txt", LIST)
+        (tmp_path / "outside/c.txt").write_text("changed")
+        (tmp_path / "outside/new.txt").write_text("new")
+        (tmp_path / "outside/deep/new.txt").write_text("new")
+        await scene.tells_nothing()
+
+
+# -- the root
+
+
+async def test_a_root_that_is_removed_and_made_again_is_watched_again(folder: Folder) -> None:
+    async with watched(folder.root, EVERY) as scene:
+        await scene.follow("a.txt", "sub/c.txt", "")
+        folder.remove("")
+        await scene.of("a.txt", "sub/c.txt", "", LIST)
+        folder.write("a.txt", "back")
+        folder.write("sub/c.txt", "back")
+        await scene.of("a.txt", "sub/c.txt", "", LIST)
+        folder.write("a.txt", "and written to")
+        await scene.of("a.txt", "")
+        folder.write("sub/new.txt")
+        await scene.of(LIST)
+
+
+async def test_a_root_that_is_removed_and_made_again_at_once_is_watched_again(
+    folder: Folder,
+) -> None:
+    async with watched(folder.root, EVERY) as scene:
+        await scene.follow("a.txt")
+        folder.remove("")
+        folder.write("a.txt", "back")
+        await scene.of("a.txt", LIST)
+        folder.write("a.txt", "and written to")
+        await scene.of("a.txt")
+        folder.write("new.txt")
+        await scene.of(LIST)
+
+
+async def test_a_root_that_another_folder_replaces_is_watched(
+    folder: Folder, tmp_path: Path
+) -> None:
+    other = Folder(tmp_path / "other")
+    other.write("a.txt", "of the other")
+    other.write("sub/c.txt", "of the other")
+    async with watched(folder.root, EVERY) as scene:
+        await scene.follow("a.txt", "sub/c.txt")
+        folder.root.rename(tmp_path / "before")
+        other.root.rename(folder.root)
+        await scene.of("a.txt", "sub/c.txt", LIST)
+        folder.write("sub/c.txt", "and written to")
+        await scene.of("sub/c.txt")
+        (tmp_path / "before/sub/c.txt").write_text("nobody cares")
+        (tmp_path / "before/new.txt").write_text("nobody cares")
+        await scene.tells_nothing()
+
+
+# -- what is not shown
+
+
+async def test_nothing_is_told_of_what_is_not_shown(folder: Folder) -> None:
+    folder.write(".gitignore", "*.log\nbuild/\n")
+    folder.write(".git/info/exclude", "")
+    async with watched(folder.root, EVERY, exclude=("*.bak",)) as scene:
+        await scene.follow("", "a.txt")
+        for name in (
+            ".hidden",
+            ".env",
+            "server.pem",
+            "x.log",
+            "a.txt.bak",
+            "build/out.o",
+            ".git/x",
+        ):
+            folder.write(name, "first")
+            folder.write(name, "second, longer")
+        await asyncio.sleep(0.06)  # and once more, when what came has been looked at
+        for name in (
+            ".hidden",
+            ".env",
+            "server.pem",
+            "x.log",
+            "a.txt.bak",
+            "build/out.o",
+            ".git/x",
+        ):
+            folder.append(name)
+            folder.at(name).chmod(0o600)
+            folder.remove(name)
+        folder.link("link", "a.txt")
+        os.mkfifo(folder.at("fifo"))
+        await scene.tells_nothing()
+
+
+@pytest.mark.parametrize("name", [".env", "x.log", "none.txt", "sub/none", "a.txt/x", "link"])
+async def test_nobody_can_subscribe_to_what_is_not_there_or_not_shown(
+    folder: Folder, name: str
+) -> None:
+    folder.write(".gitignore", "*.log\n")
+    folder.write(".env")
+    folder.write("x.log")
+    folder.link("link", "a.txt")
+    async with watched(folder.root) as scene:
+        await scene.refuses(name)
+        await scene.subscribe("a.txt")
+        folder.write("x.log", "other")
+        await scene.tells_nothing()
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_an_ignore_file_that_changes_hides_and_shows(
+    folder: Folder, *, replaced: bool
+) -> None:
+    folder.write(".gitignore", "nothing\n")
+
+    def edit(text: str) -> None:
+        (folder.save if replaced else folder.write)(".gitignore", text)
+
+    async with watched(folder.root, EVERY) as scene:
+        await scene.follow("a.txt", "", "sub/deep/d.txt", "sub")
+        edit("a.txt\ndeep/\n")
+        await scene.tells("a.txt", "", "sub/deep/d.txt", "sub", LIST)
+        folder.write("a.txt", "hidden now")
+        folder.write("sub/deep/d.txt", "hidden now")
+        folder.write("sub/deep/new.txt", "hidden now")
+        await scene.tells_nothing()
+        edit("nothing\n")
+        await scene.tells("a.txt", "", "sub/deep/d.txt", "sub", LIST)
+        folder.write("sub/deep/d.txt", "shown again")
+        await scene.tells("sub/deep/d.txt")
+
+
+async def test_an_ignore_file_that_comes_and_goes_hides_and_shows(folder: Folder) -> None:
+    async with watched(folder.root, EVERY) as scene:
+        await scene.follow("sub/c.txt", "sub/deep/d.txt", "b.txt", "")
+        folder.write("sub/.ignore", "*.txt\n")
+        await scene.tells("sub/c.txt", "sub/deep/d.txt", LIST)
+        folder.remove("sub/.ignore")
+        await scene.tells("sub/c.txt", "sub/deep/d.txt", LIST)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_the_repository_own_ignore_file_hides_and_shows(
+    folder: Folder, *, replaced: bool
+) -> None:
+    folder.write(".git/info/exclude", "# nothing\n")
+    async with watched(folder.root, EVENTS) as scene:
+        await scene.follow("sub/c.txt", "a.txt")
+        (folder.save if replaced else folder.write)(".git/info/exclude", "c.txt\n")
+        await scene.tells("sub/c.txt", LIST)
+        (folder.save if replaced else folder.write)(".git/info/exclude", "# nothing\n")
+        await scene.tells("sub/c.txt", LIST)
+
+
+async def test_a_directory_that_is_kept_out_of_listings_is_told_of_to_subscribers_only(
+    folder: Folder,
+) -> None:
+    directories = {"sub": DirectoryOptions(listed=False)}
+    async with watched(folder.root, EVERY, directories=directories) as scene:
+        await scene.follow("sub", "sub/deep")
+        folder.write("sub/new.txt")
+        folder.write("sub/deep/new.txt")
+        folder.write("sub/deep/er/new.txt")
+        await scene.tells("sub", "sub/deep")
+
+
+async def test_nothing_is_told_of_a_directory_that_is_not_exposed(folder: Folder) -> None:
+    directories = {"sub": DirectoryOptions(exposed=False)}
+    async with watched(folder.root, EVENTS, directories=directories) as scene:
+        await scene.follow("")
+        await scene.refuses("sub/c.txt")
+        folder.write("sub/new.txt")
+        folder.write("sub/c.txt", "other")
+        folder.remove("sub/deep")
+        await scene.tells_nothing()
+
+
+# -- names
+
+
+async def test_any_name_is_watched(folder: Folder) -> None:
+    names = ["sp ace", "naïve-ü", "🎉.txt", "new\nline", "%2e%2e", "a?b#c", "é" * 120]
+    files = [f"{name}/{name}" for name in names]
+    for file in files:
+        folder.write(file, "first")
+    async with watched(folder.root, EVENTS) as scene:
+        await scene.follow(*files, *names)
+        for file in files:
+            folder.write(file, "second, longer")
+        await scene.tells(*files, *names)
+
+
+@inotify_only
+async def test_a_name_that_is_not_utf_8_is_watched(folder: Folder) -> None:
+    name = os.fsdecode(b"caf\xe9")
+    folder.write(f"{name}/{name}", "first")
+    async with watched(folder.root) as scene:
+        await scene.follow(f"{name}/{name}", name)
+        folder.write(f"{name}/{name}", "second, longer")
+        await scene.tells(f"{name}/{name}", name)
+        folder.write(f"{name}/{name}2")
+        await scene.tells(name, LIST)
+
+
+async def test_a_name_that_is_not_utf_8_deafens_nobody(folder: Folder) -> None:
+    async with watched(folder.root, EVENTS) as scene:
+        await scene.follow("a.txt")
+        folder.write(os.fsdecode(b"caf\xe9"))
+        folder.write("a.txt", "other")
+        await scene.of("a.txt", LIST)
+        await scene.quiet()
+        folder.write("a.txt", "and another")
+        await scene.of("a.txt")
+
+
+# -- links
+
+
+async def test_what_a_link_leads_to_is_watched(folder: Folder) -> None:
+    folder.link("link", "sub")
+    folder.link("file", "sub/c.txt")
+    async with watched(folder.root, EVERY, symlinks="within-root") as scene:
+        await scene.follow("link", "link/c.txt", "link/deep/d.txt", "file", "sub/c.txt")
+        folder.write("sub/c.txt", "other")
+        await scene.tells("link", "link/c.txt", "file", "sub/c.txt")
+        folder.write("sub/deep/d.txt", "other")
+        await scene.tells("link/deep/d.txt")
+        folder.write("sub/new.txt", "other")
+        await scene.tells("link", LIST)
+
+
+async def test_a_link_that_leads_elsewhere_is_told_of(folder: Folder) -> None:
+    folder.write("other/c.txt", "of the other")
+    folder.link("link", "sub")
+    folder.link("other/file", "../a.txt")
+    async with watched(folder.root, EVERY, symlinks="within-root") as scene:
+        await scene.follow("link", "link/c.txt", "other/file")
+        folder.link("link", "other")
+        await scene.tells("link", "link/c.txt", LIST)
+        folder.write("sub/c.txt", "no longer")
+        await scene.tells_nothing()
+        folder.write("other/c.txt", "written to")
+        await scene.tells("link", "link/c.txt")
+        folder.link("other/file", "../b.txt")
+        await scene.of("other/file")
+        await scene.quiet()
+        folder.write("b.txt", "written to")
+        await scene.of("other/file")
+
+
+async def test_a_link_that_leads_elsewhere_is_told_of_though_nobody_wants_its_directory(
+    folder: Folder,
+) -> None:
+    folder.write("links/x")
+    folder.link("links/file", "../a.txt")
+    async with watched(folder.root, EVENTS, symlinks="within-root") as scene:
+        await scene.subscribe("links/file")
+        await scene.quiet()
+        folder.link("links/file", "../b.txt")
+        await scene.tells("links/file")
+        folder.write("b.txt", "written to")
+        await scene.tells("links/file")
+
+
+async def test_ignore_files_hold_where_a_link_leads(folder: Folder) -> None:
+    folder.link("link", "sub")
+    folder.write("sub/.gitignore", "nothing\n")
+    async with watched(folder.root, EVENTS, symlinks="within-root") as scene:
+        await scene.follow("link", "link/c.txt", "link/deep/d.txt")
+        folder.write("sub/.gitignore", "*.txt\n")
+        await scene.tells("link", "link/c.txt", "link/deep/d.txt", LIST)
+        scene.unsubscribe("link/c.txt", "link/deep/d.txt")
+        folder.write("sub/.gitignore", "nothing\n")
+        await scene.tells("link", LIST)
+
+
+async def test_a_link_to_the_outside_is_not_followed(folder: Folder, tmp_path: Path) -> None:
+    outside = Folder(tmp_path / "outside")
+    outside.write("secret.txt")
+    folder.link("link", str(outside.root))
+    folder.link("sub/link", "../../outside")
+    async with watched(folder.root, EVENTS, symlinks="within-root") as scene:
+        await scene.follow("", "sub")
+        await scene.refuses("link/secret.txt")
+        outside.write("secret.txt", "other")
+        outside.write("new.txt")
+        outside.remove("new.txt")
+        await scene.tells_nothing()
+
+
+# -- who wants to know
+
+
+async def test_who_unsubscribes_is_told_no_more(folder: Folder) -> None:
+    async with watched(folder.root, EVENTS) as scene:
+        await scene.follow("a.txt", "b.txt", "")
+        scene.unsubscribe("a.txt", "", "none.txt")
+        scene.unsubscribe("a.txt")
+        scene.unfollow_list()
+        folder.write("a.txt", "other")
+        folder.write("b.txt", "other")
+        folder.write("new.txt")
+        await scene.tells("b.txt")
+
+
+@inotify_only
+async def test_nothing_is_watched_for_nobody(folder: Folder) -> None:
+    before = held()
+    async with watched(folder.root) as scene:
+        await scene.follow("a.txt", "sub/deep/d.txt")
+        await until(lambda: held() == before + 3)
+        scene.unfollow_list()
+        scene.unsubscribe("sub/deep/d.txt")
+        await until(lambda: held() == before + 1)
+        scene.unsubscribe("a.txt")
+        await until(lambda: held() == before)
+
+
+@inotify_only
+async def test_only_what_is_on_the_way_is_watched_for_a_subscriber(folder: Folder) -> None:
+    folder.make("other/many/directories")
+    before = held()
+    async with watched(folder.root) as scene:
+        await scene.subscribe("sub/c.txt")
+        await until(lambda: held() == before + 2)
+        await scene.tells_nothing()
+        assert held() == before + 2
+
+
+@inotify_only
+async def test_what_is_hidden_is_not_watched(folder: Folder) -> None:
+    folder.write(".gitignore", "node_modules/\n")
+    folder.make("node_modules/a/b/c")
+    folder.make(".git/objects/ab")
+    before = held()
+    async with watched(folder.root) as scene:
+        await scene.follow()
+        # Three directories and the ignore file.
+        await until(lambda: held() == before + 4)
+        folder.write(".gitignore", "sub/\n")
+        await scene.tells(LIST)
+        # The root, `node_modules` with all below and the ignore file.
+        await until(lambda: held() == before + 6)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds that no event tells of."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_work_that_hangs_in_the_threads_of_all_keeps_no_watch_waiting(folder: Folder) -> None:
+    release = threading.Event()
+    threads = ThreadPoolExecutor(1)
+    asyncio.get_running_loop().set_default_executor(threads)
+    threads.submit(release.wait)
+    try:
+        async with watched(folder.root, EVERY) as scene:
+            await scene.follow("a.txt", "sub")
+            folder.write("a.txt", "other")
+            await scene.tells("a.txt")
+            folder.write("sub/new.txt")
+            await scene.tells("sub", LIST)
+    finally:
+        release.set()
+
+
+async def test_mounts_of_one_folder_are_told_each_and_do_without_the_other(
+    folder: Folder,
+) -> None:
+    names = {"one": "sub/c.txt", "two": "sub/c.txt", "three": "c.txt"}
+    roots = (folder.root, folder.root, folder.at("sub"))
+    mounts = [mounted(Filesystem(path), name) for name, path in zip(names, roots, strict=True)]
+    hub = Live(Catalog(mounts))
+    recorder = Recorder(names_mounts=True)
+    try:
+        for name, path in names.items():
+            await hub.subscribe(uri_of(path, f"test://{name}/"), recorder)
+        folder.write("sub/c.txt", "other")
+        await recorder.of("one/sub/c.txt", "two/sub/c.txt", "three/c.txt")
+        hub.unsubscribe("test://two/sub/c.txt", recorder)
+        await recorder.quiet()
+        folder.write("sub/c.txt", "another")
+        await recorder.of("one/sub/c.txt", "three/c.txt")
+        assert set(await recorder.quiet()) == {"one/sub/c.txt", "three/c.txt"}
+        hub.swap(Catalog(mounts[2:]), relist=False)
+        await recorder.of("one/sub/c.txt")
+        await recorder.quiet()
+        folder.write("sub/c.txt", "yet another")
+        await recorder.of("three/c.txt")
+        assert set(await recorder.quiet()) == {"three/c.txt"}
+    finally:
+        await hub.close()
+
+
+async def test_a_folder_that_is_not_watched_can_be_subscribed_to(folder: Folder) -> None:
+    async with watched(folder.root, ["off"]) as scene:
+        await scene.follow("a.txt")
+        folder.write("a.txt", "the sweep will find it")
+        await scene.tells_nothing()

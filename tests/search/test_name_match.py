@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resource_server.search.name_match import EXACT, PART, PREFIX, WORD, Names
+
+WORDS = st.text("abAB*?[]!-./ßİ", min_size=1, max_size=12)
+PATHS = st.lists(st.text("abABß.-", min_size=1, max_size=6), min_size=1, max_size=4).map(tuple)
+
+
+def found(query: str, *paths: str) -> list[str]:
+    """Return the paths that fit, best first."""
+    names = Names(query)
+    keys = [
+        names.key(path, rank)
+        for path in (tuple(path.split("/")) for path in paths)
+        if (rank := names.rank(path)) is not None
+    ]
+    return [path for _, _, path in sorted(keys)]
+
+
+@pytest.mark.parametrize(
+    ("path", "rank"),
+    [
+        ("read", EXACT),
+        ("docs/READ", EXACT),
+        ("readme.md", PREFIX),
+        ("how-to-read", WORD),
+        ("howToRead", WORD),
+        ("unread.read", WORD),
+        ("bread", PART),
+        ("read/x", None),
+        ("rea/d", None),
+    ],
+)
+def test_a_name_fits_whole_at_its_beginning_at_a_word_or_somewhere(
+    path: str, rank: int | None
+) -> None:
+    assert Names("Read").rank(tuple(path.split("/"))) == rank
+
+
+def test_the_best_comes_first_then_the_shorter_path_then_by_path() -> None:
+    paths = ["x/b/orders", "orders", "a/orders.py", "b/orders.py", "c/reorders", "c/my_orders"]
+    assert found("orders", *reversed(paths)) == [
+        "orders",
+        "x/b/orders",
+        "a/orders.py",
+        "b/orders.py",
+        "c/my_orders",
+        "c/reorders",
+    ]
+
+
+def test_a_query_with_a_slash_is_about_paths() -> None:
+    paths = ["src/main.py", "lib/src/main.py", "lib/mysrc/main.py", "src", "main.py"]
+    assert found("src/main", *paths) == ["src/main.py", "lib/src/main.py", "lib/mysrc/main.py"]
+    assert found("/src/main", *paths) == ["src/main.py", "lib/src/main.py"]
+
+
+@pytest.mark.parametrize(
+    ("glob", "fits", "not_"),
+    [
+        ("*.PY", ["a.py", "x/b.py"], ["a.pyc", "py"]),
+        ("t?st*", ["test", "x/tost.py"], ["tst", "atest"]),
+        ("[ab].txt", ["a.txt", "B.TXT"], ["c.txt"]),
+        ("[!ab].txt", ["c.txt"], ["a.txt"]),
+        ("src/*.py", ["src/a.py", "lib/src/a.py"], ["src/x/a.py", "mysrc/a.py"]),
+        ("/src/*.py", ["src/a.py"], ["lib/src/a.py"]),
+        ("src/**/*.py", ["src/a.py", "src/x/y/a.py"], ["src", "a.py"]),
+        ("**/a", ["a", "x/a", "x/y/a"], ["a/x"]),
+        ("a/**", ["a/x", "a/x/y"], ["b/x"]),
+        ("x*y/z", ["xyzy/z"], ["xyzy/a"]),
+    ],
+)
+def test_a_glob_fits_whole_names_or_the_ends_of_paths(
+    glob: str, fits: list[str], not_: list[str]
+) -> None:
+    assert sorted(found(glob, *fits, *not_)) == sorted(fits)
+
+
+@pytest.mark.parametrize("unclosed", ["[", "a[", "[]", "a[0"])
+def test_a_bracket_that_is_not_closed_is_a_part_of_a_name(unclosed: str) -> None:
+    assert found(unclosed, f"x{unclosed}y", "x") == [f"x{unclosed}y"]
+
+
+@pytest.mark.parametrize(
+    ("glob", "name"),
+    [
+        ("*a" * 400 + "b", ("a" * 255,)),
+        ("**/" * 300 + "b", ("a",) * 1000),
+        ("**/*a*/" * 100 + "b", ("a",) * 1000),
+        ("[" + "a-z" * 300 + "]*" * 3, ("a" * 255,)),
+    ],
+)
+def test_no_glob_takes_long(glob: str, name: tuple[str, ...]) -> None:
+    # Without care these take longer than the universe lasts; the suite's own time limit tells.
+    assert Names(glob).rank(name) is None
+
+
+@given(query=WORDS, path=PATHS)
+def test_any_query_is_answered_alike_for_one_name_and_for_many(
+    query: str, path: tuple[str, ...]
+) -> None:
+    names = Names(query)
+    rank = names.rank(path)
+    if not names.of_paths:
+        assert (path[-1] in names.among(["other", path[-1], "x"])) == (rank is not None)
+    if not re.search(r"[*?\[]", query) and "/" not in query:
+        assert (query.casefold() in path[-1].casefold()) == (rank is not None)

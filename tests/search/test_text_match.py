@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import re
+import sys
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resource_server.errors import InvalidParameter
+from resource_server.provider.search import Search
+from resource_server.search import text_match
+from resource_server.search.text_match import LONGEST_LINE, MOST_LINES, Lines
+
+
+def found(query: str, text: str | bytes) -> list[tuple[int, str]]:
+    is_pattern = len(query) > 2 and query[0] == query[-1] == "/"
+    sought = Search(text=query[1:-1] if is_pattern else query, where="text", is_pattern=is_pattern)
+    data = text.encode() if isinstance(text, str) else text
+    return [(line.number, line.text) for line in Lines(sought).found(data)]
+
+
+def test_a_part_is_found_in_any_case_with_the_number_of_its_line() -> None:
+    assert found("Hello", "x\nsay HELLO\r\n\nhello\n") == [(2, "say HELLO"), (4, "hello")]
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("straße", "Die STRASSE"),
+        ("ÄRGER", "ärger"),
+        ("дом", "ДОМ 5"),
+        ("i̇", "İ"),
+        ("日本", "日本語"),
+    ],
+)
+def test_letters_beyond_ascii_have_no_case_either(query: str, text: str) -> None:
+    assert found(query, f"\n{text}") == [(2, text)]
+
+
+def test_an_expression_is_matched_against_each_line_and_in_its_case() -> None:
+    text = "def a\nDef b\ndef\n\nc def d\n"
+    assert found(r"/^def/", text) == [(1, "def a"), (3, "def")]
+    assert found(r"/(?i)^def \w$/", text) == [(1, "def a"), (2, "Def b")]
+    assert found(r"/def\s+c/", text) == []
+    assert found(r"/[^x]+z|d$/", text) == [(5, "c def d")]
+    assert found(r"/^$/", text) == [(4, "")]
+    assert found(r"/f\nD/", text) == []
+
+
+def test_an_expression_finds_the_end_of_lines_as_windows_writes_them() -> None:
+    assert found("/a;$/", "a;\r\nb;\r\nxa;") == [(1, "a;"), (3, "xa;")]
+
+
+@pytest.mark.parametrize("text", ["", "\n", "\n\n"])
+def test_what_is_empty_has_as_many_lines_as_it_has_ends(text: str) -> None:
+    assert found("/^/", text) == [(number + 1, "") for number in range(len(text))]
+
+
+def test_only_the_first_lines_are_quoted_each_once() -> None:
+    assert found("a", "a a a\n" * 50) == [(number, "a a a") for number in range(1, MOST_LINES + 1)]
+
+
+@pytest.mark.parametrize("at", [0, 30, 150, 199, 1000, 40_000])
+def test_a_long_line_is_cut_around_what_matches(at: int) -> None:
+    line = "ä" * at + "NEEDLE" + "ö" * 5000
+    ((number, text),) = found("needle", f"first\n{line}\nlast")
+    assert number == 2
+    assert "NEEDLE" in text
+    assert len(text) <= LONGEST_LINE + 2
+    assert text.endswith("…")
+    assert text.startswith("…") == (at > 60)
+    assert text.strip("…") in line
+
+
+def test_a_line_that_fits_is_not_cut() -> None:
+    line = "ä" * (LONGEST_LINE - 6) + "needle"
+    assert found("needle", line) == [(1, line)]
+
+
+def reference(query: str, text: str) -> list[int]:
+    """Return the numbers of the lines that match, by the plainest of means."""
+    every = text.split("\n")
+    if every[-1] == "":
+        every.pop()
+    return [number for number, line in enumerate(every, 1) if query.casefold() in line.casefold()]
+
+
+@pytest.mark.parametrize(("query", "cut"), [("needle", 64 * 1024), ("/n+eedle$/", 64 * 1024)])
+@pytest.mark.parametrize("before", [0, 1, 3, 5, 6, 100])
+def test_what_stands_where_a_long_line_is_cut_is_found(query: str, cut: int, before: int) -> None:
+    text = "\n" + "x" * (cut - before) + "needle"
+    assert [number for number, _ in found(query, text + "\nx\n")] == [2]
+
+
+@pytest.mark.parametrize("begin", [61_440, 61_441, 63_000, 65_535, 65_536])
+def test_an_expression_matches_4_kib_wherever_a_long_line_is_cut(begin: int) -> None:
+    text = "\n" + "x" * (begin - 1) + "a" + "b" * 4094 + "c"
+    for end in "", "y", "\n", "y" * 100_000:
+        assert [number for number, _ in found("/ab+c/", text + end)] == [2]
+
+
+def test_where_a_long_line_is_cut_it_neither_begins_nor_ends() -> None:
+    text = "a" * 300_000
+    for expression in "/^a.*$/", "/.^a/", "/a$./", r"/\ba\b/":
+        assert found(expression, f"\n{text}\nb") == []
+    assert [number for number, _ in found("/^a/", f"\n{text}\nab")] == [2, 3]
+    assert [number for number, _ in found("/a$/", f"\n{text}\nba")] == [2, 3]
+
+
+def test_an_expression_is_never_asked_of_more_than_64_kib_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+    expression = text_match._expression  # pyright: ignore[reportPrivateUsage]
+
+    def spied(text: str) -> text_match.Find:
+        find = expression(text)
+
+        def asking(data: bytes, begin: int, end: int) -> int:
+            asked.append(end - begin)
+            return find(data, begin, end)
+
+        return asking
+
+    monkeypatch.setattr(text_match, "_expression", spied)
+    for text in "a" * 1_000_000, "a" * 1_000_000 + "\n", "a" * 65_536, "a" * 65_536 + "\n":
+        assert found("/b/", text) == []
+    assert max(asked) == 64 * 1024
+
+
+TEXTS = st.text(st.sampled_from("abßé日\n\n "), max_size=120)
+
+
+@given(text=TEXTS, query=st.text("abßé日 ", min_size=1, max_size=3), size=st.integers(24, 64))
+def test_a_part_is_found_alike_in_one_piece_and_in_slices(text: str, query: str, size: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_match, "_SLICE", size)
+        patch.setattr(text_match, "_OVERLAP", 20)
+        patch.setattr(text_match, "MOST_LINES", 1000)
+        numbers = [number for number, _ in found(query, text)]
+    assert numbers == reference(query, text)
+
+
+@given(
+    text=st.text("ab\r\n ", max_size=120),
+    query=st.sampled_from(["^a", "b$", "^$", "a *b", "^", "(a|b)+ ", r"\bb", "[^a]b"]),
+    size=st.integers(24, 64),
+)
+def test_an_expression_matches_as_in_python_in_one_piece_and_in_slices(
+    text: str, query: str, size: int
+) -> None:
+    text = text.replace("\r", "\r\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_match, "_SLICE", size)
+        patch.setattr(text_match, "_OVERLAP", 20)
+        patch.setattr(text_match, "MOST_LINES", 1000)
+        numbers = [number for number, _ in found(f"/{query}/", text)]
+    # In a line that is cut, only what is no longer than the overlap is found.
+    if max(map(len, text.split("\n"))) < size and ("\r\n" in text[:size]) == ("\r\n" in text):
+        every = text.replace("\r\n", "\n").split("\n")
+        every = every[:-1] if every[-1] == "" else every
+        assert numbers == [n for n, line in enumerate(every, 1) if re.search(query, line)]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["(a+)+$", "(a|aa)+$", "(a*)*b", "(.*)*x", "(a?){50}a{50}", "(x+x+)+y", "^(([a-z])+.)+[A-Z]$"],
+)
+def test_an_expression_that_explodes_elsewhere_takes_a_moment(expression: str) -> None:
+    found(f"/{expression}/", "a" * 500_000 + "!")
+
+
+@pytest.mark.parametrize(
+    "expression", ["(", "a(?=b)", r"(a)\1", "[z-a]", "a{1001}", "*", r"\pL{900}", "(?<=a)b"]
+)
+def test_an_expression_that_cannot_be_used_is_refused_with_the_reason(expression: str) -> None:
+    with pytest.raises(InvalidParameter, match=r"not a regular expression of RE2.*: .+") as caught:
+        found(f"/{expression}/", "")
+    assert "(?m)" not in str(caught.value)
+
+
+def test_without_its_engine_an_expression_is_refused_and_a_part_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    with pytest.raises(InvalidParameter, match=r"resource-server\[regex\]"):
+        found("/a/", "a")
+    assert found("a", "A") == [(1, "A")]
+
+
+def test_one_line_of_50_megabytes_is_looked_through_in_steps_that_can_be_ended() -> None:
+    data = b"a" * 50_000_000 + b"needle"
+    text = Lines(Search(text="needle", where="text"))
+    assert [line.number for line in text.found(data)] == [1]
+    steps = 0
+
+    def check() -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 3:
+            raise TimeoutError
+
+    for sought in (
+        Search(text="needle", where="text"),
+        Search(text="ñeedle", where="text"),
+        Search(text="(a+)+b", where="text", is_pattern=True),
+    ):
+        steps = 0
+        with pytest.raises(TimeoutError):
+            Lines(sought).found(data, check)
+
+
+def test_no_step_keeps_other_threads_from_their_turn_for_long() -> None:
+    # A ratio: what takes long as a whole is many steps, each a small part of it.
+    data = b"abc def\n" * 2_000_000
+    for sought in (
+        Search(text="xyz", where="text"),
+        Search(text="xyß", where="text"),
+        Search(text="x+z$", where="text", is_pattern=True),
+    ):
+        moments = [time.monotonic()]
+        Lines(sought).found(data, lambda: moments.append(time.monotonic()))  # noqa: B023
+        assert len(moments) > 100

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resource_server.errors import InvalidParameter
+from resource_server.search.name_match import Names
+from resource_server.search.top_k import Best, to_path
+
+NAMES = st.lists(st.text("abx", min_size=1, max_size=5), unique=True, max_size=40)
+
+
+def page(
+    walk: list[str], after: str | None, limit: int, most: int | None
+) -> tuple[list[str], str | None]:
+    """Walk on from a page, at most some steps, and return the next."""
+    names = Names("a")
+    best = Best[str](names, after, limit)
+    rest = [name for name in walk if (name,) > best.start]
+    some = rest[:most]
+    for name in some:
+        rank = names.rank((name,))
+        if rank is not None:
+            best.add((name,), rank, name)
+    return best.page((some[-1],) if len(some) < len(rest) else None)
+
+
+@given(walk=NAMES, limit=st.integers(1, 7), seed=st.integers())
+def test_pages_give_each_once_however_early_a_walk_ends(
+    walk: list[str], limit: int, seed: int
+) -> None:
+    walk.sort()
+    steps = random.Random(seed)  # noqa: S311
+    found: list[str] = []
+    after: str | None = None
+    while True:
+        most = steps.choice([None, 1, 2, 5, 9])
+        some, following = page(walk, after, limit, most)
+        assert len(some) <= limit
+        found += some
+        if following is None:
+            break
+        assert following != after
+        after = following
+    assert sorted(found) == [name for name in walk if "a" in name]
+
+
+@given(walk=NAMES, limit=st.integers(1, 7))
+def test_of_whole_walks_the_best_come_first_over_all_pages(walk: list[str], limit: int) -> None:
+    found: list[str] = []
+    after: str | None = ""
+    while after is not None:
+        some, after = page(sorted(walk), after, limit, None)
+        found += some
+    names = Names("a")
+    assert found == sorted(
+        (name for name in walk if "a" in name),
+        key=lambda name: names.key((name,), names.rank((name,)) or 0),
+    )
+
+
+@pytest.mark.parametrize("forged", ["a//b", "../x", "a/.", "\0zzz", "a\0b\0c", "\0a/../b"])
+def test_where_no_search_was_is_refused(forged: str) -> None:
+    with pytest.raises(InvalidParameter):
+        Best[str](Names("a"), forged, 1)
+
+
+def test_a_path_with_odd_bytes_comes_back() -> None:
+    assert to_path("a/\udcff b") == ("a", "\udcff b")
+    assert to_path("") == ()

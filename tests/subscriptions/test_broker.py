@@ -1,0 +1,1272 @@
+"""What listeners are told of what a provider says."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from resource_server.access import Caller, acting
+from resource_server.catalog.catalog import Catalog
+from resource_server.catalog.mount import Mount
+from resource_server.errors import (
+    InvalidParameter,
+    NotACollection,
+    ResourceBusy,
+    ResourceNotFound,
+)
+from resource_server.provider import Change, Content, Interest, Path, Resource, Template
+from resource_server.subscriptions import broker as live_module
+from resource_server.subscriptions import snapshot
+from resource_server.subscriptions.broker import Live
+from resource_server.subscriptions.snapshot import ABSENT, State
+from tests.listeners import LIST, Recorder, mounted, uri_of
+
+pytestmark = pytest.mark.anyio
+
+_INTERVAL_S = 20.0
+"""Less than between two sweeps."""
+_LONG_S = 60.0
+
+
+class Shelf:
+    """Documents that a test gives versions to, and changes that a test says there were."""
+
+    templates: Sequence[Template] = ()
+
+    def __init__(self, **documents: str | None) -> None:
+        self.documents: dict[Path, Resource] = {}
+        self.unlisted: set[Path] = set()
+        self.failing: Exception | None = None
+        """What is raised instead of telling anything."""
+        self.looks: list[Path] = []
+        """What was asked for."""
+        self.interest: Interest | None = None
+        self.watchers = 0
+        self._queue = asyncio.Queue[Change]()
+        for name, version in documents.items():
+            self.put(name, version)
+
+    # -- what a test does
+
+    def put(self, name: str, version: str | None, *, size: int | None = None) -> None:
+        """Put a document in its place; nothing is said of it."""
+        path = path_of(name)
+        self.documents[path] = Resource(path=path, name=path[-1], version=version, size=size)
+
+    def take(self, name: str) -> None:
+        """Take a document, or all in a collection, away; nothing is said of it."""
+        path = path_of(name)
+        for each in list(self.documents):
+            if each[: len(path)] == path:
+                del self.documents[each]
+
+    def say(self, *names: str, kind: Any = "resource", certain: bool = False) -> None:
+        """Say that something may have changed."""
+        for name in names:
+            self._queue.put_nowait(Change(path_of(name), kind, certain))
+
+    # -- the provider
+
+    def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        if self.metadata(parent).type == "document":
+            raise NotACollection
+        depth = len(parent) + 1
+        paths = {path[:depth] for path in self.documents if path[: depth - 1] == parent}
+        names = sorted(path for path in paths if after is None or path > after)
+        return [self._resource(path) for path in names[:limit]]
+
+    def metadata(self, path: Path) -> Resource:
+        self.looks.append(path)
+        if self.failing is not None:
+            raise self.failing
+        return self._resource(path)
+
+    def _resource(self, path: Path) -> Resource:
+        known = self.documents.get(path)
+        if known is not None:
+            return known
+        if path and not any(each[: len(path)] == path for each in self.documents):
+            raise ResourceNotFound
+        return Resource(
+            path=path,
+            name=path[-1] if path else "shelf",
+            type="collection",
+            listed=path not in self.unlisted,
+        )
+
+    def read(self, path: Path, query: object) -> Sequence[Content]:
+        return [Content("")]
+
+    async def changes(self, interest: Interest) -> AsyncIterator[Change]:
+        self.interest = interest
+        following = asyncio.create_task(self._follow(interest))
+        self.watchers += 1
+        try:
+            while True:
+                yield await self._queue.get()
+        finally:
+            self.watchers -= 1
+            following.cancel()
+
+    async def _follow(self, interest: Interest) -> None:
+        while True:
+            came, _ = await interest.next()
+            for path in came:
+                self._queue.put_nowait(Change(path))
+
+
+class SlowShelf:
+    """The same, but what was found has to be waited for until a test lets it go."""
+
+    templates: Sequence[Template] = ()
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.shelf = shelf
+        self.open = asyncio.Event()
+        self.open.set()
+        self.waiting = 0
+        self.most_waiting = 0
+
+    async def metadata(self, path: Path) -> Resource:
+        found = self.shelf.metadata(path)
+        self.waiting += 1
+        self.most_waiting = max(self.most_waiting, self.waiting)
+        try:
+            await asyncio.sleep(0)
+            await self.open.wait()
+        finally:
+            self.waiting -= 1
+        return found
+
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        found = self.shelf.list(parent, after=after, limit=limit)
+        await self.open.wait()
+        return found
+
+    def read(self, path: Path, query: object) -> Sequence[Content]:
+        return [Content("")]
+
+    def changes(self, interest: Interest) -> AsyncIterator[Change]:
+        return self.shelf.changes(interest)
+
+
+class Quitter(SlowShelf):
+    """The same, but while `quits` one of its methods waits for work that somebody has cancelled."""
+
+    def __init__(self, shelf: Shelf, method: str) -> None:
+        super().__init__(shelf)
+        self.method = method
+        self.quits = False
+
+    async def metadata(self, path: Path) -> Resource:
+        await self._work("metadata")
+        return await super().metadata(path)
+
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        await self._work("list")
+        return await super().list(parent, after=after, limit=limit)
+
+    async def _work(self, method: str) -> None:
+        work = asyncio.ensure_future(asyncio.sleep(0))
+        if self.quits and method == self.method:
+            work.cancel()
+        await work
+
+
+class Results(SlowShelf):
+    """Documents without a version; what is read of one depends on the query."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        super().__init__(shelf)
+        self.results: dict[str, str] = {}
+
+    async def fetch(
+        self, path: Path, query: Mapping[str, str]
+    ) -> tuple[Resource, Sequence[Content]]:
+        resource = await self.metadata(path)
+        if resource.type == "collection":
+            return resource, ()
+        if query["n"] not in self.results:
+            raise InvalidParameter("no such n")
+        return resource, [Content(self.results[query["n"]])]
+
+
+def path_of(name: str) -> Path:
+    return tuple(name.split("/")) if name else ()
+
+
+@asynccontextmanager
+async def served(*mounts: Mount) -> AsyncGenerator[Live]:
+    """Serve mounts and close them at the end."""
+    live = Live(Catalog(mounts))
+    try:
+        yield live
+    finally:
+        await live.close()
+
+
+async def subscribed(live: Live, *names: str) -> Recorder:
+    """Return a listener that is subscribed to these paths of the mount `one`, and is armed."""
+    recorder = Recorder()
+    for name in names:
+        await live.subscribe(uri_of(name), recorder)
+    await calm()
+    return recorder
+
+
+async def calm() -> None:
+    """Let everything be done that needs no time; under load that takes more turns."""
+    for _ in range(200):
+        await asyncio.sleep(0)
+
+
+class Clock:
+    """The time of the running loop: so much more of it passes when a test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._ahead = 0.0
+        loop = asyncio.get_running_loop()
+        real = loop.time
+        monkeypatch.setattr(loop, "time", lambda: real() + self._ahead)
+
+    async def passes(self, seconds: float) -> None:
+        self._ahead += seconds
+        await calm()
+
+
+@pytest.fixture
+async def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+@pytest.fixture
+def interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that nothing takes as long as, whatever else the machine does."""
+    monkeypatch.setattr(live_module, "_INTERVAL_S", _INTERVAL_S)
+    monkeypatch.setattr(live_module, "_LIST_INTERVAL_S", _INTERVAL_S)
+
+
+@pytest.fixture
+def no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_module, "_INTERVAL_S", 0.0)
+    monkeypatch.setattr(live_module, "_LIST_INTERVAL_S", 0.0)
+    monkeypatch.setattr(live_module, "_GRACE_S", 0.0)
+
+
+# -- updates: when they are told
+
+
+async def test_the_first_change_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_module, "_INTERVAL_S", _LONG_S)
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a")
+        shelf.put("a", "2")
+        shelf.say("a")
+        await calm()
+        assert recorder.told == ["a"]
+
+
+@pytest.mark.usefixtures("interval")
+async def test_further_changes_are_told_as_one_after_an_interval(clock: Clock) -> None:
+    shelf = Shelf(a="0")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a")
+        for version in range(1, 50):
+            shelf.put("a", str(version))
+            shelf.say("a")
+            await asyncio.sleep(0)
+        await calm()
+        assert recorder.take() == ["a"]
+        await clock.passes(_INTERVAL_S)
+        assert recorder.take() == ["a"]
+        await clock.passes(_INTERVAL_S)
+        assert recorder.take() == []
+
+
+@pytest.mark.usefixtures("interval")
+async def test_what_is_told_last_is_what_is_there_last(clock: Clock) -> None:
+    shelf = Shelf(a="0")
+    read: list[str | None] = []
+
+    class Reader(Recorder):
+        def updated(self, uri: str) -> None:
+            super().updated(uri)
+            read.append(shelf.documents[("a",)].version)
+
+    async with served(mounted(shelf)) as live:
+        reader = Reader()
+        await live.subscribe(uri_of("a"), reader)
+        for version in range(1, 30):
+            shelf.put("a", str(version))
+            shelf.say("a")
+            await clock.passes(_INTERVAL_S / 7)
+        await clock.passes(_INTERVAL_S)
+        assert read[-1] == "29"
+        assert 2 <= len(read) <= 6
+
+
+@pytest.mark.usefixtures("interval")
+async def test_what_is_again_as_it_was_told_is_not_told_again(clock: Clock) -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a")
+        for version in ("2", "3", "2"):
+            shelf.put("a", version)
+            shelf.say("a")
+            await calm()
+        await clock.passes(_INTERVAL_S)
+        assert recorder.told == ["a"]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_what_has_not_changed_is_not_told_whatever_is_said() -> None:
+    shelf = Shelf(a="1", b="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a", "")
+        shelf.say("a", "b", "", "c")
+        shelf.say("", kind="children")
+        shelf.say("", kind="tree")
+        await calm()
+        assert recorder.told == []
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_what_changes_is_told_to_its_subscribers_only() -> None:
+    shelf = Shelf(a="1", b="1")
+    async with served(mounted(shelf)) as live:
+        one, other, both = [await subscribed(live, *names) for names in ("a", "b", ("a", "b"))]
+        shelf.put("a", "2")
+        shelf.say("a")
+        await calm()
+        assert (one.told, other.told, both.told) == (["a"], [], ["a"])
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_change_of_the_tree_is_a_reason_to_look_at_all_below() -> None:
+    shelf = Shelf(a="1", **{"b/c/d": "1", "b/e": "1", "bb": "1"})
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a", "b/c/d", "b/e", "b", "bb")
+        for name in ("a", "b/c/d", "b/e", "bb"):
+            shelf.put(name, "2")
+        shelf.say("b", kind="tree")
+        await calm()
+        assert sorted(recorder.told) == ["b", "b/c/d", "b/e"]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_the_sweep_finds_what_nobody_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_module, "_SWEEP_S", 0.02)
+    shelf = Shelf(a="1", b="1")
+    async with served(mounted(shelf), mounted(Shelf(a="1"), "two", watch=False)) as live:
+        recorder = await subscribed(live, "a", "b")
+        for version in ("2", "3"):
+            shelf.put("a", version)
+            await recorder.of("a")
+            assert recorder.take() == ["a"]
+
+
+# -- updates: what a comparison cannot tell
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_certain_change_is_told_though_the_version_is_the_same() -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a", "")
+        shelf.say("a", certain=True)
+        await calm()
+        assert sorted(recorder.told) == ["", "a"]
+
+
+@pytest.mark.usefixtures("interval")
+async def test_a_certain_change_within_the_interval_is_told_after_it(clock: Clock) -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a")
+        for _ in range(3):
+            shelf.say("a", certain=True)
+            await calm()
+        assert recorder.take() == ["a"]
+        await clock.passes(_INTERVAL_S)
+        assert recorder.take() == ["a"]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_not_even_a_certain_change_is_told_of_what_is_not_there() -> None:
+    shelf = Shelf(a="1", b="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a", "")
+        shelf.say("hidden", certain=True)
+        shelf.take("a")
+        shelf.say("a")
+        await recorder.of("a", "")
+        recorder.take()
+        shelf.say("a", certain=True)
+        await calm()
+        assert await recorder.quiet() == []
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_size_and_time_tell_a_change_where_there_is_no_version() -> None:
+    shelf = Shelf()
+    shelf.put("a", None, size=1)
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a")
+        shelf.say("a")
+        await calm()
+        assert recorder.told == []
+        shelf.put("a", None, size=2)
+        shelf.say("a")
+        await calm()
+        assert recorder.told == ["a"]
+
+
+@pytest.mark.usefixtures("no_interval")
+@pytest.mark.parametrize(("name", "kind"), [("a", "resource"), ("", "tree")])
+async def test_every_change_is_told_of_what_nothing_tells_apart(name: str, kind: str) -> None:
+    shelf = Shelf(a=None, b="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a")
+        recorder.take()
+        for _ in range(3):
+            shelf.say("b")
+            shelf.say(name, kind=kind)
+            await calm()
+            assert recorder.take() == ["a"]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_what_is_read_with_a_query_is_told_of_by_itself_where_no_version_tells() -> None:
+    shelf = Shelf(a=None)
+    results = Results(shelf)
+    results.results = {"1": "x", "2": "x"}
+    async with served(mounted(results)) as live:
+        one, two = Recorder(), Recorder()
+        first = await live.subscribe(uri_of("a") + "?n=1&format=b", one)
+        assert await live.subscribe(uri_of("a") + "?format=b&%6E=1", one) is first
+        await live.subscribe(uri_of("a") + "?n=2", two)
+        await calm()
+        for kind in ("resource", "tree"):
+            shelf.say("a" if kind == "resource" else "", kind=kind)
+            await calm()
+        assert (one.take(), two.take()) == ([], [])
+        results.results["2"] = "y"
+        shelf.say("a")
+        await calm()
+        assert (one.take(), two.take()) == ([], ["a"])
+        del results.results["1"]
+        for _ in range(3):
+            shelf.say("a")
+            await one.of("a")
+        assert (one.take(), two.take()) == (["a"], [])
+        with pytest.raises(InvalidParameter):
+            await live.subscribe(uri_of("a") + "?n=1", one)
+        with pytest.raises(InvalidParameter):
+            await live.subscribe(uri_of("") + "?n=2", one)
+        live.unsubscribe(first.uri, one)
+        assert shelf.interest is not None
+        assert shelf.interest.paths == {("a",)}
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_of_one_document_only_so_many_parts_are_read_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live_module, "_AT_ONCE", 10)
+    shelf = Shelf(a=None)
+    results = Results(shelf)
+    results.results = {str(number): "x" for number in range(100)}
+    async with served(mounted(results)) as live:
+        recorder = Recorder()
+        for number in results.results:
+            await live.subscribe(f"{uri_of('a')}?n={number}", recorder)
+        await calm()
+        results.results = dict.fromkeys(results.results, "y")
+        results.most_waiting = 0
+        results.open.clear()
+        for _ in range(3):
+            shelf.say("a")
+            await calm()
+        assert 0 < results.most_waiting <= 10
+        results.open.set()
+        await recorder.until(lambda: len(recorder.told) >= len(results.results))
+        assert recorder.told == ["a"] * len(results.results)
+
+
+# -- updates: collections
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_collection_changes_with_its_children_and_not_with_what_is_below_them() -> None:
+    shelf = Shelf(a="1", **{"b/c": "1"})
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "")
+        shelf.put("b/c", "2")
+        shelf.put("b/d", "1")
+        shelf.say("b/c", "b", "")
+        shelf.say("b", kind="children")
+        await calm()
+        assert recorder.take() == []
+        shelf.put("a", "2")
+        shelf.say("a")
+        await calm()
+        assert recorder.take() == [""]
+        shelf.take("b")
+        shelf.say("", kind="children")
+        await calm()
+        assert recorder.take() == [""]
+        shelf.put("b", "now a document")
+        shelf.say("", kind="children")
+        await calm()
+        assert recorder.take() == [""]
+
+
+@pytest.fixture
+async def crowd(monkeypatch: pytest.MonkeyPatch) -> Shelf:
+    """One with more children than are compared."""
+    monkeypatch.setattr(snapshot, "_MAX_CHILDREN", 10)
+    return Shelf(**{f"d/{number:02}": "1" for number in range(20)})
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_every_change_of_a_child_is_told_where_there_are_too_many(crowd: Shelf) -> None:
+    async with served(mounted(crowd)) as live:
+        recorder = await subscribed(live, "d")
+        crowd.put("d/19", "2")
+        crowd.say("d/19")
+        await calm()
+        assert recorder.take() == ["d"]
+        crowd.take("d/19")
+        crowd.say("d", kind="children")
+        await calm()
+        assert recorder.take() == ["d"]
+        crowd.put("d/18", "2")
+        crowd.say("", kind="tree")
+        await calm()
+        assert recorder.take() == ["d"]
+        crowd.put("d/17", "2")
+        crowd.say("d", kind="tree")
+        await calm()
+        assert recorder.take() == ["d"]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_nothing_is_told_of_a_hidden_child_where_there_are_too_many(crowd: Shelf) -> None:
+    async with served(mounted(crowd)) as live:
+        recorder = await subscribed(live, "d")
+        crowd.say("d/hidden", certain=True)
+        crowd.say("d/hidden")
+        crowd.say("d")
+        await calm()
+        assert recorder.told == []
+
+
+@pytest.mark.usefixtures("interval")
+async def test_a_collection_is_looked_at_seldom_though_much_is_said_of_it(clock: Clock) -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        await subscribed(live, "")
+        shelf.looks.clear()
+        for _ in range(200):
+            shelf.say("hidden")
+            await asyncio.sleep(0)
+        await calm()
+        await clock.passes(_INTERVAL_S)
+        assert 0 < len(shelf.looks) <= 8  # a look asks twice
+
+
+# -- updates: what is gone
+
+
+async def test_what_is_missing_for_a_moment_is_not_told_if_it_is_the_same_again(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_module, "_GRACE_S", _INTERVAL_S)
+    shelf = Shelf(a="1", b="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a")
+        shelf.take("a")
+        shelf.say("a")
+        await calm()
+        shelf.put("a", "1")
+        shelf.say("a")
+        await clock.passes(_INTERVAL_S)
+        assert recorder.told == []
+
+
+async def test_what_is_missing_for_a_moment_and_then_another_is_told_once(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_module, "_GRACE_S", _INTERVAL_S)
+    shelf = Shelf(a="1", b="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a")
+        shelf.take("a")
+        shelf.say("a", "a", "a")
+        await calm()
+        assert recorder.told == []
+        shelf.put("a", "2")
+        shelf.say("a")
+        await clock.passes(_INTERVAL_S)
+        assert recorder.told == ["a"]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_what_is_gone_is_told_once_and_again_when_it_is_back() -> None:
+    shelf = Shelf(a="1", **{"d/b": "1"})
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a", "d", "d/b")
+        for name in ("a", "d"):
+            shelf.take(name)
+        shelf.say("", kind="tree")
+        await recorder.of("a", "d", "d/b")
+        assert sorted(await recorder.quiet()) == ["a", "d", "d/b"]
+        shelf.say("", kind="tree")
+        assert await recorder.quiet() == []
+        for name in ("a", "d/b"):
+            shelf.put(name, "1")
+        shelf.say("", kind="tree")
+        await recorder.of("a", "d", "d/b")
+        assert sorted(await recorder.quiet()) == ["a", "d", "d/b"]
+
+
+# -- the list
+
+
+@pytest.mark.usefixtures("interval")
+async def test_a_changed_list_is_told_at_once_and_then_as_one_after_an_interval(
+    clock: Clock,
+) -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        recorder = Recorder()
+        live.follow_list(recorder)
+        await calm()
+        shelf.say("", kind="children")
+        await recorder.of(LIST)
+        for _ in range(20):
+            shelf.say("", kind="children")
+            await calm()
+        assert recorder.take() == [LIST]
+        await clock.passes(_INTERVAL_S)
+        assert recorder.take() == [LIST]
+        await clock.passes(_INTERVAL_S)
+        assert recorder.take() == []
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_the_list_changes_with_children_and_trees_and_not_with_mere_content() -> None:
+    shelf = Shelf(a="1", **{"b/c": "1"})
+    async with served(mounted(shelf)) as live:
+        recorder = Recorder()
+        live.follow_list(recorder)
+        await calm()
+        shelf.put("a", "2")
+        shelf.say("a", "", "b", "b/c", certain=True)
+        await calm()
+        assert recorder.take() == []
+        for kind in ("children", "tree"):
+            shelf.say("b", kind=kind)
+            await calm()
+            assert recorder.take() == [LIST]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_nothing_is_told_of_the_list_for_what_is_not_listed_or_not_there() -> None:
+    shelf = Shelf(**{"a/b/c": "1", "d": "1"})
+    shelf.unlisted.add(("a",))
+    unlisted = Shelf(a="1")
+    async with served(mounted(shelf), mounted(unlisted, "two", listed=False)) as live:
+        recorder = Recorder()
+        live.follow_list(recorder)
+        await live.subscribe("test://two/a", Recorder())
+        await calm()
+        shelf.say("a", "a/b", "hidden", "hidden/x", kind="tree")
+        unlisted.say("", kind="tree")
+        await calm()
+        assert recorder.told == []
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_the_list_changes_when_a_mount_cannot_be_looked_at_any_more() -> None:
+    shelf = Shelf(**{"a/b": "1"})
+    async with served(mounted(shelf)) as live:
+        recorder = Recorder()
+        live.follow_list(recorder)
+        await calm()
+        for failing in (ResourceNotFound(), ResourceBusy(), RuntimeError("broken")):
+            shelf.failing = failing
+            shelf.say("", kind="children")
+            await calm()
+            assert recorder.take() == [LIST]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_changed_list_is_not_forgotten_because_a_look_fails() -> None:
+    shelf = Shelf(**{"a/b": "1"})
+    async with served(mounted(shelf)) as live:
+        recorder = Recorder()
+        live.follow_list(recorder)
+        await calm()
+        shelf.failing = ResourceBusy()
+        shelf.say("a", kind="children")
+        await calm()
+        assert recorder.told == [LIST]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_who_follows_the_list_no_longer_is_told_no_more() -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        stays, leaves = Recorder(), Recorder()
+        for recorder in (stays, stays, leaves):
+            live.follow_list(recorder)
+        await calm()
+        shelf.say("", kind="children")
+        live.unfollow_list(leaves)
+        live.unfollow_list(leaves)
+        await stays.of(LIST)
+        assert (stays.told, leaves.told) == ([LIST], [])
+        assert shelf.interest is not None
+        assert shelf.interest.listing
+        live.unfollow_list(stays)
+        assert not shelf.interest.listing
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_who_follows_the_list_twice_with_other_scopes_is_forgotten_at_once() -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        recorder = Recorder()
+        for scopes in (None, frozenset(("one",)), frozenset(("two",))):
+            with acting(Caller(scopes=scopes)):
+                live.follow_list(recorder)
+        await calm()
+        shelf.say("", kind="children")
+        await recorder.of(LIST)
+        assert recorder.take() == [LIST]
+        live.unfollow_list(recorder)
+        assert shelf.interest is not None
+        assert not shelf.interest.listing
+
+
+# -- who subscribes
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_another_spelling_is_the_same_subscription() -> None:
+    shelf = Shelf(**{"a b": "1"})
+    async with served(mounted(shelf)) as live:
+        recorder = Recorder()
+        topics = [
+            await live.subscribe(uri, recorder)
+            for uri in ("test://one/a%20b", "TEST://ONE/%61%20b?lines=1", "test://one/a%20b/")
+        ]
+        assert {topic.uri for topic in topics} == {"test://one/a%20b"}
+        assert topics[0].given == State("1")
+        shelf.put("a b", "2")
+        shelf.say("a b")
+        await recorder.of("a b")
+        assert recorder.told == ["a b"]
+        live.unsubscribe("test://one/a%20b", recorder)
+        assert shelf.interest is not None
+        assert shelf.interest.paths == set()
+
+
+@pytest.mark.parametrize("uri", ["test://one/none", "test://none/a", "nonsense", ""])
+async def test_what_cannot_be_seen_cannot_be_subscribed_to(uri: str) -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        with pytest.raises(ResourceNotFound):
+            await live.subscribe(uri, Recorder())
+        live.unsubscribe(uri, Recorder())
+        await calm()
+        assert shelf.interest is None
+
+
+async def test_what_cannot_be_looked_at_cannot_be_subscribed_to_for_now() -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        shelf.failing = ResourceBusy()
+        with pytest.raises(ResourceBusy):
+            await live.subscribe(uri_of("a"), Recorder())
+        shelf.failing = None
+        await live.subscribe(uri_of("a"), Recorder())
+
+
+@pytest.mark.usefixtures("no_interval")
+@pytest.mark.parametrize("name", ["a", ""])
+async def test_a_change_while_somebody_subscribes_is_told(name: str) -> None:
+    shelf = Shelf(a="1")
+    slow = SlowShelf(shelf)
+    async with served(mounted(slow)) as live:
+        recorder = Recorder()
+        slow.open.clear()
+        subscribing = asyncio.create_task(live.subscribe(uri_of(name), recorder))
+        await calm()
+        slow.open.set()
+        topic = await subscribing
+        known = topic.given
+        shelf.put("a", "2")  # before anything is watched, and nobody says so
+        await recorder.of(name)
+        assert topic.given != known
+
+
+async def test_many_that_subscribe_at_once_share_one_watch() -> None:
+    shelf = Shelf(a="1")
+    slow = SlowShelf(shelf)
+    async with served(mounted(slow)) as live:
+        recorders = [Recorder() for _ in range(20)]
+        topics = await asyncio.gather(
+            *(live.subscribe(uri_of("a"), recorder) for recorder in recorders)
+        )
+        assert len(set(map(id, topics))) == 1
+        shelf.put("a", "2")
+        shelf.say("a")
+        for recorder in recorders:
+            await recorder.of("a")
+        for recorder in recorders:
+            live.unsubscribe(uri_of("a"), recorder)
+        await calm()
+        assert shelf.interest is not None
+        assert shelf.interest.paths == set()
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_listener_may_unsubscribe_whoever_while_it_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    shelf = Shelf(a="1")
+
+    class Leaver(Recorder):
+        def updated(self, uri: str) -> None:
+            super().updated(uri)
+            for recorder in recorders:
+                live.unsubscribe(uri, recorder)
+
+    async with served(mounted(shelf)) as live:
+        recorders = [Leaver() for _ in range(3)]
+        for recorder in recorders:
+            await live.subscribe(uri_of("a"), recorder)
+        for version in ("2", "3"):
+            shelf.put("a", version)
+            shelf.say("a")
+            await calm()
+        assert recorders[0].told == ["a"]
+        assert caplog.text == ""
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_storm_of_subscriptions_leaves_only_those_that_last() -> None:
+    shelf = Shelf(**{str(number): "1" for number in range(50)})
+    slow = SlowShelf(shelf)
+    async with served(mounted(slow)) as live:
+        recorders = [Recorder() for _ in range(4)]
+
+        async def storm(recorder: Recorder, step: int) -> None:
+            for turn in range(300):
+                name = str(turn * step % 50)
+                await live.subscribe(uri_of(name), recorder)
+                shelf.put(name, str(turn))
+                shelf.say(name)
+                if turn % 3:
+                    live.unsubscribe(uri_of(name), recorder)
+                live.unsubscribe(uri_of(str(turn % 50)), recorder)
+            for number in range(1, 50):
+                live.unsubscribe(uri_of(str(number)), recorder)
+            await live.subscribe(uri_of("0"), recorder)
+
+        await asyncio.gather(*map(storm, recorders, (1, 3, 7, 11)))
+        await asyncio.gather(*(recorder.quiet(0.02) for recorder in recorders))
+        assert shelf.interest is not None
+        assert shelf.interest.paths == {("0",)}
+        shelf.put("0", "last")
+        shelf.put("1", "nobody wants to know")
+        shelf.say("", kind="tree")
+        for recorder in recorders:
+            await recorder.of("0")
+            assert recorder.told == ["0"]
+
+
+# -- many, slow and broken
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_of_ten_thousand_those_that_changed_are_told_and_others_have_their_turn() -> None:
+    shelf = Shelf(**{f"{number:05}": "1" for number in range(10_000)})
+    async with served(mounted(shelf)) as live:
+        recorder = Recorder()
+        for path in shelf.documents:
+            await live.subscribe(uri_of(path[0]), recorder)
+        await calm()
+        changed = [f"{number:05}" for number in range(0, 10_000, 100)]
+        for name in changed:
+            shelf.put(name, "2")
+        turns = 0
+
+        async def turn() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        turning = asyncio.create_task(turn())
+        await recorder.quiet()
+        recorder.take()
+        turns = 0
+        shelf.say("", kind="tree")
+        for name in changed:
+            shelf.put(name, "3")
+        await recorder.of(*changed)
+        assert turns > 10
+        turning.cancel()
+        assert sorted(await recorder.quiet()) == changed
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_of_many_changed_trees_each_topic_is_looked_at_once_or_so() -> None:
+    names = [f"{number // 20}/{number % 20}" for number in range(2000)]
+    shelf = Shelf(**dict.fromkeys(names, "1"))
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, *names)
+        await calm()
+        shelf.looks.clear()
+        for _ in range(10):
+            shelf.say("", *(str(number) for number in range(100)), kind="tree")
+        shelf.put(names[-1], "2")
+        await recorder.of(names[-1])
+        assert len(shelf.looks) < 10 * len(names)
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_nobody_is_told_of_what_very_many_unsubscribed_from_at_once() -> None:
+    names = [f"{number:04}" for number in range(2000)]
+    shelf = Shelf(**dict.fromkeys(names, "1"))
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, *names)
+        live.unsubscribe_all([(uri_of(name), recorder, None) for name in names])
+        async with asyncio.timeout(10):
+            while shelf.interest is None or shelf.interest.paths:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        shelf.put(names[-1], "2")
+        shelf.say("", kind="tree")
+        assert await recorder.quiet(0.02) == []
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_what_a_client_was_given_for_a_moment_is_told_of_though_it_is_as_before() -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a")
+        await calm()
+        live.given(uri_of("a"), State("1"))
+        assert await recorder.quiet(0.02) == []
+        live.given(uri_of("a"), State("2"))
+        await recorder.of("a")
+        live.given(uri_of("a"), ABSENT)
+        await recorder.of("a")
+        assert await recorder.quiet(0.02) == ["a", "a"]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_read_that_never_gives_what_is_told_does_not_go_on_for_ever() -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a")
+        for number in range(100):
+            live.given(uri_of("a"), State(f"read {number}"))
+            await calm()
+        assert 1 <= len(recorder.told) < 20
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_change_during_a_look_is_a_reason_for_another() -> None:
+    shelf = Shelf(a="1")
+    slow = SlowShelf(shelf)
+    async with served(mounted(slow)) as live:
+        recorder = Recorder()
+        topic = await live.subscribe(uri_of("a"), recorder)
+        await recorder.quiet(0.02)
+        slow.open.clear()
+        for version in ("2", "3"):
+            shelf.put("a", version)
+            shelf.say("a")
+            await calm()
+        slow.open.set()
+        assert await recorder.quiet(0.02) == ["a", "a"]
+        assert topic.given == State("3")
+
+
+async def test_only_so_many_wait_for_a_slow_provider_at_once() -> None:
+    shelf = Shelf(**{str(number): "1" for number in range(200)})
+    slow = SlowShelf(shelf)
+    async with served(mounted(slow)) as live:
+        recorder = Recorder()
+        for (name,) in shelf.documents:
+            await live.subscribe(uri_of(name), recorder)
+        await recorder.quiet(0.02)
+        for (name,) in list(shelf.documents):
+            shelf.put(name, "2")
+        slow.open.clear()
+        slow.most_waiting = 0
+        shelf.say("", kind="tree")
+        await calm()
+        assert 0 < slow.waiting < 100
+        slow.open.set()
+        await recorder.of(*map(str, range(200)))
+        assert slow.most_waiting < 100
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_mount_that_hangs_keeps_no_other_waiting() -> None:
+    shelf = Shelf(**{str(number): "1" for number in range(100)})
+    slow = SlowShelf(shelf)
+    other = Shelf(**{str(number): "1" for number in range(100)})
+    async with served(mounted(slow, "two"), mounted(other)) as live:
+        recorder = Recorder()
+        for (name,) in shelf.documents:
+            await live.subscribe(uri_of(name, "test://two/"), Recorder())
+            await live.subscribe(uri_of(name), recorder)
+        await recorder.quiet(0.02)
+        slow.open.clear()
+        shelf.say("", kind="tree")
+        await calm()
+        for (name,) in list(other.documents):
+            other.put(name, "2")
+        other.say("", kind="tree")
+        await recorder.of(*map(str, range(100)))
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_mount_that_hangs_keeps_the_sweep_from_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live_module, "_SWEEP_S", 0.02)
+    shelf = Shelf(**{str(number): "1" for number in range(100)})
+    slow = SlowShelf(shelf)
+    other = Shelf(a="1")
+    async with served(mounted(slow, "two"), mounted(other)) as live:
+        recorder = Recorder()
+        for (name,) in shelf.documents:
+            await live.subscribe(uri_of(name, "test://two/"), Recorder())
+        await live.subscribe(uri_of("a"), recorder)
+        slow.open.clear()
+        for version in "2345":
+            other.put("a", version)
+            await recorder.of("a")
+            recorder.take()
+
+
+@pytest.mark.usefixtures("no_interval")
+@pytest.mark.parametrize("failing", [ResourceBusy(), RuntimeError("broken"), SystemExit()])
+async def test_what_cannot_be_looked_at_is_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch, failing: Exception
+) -> None:
+    monkeypatch.setattr(live_module, "FIRST_RETRY_S", 0.02)
+    monkeypatch.setattr("resource_server.subscriptions.topic.FIRST_RETRY_S", 0.02)
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a")
+        shelf.put("a", "2")
+        shelf.failing = failing
+        shelf.say("a")
+        await calm()
+        assert recorder.told == []
+        shelf.failing = None
+        await recorder.of("a")
+
+
+@pytest.mark.usefixtures("no_interval")
+@pytest.mark.parametrize("method", ["metadata", "list"])
+async def test_what_a_provider_cancels_by_itself_is_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, method: str
+) -> None:
+    monkeypatch.setattr(live_module, "FIRST_RETRY_S", 0.02)
+    monkeypatch.setattr("resource_server.subscriptions.topic.FIRST_RETRY_S", 0.02)
+    caplog.set_level("INFO", "resource_server.subscriptions.broker")
+    shelf = Shelf(a="1")
+    quitter = Quitter(shelf, method)
+    async with served(mounted(quitter)) as live:
+        recorder = await subscribed(live, "")
+        quitter.quits = True
+        shelf.put("a", "2")
+        shelf.say("a")
+        await calm()
+        assert recorder.told == []
+        assert "could not be looked at: CancelledError" in caplog.text
+        quitter.quits = False
+        await recorder.of("")
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_further_change_is_looked_at_though_the_look_before_has_failed() -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf)) as live:
+        recorder = await subscribed(live, "a")
+        shelf.put("a", "2")
+        shelf.failing = ResourceBusy()
+        for _ in range(10):
+            shelf.say("a")
+            await calm()
+        shelf.failing = None
+        shelf.say("a")
+        await calm()
+        assert recorder.told == ["a"]
+
+
+# -- another catalog
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_after_a_swap_what_differs_is_told_and_what_is_the_same_is_not() -> None:
+    before, after = Shelf(a="1", b="1", c="1"), Shelf(a="1", b="2", d="1")
+    async with served(mounted(before)) as live:
+        recorder = await subscribed(live, "a", "b", "c")
+        live.follow_list(recorder)
+        live.swap(Catalog([mounted(after)]), relist=False)
+        await recorder.of("b", "c")
+        assert sorted(await recorder.quiet()) == ["b", "c"]
+        after.put("a", "3")
+        after.say("a")
+        await recorder.of("a")
+        assert (before.watchers, after.watchers) == (0, 1)
+        assert after.interest is not None
+        assert after.interest.listing
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_swap_tells_of_the_list_if_it_says_so() -> None:
+    mount = mounted(Shelf(a="1"))
+    async with served(mount) as live:
+        recorder = Recorder()
+        live.follow_list(recorder)
+        await calm()
+        live.swap(Catalog([mount]), relist=False)
+        await calm()
+        assert recorder.told == []
+        live.swap(Catalog([]), relist=True)
+        await calm()
+        assert recorder.told == [LIST]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_mount_that_stays_is_watched_on() -> None:
+    shelf = Shelf(a="1", b=None)
+    mount = mounted(shelf)
+    async with served(mount) as live:
+        recorder = await subscribed(live, "a", "b")
+        recorder.take()
+        interest = shelf.interest
+        live.swap(Catalog([mounted(Shelf(), "two"), mount]), relist=False)
+        await calm()
+        assert (shelf.watchers, shelf.interest) == (1, interest)
+        assert recorder.told == []
+        shelf.put("a", "2")
+        shelf.say("a")
+        await calm()
+        assert recorder.told == ["a"]
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_what_no_mount_has_any_more_is_told_and_told_again_when_one_has() -> None:
+    shelf = Shelf(a="1")
+    mount = mounted(shelf)
+    async with served(mount) as live:
+        recorder = await subscribed(live, "a")
+        live.swap(Catalog([]), relist=False)
+        await recorder.of("a")
+        assert await recorder.quiet() == ["a"]
+        live.swap(Catalog([mounted(Shelf(a="1"))]), relist=False)
+        await recorder.of("a")
+        assert await recorder.quiet() == ["a"]
+        live.unsubscribe(uri_of("a"), recorder)
+        live.swap(Catalog([]), relist=False)
+        assert await recorder.quiet() == []
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_a_deeper_mount_takes_over_what_lies_below_it() -> None:
+    outer, inner = Shelf(**{"sub/a": "1", "b": "1"}), Shelf(a="2")
+    mounts = [mounted(outer)]
+    async with served(*mounts) as live:
+        recorder = await subscribed(live, "sub/a", "b")
+        mounts.append(Mount("inner", "test://one/sub/", inner))
+        live.swap(Catalog(mounts), relist=False)
+        await recorder.of("sub/a")
+        assert await recorder.quiet() == ["sub/a"]
+        inner.put("a", "3")
+        inner.say("a")
+        await recorder.of("sub/a")
+
+
+@pytest.mark.usefixtures("no_interval")
+async def test_what_nothing_tells_apart_is_told_after_a_swap() -> None:
+    async with served(mounted(Shelf(a=None))) as live:
+        recorder = await subscribed(live, "a")
+        recorder.take()
+        live.swap(Catalog([mounted(Shelf(a=None))]), relist=False)
+        await recorder.of("a")
+
+
+async def test_nothing_is_kept_of_a_mount_that_is_served_no_more() -> None:
+    async with served() as live:
+        shelves: list[weakref.ref[Shelf]] = []
+        recorder = Recorder()
+        for version in ("1", "2"):
+            shelf = Shelf(a=version)
+            shelves.append(weakref.ref(shelf))
+            live.swap(Catalog([mounted(shelf)]), relist=False)
+            await live.subscribe(uri_of("a"), recorder)
+            del shelf
+        live.swap(Catalog([]), relist=False)
+        await recorder.quiet()
+        gc.collect()
+        assert [shelf() for shelf in shelves] == [None, None]
+
+
+# -- the end
+
+
+async def test_nothing_is_left_and_nothing_told_after_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live_module, "_SWEEP_S", 0.01)
+    tasks = asyncio.all_tasks()
+    shelf = Shelf(**{str(number): "1" for number in range(100)})
+    slow, failing = SlowShelf(shelf), Shelf(a="1")
+    live = Live(Catalog([mounted(slow), mounted(failing, "two")]))
+    recorder = Recorder()
+    live.follow_list(recorder)
+    for (name,) in shelf.documents:
+        await live.subscribe(uri_of(name), recorder)
+    await live.subscribe("test://two/a", recorder)
+    failing.failing = RuntimeError("broken")
+    failing.say("a")
+    await recorder.quiet(0.02)
+    recorder.take()
+    for (name,) in list(shelf.documents):
+        shelf.put(name, "2")
+    slow.open.clear()
+    shelf.say("", kind="tree")
+    await calm()
+    live.swap(Catalog([mounted(slow)]), relist=True)
+    await live.close()
+    slow.open.set()
+    assert asyncio.all_tasks() == tasks
+    assert await recorder.quiet() == []
+    await live.close()
+
+
+async def test_who_never_listens_needs_no_end() -> None:
+    tasks = asyncio.all_tasks()
+    live = Live(Catalog([mounted(Shelf(a="1"))]))
+    await calm()
+    assert asyncio.all_tasks() == tasks
+    await live.close()

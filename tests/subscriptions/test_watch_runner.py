@@ -1,0 +1,358 @@
+"""The watch over one mount, whatever its provider does."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Self
+
+import pytest
+
+from resource_server.errors import MountUnavailable
+from resource_server.provider import Change, Interest, Path
+from resource_server.subscriptions import watch_runner as watching_module
+from resource_server.subscriptions.watch_runner import EVERYTHING, Watching
+from tests.listeners import mounted
+from tests.providers_for_tests import Tree
+
+pytestmark = pytest.mark.anyio
+
+A = Change(("a",))
+
+
+class Watched(Tree):
+    """Its changes are what the test gives: one watch after the other, the last for ever."""
+
+    def __init__(self, *watches: Callable[[Interest], Any]) -> None:
+        super().__init__({"a": "text"})
+        self.left = list(watches)
+        self.begun = 0
+        self.ended = 0
+
+    def changes(self, interest: Interest) -> AsyncIterator[Change]:
+        self.begun += 1
+        return self.left.pop(0)(interest) if len(self.left) > 1 else self.left[0](interest)
+
+
+class Lived(Watched):
+    """The same, but it cannot start before it has been tried so often."""
+
+    def __init__(self, failures: int) -> None:
+        super().__init__(silent)
+        self.failures = failures
+
+    async def __aenter__(self) -> Self:
+        if self.failures:
+            self.failures -= 1
+            raise MountUnavailable("not yet")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+
+class Taker:
+    """Takes in changes."""
+
+    def __init__(self) -> None:
+        self.taken: list[Change] = []
+        self._news = asyncio.Event()
+
+    def __call__(self, change: Change) -> None:
+        if not isinstance(change.path, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError("no path")
+        self.taken.append(change)
+        self._news.set()
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(5):
+            while not holds():
+                self._news.clear()
+                await self._news.wait()
+
+
+async def silent(interest: Interest) -> AsyncIterator[Change]:
+    await asyncio.Event().wait()
+    yield A
+
+
+async def one(interest: Interest) -> AsyncIterator[Change]:
+    yield A
+    await asyncio.Event().wait()
+
+
+async def ending(interest: Interest) -> AsyncIterator[Change]:
+    yield A
+
+
+async def never(interest: Interest) -> AsyncIterator[Change]:
+    for change in ():
+        yield change
+
+
+async def raising(interest: Interest) -> AsyncIterator[Change]:
+    yield A
+    raise RuntimeError("secret-password")
+
+
+async def leaving(interest: Interest) -> AsyncIterator[Change]:
+    raise SystemExit
+    yield A
+
+
+async def quitting(interest: Interest) -> AsyncIterator[Change]:
+    raise asyncio.CancelledError
+    yield A
+
+
+def refusing(interest: Interest) -> AsyncIterator[Change]:
+    raise OSError("secret-password")
+
+
+def yielding(*what: object) -> Callable[[Interest], Any]:
+    async def changes(interest: Interest) -> AsyncIterator[Any]:
+        for each in what:
+            yield each
+        await asyncio.Event().wait()
+
+    return changes
+
+
+@asynccontextmanager
+async def watched(provider: Watched) -> AsyncGenerator[tuple[Watching, Taker]]:
+    taker = Taker()
+    watching = Watching(mounted(provider), taker)
+    watching.start()
+    try:
+        yield watching, taker
+    finally:
+        await watching.close()
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching_module, "_FIRST_RETRY_S", 0.01)
+    monkeypatch.setattr("resource_server.catalog.mount._FIRST_RETRY_S", 0.01)
+
+
+# -- what is taken in
+
+
+async def test_what_a_provider_yields_is_taken_in_and_no_more() -> None:
+    async with watched(Watched(yielding(A, Change((), "children")))) as (_, taker):
+        await taker.until(lambda: len(taker.taken) >= 2)
+        await asyncio.sleep(0.02)
+        assert taker.taken == [A, Change((), "children")]
+
+
+async def test_a_watch_that_is_started_twice_runs_once() -> None:
+    provider = Watched(one)
+    async with watched(provider) as (watching, taker):
+        watching.start()
+        await taker.until(lambda: bool(taker.taken))
+        assert provider.begun == 1
+
+
+async def test_a_provider_that_does_not_watch_needs_no_watch(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    taker = Taker()
+    watching = Watching(mounted(Tree({})), taker)
+    watching.start()
+    await asyncio.sleep(0.02)
+    await watching.close()
+    assert (taker.taken, caplog.text) == ([], "")
+
+
+async def test_a_provider_that_never_waits_lets_others_have_their_turn() -> None:
+    async def endless(interest: Interest) -> AsyncIterator[Change]:
+        for _ in range(500_000):
+            yield A
+        await asyncio.Event().wait()
+
+    async with watched(Watched(endless)) as (_, taker):
+        await taker.until(lambda: len(taker.taken) > 5000)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert len(taker.taken) < 500_000
+
+
+async def test_any_asynchronous_iterator_will_do() -> None:
+    class Iterator:
+        def __init__(self, interest: Interest) -> None:
+            self._left = [A]
+
+        def __aiter__(self) -> Self:
+            return self
+
+        async def __anext__(self) -> Change:
+            if not self._left:
+                await asyncio.Event().wait()
+            return self._left.pop()
+
+    async with watched(Watched(Iterator)) as (_, taker):
+        await taker.until(lambda: taker.taken == [A])
+
+
+# -- watches that fail
+
+
+FAULTS: dict[str, Callable[[Interest], Any]] = {
+    "it ends": ending,
+    "it ends before it begins": never,
+    "it raises": raising,
+    "it leaves": leaving,
+    "it cancels its own work": quitting,
+    "it cannot be called": refusing,
+    "it returns nothing": lambda interest: None,
+    "it returns a list": lambda interest: [A],
+    "it yields nothing": yielding(None),
+    "it yields a number": yielding(7),
+    "it yields a path": yielding(("a",)),
+    "it yields a text as a path": yielding(Change("a")),  # pyright: ignore[reportArgumentType]
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_watch_that_fails_begins_again_and_all_may_have_changed(
+    fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider = Watched(FAULTS[fault], silent)
+    async with watched(provider) as (_, taker):
+        await taker.until(lambda: EVERYTHING in taker.taken)
+        await asyncio.sleep(0)
+        assert provider.begun == 2
+    assert taker.taken.count(EVERYTHING) == 1
+    warnings = [record.getMessage() for record in caplog.records]
+    assert len(warnings) == 1
+    assert "mount one" in warnings[0]
+    assert "secret-password" not in warnings[0]
+
+
+async def test_a_watch_that_begins_again_learns_all_that_is_wanted() -> None:
+    learnt: list[set[Path]] = []
+
+    async def learning(interest: Interest) -> AsyncIterator[Change]:
+        came, _ = await interest.next()
+        learnt.append({*came})
+        yield A
+
+    async with watched(Watched(learning, learning, silent)) as (watching, taker):
+        watching.interest.add(("a",))
+        watching.interest.add(("b",))
+        await taker.until(lambda: taker.taken.count(EVERYTHING) == 2)
+    assert learnt == [{("a",), ("b",)}] * 2
+
+
+async def test_a_watch_that_fails_again_and_again_is_begun_less_and_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watching_module, "_LONGEST_RETRY_S", 0.1)
+    provider = Watched(never)
+    async with watched(provider) as (_, taker):
+        loop = asyncio.get_running_loop()
+        moments: list[float] = []
+        for count in range(1, 7):
+            await taker.until(lambda count=count: len(taker.taken) >= count)
+            moments.append(loop.time())
+        pauses = [late - early for early, late in itertools.pairwise(moments)]
+        assert 2 * min(pauses[:2]) < max(pauses[3:])
+
+
+# -- mounts that cannot start
+
+
+async def test_a_mount_that_starts_late_has_changed_altogether() -> None:
+    provider = Lived(failures=2)
+    async with watched(provider) as (watching, taker):
+        await taker.until(lambda: taker.taken == [EVERYTHING])
+        await asyncio.sleep(0)
+        assert (watching.mount.problem, provider.begun) == (None, 1)
+
+
+async def test_a_mount_that_starts_at_once_has_not_changed() -> None:
+    async with watched(Lived(failures=0)) as (_, taker):
+        await asyncio.sleep(0.02)
+        assert taker.taken == []
+
+
+# -- the end
+
+
+async def test_the_end_closes_what_runs() -> None:
+    ended: list[str] = []
+
+    async def closing(interest: Interest) -> AsyncIterator[Change]:
+        try:
+            yield A
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append("closed")
+
+    tasks = asyncio.all_tasks()
+    async with watched(Watched(closing)) as (_, taker):
+        await taker.until(lambda: bool(taker.taken))
+    assert ended == ["closed"]
+    assert asyncio.all_tasks() == tasks
+
+
+async def test_a_watch_that_fails_at_its_end_harms_nobody() -> None:
+    async def failing(interest: Interest) -> AsyncIterator[Change]:
+        try:
+            yield A
+            await asyncio.Event().wait()
+        finally:
+            raise RuntimeError("broken")
+
+    async with watched(Watched(failing)) as (_, taker):
+        await taker.until(lambda: bool(taker.taken))
+
+
+async def test_a_watch_that_takes_its_end_for_an_end_of_its_changes_is_not_begun_again() -> None:
+    async def swallowing(interest: Interest) -> AsyncIterator[Change]:
+        yield A
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return
+
+    provider = Watched(swallowing)
+    tasks = asyncio.all_tasks()
+    async with watched(provider) as (_, taker):
+        await taker.until(lambda: bool(taker.taken))
+    assert asyncio.all_tasks() == tasks
+    assert provider.begun == 1
+
+
+async def test_a_watch_that_does_not_end_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(watching_module, "_LONGEST_END_S", 0.02)
+    let_go = asyncio.Event()
+
+    async def clinging(interest: Interest) -> AsyncIterator[Change]:
+        yield A
+        while not let_go.is_set():
+            try:
+                await let_go.wait()
+            except asyncio.CancelledError:
+                continue
+
+    async with watched(Watched(clinging)) as (_, taker):
+        await taker.until(lambda: bool(taker.taken))
+    assert [record.getMessage() for record in caplog.records] == [
+        "mount one does not end its watch"
+    ]
+    let_go.set()
+    await asyncio.sleep(0.01)
+
+
+async def test_a_watch_may_end_before_it_begins() -> None:
+    watching = Watching(mounted(Watched(one)), Taker())
+    await watching.close()
+    watching.start()
+    await watching.close()
+    await watching.close()

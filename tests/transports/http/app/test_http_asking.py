@@ -1,0 +1,142 @@
+"""Questions over HTTP: on the stream of the request they belong to, answered by who was asked."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.protocol.wire import CLIENT
+from tests.transports.program import Line, Program, Session, message, modern, notification, request
+from tests.transports.running import project, running
+
+PERSON = Path(__file__).parents[3] / "person.py"
+GREET = message("tools/call", {"name": "greet"}, id=7)
+CAN: dict[str, Any] = {"elicitation": {}}
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Generator[Program]:
+    with running(project(tmp_path_factory.mktemp("asking"), provider=PERSON)) as run:
+        yield run
+
+
+def opened(program: Program, revision: str = "2025-11-25") -> Session:
+    """Begin a session of a client that can be asked."""
+    params: dict[str, Any] = {
+        "protocolVersion": revision,
+        "capabilities": CAN,
+        "clientInfo": CLIENT,
+    }
+    found = program.ask(request("POST", message("initialize", params)))
+    session = Session(program, found.headers["mcp-session-id"], revision)
+    assert session.post(notification("notifications/initialized")).status == 202
+    return session
+
+
+@contextlib.contextmanager
+def asked(session: Session, **headers: Any) -> Generator[tuple[Line, Any]]:
+    """Call a tool; give the stream of the call, and the question that came first on it."""
+    with session.stream("POST", GREET, **headers) as line:
+        question = line.event().json
+        assert question["method"] == "elicitation/create"
+        yield line, question
+
+
+def answer(question: Any, name: object = "Ada") -> Any:
+    result = {"action": "accept", "content": {"name": name}}
+    return {"jsonrpc": "2.0", "id": question["id"], "result": result}
+
+
+def words(line: Line) -> str:
+    (last,) = line.events()
+    assert last.json["id"] == 7
+    return str(last.json["result"]["content"][0]["text"])
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
+def test_a_question_comes_on_the_stream_of_its_call(program: Program, revision: str) -> None:
+    session = opened(program, revision)
+    with session.stream(), asked(session) as (line, question):
+        replied = session.post(answer(question))
+        assert (replied.status, replied.body) == (202, b"")
+        assert words(line) == "Ada"
+
+
+def test_who_takes_no_stream_is_not_asked(program: Program) -> None:
+    session = opened(program)
+    found = session.post(GREET, accept="application/json")
+    text = found.json["result"]["content"][0]["text"]
+    assert text == "cannot ask: this client cannot be asked for what is missing"
+
+
+def test_in_another_session_there_is_nothing_to_answer(program: Program) -> None:
+    mine, other = opened(program), opened(program)
+    with asked(mine) as (line, question):
+        assert other.post(answer(question, "Eve")).status == 202
+        with asked(other) as (theirs, same):
+            assert same["id"] == question["id"]
+            assert other.post(answer(same, "Eve")).status == 202
+            assert words(theirs) == "Eve"
+        assert mine.post(answer(question)).status == 202
+        assert words(line) == "Ada"
+
+
+def test_without_a_session_nothing_is_answered(program: Program) -> None:
+    session = opened(program)
+    with asked(session) as (line, question):
+        assert program.ask(request("POST", answer(question, "Eve"))).status == 400
+        stray = request("POST", answer(question, "Eve"), mcp_session_id="guessed")
+        assert program.ask(stray).status == 404
+        assert session.post(answer(question)).status == 202
+        assert words(line) == "Ada"
+
+
+def test_answers_come_once_and_others_are_ignored(program: Program) -> None:
+    session = opened(program)
+    with asked(session) as (line, question):
+        assert session.post(answer({"id": "ask-99"}, "Eve")).status == 202
+        assert session.post(answer(question)).status == 202
+        assert session.post(answer(question, "Eve")).status == 202
+        assert words(line) == "Ada"
+
+
+def test_who_was_cut_off_finds_the_question_again(program: Program) -> None:
+    session = opened(program)
+    with asked(session) as (line, question):
+        primer = line.primer.id
+    with session.stream(last_event_id=primer) as line:
+        assert line.event().json == question
+        assert session.post(answer(question)).status == 202
+        assert words(line) == "Ada"
+
+
+def test_a_session_that_ends_leaves_no_question(program: Program) -> None:
+    session = opened(program)
+    with asked(session) as (line, question):
+        assert program.ask(session.request("DELETE")).status == 204
+        line.events()
+        assert session.post(answer(question)).status == 404
+
+
+def test_in_the_stateless_revision_the_question_is_the_answer(program: Program) -> None:
+    can = {"io.modelcontextprotocol/clientCapabilities": CAN}
+    call = {"name": "greet", "_meta": can}
+    headers = {"mcp_name": "greet"}
+    first = program.ask(modern("tools/call", call, **headers)).json["result"]
+    assert (first["resultType"], list(first["inputRequests"])) == ("input_required", ["name"])
+    again = {**call, "inputResponses": {"name": answer({"id": 0})["result"]}}
+    last = program.ask(modern("tools/call", again, **headers)).json["result"]
+    assert last["content"][0]["text"] == "Ada"
+
+
+def test_an_answer_in_the_stateless_revision_belongs_to_nothing(program: Program) -> None:
+    session = opened(program)
+    with asked(session) as (line, question):
+        stray = request("POST", answer(question, "Eve"), mcp_protocol_version="2026-07-28")
+        assert program.ask(stray).status == 400
+        assert session.post(answer(question)).status == 202
+        assert words(line) == "Ada"

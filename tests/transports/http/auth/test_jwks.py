@@ -1,0 +1,316 @@
+"""The keys of an issuer that changes them, is slow, is down, or says what it should not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from jwt.algorithms import ECAlgorithm
+
+from resource_server.transports.http.auth import authenticator as authenticator
+from resource_server.transports.http.auth import discovery, jwks
+from tests.transports.guarded import Endpoint, auth, guarded
+from tests.transports.issuer import Issuer, issuing, key
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.filterwarnings("ignore:The RSA key is 1024 bits long"),
+]
+
+
+@pytest.fixture
+def issuer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Issuer]:
+    monkeypatch.setattr(jwks, "RETRY_S", 0.2)
+    with issuing() as issuer:
+        yield issuer
+
+
+async def until_it_takes(endpoint: Endpoint, token: str) -> None:
+    """Ask until a token counts, which it must before long."""
+    with anyio.fail_after(20):
+        while await endpoint.status(token) != 200:
+            pass
+
+
+# -- where they are
+
+
+@pytest.mark.parametrize(
+    ("path", "at"),
+    [
+        ("", "/.well-known/oauth-authorization-server"),
+        ("", "/.well-known/openid-configuration"),
+        ("/team", "/.well-known/oauth-authorization-server/team"),
+        ("/team", "/.well-known/openid-configuration/team"),
+        ("/team", "/team/.well-known/openid-configuration"),
+        ("/team/", "/.well-known/oauth-authorization-server/team"),
+        ("/", "/.well-known/openid-configuration"),
+    ],
+)
+async def test_the_keys_are_where_the_metadata_says(tmp_path: Path, path: str, at: str) -> None:
+    with issuing(path) as issuer:
+        issuer.discoverable(at)
+        async with guarded(tmp_path, auth(issuer)) as endpoint:
+            assert await endpoint.takes(issuer.token())
+            assert issuer.asked[-2:] == [at, "/keys"]
+
+
+async def test_with_a_url_of_keys_nothing_else_is_asked(tmp_path: Path, issuer: Issuer) -> None:
+    url = f"{issuer.origin}/keys?of=me"
+    issuer.documents["/keys?of=me"] = {"keys": [key("two").jwk()]}
+    async with guarded(tmp_path, auth(issuer, jwks_url=url)) as endpoint:
+        assert await endpoint.takes(issuer.token(key("two")))
+        assert not await endpoint.takes(issuer.token())
+        assert issuer.asked == ["/keys?of=me"]
+
+
+async def test_metadata_of_another_issuer_is_not_believed(tmp_path: Path, issuer: Issuer) -> None:
+    issuer.discoverable("/.well-known/oauth-authorization-server", issuer=f"{issuer.url}/")
+    async with guarded(tmp_path, auth(issuer)) as endpoint:
+        assert await endpoint.status(issuer.token()) == 503
+    issuer.discoverable("/.well-known/oauth-authorization-server")
+    async with guarded(tmp_path, auth(issuer)) as endpoint:
+        assert await endpoint.status(issuer.token()) == 200
+
+
+@pytest.mark.parametrize("scheme", ["file:///", "ftp://127.0.0.1/", "http://login.example.org/"])
+async def test_keys_at_an_address_that_proves_nothing_are_not_fetched(
+    tmp_path: Path, issuer: Issuer, scheme: str
+) -> None:
+    (tmp_path / "keys").write_text('{"keys": []}', "utf-8")
+    uri = f"{scheme}{str(tmp_path).lstrip('/')}/keys"
+    issuer.discoverable("/.well-known/openid-configuration", jwks_uri=uri)
+    async with guarded(tmp_path, auth(issuer)) as endpoint:
+        assert await endpoint.status(issuer.token()) == 503
+
+
+async def test_a_redirect_leads_to_no_other_host(tmp_path: Path, issuer: Issuer) -> None:
+    issuer.documents["/moved"] = issuer.documents["/keys"]
+    with issuing() as other:
+        for to, status in ((f"{other.origin}/keys", 503), (f"{issuer.origin}/moved", 200)):
+            issuer.documents["/keys"] = to
+            async with guarded(tmp_path, auth(issuer)) as endpoint:
+                assert await endpoint.status(issuer.token()) == status
+        assert other.asked == []
+
+
+# -- which of them count
+
+SOME = "RS256"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"use": "enc"},
+        {"key_ops": ["sign"]},
+        {"alg": "PS256"},
+        {"kty": "EC"},
+        {"kty": "oct", "k": "AAAA"},
+        {"n": "AQAB"},
+        {"n": 5},
+    ],
+)
+async def test_a_key_that_is_not_for_this_proves_nothing(
+    tmp_path: Path, issuer: Issuer, changes: dict[str, Any]
+) -> None:
+    some = key("some", SOME)
+    issuer.publish(some.jwk(**changes), key("one"))
+    async with guarded(tmp_path, auth(issuer)) as endpoint:
+        assert await endpoint.takes(issuer.token())
+        assert not await endpoint.takes(issuer.token(some, SOME))
+    issuer.publish(some.jwk(alg=SOME, key_ops=["verify"]), key("one"))
+    async with guarded(tmp_path, auth(issuer)) as endpoint:
+        assert await endpoint.takes(issuer.token(some, SOME))
+
+
+async def test_a_private_key_that_everybody_knows_proves_nothing(
+    tmp_path: Path, issuer: Issuer
+) -> None:
+    leaked = key("leaked")
+    assert isinstance(leaked.private, EllipticCurvePrivateKey)
+    issuer.publish({**ECAlgorithm.to_jwk(leaked.private, as_dict=True), "kid": "leaked"})
+    async with guarded(tmp_path, auth(issuer)) as endpoint:
+        assert not await endpoint.takes(issuer.token(leaked))
+    issuer.publish(leaked)
+    async with guarded(tmp_path, auth(issuer)) as endpoint:
+        assert await endpoint.takes(issuer.token(leaked))
+
+
+async def test_a_short_key_proves_nothing(tmp_path: Path, issuer: Issuer) -> None:
+    short = key("short", SOME, 1024)
+    issuer.publish(short, key("some", SOME))
+    async with guarded(tmp_path, auth(issuer)) as endpoint:
+        assert await endpoint.takes(issuer.token(key("some", SOME), SOME))
+        assert not await endpoint.takes(issuer.token(short, SOME))
+
+
+async def test_a_curve_is_used_with_its_own_algorithm(tmp_path: Path, issuer: Issuer) -> None:
+    wide = key("wide", "ES384")
+    issuer.publish(wide)
+    async with guarded(tmp_path, auth(issuer)) as endpoint:
+        assert await endpoint.takes(issuer.token(wide, "ES384"))
+        with pytest.raises(Exception, match="curve"):
+            issuer.token(wide, "ES256")
+
+
+async def test_the_only_key_needs_no_name(tmp_path: Path, issuer: Issuer) -> None:
+    async with guarded(tmp_path, auth(issuer)) as endpoint:
+        assert await endpoint.takes(issuer.token(headers={"kid": None}))
+    issuer.publish(key("one"), key("two"))
+    async with guarded(tmp_path, auth(issuer)) as endpoint:
+        assert not await endpoint.takes(issuer.token(headers={"kid": None}))
+        assert await endpoint.takes(issuer.token())
+
+
+# -- when they are fetched
+
+
+async def test_requests_at_once_ask_once(tmp_path: Path, issuer: Issuer) -> None:
+    async with guarded(tmp_path, auth(issuer)) as endpoint:
+        tokens = [issuer.token(jti=str(number)) for number in range(20)]
+        assert await asyncio.gather(*map(endpoint.takes, tokens)) == [True] * 20
+    assert issuer.count("/keys") == 1
+
+
+async def test_a_new_key_is_looked_for_at_once(
+    tmp_path: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jwks, "PAUSE_S", 0.0)
+    async with guarded(tmp_path, auth(issuer)) as endpoint:
+        assert await endpoint.takes(issuer.token())
+        issuer.publish(key("one"), key("two"))
+        assert await endpoint.takes(issuer.token(key("two")))
+        assert issuer.count("/keys") == 2
+
+
+async def test_names_of_keys_that_are_made_up_make_nobody_ask(
+    tmp_path: Path, issuer: Issuer
+) -> None:
+    async with guarded(tmp_path, auth(issuer)) as endpoint:
+        assert await endpoint.takes(issuer.token())
+        for number in range(20):
+            assert not await endpoint.takes(issuer.token(headers={"kid": f"made up {number}"}))
+    assert issuer.count("/keys") == 1
+
+
+async def test_a_key_that_was_withdrawn_counts_no_more(
+    tmp_path: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jwks, "PAUSE_S", 0.0)
+    monkeypatch.setattr(jwks, "FRESH_S", 0.0)
+    monkeypatch.setattr(authenticator, "REMEMBERED_S", 0.0)
+    async with guarded(tmp_path, auth(issuer)) as endpoint:
+        token = issuer.token()
+        assert await endpoint.takes(token)
+        issuer.publish(key("two"))
+        with anyio.fail_after(20):
+            while await endpoint.takes(token):
+                pass
+
+
+# -- while the issuer cannot be asked
+
+
+async def test_without_any_key_a_client_is_asked_to_come_again(
+    tmp_path: Path, issuer: Issuer, caplog: pytest.LogCaptureFixture
+) -> None:
+    issuer.is_down = True
+    async with guarded(tmp_path, auth(issuer)) as endpoint:
+        token = issuer.token()
+        answer = await endpoint.post(token)
+        assert answer.status_code == 503
+        assert 1 <= int(answer.headers["retry-after"]) <= 60
+        assert "www-authenticate" not in answer.headers
+        (record,) = caplog.records
+        assert record.getMessage().startswith(f"the keys of {issuer.url} cannot be fetched: ")
+        asked = len(issuer.asked)
+        assert await endpoint.status(token) == 503
+        assert len(issuer.asked) == asked, "too early"
+        issuer.is_down = False
+        await until_it_takes(endpoint, token)
+
+
+async def test_keys_that_are_there_count_while_the_issuer_is_down(
+    tmp_path: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jwks, "PAUSE_S", 0.0)
+    monkeypatch.setattr(jwks, "FRESH_S", 0.0)
+    async with guarded(tmp_path, auth(issuer)) as endpoint:
+        assert await endpoint.takes(issuer.token())
+        issuer.is_down = True
+        for number in range(5):
+            assert await endpoint.takes(issuer.token(jti=str(number)))
+        assert await endpoint.status(issuer.token(key("two"))) == 503
+        monkeypatch.setattr(jwks, "KEPT_S", 0.0)
+        assert await endpoint.status(issuer.token(jti="later")) == 503
+
+
+async def test_a_slow_issuer_delays_nobody_whose_key_is_there(
+    tmp_path: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jwks, "PAUSE_S", 0.0)
+    monkeypatch.setattr(jwks, "FRESH_S", 0.0)
+    async with guarded(tmp_path, auth(issuer)) as endpoint:
+        assert await endpoint.takes(issuer.token())
+        issuer.answers.clear()
+        issuer.publish(key("one"), key("two"))
+        waiting = asyncio.create_task(endpoint.status(issuer.token(key("two"))))
+        await asyncio.to_thread(issuer.wait_until_asked, issuer.asked[0], 2)
+        for number in range(20):
+            assert await endpoint.takes(issuer.token(jti=str(number)))
+        assert not waiting.done()
+        issuer.answers.set()
+        assert await waiting == 200
+
+
+async def test_nobody_waits_for_an_issuer_for_ever(
+    tmp_path: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jwks, "PATIENCE_S", 0.1)
+    issuer.answers.clear()
+    async with guarded(tmp_path, auth(issuer)) as endpoint:
+        assert await endpoint.status(issuer.token()) == 503
+        assert await endpoint.status(issuer.token()) == 503
+        assert len(issuer.asked) == 1
+        issuer.answers.set()
+        await until_it_takes(endpoint, issuer.token())
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        b"",
+        b"<html>",
+        b"[]",
+        b'{"keys": {}}',
+        b'{"keys": [5]}',
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"keys": [], "padding": "' + b"x" * discovery.MAX_BYTES + b'"}',
+    ],
+)
+async def test_what_is_no_key_set_is_as_good_as_nothing(
+    tmp_path: Path, issuer: Issuer, document: bytes
+) -> None:
+    issuer.documents["/keys"] = document
+    async with guarded(tmp_path, auth(issuer)) as endpoint:
+        assert await endpoint.status(issuer.token()) == 503
+        issuer.publish(key("one"))
+        await until_it_takes(endpoint, issuer.token())
+
+
+def test_an_issuer_that_answers_drop_by_drop_is_given_up(
+    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"{issuer.origin}/keys"
+    assert discovery.fetch(issuer.url, url)
+    issuer.drips = True
+    monkeypatch.setattr(discovery, "TIMEOUT_S", 0.3)
+    with pytest.raises(discovery.Unavailable, match="in time"):
+        discovery.fetch(issuer.url, url)

@@ -1,0 +1,137 @@
+"""Sessions and streams are few: whoever has most of them keeps nobody else out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resource_server.transports.http.sse.shares import Shares
+from tests.transports.program import (
+    Answer,
+    Line,
+    Program,
+    Running,
+    initialize,
+    message,
+    modern,
+    request,
+    serving,
+)
+
+ANN, BOB = "ann-0123456789abcdef", "bob-0123456789abcdef"
+FEW = (
+    f"{{limits: {{sessions: 4, streams: 4}}, auth: {{tokens: [{{token: {ANN}, subject: ann}}, "
+    f"{{token: {BOB}, subject: bob}}]}}}}"
+)
+
+
+@pytest.fixture
+def program(tmp_path: Any) -> Running:
+    with serving(tmp_path, "--legacy-sse", http=FEW) as run:
+        yield run
+
+
+def bearer(token: str) -> str:
+    return f"Bearer {token}"
+
+
+def opened(program: Program, token: str) -> Answer:
+    """Try to begin a session."""
+    return program.ask(request("POST", initialize("2025-11-25"), authorization=bearer(token)))
+
+
+def begun(program: Program, token: str) -> dict[str, str]:
+    """Begin a session; return the headers of its requests."""
+    answer = opened(program, token)
+    assert answer.status == 200
+    return {"authorization": bearer(token), "mcp_session_id": answer.headers["mcp-session-id"]}
+
+
+def pinged(program: Program, headers: dict[str, str]) -> int:
+    return program.ask(request("POST", message("ping"), **headers)).status
+
+
+def listened(line: Line, token: str) -> int:
+    """Try to listen; return the status."""
+    asked = {"notifications": {"resourcesListChanged": True}}
+    answer = line.ask(modern("subscriptions/listen", asked, authorization=bearer(token)))
+    if answer.status == 200:
+        line.event()
+    else:
+        assert (answer.status, answer.headers["retry-after"]) == (503, "60")
+    return answer.status
+
+
+def test_who_has_all_sessions_loses_some_to_who_has_none(program: Program) -> None:
+    ann = [begun(program, ANN) for _ in range(4)]
+    assert [pinged(program, each) for each in ann[:2]] == [200, 200]
+    # The least recently used: the third, and then the fourth.
+    bob = [begun(program, BOB) for _ in range(2)]
+    assert [pinged(program, each) for each in (*ann, *bob)] == [200, 200, 404, 404, 200, 200]
+    # Both have as many: nobody loses any more.
+    for token in (ANN, BOB):
+        refused = opened(program, token)
+        assert (refused.status, refused.headers["retry-after"]) == (503, "60")
+
+
+def test_a_session_is_lost_that_is_not_in_use_before_one_that_is(program: Program) -> None:
+    ann = [begun(program, ANN) for _ in range(4)]
+    with program.line() as line:
+        assert line.ask(request("GET", **ann[0])).status == 200
+        line.event()
+        begun(program, BOB)
+        assert [pinged(program, each) for each in ann] == [200, 404, 200, 200]
+
+
+def test_who_has_all_streams_loses_some_to_who_has_none(program: Program) -> None:
+    session = begun(program, ANN)
+    with program.lines(4) as ann, program.lines(3) as bob:
+        listened(ann[0], ANN)
+        assert ann[1].ask(request("GET", **session)).status == 200
+        ann[1].event()
+        old = ann[2].ask(request("GET", path="/sse", authorization=bearer(ANN)))
+        assert old.status == 200
+        listened(ann[3], ANN)
+        assert [listened(line, BOB) for line in bob] == [200, 200, 503]
+        # The oldest have ended, as streams do.
+        for line in ann[:2]:
+            line.events()
+        assert [listened(ann[0], ANN), listened(bob[2], BOB)] == [503, 503]
+        ann[3].socket.close()
+        program.until(lambda: listened(bob[2], BOB) == 200)
+        # And it can be asked for again.
+        bob[0].socket.close()
+        program.until(lambda: ann[1].ask(request("GET", **session)).status == 200)
+
+
+def test_a_stream_of_the_old_transport_ends_where_another_needs_its_place(
+    program: Program,
+) -> None:
+    with program.lines(4) as ann, program.line() as bob:
+        for line in ann:
+            opened = line.ask(request("GET", path="/sse", authorization=bearer(ANN)))
+            assert opened.status == 200
+        assert listened(bob, BOB) == 200
+        assert [event.name for event in ann[0].events()] == ["endpoint"]
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=30), st.integers(1, 8))
+def test_at_most_one_more_is_kept_than_others_want(asking: list[str], most: int) -> None:
+    shares, held = Shares(), list[str]()
+    for owner in asking:
+        if len(held) == most:
+            richer = shares.richer(owner)
+            if richer is None:
+                continue
+            assert held.count(richer) == max(map(held.count, held))
+            held.remove(richer)
+            shares.remove(richer)
+        held.append(owner)
+        shares.add(owner)
+        assert len(held) <= most
+    refused = [owner for owner in "abc" if len(held) == most and shares.richer(owner) is None]
+    for owner in refused:
+        assert held.count(owner) + 1 >= max(map(held.count, held))
