@@ -1,4 +1,4 @@
-"""Writes the generated sections of the README: `python -m tests.reference`."""
+"""Generated sections of the docs; `python -m tests.reference` writes them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import click
 from resource_server.cli.commands import program
 from resource_server.manifest.schema import schema
 
-README = Path(__file__).parent.parent / "README.md"
-SECTIONS = ("manifest reference", "command reference")
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = {"manifest reference": DOCS / "manifest.md", "command reference": DOCS / "commands.md"}
+"""Each generated section, and the page that holds it."""
 
 
 def generate(section: str) -> str:
@@ -22,10 +23,10 @@ def generate(section: str) -> str:
     return _manifest() if section == "manifest reference" else _commands()
 
 
-def shown(text: str, section: str) -> str:
-    """Return what stands between the marks of a section."""
-    match = re.search(_marks(section), text, re.DOTALL)
-    assert match is not None, f"the README has no marks for {section}"
+def shown(section: str) -> str:
+    """Return the text between the marks of a section."""
+    match = re.search(_marks(section), PAGES[section].read_text(), re.DOTALL)
+    assert match is not None, f"{PAGES[section].name} has no marks for {section}"
     return match.group(2)
 
 
@@ -46,6 +47,8 @@ def _manifest() -> str:
         ("Under each name in a query's `parameters`", "databases.*.queries.*.parameters.*"),
         ("Under each name in `providers`", "providers.*"),
         ("Under `tools`", "tools"),
+        ("Under `http`", "http"),
+        ("Under `http.auth`", "http.auth"),
         ("Under each name in `prompts`", "prompts.*"),
         ("Under each name in a prompt's `arguments`", "prompts.*.arguments.*"),
         ("In each of a prompt's `messages`", "prompts.*.messages.[]"),
@@ -68,7 +71,7 @@ def _rows(root: dict[str, Any], properties: dict[str, Any], above: str = "") -> 
 
 
 def _yaml(value: Any) -> str:
-    """Return a default as it would stand in the manifest."""
+    """Return a default as it is written in the manifest."""
     if isinstance(value, str) and not set(value) & set("*{}[]:,#"):
         return value
     return json.dumps(value)
@@ -82,7 +85,7 @@ def _at(root: dict[str, Any], path: list[str]) -> dict[str, Any]:
             node = node["items"]
         else:
             node = node["additionalProperties"] if name == "*" else node["properties"][name]
-        # Of what may be false as well, the options.
+        # An option that may also be `false`: take the variant with properties.
         node = next((each for each in node.get("anyOf", ()) if "properties" in each), node)
     return _resolve(root, node)
 
@@ -107,12 +110,11 @@ def _commands() -> str:
 
 
 if __name__ == "__main__":
-    text = README.read_text()
-    for section in SECTIONS:
+    for section, page in PAGES.items():
         text = re.sub(
             _marks(section),
             lambda match, section=section: match[1] + generate(section) + match[3],
-            text,
+            page.read_text(),
             flags=re.DOTALL,
         )
-    README.write_text(text)
+        page.write_text(text)

@@ -1,4 +1,4 @@
-"""Everything the README shows is run: commands, manifests, client configurations, references."""
+"""README and docs are executed: commands, manifests, client configurations, references, links."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from tests import reference
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-TOKEN = "change-this-token-first"  # noqa: S105 - that of the README
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+TEXT = "".join(page.read_text() for page in PAGES)
+TOKEN = "change-this-token-first"  # noqa: S105 - the one in docs/http.md
 PARAMETERS = {
     "protocolVersion": "2025-06-18",
     "capabilities": {},
@@ -33,12 +35,12 @@ PARAMETERS = {
 
 
 def blocks(language: str) -> list[str]:
-    """Return the fenced blocks of one language, in order."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    """Return the fenced blocks of one language on all pages, in order."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 
 def transcripts() -> Iterator[tuple[str, str]]:
-    """Give each command shown after a `$` with the output shown below it."""
+    """Yield each command shown after a `$`, with the output shown below it."""
     for block in blocks("console"):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = part.partition("\n")
@@ -63,7 +65,7 @@ def run(command: str, folder: Path = ROOT) -> str:
     return done.stdout
 
 
-def test_what_is_changed_is_printed_as_it_is_shown(tmp_path: Path) -> None:
+def test_watch_prints_changes_as_shown(tmp_path: Path) -> None:
     (block,) = [block for block in blocks("text") if "resource-server watch" in block]
     command, note, *shown = block.splitlines()
     project = tmp_path / "project"
@@ -105,7 +107,7 @@ def test_a_shown_manifest_loads(manifest: str, tmp_path: Path) -> None:
 
 
 def configurations() -> Iterator[dict[str, Any]]:
-    """Give each server entry of the shown client configurations."""
+    """Yield each server entry of the shown client configurations."""
     documents = [json.loads(block) for block in blocks("json")]
     documents += [tomllib.loads(block) for block in blocks("toml")]
     for document in documents:
@@ -140,7 +142,7 @@ def test_a_shown_client_configuration_starts_a_server(
 
 
 def shown_request(entry: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the URL that a client is given, and the header by which it says who it is."""
+    """Return the URL of a client configuration, and its authorization header."""
     if "command" in entry:
         assert entry["args"][:2] == ["-y", "mcp-remote"]
         [url, option, header] = entry["args"][2:]
@@ -160,7 +162,7 @@ def shown_request(entry: Mapping[str, Any]) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a server that asks for the token of the README."""
+    """The URL of a server that requires the token shown in docs/http.md."""
     place = tmp_path_factory.mktemp("guarded")
     manifest = place / "mcp-resources.yaml"
     manifest.write_text(f"http: {{auth: {{tokens: [{TOKEN}]}}}}\nroots: {{project: {{path: .}}}}\n")
@@ -178,11 +180,11 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("entry", [each for each in configurations() if not is_program(each)])
-def test_a_server_answers_where_and_to_whom_a_shown_client_configuration_says(
+def test_a_shown_client_configuration_has_the_url_and_the_token_of_the_server(
     entry: Mapping[str, Any], guarded: str
 ) -> None:
     url, shown = shown_request(entry)
-    [address] = re.findall(r"serve \. --http (\S+)`", README)
+    [address] = set(re.findall(r"serve \. --http (\S+)`", TEXT))
     assert url == f"http://{address}/mcp" == re.sub(r":\d+/", ":8000/", guarded)
     ping = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": PARAMETERS}
     accept = {"accept": "application/json, text/event-stream"}
@@ -190,9 +192,10 @@ def test_a_server_answers_where_and_to_whom_a_shown_client_configuration_says(
         assert httpx2.post(guarded, json=ping, headers=headers).status_code == status
 
 
-def test_every_client_of_the_readme_has_a_configuration_of_either_kind() -> None:
+def test_every_client_has_a_configuration_for_stdio_and_one_for_http() -> None:
+    http = (ROOT / "docs/http.md").read_text()
     for client in ("VS Code", "Claude Code", "Claude Desktop", "Codex"):
-        assert README.count(f"**{client}**") == 2
+        assert README.count(f"**{client}**") == http.count(f"**{client}**") == 1
 
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:
@@ -204,7 +207,32 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
     assert re.search(rf"^ *{re.escape(tests)} && return$", run, re.MULTILINE)
 
 
-@pytest.mark.parametrize("section", reference.SECTIONS)
+@pytest.mark.parametrize("section", reference.PAGES)
 def test_a_generated_section_is_up_to_date(section: str) -> None:
-    # `python -m tests.reference` writes them anew.
-    assert reference.shown(README, section) == reference.generate(section)
+    # `python -m tests.reference` writes them.
+    assert reference.shown(section) == reference.generate(section)
+
+
+def test_the_readme_is_short() -> None:
+    assert README.count("\n") < 250
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_relative_link_leads_to_a_file_and_heading(page: Path) -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", page.read_text())
+    for link in (link for link in links if "://" not in link):
+        target, _, anchor = link.partition("#")
+        file = (page.parent / target) if target else page
+        assert file.exists(), link
+        assert not anchor or anchor in anchors(file), link
+
+
+def test_every_page_of_the_docs_is_listed_in_the_readme() -> None:
+    for page in PAGES[1:]:
+        assert f"(docs/{page.name})" in README
