@@ -11,7 +11,7 @@
         ├── DeadlineExceeded     took longer than its time limit; may be tried again
         ├── ResourceBusy         locked or overloaded; may be tried again
         ├── ToolFailed           a tool cannot do what it was asked; the model is told why
-        └── CannotAsk            nobody can be asked, or nobody answers
+        └── CannotElicit         nobody can be asked, or nobody answers
 
 The message of a `ResourceError` reaches clients: no absolute path, SQL, secret or body in it.
 """
@@ -114,11 +114,11 @@ class ToolFailed(ResourceError):
     """A tool cannot do what it was asked; the message tells the model why, and what to do."""
 
 
-CANNOT_ASK = "this client cannot be asked for what is missing"
+CANNOT_ELICIT = "this client cannot be asked for what is missing"
 
 
-class CannotAsk(ResourceError):
+class CannotElicit(ResourceError):
     """A question cannot be put to the person: the client has no way to, or nobody answers."""
 
-    def __init__(self, message: str = CANNOT_ASK) -> None:
+    def __init__(self, message: str = CANNOT_ELICIT) -> None:
         super().__init__(message)

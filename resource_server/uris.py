@@ -26,7 +26,10 @@ _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/?#]*))?([^?#]*)(?:\?([^#]
 _FORBIDDEN = re.compile("[\x00-\x20\x7f\ud800-\udfff]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_NEVER_SEGMENTS = frozenset(("", ".", ".."))
+
+DOT_SEGMENTS = frozenset((".", ".."))
+"""Segments that name a place relative to others (RFC 3986, 3.3); no resource's path has one."""
+_UNUSABLE_SEGMENTS = DOT_SEGMENTS | {""}
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -79,9 +82,17 @@ def _segments(path: str) -> tuple[str, ...]:
     if "%" in segments:
         decoded = [unquote_segment(segment) for segment in decoded]
     for segment in decoded:
-        if segment in _NEVER_SEGMENTS or "/" in segment or "\0" in segment:
+        if not is_segment(segment):
             raise ResourceNotFound
     return tuple(decoded)
+
+
+def is_segment(text: str) -> bool:
+    """Return whether a decoded text can be one segment of a resource's path.
+
+    It is not empty, is not a dot segment, and holds neither `/` nor NUL.
+    """
+    return text not in _UNUSABLE_SEGMENTS and "/" not in text and "\0" not in text
 
 
 def _query(query: str) -> dict[str, str]:

@@ -22,7 +22,7 @@ from resource_server.providers.filesystem.tree import Tree
 from resource_server.providers.filesystem.watch import event_sources
 from resource_server.providers.filesystem.watch.survey import Survey
 from resource_server.providers.filesystem.watch.watcher import Watch
-from resource_server.subscriptions.broker import Live
+from resource_server.subscriptions.broker import Broker
 
 MARKS = ".marks"
 """A hidden directory; what comes into it is noticed by watchfiles, and looked at by nobody."""
@@ -92,7 +92,7 @@ class ObservedWatch(Watch):
         return self._due_at(survey) > time.monotonic()
 
 
-class ObservedLive(Live):
+class ObservedLive(Broker):
     """A hub that says when all that it was told has been compared."""
 
     @property

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from resource_server.errors import CannotAsk, ResourceNotFound
+from resource_server.errors import CannotElicit, ResourceNotFound
 from resource_server.provider import Content, Path, Resource
-from resource_server.provider.tools import Asked, Text, Tool, ToolResult
+from resource_server.provider.tools import TextBlock, Tool, ToolRequest, ToolResult
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 COLOUR = {
@@ -43,31 +43,33 @@ class Person:
         names = ("greet", "paint", "meet", "insist", "muse")
         return [Tool(name=name, description=name) for name in names]
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any], asked: Asked) -> ToolResult:
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any], request: ToolRequest
+    ) -> ToolResult:
         if name == "muse":
-            await asyncio.gather(self._named(asked), asked.ask("colour", "Which?", COLOUR))
+            await asyncio.gather(self._named(request), request.elicit("colour", "Which?", COLOUR))
             await asyncio.Event().wait()
         if name == "insist":
-            return ToolResult([Text(await self._named(asked))])
+            return ToolResult([TextBlock(await self._named(request))])
         try:
-            words = await self._answer(name, asked)
-        except CannotAsk as error:
+            words = await self._answer(name, request)
+        except CannotElicit as error:
             words = f"cannot ask: {error}"
         except Exception as error:  # as a tool may do; a question is none
             words = f"{type(error).__name__}: {error}"
-        return ToolResult([Text(words)])
+        return ToolResult([TextBlock(words)])
 
-    async def _answer(self, name: str, asked: Asked) -> str:
+    async def _answer(self, name: str, asked: ToolRequest) -> str:
         if name == "meet":
             async with asyncio.TaskGroup() as group:
                 task = group.create_task(self._named(asked))
             return await task
         words = await self._named(asked)
         if name == "paint":
-            colour = await asked.ask("colour", "Which colour?", COLOUR)
+            colour = await asked.elicit("colour", "Which colour?", COLOUR)
             return f"{words} in {colour.content.get('colour', colour.action)}"
         return words
 
-    async def _named(self, asked: Asked) -> str:
-        answer = await asked.ask("name", "What is your name?", NAME)
+    async def _named(self, asked: ToolRequest) -> str:
+        answer = await asked.elicit("name", "What is your name?", NAME)
         return answer.content["name"] if answer.action == "accept" else answer.action

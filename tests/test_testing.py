@@ -36,8 +36,8 @@ from resource_server.provider import (
     Template,
     Truncation,
 )
-from resource_server.provider.tools import Asked as ToolRequest
-from resource_server.provider.tools import Embedded, Linked, Text, Tool, ToolResult
+from resource_server.provider.tools import EmbeddedBlock, LinkBlock, TextBlock, Tool, ToolResult
+from resource_server.provider.tools import ToolRequest as ToolRequest
 from resource_server.providers.filesystem import Filesystem
 from resource_server.testing import ErrorReply, ProviderViolations, check_provider, client
 
@@ -1168,22 +1168,22 @@ class Tooled(Shelf):
         ]
 
     async def call_tool(
-        self, name: str, arguments: Mapping[str, Any], asked: ToolRequest
+        self, name: str, arguments: Mapping[str, Any], request: ToolRequest
     ) -> ToolResult:
         assert name == "count", "find needs arguments"
-        blocks = [Text("some"), Linked(("a",)), Embedded(("a", "empty"))]
+        blocks = [TextBlock("some"), LinkBlock(("a",)), EmbeddedBlock(("a", "empty"))]
         return ToolResult(blocks, {"n": len(self.items)})
 
 
 @dataclass
 class AsksInVain(Tooled):
     async def call_tool(
-        self, name: str, arguments: Mapping[str, Any], asked: ToolRequest
+        self, name: str, arguments: Mapping[str, Any], request: ToolRequest
     ) -> ToolResult:
-        asked.progress(1, 2)
-        asked.log("info", "asking")
-        assert not asked.can_ask
-        await asked.ask("n", "How many?", {"type": "object"})
+        request.progress(1, 2)
+        request.log("info", "asking")
+        assert not request.can_elicit
+        await request.elicit("n", "How many?", {"type": "object"})
         raise AssertionError("nobody answers")
 
 
@@ -1203,7 +1203,7 @@ def telling(*tools: Tool) -> type[Tooled]:
 def returning(result: Any) -> type[Tooled]:
     class Returning(Tooled):
         async def call_tool(
-            self, name: str, arguments: Mapping[str, Any], asked: ToolRequest
+            self, name: str, arguments: Mapping[str, Any], request: ToolRequest
         ) -> ToolResult:
             return result
 
@@ -1227,11 +1227,11 @@ class ChangesItsTools(Tooled):
             "the schemas of a tool can be used",
         ),
         (returning("words"), "returned 'words'"),
-        (returning(ToolResult([Text("x")])), "it has none"),
-        (returning(ToolResult([Text("x")], {"n": "1"})), "'1' is not of type 'integer'"),
-        (returning(ToolResult([Text("x")], {"n": object()})), "not JSON"),
-        (returning(ToolResult([Linked(("none",))], {"n": 1})), "a block names what is there"),
-        (returning(ToolResult([Embedded(("a",))], {"n": 1})), "a document is embedded"),
+        (returning(ToolResult([TextBlock("x")])), "it has none"),
+        (returning(ToolResult([TextBlock("x")], {"n": "1"})), "'1' is not of type 'integer'"),
+        (returning(ToolResult([TextBlock("x")], {"n": object()})), "not JSON"),
+        (returning(ToolResult([LinkBlock(("none",))], {"n": 1})), "a block names what is there"),
+        (returning(ToolResult([EmbeddedBlock(("a",))], {"n": 1})), "a document is embedded"),
         (returning(ToolResult(["x"], {"n": 1})), "made of blocks"),  # pyright: ignore[reportArgumentType]
     ],
 )

@@ -10,7 +10,13 @@ from resource_server.catalog import fallback_search
 from resource_server.catalog.mount import Mount
 from resource_server.errors import ResourceNotFound
 from resource_server.provider import Path, Resource
-from resource_server.provider.search import Found, Hit, Line, Search, SupportsSearch
+from resource_server.provider.search import (
+    Hit,
+    MatchedLine,
+    SearchPage,
+    SearchRequest,
+    SupportsSearch,
+)
 from resource_server.testing import ProviderViolations, check_provider
 from tests.providers_for_tests import Leaf, Tree
 
@@ -36,85 +42,85 @@ class Searched(Tree):
         return super().metadata(path)
 
     async def search(
-        self, sought: Search, *, below: Path, after: str | None, limit: int, deadline: float
+        self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
     ) -> Any:
         mount = Mount("m", "test://m/", Tree(self.nodes))
         return await fallback_search.search(
-            mount, sought, below=below, after=after, limit=limit, deadline=deadline
+            mount, request, below=below, after=after, limit=limit, deadline=deadline
         )
 
 
 class FindsMore(Searched):
-    async def search(self, sought: Search, *, limit: int, **rest: Any) -> Any:
-        return await super().search(sought, limit=limit + 3, **rest)
+    async def search(self, request: SearchRequest, *, limit: int, **rest: Any) -> Any:
+        return await super().search(request, limit=limit + 3, **rest)
 
 
 class FindsAll(Searched):
-    async def search(self, sought: Search, **rest: Any) -> Any:
-        found = await super().search(sought, **rest)
+    async def search(self, request: SearchRequest, **rest: Any) -> Any:
+        found = await super().search(request, **rest)
         return found.hits
 
 
 class FindsWhatIsNot(Searched):
-    async def search(self, sought: Search, **rest: Any) -> Any:
-        await super().search(sought, **rest)
-        return Found(hits=[Hit(Resource(path=("absent",), name="absent"))])
+    async def search(self, request: SearchRequest, **rest: Any) -> Any:
+        await super().search(request, **rest)
+        return SearchPage(hits=[Hit(Resource(path=("absent",), name="absent"))])
 
 
 class FindsTwice(Searched):
-    async def search(self, sought: Search, **rest: Any) -> Any:
-        found = await super().search(sought, **rest)
+    async def search(self, request: SearchRequest, **rest: Any) -> Any:
+        found = await super().search(request, **rest)
         return replace(found, hits=[hit for hit in found.hits for _ in "ab"][:3])
 
 
 class GoesInCircles(Searched):
-    async def search(self, sought: Search, **rest: Any) -> Any:
-        return replace(await super().search(sought, **rest), next="again")
+    async def search(self, request: SearchRequest, **rest: Any) -> Any:
+        return replace(await super().search(request, **rest), next="again")
 
 
 class EndsWhenItIsLate(Searched):
-    async def search(self, sought: Search, *, deadline: float, **rest: Any) -> Any:
-        found = await super().search(sought, deadline=deadline, **rest)
-        return found if time.monotonic() < deadline else Found(hits=[])
+    async def search(self, request: SearchRequest, *, deadline: float, **rest: Any) -> Any:
+        found = await super().search(request, deadline=deadline, **rest)
+        return found if time.monotonic() < deadline else SearchPage(hits=[])
 
 
 class LeavesThePlace(Searched):
-    async def search(self, sought: Search, *, below: Path, **rest: Any) -> Any:
-        await super().search(sought, below=below, **rest)
-        return await super().search(sought, below=(), **rest)
+    async def search(self, request: SearchRequest, *, below: Path, **rest: Any) -> Any:
+        await super().search(request, below=below, **rest)
+        return await super().search(request, below=(), **rest)
 
 
 class SearchesAnywhere(Searched):
-    async def search(self, sought: Search, *, below: Path, **rest: Any) -> Any:
+    async def search(self, request: SearchRequest, *, below: Path, **rest: Any) -> Any:
         try:
-            return await super().search(sought, below=below, **rest)
+            return await super().search(request, below=below, **rest)
         except ResourceNotFound:
-            return Found(hits=[])
+            return SearchPage(hits=[])
 
 
 class QuotesNothing(Searched):
-    async def search(self, sought: Search, **rest: Any) -> Any:
-        found = await super().search(sought, **rest)
+    async def search(self, request: SearchRequest, **rest: Any) -> Any:
+        found = await super().search(request, **rest)
         return replace(found, hits=[replace(hit, lines=()) for hit in found.hits])
 
 
 class CountsFromNought(Searched):
-    async def search(self, sought: Search, **rest: Any) -> Any:
-        found = await super().search(sought, **rest)
+    async def search(self, request: SearchRequest, **rest: Any) -> Any:
+        found = await super().search(request, **rest)
         hits = [
-            replace(hit, lines=tuple(Line(line.number - 1, line.text) for line in hit.lines))
+            replace(hit, lines=tuple(MatchedLine(line.number - 1, line.text) for line in hit.lines))
             for hit in found.hits
         ]
         return replace(found, hits=hits)
 
 
 class TakesAnyExpression(Searched):
-    async def search(self, sought: Search, **rest: Any) -> Any:
-        return await super().search(replace(sought, is_pattern=False), **rest)
+    async def search(self, request: SearchRequest, **rest: Any) -> Any:
+        return await super().search(replace(request, is_pattern=False), **rest)
 
 
 class Fails(Searched):
-    async def search(self, sought: Search, **rest: Any) -> Any:
+    async def search(self, request: SearchRequest, **rest: Any) -> Any:
         raise ValueError("no")
 
 

@@ -17,7 +17,7 @@ import msgspec
 from resource_server import uris
 from resource_server.catalog import completion, contract_guard, cursor, federated_search
 from resource_server.catalog.contract_guard import Progress
-from resource_server.catalog.federated_search import SearchPage
+from resource_server.catalog.federated_search import SearchResults
 from resource_server.catalog.mount import FAILURES, Entry, Mount, log_failure
 from resource_server.catalog.visibility import Views
 from resource_server.errors import (
@@ -287,7 +287,7 @@ class Catalog:
         where: Where | None = None,
         after: str | None = None,
         progress: Progress | None = None,
-    ) -> SearchPage:
+    ) -> SearchResults:
         """Return a page of what is found in all that is listed, or below `uri`; see `searching`.
 
         By name, in text, or first by name and then in text. `after` is the cursor of the page

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
+from resource_server import uris
 from resource_server.errors import InvalidParameter
 from resource_server.provider import Path
 
@@ -66,10 +67,11 @@ def decode(text: str, *, scope: str) -> Cursor:
     except ValueError:
         raise InvalidParameter(INVALID) from None
     path = tuple(segment.decode("utf-8", "surrogateescape") for segment in wire.path)
-    illegal = any(
-        segment in ("", ".", "..") or "/" in segment or "\0" in segment for segment in path
-    )
-    if wire.version != _VERSION or wire.scope != _digest(scope) or illegal:
+    if (
+        wire.version != _VERSION
+        or wire.scope != _digest(scope)
+        or not all(map(uris.is_segment, path))
+    ):
         raise InvalidParameter(INVALID)
     return Cursor(scope, wire.mount, path)
 

@@ -11,7 +11,7 @@ from resource_server.catalog import contract_guard
 from resource_server.catalog.mount import FAILURES, Mount, log_failure
 from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceError
 from resource_server.provider import Path, Resource
-from resource_server.provider.search import Found, Hit, Line, Search
+from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest
 from resource_server.runtime.eager import Turns, is_cancelled, settle
 from resource_server.search.name_match import Names
 from resource_server.search.text_match import Lines
@@ -27,8 +27,14 @@ _LOOP_BYTES = 64 * 1024
 
 
 async def search(
-    mount: Mount, sought: Search, *, below: Path, after: str | None, limit: int, deadline: float
-) -> Found:
+    mount: Mount,
+    sought: SearchRequest,
+    *,
+    below: Path,
+    after: str | None,
+    limit: int,
+    deadline: float,
+) -> SearchPage:
     """Return what is found in a mount; see `SupportsSearch.search`."""
     top = await settle(mount.provider.metadata(below))
     if sought.where == "names":
@@ -37,8 +43,14 @@ async def search(
 
 
 async def _names(
-    mount: Mount, sought: Search, top: Resource, *, after: str | None, limit: int, deadline: float
-) -> Found:
+    mount: Mount,
+    sought: SearchRequest,
+    top: Resource,
+    *,
+    after: str | None,
+    limit: int,
+    deadline: float,
+) -> SearchPage:
     names = Names(sought.text)
     best = Best[Resource](names, after, limit)
     looked_at = 0
@@ -50,12 +62,12 @@ async def _names(
             if rank is not None:
                 best.add(resource.path, rank, resource)
         looked_at += len(page)
-        sought.has_looked_at(len(page))
+        sought.report_progress(len(page))
         if time.monotonic() >= deadline and not walk.ended:
             stopped_at = page[-1].path
     found, following = best.page(stopped_at)
     total = looked_at if stopped_at is None and not best.start else None
-    return Found(
+    return SearchPage(
         hits=[Hit(resource) for resource in found],
         next=following,
         looked_at=looked_at,
@@ -100,7 +112,7 @@ class _Texts:
     """Reads document after document, some at the same time, and looks for lines in them."""
 
     def __init__(
-        self, mount: Mount, sought: Search, top: Resource, *, limit: int, deadline: float
+        self, mount: Mount, sought: SearchRequest, top: Resource, *, limit: int, deadline: float
     ) -> None:
         self._mount = mount
         self._sought = sought
@@ -112,7 +124,7 @@ class _Texts:
         self._looked_at = 0
         self._has_failed = False
 
-    async def found(self, after: str | None) -> Found:
+    async def found(self, after: str | None) -> SearchPage:
         """Return what is found, in the order of the walk."""
         walk = _Walk(self._mount, self._top, to_path(after or ""))
         last: Path | None = None
@@ -128,9 +140,9 @@ class _Texts:
                     return self._page(last)
         return self._page(None)
 
-    def _page(self, last: Path | None) -> Found:
+    def _page(self, last: Path | None) -> SearchPage:
         following = None if last is None else "/".join(last)
-        return Found(hits=self._hits, next=following, looked_at=self._looked_at)
+        return SearchPage(hits=self._hits, next=following, looked_at=self._looked_at)
 
     def _is_late(self) -> bool:
         return time.monotonic() >= self._deadline
@@ -158,7 +170,7 @@ class _Texts:
             if lines:
                 self._hits.append(Hit(resource, lines))
         self._looked_at += done
-        self._sought.has_looked_at(done)
+        self._sought.report_progress(done)
         return done
 
     async def _text(self, resource: Resource) -> bytes | None:
@@ -180,7 +192,7 @@ class _Texts:
                 log_failure(error, f"a document in mount {self._mount.name} could not be searched")
             return None
 
-    async def _matching(self, text: bytes) -> tuple[Line, ...]:
+    async def _matching(self, text: bytes) -> tuple[MatchedLine, ...]:
         if len(text) <= _LOOP_BYTES and not self._sought.is_pattern:
             return self._lines.found(text)
         # Imported here: not every search needs a thread.

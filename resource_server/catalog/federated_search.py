@@ -22,7 +22,7 @@ from resource_server.catalog.contract_guard import Progress
 from resource_server.catalog.mount import FAILURES, Entry, Mount, log_failure
 from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceServerError
 from resource_server.provider import Path
-from resource_server.provider.search import Found, Line, Search, Where
+from resource_server.provider.search import MatchedLine, SearchPage, SearchRequest, Where
 from resource_server.runtime.eager import is_cancelled, settle
 from resource_server.search.name_match import OTHER, Names
 from resource_server.search.text_match import Lines
@@ -48,10 +48,10 @@ class SearchHit(msgspec.Struct, frozen=True):
     """A resource that was found, with the first lines that match where text was looked through."""
 
     entry: Entry
-    lines: tuple[Line, ...] = ()
+    lines: tuple[MatchedLine, ...] = ()
 
 
-class SearchPage(msgspec.Struct, frozen=True):
+class SearchResults(msgspec.Struct, frozen=True):
     """Part of what a search finds; `next_cursor` is None where all was searched.
 
     `where` tells the place it has come to, and `looked_at` of `total` resources (None: not known)
@@ -94,7 +94,7 @@ class _State(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     total: _Count | None = 0
 
 
-def parse(query: str, where: Where | None) -> dict[Where, Search]:
+def parse(query: str, where: Where | None) -> dict[Where, SearchRequest]:
     """Return what is looked for in each place, in order.
 
     Raises:
@@ -111,12 +111,12 @@ def parse(query: str, where: Where | None) -> dict[Where, Search]:
     if uris.display(query) != query or any(end in query for end in "\0\r\n"):
         raise InvalidParameter("the query is not one line of text")
     match = _EXPRESSION.fullmatch(query)
-    sought: dict[Where, Search] = {}
+    sought: dict[Where, SearchRequest] = {}
     if where != "text":
-        sought["names"] = Search(text=query.strip(), where="names")
+        sought["names"] = SearchRequest(text=query.strip(), where="names")
     if where != "names":
         text = query if match is None else match[1]
-        sought["text"] = Search(text=text, where="text", is_pattern=match is not None)
+        sought["text"] = SearchRequest(text=text, where="text", is_pattern=match is not None)
     return sought
 
 
@@ -129,7 +129,7 @@ async def search(
     after: str | None,
     size: int,
     progress: Progress | None,
-) -> SearchPage:
+) -> SearchResults:
     """Return a page of what is found in `mounts`, or below a path of the only one.
 
     Raises:
@@ -166,7 +166,7 @@ def _begun(where: Where, names: Sequence[str]) -> _State:
     return _State(where, [], names[0] if names else None)
 
 
-def _check(state: _State, sought: Mapping[Where, Search], names: Sequence[str]) -> None:
+def _check(state: _State, sought: Mapping[Where, SearchRequest], names: Sequence[str]) -> None:
     marked = [mark.mount for mark in state.marks]
     known = len(set(marked)) == len(marked) and {*marked, state.rest} <= {*names, None}
     if not known or state.where not in sought:
@@ -179,7 +179,7 @@ class _Searching:
     def __init__(
         self,
         mounts: Sequence[Mount],
-        sought: Mapping[Where, Search],
+        sought: Mapping[Where, SearchRequest],
         state: _State,
         *,
         below: Path | None,
@@ -191,7 +191,8 @@ class _Searching:
         self._mounts = {mount.name: mount for mount in mounts}
         self._order = [mount.name for mount in mounts]
         self._sought = {
-            where: msgspec.structs.replace(each, told=self._saw) for where, each in sought.items()
+            where: msgspec.structs.replace(each, on_progress=self._saw)
+            for where, each in sought.items()
         }
         self._below = below
         self._size = size
@@ -202,7 +203,7 @@ class _Searching:
         self._unavailable: list[str] = []
         self._seen = self._told = 0
 
-    async def page(self) -> SearchPage:
+    async def page(self) -> SearchResults:
         """Return the page, but for its cursor."""
         state = self.state
         where: Where = "names"
@@ -223,7 +224,7 @@ class _Searching:
                 state = self._following(state)
             stopped = state is not None and time.monotonic() >= self._deadline
         self.state = state
-        return SearchPage(
+        return SearchResults(
             self._hits,
             None,
             where=where,
@@ -268,7 +269,7 @@ class _Searching:
         (found,) = await self._ask(state, [mark], self._size - len(self._hits))
         self._hits += self._taken(state, mark, found)
 
-    def _taken(self, state: _State, mark: _Mark, found: Found | None) -> list[SearchHit]:
+    def _taken(self, state: _State, mark: _Mark, found: SearchPage | None) -> list[SearchHit]:
         """Return the hits of a mount, and note where its search goes on."""
         at = state.marks.index(mark)
         if found is None:
@@ -287,7 +288,9 @@ class _Searching:
             state.marks[at] = _Mark(mark.mount, _packed(found.next))
         return [SearchHit(mount.entry(hit.resource), _clipped(hit.lines)) for hit in found.hits]
 
-    async def _ask(self, state: _State, marks: Sequence[_Mark], limit: int) -> list[Found | None]:
+    async def _ask(
+        self, state: _State, marks: Sequence[_Mark], limit: int
+    ) -> list[SearchPage | None]:
         """Search several mounts, each in a task; None for one that fails or takes too long."""
         sought = self._sought[state.where]
         tasks = [asyncio.create_task(self._found(sought, mark, limit)) for mark in marks]
@@ -299,7 +302,7 @@ class _Searching:
                 task.cancel()
         return [self._outcome(mark, task) for mark, task in zip(marks, tasks, strict=True)]
 
-    async def _wait(self, tasks: Sequence[asyncio.Task[Found | BaseException]]) -> None:
+    async def _wait(self, tasks: Sequence[asyncio.Task[SearchPage | BaseException]]) -> None:
         until = self._deadline + _GRACE_S
         while pending := [task for task in tasks if not task.done()]:
             left = until - time.monotonic()
@@ -310,7 +313,9 @@ class _Searching:
                 self._told = self._seen
                 self._progress(self._told, None)
 
-    async def _found(self, sought: Search, mark: _Mark, limit: int) -> Found | BaseException:
+    async def _found(
+        self, sought: SearchRequest, mark: _Mark, limit: int
+    ) -> SearchPage | BaseException:
         """Return what one mount finds, or why it does not; an error of a task is never lost so."""
         mount = self._mounts[mark.mount]
         search = partial(fallback_search.search, mount)
@@ -320,7 +325,7 @@ class _Searching:
         try:
             if mount.problem is not None:
                 await mount.start()
-            found: Found = await settle(
+            found: SearchPage = await settle(
                 search(sought, below=below, after=mark.place, limit=limit, deadline=until)
             )
             _check_found(found, mark, below, limit)
@@ -330,11 +335,13 @@ class _Searching:
             return error
         return found
 
-    def _outcome(self, mark: _Mark, task: asyncio.Task[Found | BaseException]) -> Found | None:
+    def _outcome(
+        self, mark: _Mark, task: asyncio.Task[SearchPage | BaseException]
+    ) -> SearchPage | None:
         error: BaseException = DeadlineExceeded("the search has not ended in time")
         if task.done() and not task.cancelled():
             outcome = task.result()
-            if isinstance(outcome, Found):
+            if isinstance(outcome, SearchPage):
                 return outcome
             error = outcome
         if self._below is not None or (self._goes_on and isinstance(error, InvalidParameter)):
@@ -351,7 +358,7 @@ def _packed(place: str | None) -> bytes | None:
     return None if place is None else place.encode("utf-8", "surrogateescape")
 
 
-def _check_found(found: Found, mark: _Mark, below: Path, limit: int) -> None:
+def _check_found(found: SearchPage, mark: _Mark, below: Path, limit: int) -> None:
     """Make sure that the search of a provider keeps within what was asked, and gets on.
 
     Raises:
@@ -366,7 +373,7 @@ def _check_found(found: Found, mark: _Mark, below: Path, limit: int) -> None:
     _packed(found.next)
 
 
-def _clipped(lines: Sequence[Line]) -> tuple[Line, ...]:
+def _clipped(lines: Sequence[MatchedLine]) -> tuple[MatchedLine, ...]:
     return tuple(
-        Line(line.number, uris.display(line.text[:_MAX_LINE])) for line in lines[:_MAX_LINES]
+        MatchedLine(line.number, uris.display(line.text[:_MAX_LINE])) for line in lines[:_MAX_LINES]
     )

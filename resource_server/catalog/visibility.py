@@ -18,7 +18,7 @@ from resource_server.provider import Path
 _MAX_KEPT = 256
 
 
-class Seen:
+class VisibleMounts:
     """The mounts that somebody sees, as they see them, in manifest order."""
 
     def __init__(self, mounts: Sequence[Mount]) -> None:
@@ -49,14 +49,14 @@ class Views:
     def __init__(self, mounts: Sequence[Mount]) -> None:
         self.scopes = frozenset[str]().union(*(mount.access | mount.inner for mount in mounts))
         """Those that anything needs."""
-        self._whole = Seen(mounts)
-        self._parts: dict[frozenset[str], Seen] = {}
+        self._whole = VisibleMounts(mounts)
+        self._parts: dict[frozenset[str], VisibleMounts] = {}
 
-    def current(self) -> Seen:
+    def current(self) -> VisibleMounts:
         """Return what those see for whom something is being done now."""
         return self.of(current().scopes) if self.scopes else self._whole
 
-    def of(self, scopes: Scopes) -> Seen:
+    def of(self, scopes: Scopes) -> VisibleMounts:
         """Return what somebody sees who has these scopes."""
         if scopes is None or not self.scopes:
             return self._whole
@@ -64,7 +64,7 @@ class Views:
         seen = self._parts.get(held)
         if seen is None:
             found = [mount.narrowed(held) for mount in self._whole.mounts]
-            seen = Seen([mount for mount in found if mount is not None])
+            seen = VisibleMounts([mount for mount in found if mount is not None])
             if len(self._parts) >= _MAX_KEPT:
                 self._parts.clear()
             self._parts[held] = seen

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from resource_server.catalog.mount import FAILURES, log_failure
-from resource_server.errors import CannotAsk
+from resource_server.errors import CannotElicit
 from resource_server.protocol.admission import UNPARSABLE
 from resource_server.protocol.outbox import Send
 from resource_server.protocol.server_requests import MAX_OPEN, Questions
@@ -83,7 +83,7 @@ class ClientRoots:
                 self._is_stale = False
                 try:
                     await take(await self._ask())
-                except CannotAsk as error:
+                except CannotElicit as error:
                     logger.warning("the client has not told which folders it offers: %s", error)
                 except FAILURES as error:
                     log_failure(error, "the folders of the client cannot be served")
@@ -99,4 +99,4 @@ class ClientRoots:
         try:
             return _decode(answer).roots
         except UNPARSABLE:
-            raise CannotAsk("its answer is no list of roots") from None
+            raise CannotElicit("its answer is no list of roots") from None

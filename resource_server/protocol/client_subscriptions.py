@@ -22,7 +22,7 @@ from resource_server.protocol.announcements import Announcements, Follower, Offe
 from resource_server.protocol.outbox import Outbox, Send, Source
 from resource_server.protocol.versions import Versions
 from resource_server.runtime.eager import Turns, is_cancelled
-from resource_server.subscriptions.broker import Live
+from resource_server.subscriptions.broker import Broker
 from resource_server.subscriptions.snapshot import INDISTINCT, digest, read_of, state_of
 from resource_server.subscriptions.topic import Listener, Topic
 
@@ -40,7 +40,7 @@ class Subscriber:
 
     def __init__(
         self,
-        live: Live,
+        live: Broker,
         announcements: Announcements,
         push: Send,
         room: asyncio.Event | None = None,

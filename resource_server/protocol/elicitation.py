@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from resource_server.errors import CANNOT_ASK, CannotAsk
+from resource_server.errors import CANNOT_ELICIT, CannotElicit
 from resource_server.protocol import revisions
 from resource_server.protocol.admission import UNPARSABLE
 from resource_server.protocol.elicitation_form import Form
@@ -23,7 +23,7 @@ from resource_server.protocol.outbox import Send
 from resource_server.protocol.params import ClientCapabilities
 from resource_server.protocol.revisions import Revision
 from resource_server.protocol.server_requests import Ability, Questions, offers
-from resource_server.provider.tools import Answer, Schema
+from resource_server.provider.tools import ElicitationAnswer, Schema
 from resource_server.runtime.eager import settle
 
 MAX_STATE = 256 * 1024
@@ -42,11 +42,11 @@ class Asker(Protocol):
         """Tell whether the client can answer questions of this kind."""
         ...
 
-    async def elicit(self, key: str, message: str, schema: Schema) -> Answer:
-        """Put a question to the person; see `resource_server.provider.tools.Asked.ask`.
+    async def elicit(self, key: str, message: str, schema: Schema) -> ElicitationAnswer:
+        """Put a question to the person; see `resource_server.provider.tools.ToolRequest.elicit`.
 
         Raises:
-            CannotAsk: the client cannot, nobody answers in time, or the answer does not fit.
+            CannotElicit: the client cannot, nobody answers in time, or the answer does not fit.
             Interrupted: the question is the request's result, in revisions where it is.
         """
         ...
@@ -64,12 +64,12 @@ class InvalidAnswer(Interrupted):
         self.fault = Fault(revisions.INVALID_PARAMS, f"Invalid params: {reason}")
 
 
-class MissingCapability(CannotAsk, Fault):
+class MissingCapability(CannotElicit, Fault):
     """The client cannot be asked: an error of its own for what cannot do without (2026-07-28)."""
 
     def __init__(self) -> None:
         needed: Any = {"requiredCapabilities": {"elicitation": {}}}
-        Fault.__init__(self, revisions.MISSING_CAPABILITY, CANNOT_ASK, needed)
+        Fault.__init__(self, revisions.MISSING_CAPABILITY, CANNOT_ELICIT, needed)
 
 
 class InputRequired(Interrupted):
@@ -105,17 +105,17 @@ class Waiting:
             return False
         return offers(self._questions.capabilities, ability)
 
-    async def elicit(self, key: str, message: str, schema: Schema) -> Answer:
+    async def elicit(self, key: str, message: str, schema: Schema) -> ElicitationAnswer:
         """See `Asker.elicit`."""
         if self._questions is None or not self.can("elicitation"):
-            raise CannotAsk
+            raise CannotElicit
         form = Form(schema)
         asked = {"message": message, "requestedSchema": form.schema(self._revision)}
         answer = await settle(self._questions.ask(_METHOD, asked, self._send, self._seconds))
         try:
             return form.answer(answer)
         except UNPARSABLE:
-            raise CannotAsk("the client has answered something else than was asked") from None
+            raise CannotElicit("the client has answered something else than was asked") from None
 
 
 class Rounds:
@@ -137,7 +137,7 @@ class Rounds:
         """See `Asker.can`."""
         return ability == "elicitation" and offers(self._capabilities, ability)
 
-    async def elicit(self, key: str, message: str, schema: Schema) -> Answer:
+    async def elicit(self, key: str, message: str, schema: Schema) -> ElicitationAnswer:
         """See `Asker.elicit`."""
         if not self.can("elicitation"):
             raise MissingCapability
@@ -155,7 +155,7 @@ class Rounds:
 def _state(answers: Mapping[str, msgspec.Raw]) -> str:
     state = base64.urlsafe_b64encode(_encode(answers)).decode("ascii")
     if len(state) > MAX_STATE:
-        raise CannotAsk("what was answered so far is too long")
+        raise CannotElicit("what was answered so far is too long")
     return state
 
 

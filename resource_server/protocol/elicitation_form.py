@@ -9,9 +9,9 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from resource_server.errors import CannotAsk
+from resource_server.errors import CannotElicit
 from resource_server.protocol.revisions import Revision
-from resource_server.provider.tools import Answer, Schema
+from resource_server.provider.tools import ElicitationAnswer, Schema
 
 MAX_ANSWER_BYTES = 64 * 1024
 
@@ -44,7 +44,7 @@ class Form:
         """Take the fields of an object's JSON Schema; what no form can say of one is left out.
 
         Raises:
-            CannotAsk: a field is none of a form.
+            CannotElicit: a field is none of a form.
         """
         self._fields = {
             name: _field(name, each) for name, each in schema.get("properties", {}).items()
@@ -56,7 +56,7 @@ class Form:
         """Return the schema that is sent: `requestedSchema`.
 
         Raises:
-            CannotAsk: a field is none of a form in this revision.
+            CannotElicit: a field is none of a form in this revision.
         """
         fields = self._fields
         if revision.plain_forms:
@@ -64,23 +64,23 @@ class Form:
         schema: dict[str, Any] = {"type": "object", "properties": fields}
         return {**schema, "required": self._required} if self._required else schema
 
-    def answer(self, data: msgspec.Raw) -> Answer:
+    def answer(self, data: msgspec.Raw) -> ElicitationAnswer:
         """Return what a person answered; what was not asked for is left out.
 
         Raises:
             msgspec.ValidationError: it is no answer to a form at all.
-            CannotAsk: it was not filled in as the fields demand.
+            CannotElicit: it was not filled in as the fields demand.
         """
         if len(memoryview(data)) > MAX_ANSWER_BYTES:
-            raise CannotAsk(f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
+            raise CannotElicit(f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
         reply = _decode(data)
         if reply.action != "accept":
-            return Answer(reply.action)
+            return ElicitationAnswer(reply.action)
         given = {name: value for name, value in (reply.content or {}).items() if value is not None}
         if missing := [name for name in self._required if name not in given]:
-            raise CannotAsk(f"the answer lacks {', '.join(missing)}")
+            raise CannotElicit(f"the answer lacks {', '.join(missing)}")
         filled = {name: given[name] for name in self._fields if name in given}
-        return Answer(
+        return ElicitationAnswer(
             "accept",
             {name: _checked(name, self._fields[name], value) for name, value in filled.items()},
         )
@@ -105,8 +105,8 @@ def _field(name: str, asked: Schema) -> dict[str, Any]:
     return field
 
 
-def _not_in_forms(name: str) -> CannotAsk:
-    return CannotAsk(
+def _not_in_forms(name: str) -> CannotElicit:
+    return CannotElicit(
         f"nobody can be asked for '{name}': this client's forms have text, numbers, truth values "
         "and choices"
     )
@@ -155,7 +155,7 @@ def _checked(name: str, field: Mapping[str, Any], value: object) -> object:
     """Return a value as the field's type has it.
 
     Raises:
-        CannotAsk: it does not fit.
+        CannotElicit: it does not fit.
     """
     match field["type"], value:
         case "boolean", bool():
@@ -183,13 +183,13 @@ def _chosen(name: str, field: Mapping[str, Any], values: list[object]) -> list[o
     return values
 
 
-def _misfit(name: str, field: Mapping[str, Any]) -> CannotAsk:
+def _misfit(name: str, field: Mapping[str, Any]) -> CannotElicit:
     choices = _choices(field)
     some = "some" if field["type"] == "array" else "one"
     wanted = f"{some} of {', '.join(choices)}" if choices else field.get("format", field["type"])
     limits = [f"{word} {field[word]}" for word in _KEPT[field["type"]] if word in field]
     wanted = ", ".join([wanted, *(each for each in limits if not each.startswith("format"))])
-    return CannotAsk(f"the answer for '{name}' is not what was asked for: {wanted}")
+    return CannotElicit(f"the answer for '{name}' is not what was asked for: {wanted}")
 
 
 def _fits_number(field: Mapping[str, Any], value: float) -> bool:

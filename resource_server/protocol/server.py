@@ -16,7 +16,7 @@ from resource_server.protocol.params import Implementation
 from resource_server.protocol.tools.offer import Offer
 from resource_server.protocol.tools.registry import Toolbox
 from resource_server.runtime.rate_limit import Rates
-from resource_server.subscriptions.broker import Live
+from resource_server.subscriptions.broker import Broker
 
 PATIENCE_S = 600.0
 
@@ -45,7 +45,7 @@ class Server:
         tools: Offer | None = None,
     ) -> None:
         self.catalog = catalog
-        self.live = Live(catalog)
+        self.live = Broker(catalog)
         self.announcements = Announcements()
         self.reloads = False
         """Whether another catalog may be served one day."""

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET
 
-from resource_server.errors import CannotAsk
+from resource_server.errors import CannotElicit
 from resource_server.protocol import params
 from resource_server.protocol.outbox import Send
 
@@ -53,12 +53,12 @@ class Questions:
         """Ask, and return the result. Who waits no longer has the question withdrawn.
 
         Raises:
-            CannotAsk: the client refuses, has too much to answer, or does not within the time.
+            CannotElicit: the client refuses, has too much to answer, or does not within the time.
         """
         if self._is_ended:
-            raise CannotAsk("the connection ends")
+            raise CannotElicit("the connection ends")
         if len(self._open) >= most:
-            raise CannotAsk(f"this client has {most} questions to answer already")
+            raise CannotElicit(f"this client has {most} questions to answer already")
         self._count += 1
         # Not a number, which some clients would take for one of their own requests.
         name = f"ask-{self._count}"
@@ -71,7 +71,7 @@ class Questions:
                 answer = await waiting
         except TimeoutError:
             _withdraw(name, "nobody has answered in time", send)
-            raise CannotAsk("nobody has answered in time") from None
+            raise CannotElicit("nobody has answered in time") from None
         except asyncio.CancelledError:
             _withdraw(name, "nobody waits for the answer any more", send)
             raise
@@ -102,7 +102,7 @@ def _withdraw(name: str, reason: str, send: Send) -> None:
 
 def _result(answer: params.Message | None) -> msgspec.Raw:
     if answer is None:
-        raise CannotAsk("the connection ends")
+        raise CannotElicit("the connection ends")
     if answer.error is not UNSET or answer.result is UNSET:
-        raise CannotAsk("the client has refused the question")
+        raise CannotElicit("the client has refused the question")
     return answer.result

@@ -13,12 +13,12 @@ import msgspec
 
 from resource_server.provider.core import MaybeAwaitable, Path, Resource
 
-__all__ = ["Found", "Hit", "Line", "Search", "SupportsSearch", "Where"]
+__all__ = ["Hit", "MatchedLine", "SearchPage", "SearchRequest", "SupportsSearch", "Where"]
 
 Where: TypeAlias = Literal["names", "text"]
 
 
-class Search(msgspec.Struct, frozen=True, kw_only=True):
+class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What is looked for, in one of the two places, and who wants to know how far it got.
 
     In `names`: a part of the name or a glob of it, with a slash of the path; in any case, best
@@ -31,16 +31,16 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     where: Where
     is_pattern: bool = False
     """Whether `text` is a regular expression (RE2), not literal; only in `text`."""
-    told: Callable[[int], None] | None = None
+    on_progress: Callable[[int], None] | None = None
     """What to call now and then, in any thread, with how many more resources were looked at."""
 
-    def has_looked_at(self, count: int) -> None:
+    def report_progress(self, count: int) -> None:
         """Tell whoever waits that so many more resources were looked at."""
-        if self.told is not None:
-            self.told(count)
+        if self.on_progress is not None:
+            self.on_progress(count)
 
 
-class Line(msgspec.Struct, frozen=True):
+class MatchedLine(msgspec.Struct, frozen=True):
     """A line that matches; of a row of a database the number is that of the column."""
 
     number: int
@@ -53,11 +53,11 @@ class Hit(msgspec.Struct, frozen=True):
     """A resource that was found."""
 
     resource: Resource
-    lines: tuple[Line, ...] = ()
+    lines: tuple[MatchedLine, ...] = ()
     """The first that match, where text was looked through."""
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
     """What one search of a mount found within its limits."""
 
     hits: Sequence[Hit]
@@ -74,8 +74,8 @@ class SupportsSearch(Protocol):
     """Searches its mount by itself."""
 
     def search(
-        self, sought: Search, *, below: Path, after: str | None, limit: int, deadline: float
-    ) -> MaybeAwaitable[Found]:
+        self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
+    ) -> MaybeAwaitable[SearchPage]:
         """Return what is found below a collection (or in one document), from `after` on.
 
         At most `limit` hits, each time the same of what has not changed. Stops at `deadline` (of

@@ -10,8 +10,8 @@ the server, whatever the provider. One that has more to offer implements `Suppor
                       "required": ["sides"], "additionalProperties": False}
             return [Tool(name="roll", description="Roll a die", input_schema=schema)]
 
-        async def call_tool(self, name, arguments, asked):
-            return ToolResult([Text(str(random.randint(1, arguments["sides"])))])
+        async def call_tool(self, name, arguments, request):
+            return ToolResult([TextBlock(str(random.randint(1, arguments["sides"])))])
 
 A tool reads: it changes nothing, here or elsewhere.
 """
@@ -23,23 +23,23 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from resource_server.errors import CannotAsk, ToolFailed
+from resource_server.errors import CannotElicit, ToolFailed
 from resource_server.provider.core import Content, MaybeAwaitable, Path
 
 __all__ = [
-    "Answer",
-    "Asked",
     "Block",
-    "CannotAsk",
-    "Embedded",
-    "Linked",
+    "CannotElicit",
+    "ElicitationAnswer",
+    "EmbeddedBlock",
+    "LinkBlock",
     "LogLevel",
-    "Media",
+    "MediaBlock",
     "Schema",
     "SupportsTools",
-    "Text",
+    "TextBlock",
     "Tool",
     "ToolFailed",
+    "ToolRequest",
     "ToolResult",
 ]
 
@@ -70,20 +70,20 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """What the structured result keeps to, if there is one."""
 
 
-class Text(msgspec.Struct, frozen=True):
+class TextBlock(msgspec.Struct, frozen=True):
     """Words for the model."""
 
     text: str
 
 
-class Media(msgspec.Struct, frozen=True):
+class MediaBlock(msgspec.Struct, frozen=True):
     """An image or a sound, by its media type `image/…` or `audio/…`."""
 
     data: bytes
     mime_type: str
 
 
-class Embedded(msgspec.Struct, frozen=True):
+class EmbeddedBlock(msgspec.Struct, frozen=True):
     """A document of the provider's own mount, whole."""
 
     path: Path
@@ -91,13 +91,13 @@ class Embedded(msgspec.Struct, frozen=True):
     """None: read when it is sent."""
 
 
-class Linked(msgspec.Struct, frozen=True):
+class LinkBlock(msgspec.Struct, frozen=True):
     """A resource of the provider's own mount, by its URI and metadata."""
 
     path: Path
 
 
-Block: TypeAlias = Text | Media | Embedded | Linked
+Block: TypeAlias = TextBlock | MediaBlock | EmbeddedBlock | LinkBlock
 
 
 class ToolResult(msgspec.Struct, frozen=True):
@@ -109,7 +109,7 @@ class ToolResult(msgspec.Struct, frozen=True):
     """JSON-ready; keeps to the tool's `output_schema`."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ElicitationAnswer(msgspec.Struct, frozen=True):
     """What a person answered."""
 
     action: Literal["accept", "decline", "cancel"]
@@ -117,11 +117,11 @@ class Answer(msgspec.Struct, frozen=True):
     """What was filled in, checked against the schema; empty unless accepted."""
 
 
-class Asked(Protocol):
+class ToolRequest(Protocol):
     """The request that calls a tool: what can be told and asked while it runs."""
 
     @property
-    def can_ask(self) -> bool:
+    def can_elicit(self) -> bool:
         """Whether the client can put a question to a person."""
         ...
 
@@ -133,7 +133,7 @@ class Asked(Protocol):
         """Send a log message to a client that asked for its level."""
         ...
 
-    async def ask(self, key: str, message: str, schema: Schema) -> Answer:
+    async def elicit(self, key: str, message: str, schema: Schema) -> ElicitationAnswer:
         """Put a question to the person (MCP elicitation, form mode).
 
         `schema` is flat: an object of strings, numbers, booleans, enums, and lists of which several
@@ -142,7 +142,7 @@ class Asked(Protocol):
         to the same questions in the same order.
 
         Raises:
-            CannotAsk: the client cannot; or nobody answers in time.
+            CannotElicit: the client cannot; or nobody answers in time.
         """
         ...
 
@@ -159,7 +159,7 @@ class SupportsTools(Protocol):
         ...
 
     def call_tool(
-        self, name: str, arguments: Mapping[str, Any], asked: Asked
+        self, name: str, arguments: Mapping[str, Any], request: ToolRequest
     ) -> MaybeAwaitable[ToolResult]:
         """Return the result of a tool that `tools` has; the arguments keep to its schema.
 

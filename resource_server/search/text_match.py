@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeAlias
 
 from resource_server.errors import InvalidParameter
-from resource_server.provider.search import Line, Search
+from resource_server.provider.search import MatchedLine, SearchRequest
 
 MOST_LINES = 5
 """Of one document."""
@@ -45,7 +45,7 @@ class Lines:
         InvalidParameter: not an expression that can be used; says why.
     """
 
-    def __init__(self, sought: Search) -> None:
+    def __init__(self, sought: SearchRequest) -> None:
         self._ends_lines = sought.is_pattern and "$" in sought.text
         self._find: Find
         if sought.is_pattern:
@@ -61,18 +61,18 @@ class Lines:
             return True
         return self._first(data, check) >= 0
 
-    def found(self, data: bytes, check: Check | None = None) -> tuple[Line, ...]:
+    def found(self, data: bytes, check: Check | None = None) -> tuple[MatchedLine, ...]:
         """Return the first lines that match."""
         # `$` stands before the end of a line, which may be two characters.
         if self._ends_lines and data.find(b"\r\n", 0, _SLICE) >= 0:
             data = _with_newlines(data)
-        found: list[Line] = []
+        found: list[MatchedLine] = []
         number, counted = 1, 0
         at = self._first(data, check)
         while at >= 0:
             number += _count_newlines(data, counted, at)
             counted = at
-            found.append(Line(number, _quoted(data, at)))
+            found.append(MatchedLine(number, _quoted(data, at)))
             end = -1 if len(found) == MOST_LINES else _next_newline(data, at)
             at = -1 if end < 0 else self._after(data, end + 1, check)
         return tuple(found)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
+from resource_server import uris
 from resource_server.errors import InvalidParameter
 from resource_server.provider import Path
 from resource_server.search.name_match import Key, Names
 
 T = TypeVar("T")
 
-_NEVER_SEGMENTS = frozenset(("", ".", ".."))
 _KEPT = 4096
 """More candidates than these, and the worst of them are forgotten."""
 INVALID = "the search cannot go on from there; begin again without a cursor"
@@ -77,7 +77,7 @@ def to_path(text: str) -> Path:
         InvalidParameter: it cannot be one.
     """
     path = tuple(text.split("/")) if text else ()
-    if "\0" in text or not _NEVER_SEGMENTS.isdisjoint(path):
+    if not all(map(uris.is_segment, path)):
         raise InvalidParameter(INVALID)
     return path
 

@@ -55,7 +55,7 @@ _MISREADS = 8
 """Looks at a topic between two sweeps because a client was given something else."""
 
 
-class Live:
+class Broker:
     """Tells listeners of changes in a catalog. Does nothing until somebody listens."""
 
     def __init__(self, catalog: Catalog) -> None:
@@ -152,7 +152,7 @@ class Live:
     def given(self, uri: str, given: Hashable) -> None:
         """Take note of what a client was given of a resource: it may have been there for a moment.
 
-        `given` is as `Present.given`.
+        `given` is as `Snapshot.given`.
         """
         topic = self._topics.get(uri, current().scopes)
         if topic is not None and given != topic.given:

@@ -39,7 +39,7 @@ ABSENT = State("", -1)
 """There is nothing to be read."""
 
 
-class Present(NamedTuple):
+class Snapshot(NamedTuple):
     """What a resource is at one moment."""
 
     token: Hashable
@@ -50,12 +50,12 @@ class Present(NamedTuple):
     """Whether it is a collection with more children than are compared."""
 
 
-NOTHING = Present(ABSENT, ABSENT)
+NOTHING = Snapshot(ABSENT, ABSENT)
 
 
 async def present_at(
     mount: Mount, path: Path, limits: Limits, query: Mapping[str, str] | None = None
-) -> Present:
+) -> Snapshot:
     """Return what is at a path now, or is read there with a query of its own (`part`).
 
     Raises as `present_of`, and `ResourceBusy`.
@@ -77,7 +77,7 @@ async def present_at(
         return NOTHING  # no longer to be read so
 
 
-async def part(mount: Mount, path: Path, query: Mapping[str, str]) -> Present | None:
+async def part(mount: Mount, path: Path, query: Mapping[str, str]) -> Snapshot | None:
     """Return what a read with this query returns now; None where only the document tells.
 
     Of a range of a file that does. A result with parameters is another one than that without them.
@@ -95,7 +95,7 @@ async def part(mount: Mount, path: Path, query: Mapping[str, str]) -> Present | 
         return None
     # No `State`: after a look that takes as long as a read a topic rests.
     read = read_of(contents[0]) if contents else ABSENT
-    return Present(read, read)
+    return Snapshot(read, read)
 
 
 def read_of(content: Content) -> int:
@@ -103,7 +103,7 @@ def read_of(content: Content) -> int:
     return hash((content.data, content.mime_type, repr(content.truncated)))
 
 
-async def present_of(mount: Mount, resource: Resource, limits: Limits) -> Present:
+async def present_of(mount: Mount, resource: Resource, limits: Limits) -> Snapshot:
     """Return what a resource is now; what is below its children is no part of a collection.
 
     Raises:
@@ -111,11 +111,11 @@ async def present_of(mount: Mount, resource: Resource, limits: Limits) -> Presen
     """
     if resource.type == "document":
         state = state_of(resource) if resource.readable else ABSENT
-        return Present(state, state)
+        return Snapshot(state, state)
     children = await settle(mount.provider.list(resource.path, after=None, limit=_MAX_CHILDREN))
     # A read looks at one more than it returns.
     given = digest(children[: limits.collection_children + 1])
-    return Present(digest(children), given, len(children) == _MAX_CHILDREN)
+    return Snapshot(digest(children), given, len(children) == _MAX_CHILDREN)
 
 
 def digest(children: Iterable[Resource]) -> int:

@@ -10,7 +10,7 @@ from typing import Protocol
 from resource_server.access import Scopes
 from resource_server.catalog.mount import Mount
 from resource_server.provider import Path
-from resource_server.subscriptions.snapshot import INDISTINCT, Present
+from resource_server.subscriptions.snapshot import INDISTINCT, Snapshot
 from resource_server.subscriptions.watch_runner import Watching
 
 FIRST_RETRY_S = 1.0
@@ -63,7 +63,7 @@ class Topic:
     def __init__(
         self,
         uri: str,
-        present: Present,
+        present: Snapshot,
         scopes: Scopes = None,
         query: Mapping[str, str] | None = None,
     ) -> None:

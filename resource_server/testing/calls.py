@@ -21,8 +21,8 @@ from resource_server.provider import (
     SupportsHides,
     SupportsWalk,
 )
-from resource_server.provider.search import Found, Hit, Search, SupportsSearch
-from resource_server.provider.tools import Asked, SupportsTools, Tool, ToolResult
+from resource_server.provider.search import Hit, SearchPage, SearchRequest, SupportsSearch
+from resource_server.provider.tools import SupportsTools, Tool, ToolRequest, ToolResult
 
 T = TypeVar("T")
 
@@ -114,13 +114,13 @@ class Calls:
     async def search(
         self,
         searches: SupportsSearch,
-        sought: Search,
+        sought: SearchRequest,
         *,
         below: Path,
         after: str | None,
         limit: int,
         deadline: float,
-    ) -> Found | ResourceError | None:
+    ) -> SearchPage | ResourceError | None:
         """Return a page of what is found."""
         call = f"search({show(sought)}, below={show(below)}, after={show(after)}, limit={limit})"
         found = await self._call(
@@ -128,9 +128,9 @@ class Calls:
             lambda: searches.search(
                 sought, below=below, after=after, limit=limit, deadline=deadline
             ),
-            lambda found: isinstance(found, Found) and _are(Hit)(found.hits),
+            lambda found: isinstance(found, SearchPage) and _are(Hit)(found.hits),
         )
-        if isinstance(found, Found) and len(found.hits) > limit:
+        if isinstance(found, SearchPage) and len(found.hits) > limit:
             self.broken("a page has at most `limit` items", f"{call} returned {len(found.hits)}")
             return None
         return found
@@ -140,7 +140,7 @@ class Calls:
         return await self._call("tools()", provider.tools, _are(Tool))
 
     async def call_tool(
-        self, provider: SupportsTools, name: str, arguments: Mapping[str, Any], asked: Asked
+        self, provider: SupportsTools, name: str, arguments: Mapping[str, Any], asked: ToolRequest
     ) -> ToolResult | ResourceError | None:
         """Return the result of a tool."""
         return await self._call(

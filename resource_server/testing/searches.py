@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.provider import Path, Resource
-from resource_server.provider.search import Hit, Search, SupportsSearch
+from resource_server.provider.search import Hit, SearchRequest, SupportsSearch
 from resource_server.testing.calls import Calls, is_below, show
 
 _ABSENT = "no-such-3f9c"
@@ -27,8 +27,8 @@ async def check_search(calls: Calls, resources: Sequence[Resource]) -> None:
         return
     names = [resource.path[-1] for resource in resources if resource.path][:_MOST_WORDS]
     words = await _words(calls, resources)
-    sought = [Search(text=text, where="names") for text in (*names, *_ODD)]
-    sought += [Search(text=text, where="text") for text in (*words, *_ODD)]
+    sought = [SearchRequest(text=text, where="names") for text in (*names, *_ODD)]
+    sought += [SearchRequest(text=text, where="text") for text in (*words, *_ODD)]
     for each in sought:
         await _check(calls, searches, each)
     for below in [resource.path for resource in resources if resource.type == "collection"][:2]:
@@ -47,7 +47,9 @@ async def _words(calls: Calls, resources: Sequence[Resource]) -> Sequence[str]:
     return words
 
 
-async def _check(calls: Calls, searches: SupportsSearch, sought: Search, below: Path = ()) -> None:
+async def _check(
+    calls: Calls, searches: SupportsSearch, sought: SearchRequest, below: Path = ()
+) -> None:
     call = f"search({show(sought.text)}, {sought.where!r}, below={show(below)})"
     hits = await _all(calls, searches, sought, below, _TIME_S)
     hurried = await _all(calls, searches, sought, below, _HURRY)
@@ -63,7 +65,7 @@ async def _check(calls: Calls, searches: SupportsSearch, sought: Search, below: 
         await _check_hit(calls, call, sought, below, hit)
 
 
-async def _check_hit(calls: Calls, call: str, sought: Search, below: Path, hit: Hit) -> None:
+async def _check_hit(calls: Calls, call: str, sought: SearchRequest, below: Path, hit: Hit) -> None:
     path = hit.resource.path
     if not is_below(path, [below]):
         calls.broken("a search stays below `below`", f"{call} gave {show(path)}")
@@ -84,7 +86,7 @@ async def _check_hit(calls: Calls, call: str, sought: Search, below: Path, hit: 
 
 
 async def _all(
-    calls: Calls, searches: SupportsSearch, sought: Search, below: Path, time_s: float
+    calls: Calls, searches: SupportsSearch, sought: SearchRequest, below: Path, time_s: float
 ) -> list[Hit] | None:
     """Return everything that is found, page after page; None where that fails."""
     hits: list[Hit] = []
@@ -112,14 +114,14 @@ async def _all(
 async def _check_refusals(calls: Calls, searches: SupportsSearch) -> None:
     deadline = time.monotonic() + _TIME_S
     for where in ("names", "text"):
-        sought = Search(text="a", where=where)
+        sought = SearchRequest(text="a", where=where)
         found = await calls.search(
             searches, sought, below=(_ABSENT,), after=None, limit=_LIMIT, deadline=deadline
         )
         if found is not None and not isinstance(found, ResourceNotFound):
             rule = "a path that names nothing raises ResourceNotFound"
             calls.broken(rule, f"search(below={show((_ABSENT,))}) gave {show(found)}")
-    broken = Search(text="(", where="text", is_pattern=True)
+    broken = SearchRequest(text="(", where="text", is_pattern=True)
     found = await calls.search(
         searches, broken, below=(), after=None, limit=_LIMIT, deadline=deadline
     )

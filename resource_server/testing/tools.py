@@ -7,19 +7,19 @@ from typing import Any
 
 import msgspec
 
-from resource_server.errors import CannotAsk, ResourceError, ResourceServerError
+from resource_server.errors import CannotElicit, ResourceError, ResourceServerError
 from resource_server.protocol.tools.definition import NAME
 from resource_server.protocol.tools.validation import Arguments, problems
 from resource_server.provider import Resource
 from resource_server.provider.tools import (
-    Answer,
-    Embedded,
-    Linked,
+    ElicitationAnswer,
+    EmbeddedBlock,
+    LinkBlock,
     LogLevel,
-    Media,
+    MediaBlock,
     Schema,
     SupportsTools,
-    Text,
+    TextBlock,
     Tool,
     ToolResult,
 )
@@ -29,17 +29,17 @@ from resource_server.testing.calls import Calls, show
 class NobodyAsks:
     """A request whose client shows no progress, takes no log messages and cannot be asked."""
 
-    can_ask = False
+    can_elicit = False
 
     def progress(self, done: float, total: float | None = None) -> None:
-        """See `Asked.progress`."""
+        """See `ToolRequest.progress`."""
 
     def log(self, level: LogLevel, text: str) -> None:
-        """See `Asked.log`."""
+        """See `ToolRequest.log`."""
 
-    async def ask(self, key: str, message: str, schema: Schema) -> Answer:
-        """See `Asked.ask`."""
-        raise CannotAsk
+    async def elicit(self, key: str, message: str, schema: Schema) -> ElicitationAnswer:
+        """See `ToolRequest.elicit`."""
+        raise CannotElicit
 
 
 async def known_tools(calls: Calls) -> Sequence[Tool]:
@@ -91,14 +91,14 @@ async def _check_call(calls: Calls, provider: SupportsTools, tool: Tool) -> None
             calls.broken("a structured result keeps to the output schema", f"{call}: {problem}")
     for block in found.content:
         match block:
-            case Text(text=str()) | Media(data=bytes(), mime_type=str()):
+            case TextBlock(text=str()) | MediaBlock(data=bytes(), mime_type=str()):
                 pass
-            case Linked(path=path) | Embedded(path=path):
+            case LinkBlock(path=path) | EmbeddedBlock(path=path):
                 described = await calls.metadata(path)
                 is_collection = isinstance(described, Resource) and described.type == "collection"
                 if not isinstance(described, Resource):
                     calls.broken("a block names what is there", f"{call} gave {show(block)}")
-                elif is_collection and isinstance(block, Embedded):
+                elif is_collection and isinstance(block, EmbeddedBlock):
                     calls.broken("a document is embedded", f"{call} gave {show(block)}")
             case _:
                 calls.broken("a result is made of blocks", f"{call} gave {show(block)}")

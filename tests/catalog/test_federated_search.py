@@ -13,7 +13,7 @@ from resource_server import access
 from resource_server.access import Caller
 from resource_server.catalog import fallback_search, federated_search
 from resource_server.catalog.catalog import Catalog, Limits
-from resource_server.catalog.federated_search import SearchPage
+from resource_server.catalog.federated_search import SearchResults
 from resource_server.catalog.mount import Mount
 from resource_server.errors import (
     DeadlineExceeded,
@@ -23,7 +23,7 @@ from resource_server.errors import (
     ResourceTooLarge,
 )
 from resource_server.provider import Path, Provider, Resource
-from resource_server.provider.search import Found, Hit, Line, Search, Where
+from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest, Where
 from tests.providers_for_tests import Folder, Gate, Leaf, Node, SlowTree, Tree, WalkingTree
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +42,7 @@ def catalog(*trees: Provider, size: int = 25) -> Catalog:
     return Catalog(mounts, Limits(search_hits=size))
 
 
-def names(page: SearchPage) -> list[str]:
+def names(page: SearchResults) -> list[str]:
     return [hit.entry.uri.removeprefix("test://") for hit in page.hits]
 
 
@@ -105,7 +105,7 @@ async def test_hits_are_entries_of_the_catalog_with_their_lines() -> None:
     (hit,) = (await searched.search("second", where="text")).hits
     entry = await searched.metadata("test://m0/README.md")
     assert (hit.entry.uri, hit.entry.resource) == (entry.uri, entry.resource)
-    assert hit.lines == (Line(2, "second line"),)
+    assert hit.lines == (MatchedLine(2, "second line"),)
 
 
 @pytest.mark.parametrize(
@@ -342,11 +342,11 @@ async def test_a_search_that_is_over_says_how_far_it_came(monkeypatch: pytest.Mo
 async def test_names_and_text_are_counted_each_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(federated_search, "DEADLINE_S", 0.0)
 
-    def search(sought: Search, *, after: str | None, **_: object) -> Found:
+    def search(sought: SearchRequest, *, after: str | None, **_: object) -> SearchPage:
         # As a database has it: names of tables, but the text of rows, which nobody has counted.
         if sought.where == "names":
-            return Found(hits=[], looked_at=6, total=6)
-        return Found(hits=[], next=None if after else "1", looked_at=1)
+            return SearchPage(hits=[], looked_at=6, total=6)
+        return SearchPage(hits=[], next=None if after else "1", looked_at=1)
 
     searched = catalog(Searching({}, search))
     pages: list[tuple[str, int, int | None]] = []
@@ -415,15 +415,17 @@ async def test_a_cancelled_search_cancels_what_it_waits_for(
 
 
 async def test_a_provider_that_searches_is_asked_and_its_pages_are_followed() -> None:
-    asked: list[tuple[Search, Path, str | None, int]] = []
+    asked: list[tuple[SearchRequest, Path, str | None, int]] = []
 
     def search(
-        sought: Search, *, below: Path, after: str | None, limit: int, deadline: float
-    ) -> Found:
+        sought: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
+    ) -> SearchPage:
         asked.append((sought, below, after, limit))
         at = int(after or 0)
-        hit = Hit(Resource(path=("docs", f"r{at}"), name="r"), (Line(at + 1, "x\ud800" * 999),))
-        return Found(hits=[hit], next=str(at + 1) if at < 2 else None, looked_at=5, total=15)
+        hit = Hit(
+            Resource(path=("docs", f"r{at}"), name="r"), (MatchedLine(at + 1, "x\ud800" * 999),)
+        )
+        return SearchPage(hits=[hit], next=str(at + 1) if at < 2 else None, looked_at=5, total=15)
 
     searched = catalog(Searching(NODES, search), size=2)
     page = await searched.search("/r+/", uri="test://m0/docs", where="text")
@@ -446,9 +448,9 @@ def hit(*path: str) -> Hit:
 @pytest.mark.parametrize(
     "found",
     [
-        Found(hits=[hit("a")] * 26),
-        Found(hits=[], next="x" * 20_000),
-        Found(hits=[], next="\ud800"),
+        SearchPage(hits=[hit("a")] * 26),
+        SearchPage(hits=[], next="x" * 20_000),
+        SearchPage(hits=[], next="\ud800"),
         None,
         "nonsense",
     ],
@@ -460,10 +462,10 @@ async def test_what_a_provider_finds_wrongly_is_not_given(found: Any) -> None:
 
 
 async def test_a_provider_that_finds_outside_of_the_place_or_goes_in_circles_fails() -> None:
-    outside = Searching(NODES, lambda *_, **__: Found(hits=[hit("other")]))
+    outside = Searching(NODES, lambda *_, **__: SearchPage(hits=[hit("other")]))
     with pytest.raises(Exception, match="below"):
         await catalog(outside).search("a", uri="test://m0/docs")
-    circle = Searching(NODES, lambda *_, **__: Found(hits=[], next="1"))
+    circle = Searching(NODES, lambda *_, **__: SearchPage(hits=[], next="1"))
     page = await catalog(circle).search("a")
     assert page.unavailable == ("m0",)
 
@@ -480,15 +482,15 @@ async def test_of_many_mounts_each_has_its_best_on_the_first_page() -> None:
 
 async def test_without_mounts_nothing_is_found() -> None:
     page = await Catalog([]).search("a")
-    assert page == SearchPage([], None, where="text", total=0)
+    assert page == SearchResults([], None, where="text", total=0)
 
 
 async def test_a_provider_is_asked_for_who_searches() -> None:
     seen: list[str | None] = []
 
-    def search(*_: object, **__: object) -> Found:
+    def search(*_: object, **__: object) -> SearchPage:
         seen.append(access.current().subject)
-        return Found(hits=[])
+        return SearchPage(hits=[])
 
     with access.acting(Caller("ada", None)):
         await catalog(Searching({}, search)).search("a", where="names")

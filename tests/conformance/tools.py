@@ -23,14 +23,14 @@ from resource_server.provider import (
     ResourceNotFound,
 )
 from resource_server.provider.tools import (
-    Asked,
-    Embedded,
-    Media,
+    EmbeddedBlock,
+    MediaBlock,
     Schema,
     SupportsTools,
-    Text,
+    TextBlock,
     Tool,
     ToolFailed,
+    ToolRequest,
     ToolResult,
 )
 
@@ -40,8 +40,8 @@ DOCUMENTS = {
 }
 MOMENT_S = 0.05
 
-_PICTURE = Media(b"\x89PNG\r\n\x1a\n", "image/png")
-_TEXT = ToolResult([Text("This is a simple text response for testing.")])
+_PICTURE = MediaBlock(b"\x89PNG\r\n\x1a\n", "image/png")
+_TEXT = ToolResult([TextBlock("This is a simple text response for testing.")])
 _NOTHING: Schema = {"type": "object", "additionalProperties": False}
 _2020_12: Schema = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -116,10 +116,14 @@ SCHEMAS: Mapping[str, Schema] = {
 RESULTS = {
     "test_simple_text": _TEXT,
     "test_image_content": ToolResult([_PICTURE]),
-    "test_audio_content": ToolResult([Media(b"RIFF\x24\0\0\0WAVE", "audio/wav")]),
-    "test_embedded_resource": ToolResult([Embedded(("embedded-resource",))]),
+    "test_audio_content": ToolResult([MediaBlock(b"RIFF\x24\0\0\0WAVE", "audio/wav")]),
+    "test_embedded_resource": ToolResult([EmbeddedBlock(("embedded-resource",))]),
     "test_multiple_content_types": ToolResult(
-        [Text("Multiple content types test:"), _PICTURE, Embedded(("mixed-content-resource",))]
+        [
+            TextBlock("Multiple content types test:"),
+            _PICTURE,
+            EmbeddedBlock(("mixed-content-resource",)),
+        ]
     ),
 }
 """Of tools that always say the same."""
@@ -173,25 +177,27 @@ class Diagnostics:
             for name, schema in {**others, **SCHEMAS}.items()
         ]
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any], asked: Asked) -> ToolResult:
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any], request: ToolRequest
+    ) -> ToolResult:
         """Do what the suite expects of a tool."""
         match name:
             case "test_elicitation":
-                return await _asking(asked, [("user", arguments["message"], _USER)])
+                return await _asking(request, [("user", arguments["message"], _USER)])
             case "test_error_handling":
                 raise ToolFailed("This tool intentionally returns an error for testing")
             case "test_logging_tool" | "test_tool_with_logging":
-                return await _logging(asked)
+                return await _logging(request)
             case "test_reconnection":
-                return await _hurrying(asked)
+                return await _hurrying(request)
             case "test_tool_with_progress":
-                return await _progressing(asked)
+                return await _progressing(request)
             case "test_trigger_prompt_change":
                 return await self._count(r"(Changed )(\d+)")
             case "test_trigger_tool_change":
                 return await self._count(r"(tools_changed: )(\d+)")
             case _ if name in QUESTIONS:
-                return await _asking(asked, QUESTIONS[name])
+                return await _asking(request, QUESTIONS[name])
             case _:
                 return RESULTS.get(name, _TEXT)
 
@@ -204,37 +210,37 @@ class Diagnostics:
             self.manifest.write_text(text, "utf-8")
 
         await asyncio.to_thread(change)
-        return ToolResult([Text("Changed")])
+        return ToolResult([TextBlock("Changed")])
 
 
-async def _asking(asked: Asked, questions: Sequence[tuple[str, str, Schema]]) -> ToolResult:
-    answers = [await asked.ask(*question) for question in questions]
+async def _asking(asked: ToolRequest, questions: Sequence[tuple[str, str, Schema]]) -> ToolResult:
+    answers = [await asked.elicit(*question) for question in questions]
     told = (f"action={each.action}, content={json.dumps(each.content)}" for each in answers)
-    return ToolResult([Text(f"Elicitation completed: {'; '.join(told)}; state-ok")])
+    return ToolResult([TextBlock(f"Elicitation completed: {'; '.join(told)}; state-ok")])
 
 
-async def _hurrying(asked: Asked) -> ToolResult:
+async def _hurrying(asked: ToolRequest) -> ToolResult:
     """Wait for a person, but not for long: until then the answer is a stream."""
     with suppress(TimeoutError):
         async with asyncio.timeout(MOMENT_S):
-            await asked.ask(*_NAME)
-    return ToolResult([Text("Reconnection test completed successfully")])
+            await asked.elicit(*_NAME)
+    return ToolResult([TextBlock("Reconnection test completed successfully")])
 
 
-async def _logging(asked: Asked) -> ToolResult:
+async def _logging(asked: ToolRequest) -> ToolResult:
     asked.log("info", "Tool execution started")
     await asyncio.sleep(MOMENT_S)
     asked.log("info", "Tool processing data")
     await asyncio.sleep(MOMENT_S)
     asked.log("info", "Tool execution completed")
-    return ToolResult([Text("Logged")])
+    return ToolResult([TextBlock("Logged")])
 
 
-async def _progressing(asked: Asked) -> ToolResult:
+async def _progressing(asked: ToolRequest) -> ToolResult:
     for done in (0, 50, 100):
         asked.progress(done, 100)
         await asyncio.sleep(MOMENT_S)
-    return ToolResult([Text("Done")])
+    return ToolResult([TextBlock("Done")])
 
 
 _: tuple[type[Provider], type[SupportsTools]] = (Diagnostics, Diagnostics)

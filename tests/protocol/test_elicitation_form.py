@@ -11,10 +11,10 @@ from mcp_types import _v2025_11_25 as v2025
 from mcp_types import _v2026_07_28 as v2026
 from pydantic import TypeAdapter
 
-from resource_server.errors import CannotAsk
+from resource_server.errors import CannotElicit
 from resource_server.protocol.elicitation_form import Form
 from resource_server.protocol.revisions import HANDSHAKE, MODERN
-from resource_server.provider.tools import Answer
+from resource_server.provider.tools import ElicitationAnswer
 
 LATER = (HANDSHAKE["2025-11-25"], MODERN["2026-07-28"])
 PLAIN = HANDSHAKE["2025-06-18"]
@@ -64,7 +64,7 @@ def test_what_every_revision_since_2025_11_25_has_is_sent_as_it_is(revision: Any
 
 @pytest.mark.parametrize("field", SEVERAL.values())
 def test_before_nothing_of_which_several_are_chosen_is_asked_for(field: object) -> None:
-    with pytest.raises(CannotAsk, match="nobody can be asked for 'x'"):
+    with pytest.raises(CannotElicit, match="nobody can be asked for 'x'"):
         sent(field, PLAIN)
 
 
@@ -129,7 +129,7 @@ def test_what_no_form_can_say_is_left_out(asked: object, expected: object) -> No
     ],
 )
 def test_what_no_form_can_show_is_not_asked_for(asked: object) -> None:
-    with pytest.raises(CannotAsk, match="nobody can be asked for 'x'"):
+    with pytest.raises(CannotElicit, match="nobody can be asked for 'x'"):
         form(x=asked)
 
 
@@ -196,14 +196,14 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
     ],
 )
 def test_answers_that_do_not_fit_are_refused(field: object, value: object) -> None:
-    with pytest.raises(CannotAsk, match="the answer for 'x' is not what was asked for"):
+    with pytest.raises(CannotElicit, match="the answer for 'x' is not what was asked for"):
         answered(field, value)
 
 
 def test_what_may_be_left_out_may_be_and_what_was_not_asked_for_is_dropped() -> None:
     schema = {"properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "required": ["a"]}
     data = b'{"action":"accept","content":{"a":"x","b":null,"c":{"d":[1]}}}'
-    assert Form(schema).answer(msgspec.Raw(data)) == Answer("accept", {"a": "x"})
+    assert Form(schema).answer(msgspec.Raw(data)) == ElicitationAnswer("accept", {"a": "x"})
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])

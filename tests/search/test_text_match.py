@@ -9,14 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server.errors import InvalidParameter
-from resource_server.provider.search import Search
+from resource_server.provider.search import SearchRequest
 from resource_server.search import text_match
 from resource_server.search.text_match import LONGEST_LINE, MOST_LINES, Lines
 
 
 def found(query: str, text: str | bytes) -> list[tuple[int, str]]:
     is_pattern = len(query) > 2 and query[0] == query[-1] == "/"
-    sought = Search(text=query[1:-1] if is_pattern else query, where="text", is_pattern=is_pattern)
+    sought = SearchRequest(
+        text=query[1:-1] if is_pattern else query, where="text", is_pattern=is_pattern
+    )
     data = text.encode() if isinstance(text, str) else text
     return [(line.number, line.text) for line in Lines(sought).found(data)]
 
@@ -192,7 +194,7 @@ def test_without_its_engine_an_expression_is_refused_and_a_part_is_found(
 
 def test_one_line_of_50_megabytes_is_looked_through_in_steps_that_can_be_ended() -> None:
     data = b"a" * 50_000_000 + b"needle"
-    text = Lines(Search(text="needle", where="text"))
+    text = Lines(SearchRequest(text="needle", where="text"))
     assert [line.number for line in text.found(data)] == [1]
     steps = 0
 
@@ -203,9 +205,9 @@ def test_one_line_of_50_megabytes_is_looked_through_in_steps_that_can_be_ended()
             raise TimeoutError
 
     for sought in (
-        Search(text="needle", where="text"),
-        Search(text="ñeedle", where="text"),
-        Search(text="(a+)+b", where="text", is_pattern=True),
+        SearchRequest(text="needle", where="text"),
+        SearchRequest(text="ñeedle", where="text"),
+        SearchRequest(text="(a+)+b", where="text", is_pattern=True),
     ):
         steps = 0
         with pytest.raises(TimeoutError):
@@ -216,9 +218,9 @@ def test_no_step_keeps_other_threads_from_their_turn_for_long() -> None:
     # A ratio: what takes long as a whole is many steps, each a small part of it.
     data = b"abc def\n" * 2_000_000
     for sought in (
-        Search(text="xyz", where="text"),
-        Search(text="xyß", where="text"),
-        Search(text="x+z$", where="text", is_pattern=True),
+        SearchRequest(text="xyz", where="text"),
+        SearchRequest(text="xyß", where="text"),
+        SearchRequest(text="x+z$", where="text", is_pattern=True),
     ):
         moments = [time.monotonic()]
         Lines(sought).found(data, lambda: moments.append(time.monotonic()))  # noqa: B023

@@ -23,7 +23,7 @@ from resource_server.errors import (
 from resource_server.provider import Change, Content, Interest, Path, Resource, Template
 from resource_server.subscriptions import broker as live_module
 from resource_server.subscriptions import snapshot
-from resource_server.subscriptions.broker import Live
+from resource_server.subscriptions.broker import Broker
 from resource_server.subscriptions.snapshot import ABSENT, State
 from tests.listeners import LIST, Recorder, mounted, uri_of
 
@@ -202,16 +202,16 @@ def path_of(name: str) -> Path:
 
 
 @asynccontextmanager
-async def served(*mounts: Mount) -> AsyncGenerator[Live]:
+async def served(*mounts: Mount) -> AsyncGenerator[Broker]:
     """Serve mounts and close them at the end."""
-    live = Live(Catalog(mounts))
+    live = Broker(Catalog(mounts))
     try:
         yield live
     finally:
         await live.close()
 
 
-async def subscribed(live: Live, *names: str) -> Recorder:
+async def subscribed(live: Broker, *names: str) -> Recorder:
     """Return a listener that is subscribed to these paths of the mount `one`, and is armed."""
     recorder = Recorder()
     for name in names:
@@ -1241,7 +1241,7 @@ async def test_nothing_is_left_and_nothing_told_after_the_end(
     tasks = asyncio.all_tasks()
     shelf = Shelf(**{str(number): "1" for number in range(100)})
     slow, failing = SlowShelf(shelf), Shelf(a="1")
-    live = Live(Catalog([mounted(slow), mounted(failing, "two")]))
+    live = Broker(Catalog([mounted(slow), mounted(failing, "two")]))
     recorder = Recorder()
     live.follow_list(recorder)
     for (name,) in shelf.documents:
@@ -1266,7 +1266,7 @@ async def test_nothing_is_left_and_nothing_told_after_the_end(
 
 async def test_who_never_listens_needs_no_end() -> None:
     tasks = asyncio.all_tasks()
-    live = Live(Catalog([mounted(Shelf(a="1"))]))
+    live = Broker(Catalog([mounted(Shelf(a="1"))]))
     await calm()
     assert asyncio.all_tasks() == tasks
     await live.close()

@@ -6,7 +6,7 @@ import asyncio
 
 from resource_server import uris
 from resource_server.protocol.call import Call
-from resource_server.provider.tools import Answer, Asked, LogLevel, Schema
+from resource_server.provider.tools import ElicitationAnswer, LogLevel, Schema, ToolRequest
 
 _LONGEST_LOG = 8 * 1024
 
@@ -23,21 +23,21 @@ class AskedCall:
         """Seconds of its own that the tool had when it began to ask."""
 
     @property
-    def can_ask(self) -> bool:
-        """See `Asked.can_ask`."""
+    def can_elicit(self) -> bool:
+        """See `ToolRequest.can_elicit`."""
         return self._call.asker.can("elicitation")
 
     def progress(self, done: float, total: float | None = None) -> None:
-        """See `Asked.progress`."""
+        """See `ToolRequest.progress`."""
         if self._call.progress is not None:
             self._call.progress.step(done, total)
 
     def log(self, level: LogLevel, text: str) -> None:
-        """See `Asked.log`."""
+        """See `ToolRequest.log`."""
         self._call.log(level, uris.display(text[:_LONGEST_LOG]))
 
-    async def ask(self, key: str, message: str, schema: Schema) -> Answer:
-        """See `Asked.ask`."""
+    async def elicit(self, key: str, message: str, schema: Schema) -> ElicitationAnswer:
+        """See `ToolRequest.elicit`."""
         self._open += 1
         if self._open == 1:
             self._pause()
@@ -60,4 +60,4 @@ class AskedCall:
             self._limit.reschedule(asyncio.get_running_loop().time() + left)
 
 
-_: type[Asked] = AskedCall
+_: type[ToolRequest] = AskedCall

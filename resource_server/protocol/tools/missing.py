@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from resource_server.errors import CannotAsk, ToolFailed
+from resource_server.errors import CannotElicit, ToolFailed
 from resource_server.protocol.call import Call
 from resource_server.protocol.tools.registry import Offered
 
@@ -30,7 +30,7 @@ async def completed(
             f"{title}: please give {names}.",
             {"type": "object", "properties": fields, "required": list(missing)},
         )
-    except CannotAsk as error:
+    except CannotElicit as error:
         raise ToolFailed(f"Missing arguments: {names}. Call again with them. ({error})") from None
     if answer.action == "decline":
         raise ToolFailed(f"The user was asked for {names}, and prefers not to say.")

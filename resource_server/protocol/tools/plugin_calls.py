@@ -27,11 +27,11 @@ from resource_server.protocol.tools.validation import Arguments
 from resource_server.provider import Content
 from resource_server.provider.tools import (
     Block,
-    Embedded,
-    Linked,
-    Media,
+    EmbeddedBlock,
+    LinkBlock,
+    MediaBlock,
     SupportsTools,
-    Text,
+    TextBlock,
     ToolResult,
 )
 from resource_server.runtime.eager import settle
@@ -135,20 +135,20 @@ async def _content(call: Call, mount: Mount, given: Sequence[Block]) -> list[byt
 async def _block(call: Call, mount: Mount, block: Block) -> bytes:
     revision = call.revision
     match block:
-        case Text(text=str() as words):
+        case TextBlock(text=str() as words):
             return content_blocks.text(words)
-        case Media(data=bytes() as data, mime_type=str() as mime_type):
+        case MediaBlock(data=bytes() as data, mime_type=str() as mime_type):
             found = content_blocks.media(data, mime_type, revision)
             if found is not None:
                 return found
             return content_blocks.text(
                 f"[{mime_type}, {len(data)} bytes: not shown by this client]"
             )
-        case Linked(path=path):
+        case LinkBlock(path=path):
             return content_blocks.link(
                 await call.server.catalog.metadata(mount.uri(path)), revision
             )
-        case Embedded(path=path, content=content):
+        case EmbeddedBlock(path=path, content=content):
             return await _embedded(call, mount.uri(path), content)
     raise ResourceServerError(f"a {type(block).__name__} is no block of a result")
 

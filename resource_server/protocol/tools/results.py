@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from resource_server import uris
 from resource_server.catalog.mount import log_failure
 from resource_server.errors import (
-    CannotAsk,
+    CannotElicit,
     DeadlineExceeded,
     MountUnavailable,
     NotACollection,
@@ -46,7 +46,7 @@ def failed(words: str) -> Result:
 
 def failure(call: Call, error: BaseException, uri: str | None) -> Result:
     """Return the result of a tool that has raised `error`; of a defect nothing is told."""
-    if isinstance(error, ToolFailed | CannotAsk):
+    if isinstance(error, ToolFailed | CannotElicit):
         return failed(str(error))
     fault = error_mapping.from_error(error, uri, call.revision)
     if fault is None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from resource_server import uris
-from resource_server.catalog.federated_search import SearchHit, SearchPage
+from resource_server.catalog.federated_search import SearchHit, SearchResults
 from resource_server.protocol import content_blocks, serialization
 from resource_server.protocol.call import Call, Result
 from resource_server.protocol.tools import results
@@ -62,7 +62,7 @@ def _hit(hit: SearchHit) -> bytes:
     return found + b"}"
 
 
-def _words(hits: Sequence[SearchHit], page: SearchPage) -> str:
+def _words(hits: Sequence[SearchHit], page: SearchResults) -> str:
     """Return each URI with its matching lines, and what was not searched."""
     words: list[str] = []
     for hit in hits:

@@ -27,8 +27,8 @@ from resource_server.provider import (
     Resource,
     Template,
 )
-from resource_server.provider.search import Found, Search
-from resource_server.provider.tools import Asked, Tool, ToolResult
+from resource_server.provider.search import SearchPage, SearchRequest
+from resource_server.provider.tools import Tool, ToolRequest, ToolResult
 from resource_server.providers.database.addressing.address import TableAddress, path_of
 from resource_server.providers.database.addressing.path_completion import Completion
 from resource_server.providers.database.change_detection import Watch as _Watch
@@ -313,18 +313,20 @@ class Database:
                 yield change
 
     async def search(
-        self, sought: Search, *, below: Path, after: str | None, limit: int, deadline: float
-    ) -> Found:
+        self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
+    ) -> SearchPage:
         """Return tables, columns and queries by name, rows by values. See `SupportsSearch`."""
         return await self._searches.search(
-            sought, below=below, after=after, limit=limit, deadline=deadline
+            request, below=below, after=after, limit=limit, deadline=deadline
         )
 
     def tools(self) -> Sequence[Tool]:
         """Return the queries that may be called. See `SupportsTools.tools`."""
         return self._tools.tools()
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any], asked: Asked) -> ToolResult:
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any], request: ToolRequest
+    ) -> ToolResult:
         """Return the rows of a query. See `SupportsTools.call_tool`."""
         return await self._tools.call(name, arguments)
 

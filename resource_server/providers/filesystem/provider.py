@@ -23,7 +23,7 @@ from resource_server.provider import (
     Resource,
     Template,
 )
-from resource_server.provider.search import Found, Search, SupportsSearch
+from resource_server.provider.search import SearchPage, SearchRequest, SupportsSearch
 from resource_server.providers.filesystem import content
 from resource_server.providers.filesystem.encoding import text_encoding
 from resource_server.providers.filesystem.exposure import explain
@@ -278,11 +278,11 @@ class Filesystem:
         return found
 
     def search(
-        self, sought: Search, *, below: Path, after: str | None, limit: int, deadline: float
-    ) -> Awaitable[Found]:
+        self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
+    ) -> Awaitable[SearchPage]:
         """Search names, or the lines of documents. See `SupportsSearch.search`."""
         return self._searches.search(
-            sought, below=below, after=after, limit=limit, deadline=deadline
+            request, below=below, after=after, limit=limit, deadline=deadline
         )
 
     @functools.cached_property

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from resource_server.errors import InvalidParameter, ResourceBusy, ResourceNotFound
 from resource_server.provider import Path
-from resource_server.provider.search import Found, Hit, Search
+from resource_server.provider.search import Hit, SearchPage, SearchRequest
 from resource_server.providers.filesystem.exposure.rules import Scope
 from resource_server.providers.filesystem.root import refusal
 from resource_server.providers.filesystem.text import Text
@@ -46,19 +46,19 @@ class Searches:
         """Searches that somebody waits for, whether or not they have begun."""
 
     async def search(
-        self, sought: Search, *, below: Path, after: str | None, limit: int, deadline: float
-    ) -> Found:
+        self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
+    ) -> SearchPage:
         """Return what is found; see `SupportsSearch.search`."""
         clock = _Clock(deadline, lambda: self._waited_for)
 
-        def work() -> Found:
+        def work() -> SearchPage:
             clock.begin()
             top = self._tree.find(below)
-            if sought.where == "names":
-                return self._names(sought, top, after, limit=limit, clock=clock)
-            text = Text(Lines(sought), self._types, clock.check)
+            if request.where == "names":
+                return self._names(request, top, after, limit=limit, clock=clock)
+            text = Text(Lines(request), self._types, clock.check)
             looking = _Texts(self._tree, self._make, text, limit=limit, clock=clock)
-            return looking.found(sought, top, after)
+            return looking.found(request, top, after)
 
         self._waited_for += 1
         try:
@@ -68,8 +68,8 @@ class Searches:
             clock.is_cancelled = True
 
     def _names(
-        self, sought: Search, top: Entry, after: str | None, *, limit: int, clock: _Clock
-    ) -> Found:
+        self, sought: SearchRequest, top: Entry, after: str | None, *, limit: int, clock: _Clock
+    ) -> SearchPage:
         names = Names(sought.text)
         best = Best[Path](names, after, limit)
         looked_at = 0
@@ -80,7 +80,7 @@ class Searches:
                 if rank is not None:
                     best.add((*path, name), rank, (*path, name))
             looked_at += len(some)
-            sought.has_looked_at(len(some))
+            sought.report_progress(len(some))
             if clock.is_over():
                 stopped_at = (*path, some[-1])
                 break
@@ -90,7 +90,7 @@ class Searches:
             with suppress(ResourceNotFound):  # gone meanwhile
                 hits.append(Hit(self._make.resource(self._tree.find(path))))
         total = looked_at if stopped_at is None and not best.start else None
-        return Found(hits=hits, next=following, looked_at=looked_at, total=total)
+        return SearchPage(hits=hits, next=following, looked_at=looked_at, total=total)
 
 
 class _Late(Exception):
@@ -162,14 +162,14 @@ class _Texts:
         self._hits: list[Hit] = []
         self._looked_at = 0
 
-    def found(self, sought: Search, top: Entry, after: str | None) -> Found:
+    def found(self, sought: SearchRequest, top: Entry, after: str | None) -> SearchPage:
         """Return what is found, in the order of the listing."""
         last: Path = ()
         runs = _runs(self._tree, top, to_path(after or ""))
         for run in runs:
             done = self._look(run)
             self._looked_at += done
-            sought.has_looked_at(done)
+            sought.report_progress(done)
             if done:
                 last = (*run.path, run.names[done - 1])
             if done < len(run.names) or len(self._hits) == self._limit:
@@ -177,11 +177,11 @@ class _Texts:
                 if after is None and self._clock.is_over():
                     counted = self._looked_at + len(run.names) - done
                     total = _count(runs, counted, self._clock.spare())
-                return Found(
+                return SearchPage(
                     hits=self._hits, next="/".join(last), looked_at=self._looked_at, total=total
                 )
         total = self._looked_at if after is None else None
-        return Found(hits=self._hits, looked_at=self._looked_at, total=total)
+        return SearchPage(hits=self._hits, looked_at=self._looked_at, total=total)
 
     def _look(self, run: Run) -> int:
         """Look into documents; return how many were done before time or room was over."""

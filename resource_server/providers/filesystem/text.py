@@ -10,7 +10,7 @@ import codecs
 import os
 
 from resource_server import media_types
-from resource_server.provider.search import Line
+from resource_server.provider.search import MatchedLine
 from resource_server.providers.filesystem.encoding import Form
 from resource_server.providers.filesystem.exposure.rules import Scope
 from resource_server.search.text_match import Check, Lines
@@ -31,7 +31,7 @@ class Text:
         self._types = types
         self._check = check
 
-    def lines(self, fd: int, size: int, name: str, scope: Scope) -> tuple[Line, ...]:
+    def lines(self, fd: int, size: int, name: str, scope: Scope) -> tuple[MatchedLine, ...]:
         """Return the first lines that match in a document of this size and name.
 
         None in what is binary, does not decode, or is larger than `scope` allows.

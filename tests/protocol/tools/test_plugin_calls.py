@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import Mount
 from resource_server.errors import (
-    CannotAsk,
+    CannotElicit,
     DeadlineExceeded,
     MountUnavailable,
     ResourceNotFound,
@@ -24,13 +24,13 @@ from resource_server.protocol.tools import plugin_calls
 from resource_server.protocol.tools import results as outcome
 from resource_server.provider import Content
 from resource_server.provider.tools import (
-    Asked,
     Block,
-    Embedded,
-    Linked,
-    Media,
-    Text,
+    EmbeddedBlock,
+    LinkBlock,
+    MediaBlock,
+    TextBlock,
     Tool,
+    ToolRequest,
     ToolResult,
 )
 from tests.protocol.tools.tooled import PICTURE, Call, Tooled, called, refusal, said, tool, words
@@ -59,7 +59,7 @@ def returning(*blocks: Block, structured: Mapping[str, Any] | None = None) -> Ca
 
 
 def answering(result: Any) -> Call:
-    def call(_: Mapping[str, Any], __: Asked) -> ToolResult:
+    def call(_: Mapping[str, Any], __: ToolRequest) -> ToolResult:
         return result
 
     return call
@@ -68,7 +68,7 @@ def answering(result: Any) -> Call:
 def saying(*names: str) -> Call:
     """Return a tool that says these of its arguments."""
 
-    def call(given: Mapping[str, Any], _: Asked) -> ToolResult:
+    def call(given: Mapping[str, Any], _: ToolRequest) -> ToolResult:
         return said(" ".join(str(given[name]) for name in names))
 
     return call
@@ -87,7 +87,7 @@ def raising(error: BaseException) -> Call:
 async def test_arguments_reach_the_tool_as_they_were_sent() -> None:
     seen: list[Mapping[str, Any]] = []
 
-    async def call(arguments: Mapping[str, Any], _: Asked) -> ToolResult:
+    async def call(arguments: Mapping[str, Any], _: ToolRequest) -> ToolResult:
         seen.append(arguments)
         return said("seen")
 
@@ -148,7 +148,7 @@ async def test_a_tool_that_is_none_is_bad_params(name: str) -> None:
     ],
 )
 async def test_what_is_no_json_is_refused_and_the_next_call_is_served(raw: bytes) -> None:
-    wire = await wired(returning(Text("fine")), of=COUNTRY)
+    wire = await wired(returning(TextBlock("fine")), of=COUNTRY)
     head = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"best","arguments":'
     wire.send(head + raw + b"}}")
     reply = await wire.next_reply()
@@ -245,12 +245,12 @@ async def test_what_no_form_can_ask_for_is_named() -> None:
 async def test_each_block_is_sent_as_the_revision_has_it(revision: str) -> None:
     wire = await wired(
         returning(
-            Text("words"),
-            Media(PICTURE, "image/png"),
-            Media(b"RIFF", "audio/wav"),
-            Embedded(("a b.txt",)),
-            Embedded(("a b.txt",), Content("other words")),
-            Linked(("folder",)),
+            TextBlock("words"),
+            MediaBlock(PICTURE, "image/png"),
+            MediaBlock(b"RIFF", "audio/wav"),
+            EmbeddedBlock(("a b.txt",)),
+            EmbeddedBlock(("a b.txt",), Content("other words")),
+            LinkBlock(("folder",)),
         ),
         revision,
     )
@@ -285,16 +285,17 @@ async def test_a_structured_result_is_sent_where_the_revision_has_one(revision: 
 
 
 @pytest.mark.parametrize(
-    "block", [Linked(("none",)), Embedded(("none",)), Embedded(("none",), Content("forged"))]
+    "block",
+    [LinkBlock(("none",)), EmbeddedBlock(("none",)), EmbeddedBlock(("none",), Content("forged"))],
 )
 async def test_what_nobody_may_see_is_not_to_be_had_by_a_block(block: Block) -> None:
-    wire = await wired(returning(Text("before"), block))
+    wire = await wired(returning(TextBlock("before"), block))
     assert "not found" in refusal(await called(wire, "x", "2025-11-25"))
 
 
 @pytest.mark.parametrize("path", [("..", "a"), ("a/b",), (".",), ("\0",)])
 async def test_a_block_leads_nowhere_but_into_its_own_mount(path: tuple[str, ...]) -> None:
-    server = await server_of(Tooled(("x", returning(Linked(path)))), Tree({"a": "elsewhere"}))
+    server = await server_of(Tooled(("x", returning(LinkBlock(path)))), Tree({"a": "elsewhere"}))
     result = await called(Wire(server, "2025-11-25"), "x", "2025-11-25")
     assert result["isError"]
     assert "elsewhere" not in str(result)
@@ -307,10 +308,10 @@ async def test_a_block_leads_nowhere_but_into_its_own_mount(path: tuple[str, ...
         "text",
         {"content": []},
         ToolResult([object()]),  # pyright: ignore[reportArgumentType]
-        ToolResult([Text(b"bytes")]),  # pyright: ignore[reportArgumentType]
+        ToolResult([TextBlock(b"bytes")]),  # pyright: ignore[reportArgumentType]
         ToolResult(structured=[1]),  # pyright: ignore[reportArgumentType]
         ToolResult(structured={"x": object()}),
-        ToolResult([Embedded(("folder",))]),
+        ToolResult([EmbeddedBlock(("folder",))]),
         ToolResult(5),  # pyright: ignore[reportArgumentType]
     ],
 )
@@ -323,20 +324,23 @@ async def test_a_result_that_is_none_is_an_internal_error(
 
 
 async def test_a_tool_with_an_output_schema_has_a_structured_result() -> None:
-    wire = await wired(returning(Text("words")), of=tool("x", output={"type": "object"}))
+    wire = await wired(returning(TextBlock("words")), of=tool("x", output={"type": "object"}))
     assert refusal(await called(wire, "x", "2025-11-25")) == "Internal error"
 
 
 async def test_a_result_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outcome, "MAX_RESULT_BYTES", 1000)
     long = "x" * 600
-    for result in (ToolResult([Text(long), Text(long)]), ToolResult(structured={"a": long * 2})):
+    for result in (
+        ToolResult([TextBlock(long), TextBlock(long)]),
+        ToolResult(structured={"a": long * 2}),
+    ):
         wire = await wired(answering(result))
         assert "Ask for less" in refusal(await called(wire, "x", "2025-11-25"))
-    wire = await wired(returning(Text(long)))
+    wire = await wired(returning(TextBlock(long)))
     assert words(await called(wire, "x", "2025-11-25")) == long
     # What comes after that is not even read.
-    wire = await wired(returning(Text(long), Text(long), Embedded(("none",))))
+    wire = await wired(returning(TextBlock(long), TextBlock(long), EmbeddedBlock(("none",))))
     assert "Ask for less" in refusal(await called(wire, "x", "2025-11-25"))
 
 
@@ -347,7 +351,7 @@ async def test_a_result_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatc
     ("error", "told"),
     [
         (ToolFailed("Ask the moon."), "Ask the moon."),
-        (CannotAsk(), "this client cannot be asked for what is missing"),
+        (CannotElicit(), "this client cannot be asked for what is missing"),
         (ResourceNotFound(), "Resource not found"),
         (DeadlineExceeded(), "Time limit exceeded"),
         (MountUnavailable("/home/me is gone"), "Temporarily unavailable. Try again later."),
@@ -408,8 +412,8 @@ async def test_the_time_of_a_person_is_not_the_time_of_the_tool(
     monkeypatch.setattr(plugin_calls, "DEADLINE_S", 0.1)
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
-    async def call(_: object, asked: Asked) -> ToolResult:
-        answer = await asked.ask("n", "How many?", schema)
+    async def call(_: object, asked: ToolRequest) -> ToolResult:
+        answer = await asked.elicit("n", "How many?", schema)
         return said(str(answer.content["n"]))
 
     wire = await wired(call, can=FORMS)
@@ -447,7 +451,7 @@ async def test_a_call_that_is_cancelled_ends_the_work_and_is_never_answered(
 
 @pytest.mark.parametrize("revision", EVERY)
 async def test_the_steps_of_a_tool_are_told_to_who_asked(revision: str) -> None:
-    async def call(_: object, asked: Asked) -> ToolResult:
+    async def call(_: object, asked: ToolRequest) -> ToolResult:
         for done in (0, 50, 50, 20, 100, float("nan"), float("inf")):
             asked.progress(done, 100)
         asked.progress(100.5)
@@ -465,7 +469,7 @@ async def test_the_steps_of_a_tool_are_told_to_who_asked(revision: str) -> None:
 
 
 async def test_a_tool_that_tells_of_every_step_does_not_flood_its_client() -> None:
-    async def call(_: object, asked: Asked) -> ToolResult:
+    async def call(_: object, asked: ToolRequest) -> ToolResult:
         for done in range(10_000):
             asked.progress(done)
         return said("done")
@@ -477,7 +481,7 @@ async def test_a_tool_that_tells_of_every_step_does_not_flood_its_client() -> No
 
 @pytest.mark.parametrize("revision", EVERY)
 async def test_what_a_tool_logs_is_told_to_who_asked_for_its_level(revision: str) -> None:
-    async def call(_: object, asked: Asked) -> ToolResult:
+    async def call(_: object, asked: ToolRequest) -> ToolResult:
         asked.log("debug", "small")
         asked.log("warning", "large")
         return said("done")
@@ -495,7 +499,7 @@ async def test_what_a_tool_logs_is_told_to_who_asked_for_its_level(revision: str
 async def test_calls_that_come_too_fast_are_told_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resource_server.protocol.server.TOOL_RATE", 0.001)
     monkeypatch.setattr("resource_server.protocol.server.TOOL_BURST", 3)
-    wire = await wired(returning(Text("fine")))
+    wire = await wired(returning(TextBlock("fine")))
     results = [await wire.result("tools/call", {"name": "x"}) for _ in range(4)]
     assert [words(each) for each in results[:3]] == ["fine"] * 3
     assert refusal(results[3]).startswith("Too many calls at once. Wait ")
@@ -506,7 +510,7 @@ async def test_calls_that_come_too_fast_are_told_to_wait(monkeypatch: pytest.Mon
 async def test_calls_of_others_are_none_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resource_server.protocol.server.TOOL_RATE", 0.001)
     monkeypatch.setattr("resource_server.protocol.server.TOOL_BURST", 1)
-    wire = await wired(returning(Text("fine")))
+    wire = await wired(returning(TextBlock("fine")))
     told: list[str] = []
     for owner in ("10.0.0.1", "10.0.0.2", "10.0.0.1"):
         wire.connection.owner = owner
@@ -522,7 +526,7 @@ async def test_a_schema_may_refer_to_its_own_definitions() -> None:
         "$defs": {"node": {"type": "object", "additionalProperties": {"$ref": "#/$defs/node"}}},
     }
     Draft202012Validator.check_schema(schema)
-    wire = await wired(returning(Text("fine")), of=shaped(schema))
+    wire = await wired(returning(TextBlock("fine")), of=shaped(schema))
     assert words(await called(wire, "x", "2025-11-25", tree={"a": {"b": {}}})) == "fine"
     told = refusal(await called(wire, "x", "2025-11-25", tree={"a": {"b": 5}}))
     assert "tree.a.b: 5 is not of type 'object'" in told
@@ -555,7 +559,7 @@ async def test_checking_arguments_takes_bounded_time(schema: Any, value: object)
         },
     }
     whole = {"type": "object", "properties": {"a": schema}, "$defs": definitions}
-    wire = await wired(returning(Text("fine")), of=shaped(whole))
+    wire = await wired(returning(TextBlock("fine")), of=shaped(whole))
     async with asyncio.timeout(5):
         result = await wire.result("tools/call", {"name": "x", "arguments": {"a": value}})
     assert words(result) == "fine" or refusal(result)
@@ -567,6 +571,6 @@ async def test_checking_arguments_takes_bounded_time(schema: Any, value: object)
 )
 async def test_items_are_compared_as_json_has_them(items: Sequence[object], unique: bool) -> None:
     several = tool("x", ids={"type": "array", "uniqueItems": True})
-    wire = await wired(returning(Text("fine")), of=several)
+    wire = await wired(returning(TextBlock("fine")), of=several)
     result = await wire.result("tools/call", {"name": "x", "arguments": {"ids": items}})
     assert bool(result.get("isError")) == (not unique)

@@ -9,23 +9,23 @@ from jsonschema import Draft202012Validator
 from mcp_types.methods import validate_server_result
 
 from resource_server.provider import MaybeAwaitable
-from resource_server.provider.tools import Asked, SupportsTools, Text, Tool, ToolResult
+from resource_server.provider.tools import SupportsTools, TextBlock, Tool, ToolRequest, ToolResult
 from tests.protocol.wire import Wire
 from tests.providers_for_tests import Node, Tree
 
-Call: TypeAlias = Callable[[Mapping[str, Any], Asked], MaybeAwaitable[ToolResult]]
+Call: TypeAlias = Callable[[Mapping[str, Any], ToolRequest], MaybeAwaitable[ToolResult]]
 
 PICTURE = b"\x89PNG\r\n\x1a\n\x00\xff"
 
 
 def said(*words: str) -> ToolResult:
-    return ToolResult([Text(each) for each in words])
+    return ToolResult([TextBlock(each) for each in words])
 
 
 def always(*words: str) -> Call:
     """Return what says these words, whatever it is asked."""
 
-    def call(_: Mapping[str, Any], __: Asked) -> ToolResult:
+    def call(_: Mapping[str, Any], __: ToolRequest) -> ToolResult:
         return said(*words)
 
     return call
@@ -48,9 +48,9 @@ class Tooled(Tree):
         return self._tools
 
     def call_tool(
-        self, name: str, arguments: Mapping[str, Any], asked: Asked
+        self, name: str, arguments: Mapping[str, Any], request: ToolRequest
     ) -> MaybeAwaitable[ToolResult]:
-        return self._calls[name](arguments, asked)
+        return self._calls[name](arguments, request)
 
 
 def tool(

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from resource_server.provider import Path
-from resource_server.provider.search import Found, Hit, Search, Where
+from resource_server.provider.search import Hit, SearchPage, SearchRequest, Where
 from resource_server.providers.database.provider import Database
 from tests.providers.database.owners import Owner
 
@@ -33,10 +33,10 @@ class Searched:
         limit: int = 100,
         within: float = PATIENCE_S,
         is_pattern: bool = False,
-    ) -> Found:
+    ) -> SearchPage:
         """Return one page; without `below` of the whole database."""
         return await self.provider.search(
-            Search(text=text, where=where, is_pattern=is_pattern),
+            SearchRequest(text=text, where=where, is_pattern=is_pattern),
             below=(*self._prefix, *below) if below else (),
             after=after,
             limit=limit,

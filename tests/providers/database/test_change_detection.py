@@ -15,7 +15,7 @@ from resource_server.provider import Change
 from resource_server.providers.database.options import ChangeHint, Columns, TableOptions
 from resource_server.providers.database.provider import Database
 from resource_server.runtime.option_types import Duration
-from resource_server.subscriptions.broker import Live
+from resource_server.subscriptions.broker import Broker
 from resource_server.subscriptions.interest import Interests
 from tests.listeners import BASE, LIST, Recorder
 from tests.providers.database.owners import Owner, owner_of
@@ -33,7 +33,7 @@ TABLE = "CREATE TABLE t (id integer PRIMARY KEY, x varchar(20), moved integer)"
 class Followed:
     """A database that is served, and what its subscribers are told."""
 
-    def __init__(self, view: Served, live: Live) -> None:
+    def __init__(self, view: Served, live: Broker) -> None:
         self._view = view
         self._live = live
         self._recorder = Recorder()
@@ -64,7 +64,7 @@ class Followed:
 async def followed(owner: Owner, *paths: str, **options: Any) -> AsyncGenerator[Followed]:
     """Serve a database that is looked at often, and subscribe to these paths in it."""
     async with served(owner, interval=0.02, **options) as view:
-        live = Live(view.catalog)
+        live = Broker(view.catalog)
         try:
             scene = Followed(view, live)
             await scene.subscribe(*paths)

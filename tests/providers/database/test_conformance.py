@@ -29,7 +29,7 @@ from resource_server.providers.database.options import (
 )
 from resource_server.providers.database.provider import Database
 from resource_server.runtime.option_types import Duration
-from resource_server.subscriptions.broker import Live
+from resource_server.subscriptions.broker import Broker
 from resource_server.subscriptions.interest import Interests
 from tests.listeners import BASE, LIST, PATIENCE_S, Recorder, impatient
 from tests.providers.database.owners import Owner
@@ -1166,7 +1166,7 @@ class Subscribed:
     def __init__(self, it: Served, owner: Owner) -> None:
         self.it = it
         self._owner = owner
-        self._live = Live(it.catalog)
+        self._live = Broker(it.catalog)
         self._recorder = Recorder()
 
     async def subscribe(self, *paths: str) -> None:
@@ -1369,7 +1369,7 @@ async def test_a_watch_that_nobody_needs_any_more_can_be_ended_at_once(
     await watched_tables(owner)
     async with served(owner, interval=0.02) as it:
         for turns in range(40):
-            live, recorder = Live(it.catalog), Recorder()
+            live, recorder = Broker(it.catalog), Recorder()
             topic = await live.subscribe(f"{it.base}t/1", recorder)
             await owner.run(f"update t set name = 'turn {turns}' where id = 1")
             await recorder.until(lambda told=recorder: bool(told.told))
@@ -1452,7 +1452,7 @@ async def test_a_table_that_is_dropped_is_told_of_and_so_is_one_that_is_made(own
 async def test_listeners_to_the_list_are_told_of_tables_and_not_of_rows(owner: Owner) -> None:
     await watched_tables(owner)
     async with served(owner, interval=0.02) as it:
-        live, recorder = Live(it.catalog), Recorder()
+        live, recorder = Broker(it.catalog), Recorder()
         await live.subscribe(f"{it.base}t/1", recorder)
         live.follow_list(recorder)
         await recorder.quiet(0.1)
@@ -1468,7 +1468,7 @@ async def test_listeners_to_the_list_are_told_of_tables_and_not_of_rows(owner: O
 async def test_what_nobody_subscribes_to_any_more_is_not_told_of(owner: Owner) -> None:
     await watched_tables(owner)
     async with served(owner, interval=0.02) as it:
-        live, gone, stays = Live(it.catalog), Recorder(), Recorder()
+        live, gone, stays = Broker(it.catalog), Recorder(), Recorder()
         topic = await live.subscribe(f"{it.base}t/1", gone)
         await live.subscribe(f"{it.base}t/1", stays)
         live.unsubscribe(topic.uri, gone)
@@ -1492,7 +1492,7 @@ NOT_THERE = (
 async def test_what_is_not_there_is_not_found(owner: Owner) -> None:
     await numbered(owner, 1)
     async with served(owner) as it:
-        live = Live(it.catalog)
+        live = Broker(it.catalog)
         for path in NOT_THERE:
             with pytest.raises(ResourceNotFound):
                 pytest.fail(f"read {path}: {await it.read(path)}")

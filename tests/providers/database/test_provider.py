@@ -17,7 +17,7 @@ from resource_server.catalog.mount import Mount
 from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.providers.database.options import Columns, TableOptions
 from resource_server.providers.database.provider import Database
-from resource_server.subscriptions.broker import Live
+from resource_server.subscriptions.broker import Broker
 from resource_server.testing import check_provider
 from tests.listeners import Recorder
 
@@ -200,7 +200,7 @@ async def test_commits_are_told_of_what_they_concern(file: Path, journal: str) -
         "insert into t values (1, 'a'), (2, 'a')",
     )
     async with served(file) as catalog:
-        live, recorder = Live(catalog), Recorder()
+        live, recorder = Broker(catalog), Recorder()
         for path in ("t/1", "t/2", "t", "t/~rows", "t/~schema"):
             await live.subscribe(BASE + path, recorder)
         await recorder.quiet(0.3)
@@ -221,7 +221,7 @@ async def test_commits_are_told_of_what_they_concern(file: Path, journal: str) -
 async def test_nobody_interested_nothing_is_asked_of_the_database(file: Path) -> None:
     run(file, "create table t (id integer primary key)")
     async with served(file) as catalog:
-        live, recorder = Live(catalog), Recorder()
+        live, recorder = Broker(catalog), Recorder()
         topic = await live.subscribe(f"{BASE}t/~schema", recorder)
         live.unsubscribe(topic.uri, recorder)
         run(file, "insert into t values (1)")

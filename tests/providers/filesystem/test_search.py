@@ -24,7 +24,7 @@ from resource_server.errors import (
 )
 from resource_server.provider import ByteSize
 from resource_server.provider import Path as Address
-from resource_server.provider.search import Found, Search, Where
+from resource_server.provider.search import SearchPage, SearchRequest, Where
 from resource_server.providers.filesystem import Filesystem, search, text
 from resource_server.providers.filesystem.directory import Directories, Directory, Listing
 from resource_server.providers.filesystem.exposure.rules import SECRETS
@@ -58,14 +58,16 @@ async def look(
     after: str | None = None,
     limit: int = 1000,
     time_s: float = 10,
-) -> Found:
+) -> SearchPage:
     is_pattern = len(query) > 2 and query[0] == query[-1] == "/" and where == "text"
-    sought = Search(text=query[1:-1] if is_pattern else query, where=where, is_pattern=is_pattern)
+    sought = SearchRequest(
+        text=query[1:-1] if is_pattern else query, where=where, is_pattern=is_pattern
+    )
     deadline = time.monotonic() + time_s
     return await folder.search(sought, below=below, after=after, limit=limit, deadline=deadline)
 
 
-def paths(found: Found) -> list[str]:
+def paths(found: SearchPage) -> list[str]:
     return ["/".join(hit.resource.path) for hit in found.hits]
 
 
@@ -709,9 +711,9 @@ async def test_a_search_that_had_to_wait_for_others_has_time_all_the_same(
     make(tmp_path, {f"{at}.txt": WORD for at in range(9)})
     disk = Disk(monkeypatch)
     folder = Filesystem(tmp_path)
-    sought = Search(text=WORD, where="text")
+    sought = SearchRequest(text=WORD, where="text")
 
-    async def one() -> Found:
+    async def one() -> SearchPage:
         return await folder.search(sought, below=(), after=None, limit=99, deadline=60.0)
 
     tasks = [asyncio.ensure_future(one()) for _ in range(5)]
@@ -735,9 +737,9 @@ async def test_searches_that_wait_for_each_other_share_the_time(
 
     monkeypatch.setattr(text.Text, "lines", taking_time)
     folder = Filesystem(tmp_path)
-    sought = Search(text=WORD, where="text")
+    sought = SearchRequest(text=WORD, where="text")
 
-    async def one() -> Found:
+    async def one() -> SearchPage:
         return await folder.search(sought, below=(), after=None, limit=99, deadline=100.0)
 
     found = await asyncio.gather(*(one() for _ in range(5)))

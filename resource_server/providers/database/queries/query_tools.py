@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from resource_server.errors import ResourceNotFound
-from resource_server.provider.tools import Schema, Text, Tool, ToolResult
+from resource_server.provider.tools import Schema, TextBlock, Tool, ToolResult
 from resource_server.providers.database.queries.declared import Queries
 from resource_server.providers.database.reading.documents import Documents
 
@@ -51,4 +51,4 @@ class QueryTools:
             raise ResourceNotFound
         table = await self._documents.query_table(name, arguments)
         structured = {"columns": table.columns, "rows": table.rows, "truncated": table.more}
-        return ToolResult([Text(table.markdown)], structured)
+        return ToolResult([TextBlock(table.markdown)], structured)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from resource_server.provider import Path
-from resource_server.provider.search import Found, Hit, Search
+from resource_server.provider.search import Hit, SearchPage, SearchRequest
 from resource_server.providers.database.addressing.address import (
     Address,
     CellAddress,
@@ -41,20 +41,20 @@ class Searches:
         self._tree = tree
 
     async def search(
-        self, sought: Search, *, below: Path, after: str | None, limit: int, deadline: float
-    ) -> Found:
+        self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
+    ) -> SearchPage:
         """Return what is found; see `SupportsSearch.search`."""
         address = self._tree.address(below)
         tables = await self._tables(address)
-        if sought.where == "names":
+        if request.where == "names":
             await self._find(address, below)
-            names = NameSearch(self._relations, self._queries, self._tree, sought)
+            names = NameSearch(self._relations, self._queries, self._tree, request)
             return await names.found(
                 address, below, tables, after=after, limit=limit, deadline=deadline
             )
-        rows = RowSearch(self._relations, self._tree, sought, limit=limit, deadline=deadline)
+        rows = RowSearch(self._relations, self._tree, request, limit=limit, deadline=deadline)
         if isinstance(address, DefinitionAddress | PageAddress | CellAddress):
-            return await self._in_document(sought, below)
+            return await self._in_document(request, below)
         await self._find(address, below)
         within = address.key if isinstance(address, RowAddress) else ()
         return await rows.found(self._with_rows(tables), below, within, after)
@@ -103,12 +103,12 @@ class Searches:
         named = [(info.name, self._relations.options(info.name)) for _, info in tables]
         return [name for name, options in named if options.search and options.rows]
 
-    async def _in_document(self, sought: Search, path: Path) -> Found:
+    async def _in_document(self, sought: SearchRequest, path: Path) -> SearchPage:
         """Look into a definition, a page or a single value as they are read."""
         document = await self._tree.document(path, {})
         data = None if document is None else document.content.data
         if document is None or not isinstance(data, str):
-            return Found(hits=(), looked_at=1)
+            return SearchPage(hits=(), looked_at=1)
         text, lines = data.encode("utf-8", "replace"), Lines(sought)
         if len(text) <= _LOOP_CHARACTERS and not sought.is_pattern:
             found = lines.found(text)
@@ -117,4 +117,6 @@ class Searches:
             from anyio import to_thread
 
             found = await to_thread.run_sync(lines.found, text, abandon_on_cancel=True)
-        return Found(hits=[Hit(document.resource, found)] if found else (), looked_at=1, total=1)
+        return SearchPage(
+            hits=[Hit(document.resource, found)] if found else (), looked_at=1, total=1
+        )

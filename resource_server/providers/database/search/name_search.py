@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from resource_server import uris
 from resource_server.errors import ResourceNotFound
 from resource_server.provider import Path, Resource
-from resource_server.provider.search import Found, Hit, Line, Search
+from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest
 from resource_server.providers.database.addressing.address import (
     Address,
     DatabaseAddress,
@@ -51,7 +51,9 @@ class NameSearch:
     they come afterwards, table after table, and time may end in between.
     """
 
-    def __init__(self, relations: Relations, queries: Queries, tree: Tree, sought: Search) -> None:
+    def __init__(
+        self, relations: Relations, queries: Queries, tree: Tree, sought: SearchRequest
+    ) -> None:
         self._relations = relations
         self._queries = queries
         self._tree = tree
@@ -70,7 +72,7 @@ class NameSearch:
         after: str | None,
         limit: int,
         deadline: float,
-    ) -> Found:
+    ) -> SearchPage:
         """Return a page of what is found among these tables, and what else the address holds."""
         place = to_path(after or "") if (after or "").startswith(_COLUMNS) else None
         following: str | None = None
@@ -80,7 +82,7 @@ class NameSearch:
             self._hits, following = best.page(None)
         if following is None and isinstance(address, _WITH_COLUMNS):
             following = await self._find_columns(tables, place or (_COLUMNS,), limit, deadline)
-        return Found(
+        return SearchPage(
             hits=[_spelled(hit, below) for hit in self._hits],
             next=following,
             looked_at=self._looked_at,
@@ -127,7 +129,7 @@ class NameSearch:
         return None
 
     async def _look_at(self, table: TableName, place: Path) -> None:
-        lines: list[Line] = []
+        lines: list[MatchedLine] = []
         columns = (await self._relations.get(table)).table.columns
         for number, column in enumerate(columns, 1):
             with suppress(ValueError):  # not Unicode
@@ -138,7 +140,7 @@ class NameSearch:
 
     def _saw(self) -> None:
         self._looked_at += 1
-        self._sought.has_looked_at(1)
+        self._sought.report_progress(1)
 
 
 def path_in(placed: tuple[Path, object]) -> Path:
@@ -146,8 +148,8 @@ def path_in(placed: tuple[Path, object]) -> Path:
     return placed[0]
 
 
-def _line(number: int, column: Column) -> Line:
-    return Line(number, " ".join(uris.display(f"{column.name} {column.type}").split()))
+def _line(number: int, column: Column) -> MatchedLine:
+    return MatchedLine(number, " ".join(uris.display(f"{column.name} {column.type}").split()))
 
 
 def _spelled(hit: Hit, below: Path) -> Hit:

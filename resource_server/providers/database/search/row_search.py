@@ -20,7 +20,7 @@ from resource_server.errors import (
     ResourceNotFound,
 )
 from resource_server.provider import Path
-from resource_server.provider.search import Found, Hit, Line, Search
+from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest
 from resource_server.providers.database.addressing import page_cursor
 from resource_server.providers.database.addressing.address import RowAddress, path_of
 from resource_server.providers.database.engines.contract import Rows
@@ -48,7 +48,7 @@ _Key: TypeAlias = tuple[object, ...]
 
 class _Match(NamedTuple):
     key: _Key
-    lines: tuple[Line, ...]
+    lines: tuple[MatchedLine, ...]
 
 
 class RowSearch:
@@ -59,7 +59,13 @@ class RowSearch:
     """
 
     def __init__(
-        self, relations: Relations, tree: Tree, sought: Search, *, limit: int, deadline: float
+        self,
+        relations: Relations,
+        tree: Tree,
+        sought: SearchRequest,
+        *,
+        limit: int,
+        deadline: float,
     ) -> None:
         self._relations = relations
         self._tree = tree
@@ -77,7 +83,7 @@ class RowSearch:
 
     async def found(
         self, tables: Sequence[TableName], below: Path, within: Path, after: str | None
-    ) -> Found:
+    ) -> SearchPage:
         """Return a page of what is found in these tables; `within` are segments of the only one."""
         self._below, self._within = below, within
         first, cursor = _begin(tables, after)
@@ -92,7 +98,7 @@ class RowSearch:
                 self._has_got_on, cursor = True, None
         finally:
             self._is_cancelled = True
-        return Found(hits=self._hits, next=following, looked_at=self._looked_at)
+        return SearchPage(hits=self._hits, next=following, looked_at=self._looked_at)
 
     @property
     def _is_enough(self) -> bool:
@@ -140,7 +146,7 @@ class RowSearch:
     def _saw(self, count: int) -> None:
         self._has_got_on = self._has_got_on or count > 0
         self._looked_at += count
-        self._sought.has_looked_at(count)
+        self._sought.report_progress(count)
 
     async def _texts(self, relation: Relation, held: _Key | None, count: int) -> Rows:
         """Return keys of rows and what is searched of them; fewer than `count` with `more`."""
@@ -191,14 +197,14 @@ class RowSearch:
                 found.append(_Match(row[:width], tuple(lines[:MOST_LINES])))
         return len(rows.rows), found
 
-    def _line(self, number: int, name: str, text: object) -> Line | None:
+    def _line(self, number: int, name: str, text: object) -> MatchedLine | None:
         if not isinstance(text, str):
             return None
         lines = self._lines.found(text.encode("utf-8", "surrogateescape"))
         if not lines:
             return None
         label = " ".join(uris.display(name).split())
-        return Line(number, f"{label}: {lines[0].text}")
+        return MatchedLine(number, f"{label}: {lines[0].text}")
 
     async def _describe(self, relation: Relation, matches: Sequence[_Match]) -> None:
         """Add the rows that match, as they are now."""
@@ -214,7 +220,11 @@ class RowSearch:
                     self._add(relation, key, present[key], lines)
 
     def _add(
-        self, relation: Relation, key: _Key, values: tuple[object, ...], lines: tuple[Line, ...]
+        self,
+        relation: Relation,
+        key: _Key,
+        values: tuple[object, ...],
+        lines: tuple[MatchedLine, ...],
     ) -> None:
         path = path_of(RowAddress(relation.name, relation.segments(key)))
         # As it was asked for, in whatever spelling.

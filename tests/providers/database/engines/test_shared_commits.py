@@ -18,7 +18,7 @@ from resource_server.providers.database.engines.shared_commits import SharedComm
 from resource_server.providers.database.options import TableOptions
 from resource_server.providers.database.provider import Database
 from resource_server.runtime.option_types import Duration
-from resource_server.subscriptions.broker import Live
+from resource_server.subscriptions.broker import Broker
 from tests.listeners import Recorder, impatient, mounted, uri_of
 from tests.providers.database.owners import Owner
 from tests.providers.database.servers import PATIENCE_S, eventually, proxy_to, with_parts
@@ -55,7 +55,7 @@ async def test_whoever_sees_a_part_of_a_database_takes_no_connections_of_their_o
     held = [some for count in range(5) for some in combinations(TABLES, count)]
     recorders = {some: Recorder() for some in held}
     async with Catalog([mounted(database)]) as catalog:
-        live = Live(catalog)
+        live = Broker(catalog)
         for some, recorder in recorders.items():
             with acting(Caller("somebody", frozenset(some))):
                 paths = [entry.resource.path for entry in (await catalog.list()).entries]

@@ -20,7 +20,7 @@ from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceN
 from resource_server.protocol.in_process_client import LocalClient
 from resource_server.protocol.server import Server
 from resource_server.provider import ByteSize
-from resource_server.provider.tools import Text, Tool
+from resource_server.provider.tools import TextBlock, Tool
 from resource_server.providers.database.options import (
     Columns,
     Limits,
@@ -67,7 +67,7 @@ async def called(provider: Database, name: str, /, **arguments: object) -> tuple
     assert tool.output_schema is not None
     result = await provider.call_tool(name, arguments, NobodyAsks())
     [block] = result.content
-    assert isinstance(block, Text)
+    assert isinstance(block, TextBlock)
     structured = msgspec.json.decode(msgspec.json.encode(result.structured))
     assert problems(tool.output_schema, structured) == []
     return structured, block.text

@@ -10,7 +10,7 @@ from resource_server.catalog.catalog import Catalog
 from resource_server.errors import ResourceNotFound
 from resource_server.protocol.in_process_client import LocalClient
 from resource_server.protocol.server import Server
-from resource_server.provider.search import Search
+from resource_server.provider.search import SearchRequest
 from resource_server.providers.database.options import Columns, Query, TableOptions
 from resource_server.providers.database.provider import Database
 from resource_server.testing import check_provider
@@ -76,7 +76,7 @@ async def test_queries_are_not_run_to_be_searched(owner: Owner) -> None:
     async with searched(owner, queries=queries, tables={"teas": NAME}) as it:
         for below in (("~query",), ("~query", "q")):
             found = await it.provider.search(
-                Search(text="assam", where="text"),
+                SearchRequest(text="assam", where="text"),
                 below=below,
                 after=None,
                 limit=5,
@@ -85,7 +85,7 @@ async def test_queries_are_not_run_to_be_searched(owner: Owner) -> None:
             assert (list(found.hits), found.next) == ([], None)
         with pytest.raises(ResourceNotFound):
             await it.provider.search(
-                Search(text="assam", where="text"),
+                SearchRequest(text="assam", where="text"),
                 below=("~query", "z"),
                 after=None,
                 limit=5,

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from resource_server.errors import InvalidParameter, ResourceNotFound
-from resource_server.provider.search import Line
+from resource_server.provider.search import MatchedLine
 from resource_server.providers.database.options import Columns, Query, TableOptions
 from tests.providers.database.owners import Owner
 from tests.providers.database.searching import Searched, searched
@@ -172,5 +172,5 @@ async def test_a_line_is_one_line_whatever_a_column_is_called(owner: Owner) -> N
     )
     async with searched(owner) as it:
         [hit] = await it.hits("new", "names")
-        assert hit.lines == (Line(2, hit.lines[0].text),)
+        assert hit.lines == (MatchedLine(2, hit.lines[0].text),)
         assert "\n" not in hit.lines[0].text

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from resource_server.access import Access
 from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceNotFound
 from resource_server.provider import ByteSize
-from resource_server.provider.search import Line, Search
+from resource_server.provider.search import MatchedLine, SearchRequest
 from resource_server.providers.database.options import Columns, Limits, TableOptions
 from resource_server.providers.database.provider import Database
 from resource_server.runtime.option_types import Duration
@@ -57,9 +57,12 @@ async def test_a_hit_is_the_row_as_it_is_listed_with_the_number_and_name_of_the_
     await owner.run(*TEAS)
     async with searched(owner, tables={"teas": NOTES}) as it:
         [first, *_] = await it.hits("tea")
-        assert first.lines == (Line(3, "maker: Ceylon Tea Co"),)
+        assert first.lines == (MatchedLine(3, "maker: Ceylon Tea Co"),)
         [both, *_] = await it.hits("n")
-        assert both.lines == (Line(3, "maker: Ceylon Tea Co"), Line(4, "note: strong"))
+        assert both.lines == (
+            MatchedLine(3, "maker: Ceylon Tea Co"),
+            MatchedLine(4, "note: strong"),
+        )
         children = await it.provider.list(first.resource.path[:-1], after=None, limit=10)
         assert first.resource in children
         described = await it.provider.metadata(first.resource.path)
@@ -154,7 +157,7 @@ async def test_a_long_value_is_cut_around_the_match(owner: Owner) -> None:
         one, two = await it.hits("needle")
         assert "needle" in one.lines[0].text
         assert len(one.lines[0].text) < 250
-        assert two.lines == (Line(2, "name: two needle"),)
+        assert two.lines == (MatchedLine(2, "name: two needle"),)
 
 
 async def test_as_much_of_a_value_is_searched_as_its_row_shows(owner: Owner) -> None:
@@ -178,7 +181,7 @@ async def test_values_of_all_types_but_blobs_are_searched_as_text(owner: Owner) 
         assert await it.found("2026-01") == ["t/1"]
         assert await it.found("12.5") == ["t/1"]
         [hit] = await it.hits("71")
-        assert hit.lines == (Line(2, "n: 4711"),)
+        assert hit.lines == (MatchedLine(2, "n: 4711"),)
 
 
 async def test_tables_are_searched_in_the_order_of_their_paths(owner: Owner) -> None:
@@ -417,7 +420,7 @@ async def test_how_many_rows_were_looked_at_is_told_while_it_goes_on(owner: Owne
     told: list[int] = []
     async with searched(owner, tables={"t": NAME}) as it:
         found = await it.provider.search(
-            Search(text="tea", where="text", told=told.append),
+            SearchRequest(text="tea", where="text", on_progress=told.append),
             below=(),
             after=None,
             limit=5,

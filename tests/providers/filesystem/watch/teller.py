@@ -20,7 +20,7 @@ from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import Mount
 from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.watch import watcher
-from resource_server.subscriptions.broker import Live
+from resource_server.subscriptions.broker import Broker
 
 _CLONE_NEWUSER = 0x1000_0000
 
@@ -48,7 +48,7 @@ def limit(**limits: int) -> None:
 async def main(options: dict[str, Any]) -> None:
     mount = Mount("one", "test://one/", Filesystem(Path(options["root"])))
     async with Catalog([mount]) as catalog:
-        live = Live(catalog)
+        live = Broker(catalog)
         printer = Printer()
         for path in options["paths"]:
             await live.subscribe(uri_of(path), printer)

@@ -23,7 +23,7 @@ from resource_server import uris
 from resource_server.catalog.catalog import Catalog
 from resource_server.errors import NotACollection, ResourceNotFound
 from resource_server.providers.filesystem import Filesystem
-from resource_server.subscriptions.broker import Live
+from resource_server.subscriptions.broker import Broker
 from tests.listeners import BASE, PATIENCE_S, impatient, mounted
 from tests.providers.filesystem.watch.changes import PATHS
 
@@ -42,7 +42,7 @@ _NOTHING = "nothing"
 class Client:
     """Knows of each resource it subscribes to what it read when it was last told of it."""
 
-    def __init__(self, live: Live, dice: random.Random) -> None:
+    def __init__(self, live: Broker, dice: random.Random) -> None:
         self.known: dict[str, Hashable] = {}
         self.listed = frozenset[Hashable]()
         """What is listed, as it read it last."""
@@ -203,7 +203,7 @@ async def trial(changes: Changer, root: Path, seed: int, **options: Any) -> str 
     root.mkdir()  # noqa: ASYNC240
     await changes.change(root, seed + 1_000_000, 40)
     catalog = Catalog([mounted(Filesystem(root, **options))])
-    live = Live(catalog)
+    live = Broker(catalog)
     clients = [Client(live, random.Random(seed + number)) for number in range(2)]  # noqa: S311
     reading = [asyncio.create_task(client.run()) for client in clients]
     try:

@@ -17,7 +17,7 @@ from resource_server.catalog.catalog import Catalog
 from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.options import DirectoryOptions, Watch
 from resource_server.subscriptions import broker
-from resource_server.subscriptions.broker import Live
+from resource_server.subscriptions.broker import Broker
 from tests.listeners import (
     EVENTS,
     EVERY,
@@ -747,7 +747,7 @@ async def test_mounts_of_one_folder_are_told_each_and_do_without_the_other(
     names = {"one": "sub/c.txt", "two": "sub/c.txt", "three": "c.txt"}
     roots = (folder.root, folder.root, folder.at("sub"))
     mounts = [mounted(Filesystem(path), name) for name, path in zip(names, roots, strict=True)]
-    hub = Live(Catalog(mounts))
+    hub = Broker(Catalog(mounts))
     recorder = Recorder(names_mounts=True)
     try:
         for name, path in names.items():
