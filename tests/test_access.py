@@ -24,10 +24,9 @@ from resource_server.catalog.mount import Mount
 from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.protocol.server import Server
 from resource_server.provider import Provider, Resource
-from resource_server.providers.database.addressing import path_completion
 from resource_server.providers.database.options import Query, TableOptions
 from resource_server.providers.database.provider import Database
-from resource_server.providers.database.reading import tree
+from resource_server.providers.database.reading import path_completion, tree
 from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.options import DirectoryOptions
 from resource_server.runtime.eager import settle

@@ -10,7 +10,7 @@ from resource_server.manifest.databases import url as database_url
 from resource_server.provider import Path
 from resource_server.providers.database.addressing import address
 from resource_server.providers.database.engines.reflection import TableName
-from resource_server.providers.database.options import Limits
+from resource_server.providers.database.options import ReadLimits
 from resource_server.providers.database.policy.policy import Policy
 from resource_server.providers.database.provider import Database
 from resource_server.runtime.eager import settle
@@ -27,7 +27,7 @@ class Exposed(NamedTuple):
     database: str
     tables: Sequence[TableName]
     """In the order of the database, views as well."""
-    limits: Limits
+    limits: ReadLimits
     views: frozenset[TableName] = frozenset()
     """Those of the tables that no trigger can be put on."""
     columns: Mapping[TableName, Sequence[str]] = {}
@@ -77,7 +77,7 @@ async def _tables(database: Database, parent: Path = ()) -> AsyncIterator[TableN
     while True:
         page = await settle(database.list(parent, after=after, limit=_PAGE))
         for resource in page:
-            match address.parse(resource.path, has_schemas=database.engine.has_schemas):
+            match address.parse_address(resource.path, has_schemas=database.engine.has_schemas):
                 case address.TableAddress(table):
                     yield table
                 case address.SchemaAddress():

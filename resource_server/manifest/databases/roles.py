@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from resource_server.manifest.databases.exposed import Exposed
 from resource_server.manifest.wording import printable
 from resource_server.providers.database.engines.reflection import TableName
-from resource_server.providers.database.options import Limits
+from resource_server.providers.database.options import ReadLimits
 
 _WITHOUT_HIDDEN = "-- To withhold hidden columns from it too, unless a filter or query needs them:"
 
@@ -48,7 +48,7 @@ def _backquoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _seconds(limits: Limits) -> int:
+def _seconds(limits: ReadLimits) -> int:
     """How long the server may work on a statement: longer than this server waits for it."""
     return math.ceil(max(limits.timeout, limits.query_timeout)) + 5
 

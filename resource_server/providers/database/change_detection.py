@@ -21,12 +21,16 @@ from resource_server.providers.database.addressing.address import (
     PageAddress,
     RowAddress,
     TableAddress,
-    path_of,
+    address_path,
 )
 from resource_server.providers.database.engines.contract import Engine
 from resource_server.providers.database.engines.reflection import TableInfo, TableName
-from resource_server.providers.database.reading.relation import Relation, Relations, version_of
-from resource_server.providers.database.reading.tree import Tree
+from resource_server.providers.database.reading.exposed_table import (
+    ExposedTable,
+    ExposedTables,
+    version_of,
+)
+from resource_server.providers.database.reading.tree import DatabaseTree
 
 _ROWS_AT_ONCE = 500
 _AGAIN_S = 0.05
@@ -38,12 +42,12 @@ _OfRows: TypeAlias = TableAddress | PageAddress | RowAddress | CellAddress
 """What shows rows of one table."""
 
 
-class Watch:
+class ChangeDetector:
     """The watch over one database, for as long as `changes` is iterated."""
 
-    def __init__(self, engine: Engine, relations: Relations, tree: Tree) -> None:
+    def __init__(self, engine: Engine, exposed_tables: ExposedTables, tree: DatabaseTree) -> None:
         self._engine = engine
-        self._relations = relations
+        self._exposed = exposed_tables
         self._tree = tree
         self._versions: dict[Path, str | None] = {}
         """Of rows subscribed to, as seen last, here or by the server; None where there was none."""
@@ -57,7 +61,7 @@ class Watch:
         self._gate: asyncio.Task[None] | None = None
         self._state: object = None
         """Of the schema, as last seen."""
-        self._tables: Sequence[TableInfo] = ()
+        self._infos: Sequence[TableInfo] = ()
         """What is shown of that."""
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -102,14 +106,14 @@ class Watch:
 
     async def _committed(self, paths: Iterable[Path]) -> AsyncGenerator[Change]:
         try:
-            state = await self._relations.state()
-            tables = self._tables if state == self._state else await self._relations.infos()
+            state = await self._exposed.state()
+            tables = self._infos if state == self._state else await self._exposed.infos()
         except ResourceError:
             self._look_again(_AGAIN_S)  # locked, say
             return
         if state != self._state:
             is_first = self._state is None
-            before, self._state, self._tables = self._tables, state, tables
+            before, self._state, self._infos = self._infos, state, tables
             # Rows of other columns: whatever they were, they are looked at.
             self._versions.clear()
             self._marks.clear()
@@ -195,7 +199,7 @@ class Watch:
     async def _mark(self, table: TableName) -> object | None:
         """Return what differs after a change of a table's rows; None where nothing tells."""
         try:
-            return await (await self._relations.get(table)).mark()
+            return await (await self._exposed.get(table)).mark()
         except ResourceError:
             return None
 
@@ -203,21 +207,21 @@ class Watch:
         self, table: TableName, subscribed: Mapping[Path, _OfRows], *, moved: bool
     ) -> AsyncGenerator[Change]:
         """Yield changes as `_confirm`; some row is another one for certain if the mark `moved`."""
-        relation = None
+        exposed = None
         with suppress(ResourceNotFound):
-            relation = await self._relations.get(table)
+            exposed = await self._exposed.get(table)
         rows: dict[Path, Path] = {}
         for path, address in subscribed.items():
             # Of a key of several columns, a path may name but the first of them.
-            if isinstance(address, RowAddress) and not _is_prefix(address, relation):
+            if isinstance(address, RowAddress) and not _is_prefix(address, exposed):
                 rows[address.key] = path
             elif moved and isinstance(address, TableAddress):
                 # Of a child: where there are too many to be compared, this tells of the table.
-                yield Change(path_of(PageAddress(table)))
+                yield Change(address_path(PageAddress(table)))
             else:
                 yield Change(path)
         try:
-            present = await _present(relation, rows)
+            present = await _present(exposed, rows)
         except ResourceError:
             # Locked, say: the server looks at each until it can.
             for path in rows.values():
@@ -234,24 +238,24 @@ class Watch:
                 yield Change(path)
 
 
-def _is_prefix(address: RowAddress, relation: Relation | None) -> bool:
-    return relation is not None and len(address.key) < len(relation.key)
+def _is_prefix(address: RowAddress, exposed: ExposedTable | None) -> bool:
+    return exposed is not None and len(address.key) < len(exposed.key)
 
 
-async def _present(relation: Relation | None, wanted: Iterable[Path]) -> Mapping[Path, str]:
+async def _present(exposed: ExposedTable | None, wanted: Iterable[Path]) -> Mapping[Path, str]:
     """Return the versions of the rows that there are of a table, by their keys."""
     found: dict[Path, str] = {}
-    if relation is None:
+    if exposed is None:
         return found
     bound: list[tuple[object, ...]] = []
     for key in wanted:
-        if len(key) == len(relation.key):
+        if len(key) == len(exposed.key):
             with suppress(ResourceNotFound):
-                bound.append(relation.key_of(key))
+                bound.append(exposed.key_of(key))
     for start in range(0, len(bound), _ROWS_AT_ONCE):
         some = bound[start : start + _ROWS_AT_ONCE]
-        rows = await relation.fetch(relation.statements.rows(some), len(some))
-        for values, held in zip(*relation.split(rows), strict=True):
+        rows = await exposed.fetch(exposed.statements.rows(some), len(some))
+        for values, held in zip(*exposed.split(rows), strict=True):
             with suppress(ValueError):
-                found[relation.segments(held)] = version_of(values)
+                found[exposed.segments(held)] = version_of(values)
     return found

@@ -15,7 +15,7 @@ from resource_server.runtime.option_types import Duration
 
 Mask: TypeAlias = Literal["hash", "redact", "last4"]
 ParameterType: TypeAlias = Literal["string", "integer", "number", "boolean", "date", "datetime"]
-Watch: TypeAlias = Literal["auto", "notify", "poll", "off"]
+WatchMode: TypeAlias = Literal["auto", "notify", "poll", "off"]
 
 
 def _check_names(option: str, names: tuple[str, ...]) -> None:
@@ -29,7 +29,7 @@ def _check_names(option: str, names: tuple[str, ...]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
+class ColumnOptions:
     """What is shown of the columns of a table."""
 
     hide: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class TableOptions:
     """What it holds, instead of the comment in the database."""
     key: tuple[str, ...] = ()
     """Columns that address a row, where the database declares none."""
-    columns: Columns = Columns()
+    columns: ColumnOptions = ColumnOptions()
     """What is hidden or masked."""
     where: str | None = None
     """An SQL condition; rows for which it does not hold are as if they did not exist."""
@@ -119,7 +119,7 @@ class Parameter:
     """Of strings, in characters."""
 
     def __post_init__(self) -> None:
-        parameters.check(self)
+        parameters.check_parameter(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ReadLimits:
     """How much one read may return, and how long it may take."""
 
     rows: Annotated[int, Meta(ge=1, le=10_000)] = 100

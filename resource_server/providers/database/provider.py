@@ -29,23 +29,23 @@ from resource_server.provider import (
 )
 from resource_server.provider.search import SearchPage, SearchRequest
 from resource_server.provider.tools import Tool, ToolRequest, ToolResult
-from resource_server.providers.database.addressing.address import TableAddress, path_of
-from resource_server.providers.database.addressing.path_completion import Completion
-from resource_server.providers.database.change_detection import Watch as _Watch
+from resource_server.providers.database.addressing.address import TableAddress, address_path
+from resource_server.providers.database.change_detection import ChangeDetector
 from resource_server.providers.database.engines.contract import Engine
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.engines.registry import engine_of, name_of
 from resource_server.providers.database.formats.pages import FORMATS
-from resource_server.providers.database.options import Limits, Query, TableOptions, Watch
+from resource_server.providers.database.options import Query, ReadLimits, TableOptions, WatchMode
 from resource_server.providers.database.policy.diagnosis import Diagnosis
 from resource_server.providers.database.policy.policy import Policy
-from resource_server.providers.database.queries.declared import Queries
-from resource_server.providers.database.queries.policy_rewrite import QueryScope, scopes_of
+from resource_server.providers.database.queries.declared import DeclaredQueries
+from resource_server.providers.database.queries.policy_rewrite import QueryRewriter, scopes_of
 from resource_server.providers.database.queries.query_tools import QueryTools
 from resource_server.providers.database.reading.documents import Documents
-from resource_server.providers.database.reading.relation import Relations
-from resource_server.providers.database.reading.tree import Tree
-from resource_server.providers.database.search.database_search import Searches
+from resource_server.providers.database.reading.exposed_table import ExposedTables
+from resource_server.providers.database.reading.path_completion import PathCompletion
+from resource_server.providers.database.reading.tree import DatabaseTree
+from resource_server.providers.database.search.database_search import DatabaseSearch
 from resource_server.runtime import eager
 from resource_server.runtime.eager import settle
 from resource_server.runtime.option_types import Duration
@@ -73,9 +73,9 @@ class Database:
     """Which schemas are shown, of engines that have them; by default all."""
     queries: Mapping[str, Query] = field(default_factory=dict[str, Query])
     """Queries that are served as documents, by name."""
-    limits: Limits = field(default_factory=Limits)
+    limits: ReadLimits = field(default_factory=ReadLimits)
     """How much one read may return, and how long it may take."""
-    watch: Watch = "auto"
+    watch: WatchMode = "auto"
     """How changes are noticed; `auto` takes what the engine offers."""
     interval: Duration | None = None
     """Between two looks, where changes have to be polled for; by default 50 ms (SQLite), 250 ms
@@ -87,7 +87,7 @@ class Database:
         self._is_narrowed = False
         name = name_of(self.url)
         self._policy = Policy(self.tables, name)
-        self._queries = Queries(self.queries, name, self.limits)
+        self._queries = DeclaredQueries(self.queries, name, self.limits)
         rules = {f"tables.{name}.access": each.access for name, each in self.tables.items() if each}
         self._needed: dict[str, frozenset[str]] = {}
         """The scopes without which a query does not exist: its own, and those of its tables."""
@@ -115,22 +115,22 @@ class Database:
     def _use(self, engine: Engine) -> None:
         """Read the database by an engine."""
         self._engine = engine
-        self._relations = Relations(self._engine, self._policy, self.limits)
-        self._queries.scope = QueryScope(self._engine, self._policy, self._relations)
-        self._completion = Completion(self._engine, self._relations)
+        self._exposed = ExposedTables(self._engine, self._policy, self.limits)
+        self._queries.scope = QueryRewriter(self._engine, self._policy, self._exposed)
+        self._completion = PathCompletion(self._engine, self._exposed)
         self._documents = Documents(
-            self._engine, self._relations, self._queries, self.limits, self._uri
+            self._engine, self._exposed, self._queries, self.limits, self._uri
         )
         self._tools = QueryTools(self._queries, self._documents)
-        self._tree = Tree(
+        self._tree = DatabaseTree(
             self._engine,
-            self._relations,
+            self._exposed,
             self._queries,
             self.limits,
             self._documents,
             watched=self.watch != "off",
         )
-        self._searches = Searches(self._relations, self._queries, self._tree)
+        self._searches = DatabaseSearch(self._exposed, self._queries, self._tree)
 
     @property
     def engine(self) -> Engine:
@@ -233,7 +233,7 @@ class Database:
         """Return the tables and columns that the manifest hides. See `SupportsHides`."""
         found: list[tuple[Path, str]] = []
         for info in await self._engine.tables():
-            path = path_of(TableAddress(info.name))
+            path = address_path(TableAddress(info.name))
             options, rule = self._policy.of(info.name), self._policy.rule(info.name) or ""
             if options is None:
                 found.append((path, rule))
@@ -248,11 +248,11 @@ class Database:
         See `SupportsWarnings`.
         """
         least = {
-            query: QueryScope(self._engine, self.narrowed(needed)._policy, self._relations)
+            query: QueryRewriter(self._engine, self.narrowed(needed)._policy, self._exposed)
             for query, needed in (self._needed.items() if self._restrictions else ())
         }
         diagnosis = Diagnosis(
-            self._engine, self._policy, self._relations, self._queries, self.schemas, least=least
+            self._engine, self._policy, self._exposed, self._queries, self.schemas, least=least
         )
         return await diagnosis.problems()
 
@@ -307,7 +307,7 @@ class Database:
 
     async def changes(self, interest: Interest) -> AsyncIterator[Change]:
         """Yield what commits may have changed. See `SupportsWatch.changes`."""
-        watch = _Watch(self._engine, self._relations, self._tree)
+        watch = ChangeDetector(self._engine, self._exposed, self._tree)
         async with aclosing(watch.changes(interest)) as changes:
             async for change in changes:
                 yield change

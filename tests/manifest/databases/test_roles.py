@@ -19,7 +19,7 @@ from resource_server.manifest.databases.exposed import Exposed
 from resource_server.manifest.databases.roles import role
 from resource_server.manifest.databases.triggers import CHANNEL, notify
 from resource_server.providers.database.engines.reflection import TableName
-from resource_server.providers.database.options import Limits
+from resource_server.providers.database.options import ReadLimits
 
 ROOT = Path(__file__).parents[3]
 HOSTILE = ("plain", 'quo"te', "back`tick", "semi; drop table plain; --", "line\n\\! echo", "wild_%")
@@ -88,7 +88,7 @@ def mariadb() -> Iterator[Server]:
 
 
 def exposed(server: Server, engine: str, *tables: TableName) -> Exposed:
-    return Exposed(server.name, engine, server.name, tables, Limits())
+    return Exposed(server.name, engine, server.name, tables, ReadLimits())
 
 
 def quoted(name: str) -> str:
@@ -311,13 +311,13 @@ def test_a_manifest_of_a_server_has_its_schemas_and_never_its_password(postgresq
 def test_no_name_ends_a_comment(write: Callable[[Exposed], str], engine: str) -> None:
     name = "a\nhostile\r\u2028hostile"
     table = TableName(name if engine == "postgresql" else None, name)
-    found = Exposed("m", engine, "d", [TableName("s", "t")], Limits(), frozenset([table]))
+    found = Exposed("m", engine, "d", [TableName("s", "t")], ReadLimits(), frozenset([table]))
     text = write(found._replace(columns={table: (name,)}))
     assert not any(line.startswith("hostile") for line in text.splitlines())
 
 
 def test_what_needs_no_sql_says_so() -> None:
-    sqlite = Exposed("shop", "sqlite", "shop.db", [], Limits())
+    sqlite = Exposed("shop", "sqlite", "shop.db", [], ReadLimits())
     assert "Nothing to do." in role(sqlite)
     assert "Nothing to do." in notify(sqlite)
     assert "Nothing to do." in notify(sqlite._replace(engine="mariadb"))
@@ -327,6 +327,6 @@ def test_what_needs_no_sql_says_so() -> None:
 
 
 def test_the_role_of_mysql_has_no_option_that_only_mariadb_knows() -> None:
-    found = Exposed("shop", "mysql", "d", [TableName(None, "t")], Limits())
+    found = Exposed("shop", "mysql", "d", [TableName(None, "t")], ReadLimits())
     assert "MAX_STATEMENT_TIME" not in role(found)
     assert "GRANT SELECT ON `d`.`t` TO `shop_reader`@`%`;" in role(found)

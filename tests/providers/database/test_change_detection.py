@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from resource_server.provider import Change
-from resource_server.providers.database.options import ChangeHint, Columns, TableOptions
+from resource_server.providers.database.options import ChangeHint, ColumnOptions, TableOptions
 from resource_server.providers.database.provider import Database
 from resource_server.runtime.option_types import Duration
 from resource_server.subscriptions.broker import Broker
@@ -147,7 +147,7 @@ async def test_a_change_of_the_schema_is_told_whatever_the_column_says(table: Ow
 async def test_of_more_rows_than_are_compared_all_are_told_by_the_column(table: Owner) -> None:
     rows = ", ".join(f"({number}, 'a', 1)" for number in range(3, 1001))
     await table.run(f"INSERT INTO t VALUES {rows}", "CREATE TABLE other (id integer)")
-    columns = Columns(hide=("moved",))
+    columns = ColumnOptions(hide=("moved",))
     options = TableOptions(change=ChangeHint(column="moved"), columns=columns)
     async with followed(table, "t", tables={"t": options}) as scene:
         await scene.tells_nothing()
@@ -188,7 +188,9 @@ async def test_rows_that_are_kept_out_do_not_count(table: Owner, change: str) ->
 
 
 async def test_a_column_that_is_hidden_tells_of_changes_all_the_same(table: Owner) -> None:
-    options = TableOptions(change=ChangeHint(column="MOVED"), columns=Columns(hide=("moved",)))
+    options = TableOptions(
+        change=ChangeHint(column="MOVED"), columns=ColumnOptions(hide=("moved",))
+    )
     async with followed(table, *ALL, tables={"t": options}) as scene:
         await scene.settled()
         await table.run("UPDATE t SET x = 'b', moved = 2 WHERE id = 1")
@@ -208,7 +210,7 @@ async def test_where_the_column_cannot_be_asked_for_all_is_told_as_without(
     broken = "abs(-9223372036854775807 - id)" if of_sqlite else "(SELECT id FROM base)"
     await owner.run(f"CREATE VIEW t AS SELECT id, x, {broken} AS broken FROM base")
     options = TableOptions(key=("id",), change=ChangeHint(column=column))
-    columns = Columns(hide=("broken",))
+    columns = ColumnOptions(hide=("broken",))
     shown = TableOptions(key=options.key, change=options.change, columns=columns)
     async with followed(owner, "t/1", "t/~rows", tables={"t": shown}) as scene:
         await scene.settled()
@@ -270,7 +272,7 @@ async def test_a_database_tells_how_commits_are_noticed(owner: Owner) -> None:
 
 async def test_a_table_tells_how_exactly_its_changes_are_told(owner: Owner) -> None:
     await owner.run(TABLE, "CREATE TABLE u (id integer PRIMARY KEY)", "CREATE VIEW v AS SELECT 1 a")
-    hidden = TableOptions(change=HINT.change, columns=Columns(hide=("moved",)))
+    hidden = TableOptions(change=HINT.change, columns=ColumnOptions(hide=("moved",)))
     async with served(owner, tables={"t": HINT, "u": TableOptions(rows=False)}) as view:
         assert await details(view, "t") == {"precision": "row", "column": "moved"}
         assert await details(view, "v") == {"precision": "table"}

@@ -21,10 +21,10 @@ from resource_server import uris
 from resource_server.errors import InvalidParameter, NotACollection, ResourceNotFound
 from resource_server.provider import ByteSize, Change, Path
 from resource_server.providers.database.options import (
-    Columns,
-    Limits,
+    ColumnOptions,
     Parameter,
     Query,
+    ReadLimits,
     TableOptions,
 )
 from resource_server.providers.database.provider import Database
@@ -55,7 +55,7 @@ PEOPLE = (
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let everything come sooner, and a schema or a number of rows be believed for no time."""
     impatient(monkeypatch)
-    monkeypatch.setattr("resource_server.providers.database.reading.relation._BELIEVED_S", 0.0)
+    monkeypatch.setattr("resource_server.providers.database.reading.exposed_table._BELIEVED_S", 0.0)
     monkeypatch.setattr("resource_server.providers.database.reading.tree._COUNTED_S", 0.0)
     # However busy this machine is, a table of a few rows is counted.
     monkeypatch.setattr("resource_server.providers.database.reading.tree._COUNT_S", 1.0)
@@ -117,7 +117,7 @@ async def test_a_table_that_is_locked_is_described_without_its_rows(owner: Owner
         "postgresql": (("begin", "lock table t in access exclusive mode"), "rollback"),
         "mariadb": (("lock tables t write",), "unlock tables"),
     }[owner.engine]
-    async with served(owner, limits=Limits(timeout=Duration(1.0))) as it:
+    async with served(owner, limits=ReadLimits(timeout=Duration(1.0))) as it:
         await owner.run(*lock)
         details = (await it.entry("t")).resource.details
         await owner.run(unlock)
@@ -481,7 +481,7 @@ async def test_a_row_links_to_the_rows_it_refers_to(owner: Owner) -> None:
 
 @pytest.mark.parametrize(
     "hidden",
-    [False, TableOptions(rows=False), TableOptions(columns=Columns(hide=("id",)))],
+    [False, TableOptions(rows=False), TableOptions(columns=ColumnOptions(hide=("id",)))],
     ids=["the table", "its rows", "its key"],
 )
 async def test_a_row_does_not_link_to_what_is_hidden(
@@ -681,7 +681,7 @@ async def test_the_next_page_keeps_what_was_asked_for(owner: Owner) -> None:
 
 async def test_no_page_has_more_rows_than_it_may(owner: Owner) -> None:
     await numbered(owner, 30)
-    async with served(owner, limits=Limits(rows=4, max_rows=9)) as it:
+    async with served(owner, limits=ReadLimits(rows=4, max_rows=9)) as it:
         assert len((await it.json("t/~rows"))["rows"]) == 4
         assert len((await it.json("t/~rows?limit=6"))["rows"]) == 6
         assert len((await it.json("t/~rows?limit=100"))["rows"]) == 9
@@ -693,7 +693,7 @@ async def test_no_page_has_more_rows_than_it_may(owner: Owner) -> None:
 async def test_a_page_that_is_cut_says_so_and_how_to_go_on(owner: Owner) -> None:
     await owner.run(f"create table t (id integer primary key, x {TEXT[owner.engine]})")
     await owner.insert("t", *((number, str(number) * 300) for number in range(1, 9)))
-    async with served(owner, limits=Limits(bytes=ByteSize(1500))) as it:
+    async with served(owner, limits=ReadLimits(bytes=ByteSize(1500))) as it:
         found: list[int] = []
         path = "t/~rows"
         while path:
@@ -713,7 +713,7 @@ async def test_a_page_that_is_cut_says_so_and_how_to_go_on(owner: Owner) -> None
 async def test_a_value_that_is_cut_says_so(owner: Owner) -> None:
     await owner.run(f"create table t (id integer primary key, x {TEXT[owner.engine]})")
     await owner.insert("t", (1, "é" * 100), (2, "é" * 10))
-    async with served(owner, limits=Limits(cell=ByteSize(20))) as it:
+    async with served(owner, limits=ReadLimits(cell=ByteSize(20))) as it:
         cut = {"$text": "é" * 20, "characters": 100, "truncated": True}
         assert (await it.json("t/1"))["x"] == cut
         assert [row["x"] for row in (await it.json("t/~rows"))["rows"]] == [cut, "é" * 10]
@@ -781,7 +781,7 @@ async def templates(it: Served) -> list[str]:
 
 
 HIDING = TableOptions(
-    columns=Columns(hide=("salary",), mask={"mail": "redact"}), where="name <> 'Bo'"
+    columns=ColumnOptions(hide=("salary",), mask={"mail": "redact"}), where="name <> 'Bo'"
 )
 
 
@@ -844,7 +844,7 @@ async def test_masks_show_what_they_say(owner: Owner) -> None:
         "insert into t values (1, '1234567890', 'x', 'x'), (2, '1234', 'x', 'y'),"
         " (3, NULL, NULL, NULL)",
     )
-    masks = TableOptions(columns=Columns(mask={"a": "last4", "b": "hash", "c": "redact"}))
+    masks = TableOptions(columns=ColumnOptions(mask={"a": "last4", "b": "hash", "c": "redact"}))
     async with served(owner, tables={"t": masks}) as it:
         rows = (await it.json("t/~rows"))["rows"]
         assert [row["a"] for row in rows] == ["…7890", "***", None]
@@ -875,7 +875,7 @@ async def test_where_holds_for_listings_prefixes_counts_and_versions(owner: Owne
 
 async def test_where_may_read_a_hidden_column(owner: Owner) -> None:
     await owner.run(*PEOPLE)
-    options = TableOptions(columns=Columns(hide=("salary",)), where="salary > 8000")
+    options = TableOptions(columns=ColumnOptions(hide=("salary",)), where="salary > 8000")
     async with served(owner, tables={"people": options}) as it:
         assert await it.rows("people") == ["people/1"]
         assert (await it.json("people/~rows"))["rows"] == [

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from resource_server.providers.database.options import Columns, TableOptions
+from resource_server.providers.database.options import ColumnOptions, TableOptions
 from tests.providers.database.owners import Owner
 from tests.providers.database.served import Served, served
 
@@ -108,13 +108,13 @@ async def test_a_row_may_refer_to_its_own_table(owner: Owner) -> None:
 @pytest.mark.parametrize(
     ("people", "orders"),
     [
-        (Columns(mask={"id": "hash"}), Columns()),
-        (Columns(), Columns(mask={"buyer": "hash"})),
-        (Columns(), Columns(hide=("buyer",))),
+        (ColumnOptions(mask={"id": "hash"}), ColumnOptions()),
+        (ColumnOptions(), ColumnOptions(mask={"buyer": "hash"})),
+        (ColumnOptions(), ColumnOptions(hide=("buyer",))),
     ],
 )
 async def test_what_is_masked_or_hidden_on_either_side_is_no_link(
-    owner: Owner, people: Columns, orders: Columns
+    owner: Owner, people: ColumnOptions, orders: ColumnOptions
 ) -> None:
     await owner.run(
         "CREATE TABLE people (id integer PRIMARY KEY)",

@@ -15,7 +15,7 @@ from resource_server import plugins, uris
 from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import Mount
 from resource_server.errors import InvalidParameter, ResourceNotFound
-from resource_server.providers.database.options import Columns, TableOptions
+from resource_server.providers.database.options import ColumnOptions, TableOptions
 from resource_server.providers.database.provider import Database
 from resource_server.subscriptions.broker import Broker
 from resource_server.testing import check_provider
@@ -142,7 +142,7 @@ def people(file: Path) -> dict[str, TableOptions]:
     )
     return {
         "people": TableOptions(
-            columns=Columns(hide=("salary",), mask={"mail": "redact"}), where="name <> 'Bo'"
+            columns=ColumnOptions(hide=("salary",), mask={"mail": "redact"}), where="name <> 'Bo'"
         )
     }
 

@@ -13,7 +13,7 @@
 | `("~query", name)` | the document of a query |
 
 Names that a URI cannot carry, or that begin with `~`, are in the typed form of text
-(`keys.encode_text`): a table `~query` is `~t~7Equery`. Segments of keys stay as they came, since
+(`encode_text`): a table `~query` is `~t~7Equery`. Segments of keys stay as they came, since
 only the table's columns tell what they mean.
 """
 
@@ -26,7 +26,11 @@ import msgspec
 from resource_server import uris
 from resource_server.errors import ResourceNotFound
 from resource_server.provider import Path
-from resource_server.providers.database.addressing.keys import MAX_LENGTH, decode_text, encode_text
+from resource_server.providers.database.addressing.key_codec import (
+    MAX_LENGTH,
+    decode_text,
+    encode_text,
+)
 from resource_server.providers.database.engines.reflection import TableName
 
 SCHEMA = "~schema"
@@ -106,7 +110,7 @@ Address: TypeAlias = (
 )
 
 
-def parse(path: Path, *, has_schemas: bool) -> Address:
+def parse_address(path: Path, *, has_schemas: bool) -> Address:
     """Return what a path names, whether there is such a thing or not.
 
     Raises:
@@ -124,13 +128,13 @@ def parse(path: Path, *, has_schemas: bool) -> Address:
     return _parse_table(decode_text(schema), below[0], tuple(below[1:]))
 
 
-def path_of(address: Address) -> Path:
+def address_path(address: Address) -> Path:
     """Return the canonical path of an address whose key is canonical.
 
     Raises:
         ValueError: no URI is long enough, or a name is not Unicode: it cannot be addressed.
     """
-    path = _path_of(address)
+    path = _segments_of(address)
     length = sum(map(len, path)) + len(path)
     if (
         length * _MAX_QUOTED > MAX_LENGTH
@@ -173,7 +177,7 @@ def _parse_key(key: Path) -> Path:
     return key
 
 
-def _path_of(address: Address) -> Path:
+def _segments_of(address: Address) -> Path:
     match address:
         case DatabaseAddress():
             return ()

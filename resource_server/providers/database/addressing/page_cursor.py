@@ -37,7 +37,7 @@ _NOT_FINITE = frozenset(("NaN", "Infinity", "-Infinity"))
 Temporal = TypeVar("Temporal", date, datetime, time)
 
 
-class Cursor(msgspec.Struct, frozen=True):
+class PageCursor(msgspec.Struct, frozen=True):
     """Where a table is read on: behind the row that has this key, in this order."""
 
     fingerprint: str
@@ -47,7 +47,7 @@ class Cursor(msgspec.Struct, frozen=True):
     descending: bool = False
 
 
-class _Wire(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+class _CursorFields(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     version: int
     fingerprint: str
     descending: bool
@@ -55,10 +55,10 @@ class _Wire(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     key: tuple[tuple[str, bytes], ...]
 
 
-_decoder = msgspec.msgpack.Decoder(_Wire)
+_decoder = msgspec.msgpack.Decoder(_CursorFields)
 
 
-def encode(cursor: Cursor) -> str:
+def encode_cursor(cursor: PageCursor) -> str:
     """Return the cursor as text of unreserved characters.
 
     Raises:
@@ -67,14 +67,14 @@ def encode(cursor: Cursor) -> str:
     key = tuple(_pack(value) for value in cursor.key)
     if sum(len(data) for _, data in key) > MAX_LENGTH:
         raise ValueError("the key is too long for a cursor")
-    wire = _Wire(_VERSION, cursor.fingerprint, cursor.descending, key)
+    wire = _CursorFields(_VERSION, cursor.fingerprint, cursor.descending, key)
     text = urlsafe_b64encode(msgspec.msgpack.encode(wire)).rstrip(b"=").decode()
     if len(text) > MAX_LENGTH:
         raise ValueError("the key is too long for a cursor")
     return text
 
 
-def decode(text: str, *, fingerprint: str, columns: int) -> Cursor:
+def decode_cursor(text: str, *, fingerprint: str, columns: int) -> PageCursor:
     """Return the cursor that `text` holds, for a table whose key has so many columns.
 
     Raises:
@@ -93,7 +93,7 @@ def decode(text: str, *, fingerprint: str, columns: int) -> Cursor:
         key = tuple([_UNPACK[letter](data) for letter, data in wire.key])
     except (ValueError, KeyError, ArithmeticError):
         raise InvalidParameter(INVALID) from None
-    return Cursor(wire.fingerprint, key, wire.descending)
+    return PageCursor(wire.fingerprint, key, wire.descending)
 
 
 def _pack(value: object) -> tuple[str, bytes]:

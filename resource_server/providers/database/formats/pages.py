@@ -31,8 +31,8 @@ from resource_server.providers.database.engines.reflection import Column
 from resource_server.providers.database.formats import markdown
 from resource_server.providers.database.formats.values import (
     Blob,
-    CutText,
-    Row,
+    RowValues,
+    TruncatedText,
     json_column,
     json_rows,
     json_value,
@@ -55,7 +55,7 @@ _SHORTEST_CELL = 16
 _encode = msgspec.json.Encoder().encode
 
 
-class Page(NamedTuple):
+class RowPage(NamedTuple):
     """Rows of a table or query, as the driver gave them."""
 
     title: str
@@ -67,7 +67,7 @@ class Page(NamedTuple):
     """Gives the URI of the page behind so many of these rows; called only where rows follow."""
 
 
-class Written(NamedTuple):
+class RenderedPage(NamedTuple):
     """A page in one format."""
 
     text: str
@@ -78,7 +78,7 @@ class Written(NamedTuple):
     """Whether rows follow them, in this page or behind it."""
 
 
-class Table(NamedTuple):
+class RenderedTable(NamedTuple):
     """Rows as data and for reading: the same ones, each value with the same beginning."""
 
     columns: Sequence[str]
@@ -114,7 +114,7 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(unique)
 
 
-def write_page(page: Page, format: FormatName, *, max_bytes: int, cell: int) -> Written:
+def write_page(page: RowPage, format: FormatName, *, max_bytes: int, cell: int) -> RenderedPage:
     """Return as many whole rows as fit into `max_bytes`, and at least one.
 
     A first row that does not fit by itself is given with its long values cut further than to
@@ -125,26 +125,26 @@ def write_page(page: Page, format: FormatName, *, max_bytes: int, cell: int) -> 
     body, tail, written = _write(page, writer, max_bytes - len(head), cell)
     text = b"".join((head, body, tail)).decode()
     more = page.more or written < len(page.rows)
-    return Written(text, FORMATS[format].mime_type, written, more)
+    return RenderedPage(text, FORMATS[format].mime_type, written, more)
 
 
-def write_table(page: Page, *, max_bytes: int, cell: int) -> Table:
+def write_table(page: RowPage, *, max_bytes: int, cell: int) -> RenderedTable:
     """Return as many whole rows as fit into `max_bytes` in either form, and at least one."""
     count = len(page.rows)
     while True:
         more = page.more or count < len(page.rows)
         part = page._replace(rows=page.rows[:count], more=more)
         markdown = write_page(part, "markdown", max_bytes=max_bytes, cell=cell)
-        data = _Columns(part)
+        data = _ColumnsWriter(part)
         body, _, written = _write(part, data, max_bytes - len(data.head()), cell)
         fitting = min(written, markdown.rows)
         if fitting == count:
-            return Table(data.names, Raw(b"[%b]" % body), markdown.text, more)
+            return RenderedTable(data.names, Raw(b"[%b]" % body), markdown.text, more)
         count = fitting
 
 
 def _write(
-    page: Page, writer: _Writer, max_bytes: int, cell: int
+    page: RowPage, writer: _Writer, max_bytes: int, cell: int
 ) -> tuple[bytes | memoryview, bytes, int]:
     """Return rows and the end behind them, and how many rows these are."""
     tail = _tail(page, writer, len(page.rows))
@@ -168,7 +168,7 @@ def _write(
 
 
 def _fill(
-    writer: _Writer, rows: Sequence[Row], room: int, cell: int
+    writer: _Writer, rows: Sequence[RowValues], room: int, cell: int
 ) -> tuple[list[bytes | memoryview], int]:
     """Write rows as long as there is room: many at a time, and those at the end one by one."""
     pieces: list[bytes | memoryview] = []
@@ -188,7 +188,7 @@ def _fill(
     return pieces, written
 
 
-def _fit(writer: _Writer, row: Sequence[Row], room: int, cell: int) -> bytes | memoryview:
+def _fit(writer: _Writer, row: Sequence[RowValues], room: int, cell: int) -> bytes | memoryview:
     if not row:
         return b""
     piece = writer.rows(row, cell)
@@ -198,14 +198,14 @@ def _fit(writer: _Writer, row: Sequence[Row], room: int, cell: int) -> bytes | m
     return piece
 
 
-def _tail(page: Page, writer: _Writer, written: int) -> bytes:
+def _tail(page: RowPage, writer: _Writer, written: int) -> bytes:
     more = page.more or written < len(page.rows)
     return writer.tail(page.next(written) if more and page.next else None, more)
 
 
 def write_row(
     columns: Sequence[Column],
-    row: Row,
+    row: RowValues,
     links: Mapping[str, str] | None = None,
     *,
     max_bytes: int,
@@ -232,26 +232,26 @@ class _Writer(Protocol):
     separator: bytes
     """Between what several calls of `rows` return."""
 
-    def __init__(self, page: Page) -> None: ...
+    def __init__(self, page: RowPage) -> None: ...
 
     def head(self) -> bytes: ...
 
-    def rows(self, rows: Sequence[Row], cell: int) -> bytes | memoryview: ...
+    def rows(self, rows: Sequence[RowValues], cell: int) -> bytes | memoryview: ...
 
     def tail(self, next: str | None, more: bool) -> bytes: ...
 
 
-class _Json:
+class _JsonWriter:
     separator = b","
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: RowPage) -> None:
         self._columns = page.columns
         self.names = unique_names([column.name for column in page.columns])
 
     def head(self) -> bytes:
         return b'{"rows":['
 
-    def rows(self, rows: Sequence[Row], cell: int) -> bytes | memoryview:
+    def rows(self, rows: Sequence[RowValues], cell: int) -> bytes | memoryview:
         values = json_rows(rows, self._columns, cell=cell)
         record = _record(self.names) if len(values) >= _STRUCT_ROWS else None
         if record is None:
@@ -283,18 +283,18 @@ def _record(names: tuple[str, ...]) -> Callable[..., object] | None:
         return None
 
 
-class _Columns(_Json):
+class _ColumnsWriter(_JsonWriter):
     def head(self) -> bytes:
         return b'{"columns":%b,"rows":[' % _encode(self.names)
 
-    def rows(self, rows: Sequence[Row], cell: int) -> bytes | memoryview:
+    def rows(self, rows: Sequence[RowValues], cell: int) -> bytes | memoryview:
         return _inside(_encode(json_rows(rows, self._columns, cell=cell)))
 
 
-class _Csv:
+class _CsvWriter:
     separator = b""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: RowPage) -> None:
         self._columns = page.columns
         self._empty = '""' if len(page.columns) == 1 else ""
 
@@ -302,7 +302,7 @@ class _Csv:
         names = unique_names([column.name for column in self._columns])
         return f"{','.join(map(self._quoted, names))}\r\n".encode()
 
-    def rows(self, rows: Sequence[Row], cell: int) -> bytes:
+    def rows(self, rows: Sequence[RowValues], cell: int) -> bytes:
         columns = [
             self._texts(json_column(values, column, cell=cell))
             for values, column in zip(zip(*rows, strict=True), self._columns, strict=True)
@@ -327,7 +327,7 @@ class _Csv:
                 return self._empty
             case Blob(base64=text, bytes=size):
                 return text if value.truncated is msgspec.UNSET else f"{text}… [{size} bytes]"
-            case CutText(text=text, characters=count):
+            case TruncatedText(text=text, characters=count):
                 return self._quoted(f"{text}… [{count} characters]")
             case _:
                 return self._quoted(_text(value))
@@ -376,10 +376,10 @@ def _text(value: object) -> str:
     return cast("str", msgspec.to_builtins(value))
 
 
-class _Markdown:
+class _MarkdownWriter:
     separator = b""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: RowPage) -> None:
         self._page = page
 
     def head(self) -> bytes:
@@ -389,7 +389,7 @@ class _Markdown:
         title = markdown.heading(self._page.title)
         return f"{title}\n\n{markdown.table_head(names, numeric)}".encode()
 
-    def rows(self, rows: Sequence[Row], cell: int) -> bytes:
+    def rows(self, rows: Sequence[RowValues], cell: int) -> bytes:
         columns = [
             _markdown_cells(json_column(values, column, cell=cell))
             for values, column in zip(zip(*rows, strict=True), self._page.columns, strict=True)
@@ -418,15 +418,15 @@ def _markdown_cell(value: object) -> str:
             return "*NULL*"
         case Blob(bytes=size):
             return f"*blob, {size} bytes*"
-        case CutText(text=text, characters=count):
+        case TruncatedText(text=text, characters=count):
             return f"{markdown.escape(text)} *… {count} characters*"
         case _:
             return markdown.escape(_text(value))
 
 
 _WRITERS: Mapping[FormatName, type[_Writer]] = {
-    "json": _Json,
-    "columns": _Columns,
-    "csv": _Csv,
-    "markdown": _Markdown,
+    "json": _JsonWriter,
+    "columns": _ColumnsWriter,
+    "csv": _CsvWriter,
+    "markdown": _MarkdownWriter,
 }

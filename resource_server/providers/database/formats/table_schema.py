@@ -38,7 +38,7 @@ _KEYS: Mapping[KeyKind, str] = {
 }
 
 
-class _Column(msgspec.Struct, omit_defaults=True):
+class _ColumnJson(msgspec.Struct, omit_defaults=True):
     name: str
     type: str
     kind: Kind
@@ -49,40 +49,40 @@ class _Column(msgspec.Struct, omit_defaults=True):
     values: tuple[str, ...] = ()
 
 
-class _Key(msgspec.Struct):
+class _KeyJson(msgspec.Struct):
     kind: KeyKind
     columns: tuple[str, ...]
 
 
-class _Name(msgspec.Struct, omit_defaults=True):
+class _TableNameJson(msgspec.Struct, omit_defaults=True):
     name: str
     schema: str | None = None
 
 
-class _ForeignKey(msgspec.Struct, omit_defaults=True):
+class _ForeignKeyJson(msgspec.Struct, omit_defaults=True):
     columns: tuple[str, ...]
-    table: _Name
+    table: _TableNameJson
     referred: tuple[str, ...]
     uri: str | None = None
 
 
-class _Index(msgspec.Struct):
+class _IndexJson(msgspec.Struct):
     name: str
     columns: tuple[str | None, ...]
     unique: bool
 
 
-class _Table(msgspec.Struct, omit_defaults=True, rename="camel", kw_only=True):
+class _TableJson(msgspec.Struct, omit_defaults=True, rename="camel", kw_only=True):
     name: str
     schema: str | None = None
     type: TableType
     title: str | None = None
     description: str | None = None
     strict: bool = False
-    columns: list[_Column]
-    key: _Key
-    foreign_keys: list[_ForeignKey] = []
-    indexes: list[_Index] = []
+    columns: list[_ColumnJson]
+    key: _KeyJson
+    foreign_keys: list[_ForeignKeyJson] = []
+    indexes: list[_IndexJson] = []
     ddl: str | None = None
 
 
@@ -101,7 +101,7 @@ def schema_json(
     Of text that is not Unicode the bytes are replaced by U+FFFD.
     """
     links = links or {}
-    document = _Table(
+    document = _TableJson(
         name=uris.display(table.name.name),
         schema=_text(table.name.schema),
         type=table.type,
@@ -109,7 +109,7 @@ def schema_json(
         description=_text(description or table.comment),
         strict=table.strict,
         columns=[_column(column) for column in table.columns],
-        key=_Key(table.key_kind, _names(table.key)),
+        key=_KeyJson(table.key_kind, _names(table.key)),
         foreign_keys=[_foreign_key(key, links.get(key.table)) for key in table.foreign_keys],
         indexes=[_index(index) for index in table.indexes],
         ddl=_text(table.ddl),
@@ -125,8 +125,8 @@ def _names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(map(uris.display, names))
 
 
-def _column(column: Column) -> _Column:
-    return _Column(
+def _column(column: Column) -> _ColumnJson:
+    return _ColumnJson(
         name=uris.display(column.name),
         type=uris.display(column.type),
         kind=column.kind,
@@ -138,13 +138,13 @@ def _column(column: Column) -> _Column:
     )
 
 
-def _foreign_key(key: ForeignKey, uri: str | None) -> _ForeignKey:
-    table = _Name(uris.display(key.table.name), _text(key.table.schema))
-    return _ForeignKey(_names(key.columns), table, _names(key.referred), uri)
+def _foreign_key(key: ForeignKey, uri: str | None) -> _ForeignKeyJson:
+    table = _TableNameJson(uris.display(key.table.name), _text(key.table.schema))
+    return _ForeignKeyJson(_names(key.columns), table, _names(key.referred), uri)
 
 
-def _index(index: Index) -> _Index:
-    return _Index(uris.display(index.name), tuple(map(_text, index.columns)), index.unique)
+def _index(index: Index) -> _IndexJson:
+    return _IndexJson(uris.display(index.name), tuple(map(_text, index.columns)), index.unique)
 
 
 def schema_markdown(

@@ -60,7 +60,7 @@ from resource_server.providers.database.formats.literals import LITERALS, not_fi
 INLINE_BLOB_BYTES = 1024
 """As much of a blob as stands in a row."""
 
-Row: TypeAlias = Sequence[object]
+RowValues: TypeAlias = Sequence[object]
 
 _LARGEST = 2**63 - 1
 _LEAST_PACKED = struct.pack("q", -(2**63))
@@ -87,7 +87,7 @@ class Blob(msgspec.Struct, frozen=True, gc=False):
     truncated: Literal[True] | UnsetType = UNSET
 
 
-class CutText(msgspec.Struct, frozen=True, gc=False):
+class TruncatedText(msgspec.Struct, frozen=True, gc=False):
     """The beginning of a text over the cell limit."""
 
     text: str = msgspec.field(name="$text")
@@ -96,17 +96,19 @@ class CutText(msgspec.Struct, frozen=True, gc=False):
     truncated: Literal[True] = True
 
 
-class Cell(NamedTuple):
+class CellDocument(NamedTuple):
     """One value as a document."""
 
     data: str | bytes
     mime_type: str
 
 
-def json_rows(rows: Sequence[Row], columns: Sequence[Column], *, cell: int) -> Sequence[Row]:
-    """Return rows that msgspec encodes in the forms above; the same object where they are already.
+def json_rows(
+    rows: Sequence[RowValues], columns: Sequence[Column], *, cell: int
+) -> Sequence[RowValues]:
+    """Return rows that msgspec encodes in the forms above; the same object if they already are.
 
-    Each holds numbers, text, `None`, `bool`, dates, times, UUIDs, `Blob`, `CutText` and `Raw`.
+    Cells: numbers, text, `None`, `bool`, dates, times, UUIDs, `Blob`, `TruncatedText`, `Raw`.
     """
     if not rows or not columns:
         return rows
@@ -206,9 +208,9 @@ def json_value(value: Any, column: Column, *, cell: int) -> object:
     return _form_of(cls)(value, cell)
 
 
-def _beginning(value: Beginning, cell: int) -> CutText | Blob:
+def _beginning(value: Beginning, cell: int) -> TruncatedText | Blob:
     if isinstance(value.data, str):
-        return CutText(uris.display(value.data[:cell]), value.size)
+        return TruncatedText(uris.display(value.data[:cell]), value.size)
     return Blob(_base64(value.data, cell), value.size, truncated=True)
 
 
@@ -229,7 +231,7 @@ def _json(text: str, cell: int) -> object:
 def _text(text: str, cell: int) -> object:
     if not text.isascii() and not _is_unicode(text):
         return _blob(_bytes(text), cell)
-    return text if len(text) <= cell else CutText(text[:cell], len(text))
+    return text if len(text) <= cell else TruncatedText(text[:cell], len(text))
 
 
 def _bytes(text: str) -> bytes:
@@ -325,7 +327,7 @@ def _literal(write: Callable[[Any], str], value: object, cell: int) -> object:
     return _text(write(value), cell)
 
 
-def whole_cell(value: Any, column: Column) -> Cell:
+def whole_cell(value: Any, column: Column) -> CellDocument:
     """Return a value as a document of its own, uncut.
 
     Text is `text/plain`, JSON and numbers and NULL are `application/json`. Of a blob, and of text
@@ -343,14 +345,14 @@ def whole_cell(value: Any, column: Column) -> Cell:
         return _document(_bytes(value) if isinstance(value, str) else bytes(value))
     if isinstance(form, Raw):
         text = value if isinstance(value, str) else bytes(form).decode()
-        return Cell(text, "application/json")
+        return CellDocument(text, "application/json")
     plain: object = msgspec.to_builtins(form)
     if isinstance(plain, str):
-        return Cell(plain, "text/plain")
-    return Cell(_encode(plain).decode(), "application/json")
+        return CellDocument(plain, "text/plain")
+    return CellDocument(_encode(plain).decode(), "application/json")
 
 
-def _document(data: bytes) -> Cell:
+def _document(data: bytes) -> CellDocument:
     try:
         text = None if b"\0" in data else data.decode()
     except UnicodeDecodeError:
@@ -358,6 +360,6 @@ def _document(data: bytes) -> Cell:
     if not data or text is None:
         # Types of text promise characters, which these bytes are not.
         mime_type = media_types.of_content(data, None, decodes=False)
-        return Cell(data, mime_type if data else "application/octet-stream")
+        return CellDocument(data, mime_type if data else "application/octet-stream")
     mime_type = media_types.of_content(data, None, decodes=True)
-    return Cell(data if media_types.is_binary(mime_type) else text, mime_type)
+    return CellDocument(data if media_types.is_binary(mime_type) else text, mime_type)

@@ -10,10 +10,10 @@ from resource_server.providers.database.engines.contract import Engine
 from resource_server.providers.database.engines.reflection import Table, TableName
 from resource_server.providers.database.policy.policy import Policy
 from resource_server.providers.database.queries import sql_tokenizer
-from resource_server.providers.database.queries.declared import Queries
-from resource_server.providers.database.queries.policy_rewrite import QueryScope
+from resource_server.providers.database.queries.declared import DeclaredQueries
+from resource_server.providers.database.queries.policy_rewrite import QueryRewriter
 from resource_server.providers.database.queries.sql_tokenizer import EngineName
-from resource_server.providers.database.reading.relation import Relation, Relations
+from resource_server.providers.database.reading.exposed_table import ExposedTable, ExposedTables
 
 _WORD = re.compile(r"\w+")
 _VIEWS = ("view", "materialized view")
@@ -30,15 +30,15 @@ class Diagnosis:
         self,
         engine: Engine,
         policy: Policy,
-        relations: Relations,
-        queries: Queries,
+        exposed_tables: ExposedTables,
+        queries: DeclaredQueries,
         schemas: Sequence[str],
         *,
-        least: Mapping[str, QueryScope],
+        least: Mapping[str, QueryRewriter],
     ) -> None:
         self._engine = engine
         self._policy = policy
-        self._relations = relations
+        self._exposed = exposed_tables
         self._queries = queries
         self._schemas = schemas
         self._least = least
@@ -80,7 +80,7 @@ class Diagnosis:
             if refused is not None:
                 yield f"queries.{query}.sql", refused
 
-    async def _refusal_to_some(self, query: str, least: QueryScope) -> str | None:
+    async def _refusal_to_some(self, query: str, least: QueryRewriter) -> str | None:
         refused = await self._queries.refusal(query, least)
         if refused is None:
             return None
@@ -93,7 +93,7 @@ class Diagnosis:
         rule = self._policy.rule(table.name)
         options = self._policy.of(table.name)
         if options is not None and options.where is not None:
-            refused = await self._refusal(await self._relations.get(table.name))
+            refused = await self._refusal(await self._exposed.get(table.name))
             if refused is not None:
                 yield f"{rule}.where", refused
         if options is not None and options.key and await self._is_repeated(table):
@@ -112,13 +112,13 @@ class Diagnosis:
 
     async def _is_repeated(self, table: Table) -> bool:
         """Whether several rows have a key that the manifest declares, as far as can be told."""
-        relation = await self._relations.get(table.name)
-        shown = relation.table
+        exposed = await self._exposed.get(table.name)
+        shown = exposed.table
         is_unique = table.key and set(table.key).issubset(shown.key)
-        if shown.key_kind != "declared" or is_unique or not relation.has_rows:
+        if shown.key_kind != "declared" or is_unique or not exposed.has_rows:
             return False
         try:
-            return bool((await relation.fetch(relation.statements.repeated(), 1)).rows)
+            return bool((await exposed.fetch(exposed.statements.repeated(), 1)).rows)
         except ResourceError:
             return False
 
@@ -146,15 +146,15 @@ class Diagnosis:
                         f"({self._policy.rule(name)}.access); give the view an `access`, too",
                     )
 
-    async def _refusal(self, relation: Relation) -> str | None:
+    async def _refusal(self, exposed: ExposedTable) -> str | None:
         """Return why the database refuses the condition of a table."""
-        counting = relation.statements.count()
+        counting = exposed.statements.count()
         try:
             if self._engine.name != "sqlite":
                 await self._engine.check(counting.sql, ())
             else:
                 # There a check is of what queries may read, and conditions may read more.
-                await relation.fetch(relation.statements.count(1), 1)
+                await exposed.fetch(exposed.statements.count(1), 1)
         except ValueError as error:
             return str(error)
         except ResourceNotFound:

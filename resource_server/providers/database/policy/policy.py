@@ -36,7 +36,7 @@ class Problem(NamedTuple):
     message: str
 
 
-class View:
+class TableView:
     """One exposed table as clients see it: the names of what is hidden occur nowhere in it.
 
     Values are masked by `mask`, and by nobody else: whoever fetches a masked column has its raw
@@ -195,7 +195,7 @@ class Policy:
         read_by_condition = not in_query and rule is not None and column.casefold() in rule.names
         return read_by_condition or not _has(options.columns.hide, column)
 
-    def view(self, table: Table) -> View:
+    def view(self, table: Table) -> TableView:
         """Return what is shown of an exposed table.
 
         Raises:
@@ -238,7 +238,7 @@ class Policy:
             ),
             ddl=None if telling else table.ddl,
         )
-        return View(shown, options, maskers)
+        return TableView(shown, options, maskers)
 
     def problems(self, names: Iterable[TableName], tables: Iterable[Table]) -> list[Problem]:
         """Return the options that fit nothing or not what they are for.

@@ -11,11 +11,11 @@ from resource_server.errors import InvalidParameter, MountUnavailable, ResourceN
 from resource_server.provider import Template
 from resource_server.provider.tools import Tool
 from resource_server.providers.database.engines.contract import Statement
-from resource_server.providers.database.options import Limits, Parameter, Query
+from resource_server.providers.database.options import Parameter, Query, ReadLimits
 from resource_server.providers.database.queries import parameters, sql_tokenizer
-from resource_server.providers.database.queries.parameters import Value, echo
-from resource_server.providers.database.queries.policy_rewrite import QueryScope
-from resource_server.providers.database.queries.sql_tokenizer import EngineName, Token
+from resource_server.providers.database.queries.parameters import ParameterValue, echo
+from resource_server.providers.database.queries.policy_rewrite import QueryRewriter
+from resource_server.providers.database.queries.sql_tokenizer import EngineName, SqlToken
 
 SEGMENT = "~query"
 """The first segment of the address of a query."""
@@ -30,11 +30,11 @@ _AFTER_ORDER = frozenset(("limit", "fetch", "offset", "for", "lock", "into", "pr
 """What may follow ORDER BY and cannot follow a LIMIT."""
 
 
-Read: TypeAlias = Callable[[str, Parameter, Any], Value]
-"""Takes what a client has given for a parameter: `parameters.read`, or `read_json`."""
+ParameterReader: TypeAlias = Callable[[str, Parameter, Any], ParameterValue]
+"""Takes what a client has given for a parameter: `parameters.value_from_text`, or `read_json`."""
 
 
-class Bound(NamedTuple):
+class BoundQuery(NamedTuple):
     """A query with its values."""
 
     statement: Statement
@@ -56,7 +56,7 @@ class DeclaredQuery:
             below the query (`sql: …`), for the manifest's author.
     """
 
-    def __init__(self, name: str, query: Query, engine: EngineName, limits: Limits) -> None:
+    def __init__(self, name: str, query: Query, engine: EngineName, limits: ReadLimits) -> None:
         if not _QUERY_NAME.fullmatch(name):
             raise ValueError("the name of a query has letters, digits and _ - . only, at most 64")
         self.name = name
@@ -112,7 +112,9 @@ class DeclaredQuery:
         """What models are told of it, but for its result; None where they are not to call it."""
         if not self._is_tool:
             return None
-        schemas = {name: parameters.schema(each) for name, each in self.parameters.items()}
+        schemas = {
+            name: parameters.parameter_schema(each) for name, each in self.parameters.items()
+        }
         if self._limits_rows:
             limit = schemas[LIMIT]
             limit["minimum"] = max(1, limit.get("minimum", 1))
@@ -129,7 +131,9 @@ class DeclaredQuery:
             },
         )
 
-    def bind(self, given: Mapping[str, Any], read: Read = parameters.read) -> Bound:
+    def bind(
+        self, given: Mapping[str, Any], read: ParameterReader = parameters.value_from_text
+    ) -> BoundQuery:
         """Return the query with the values that a client gives it, all checked.
 
         They are texts as in the query of a URI, unless `read` takes others. `format` is left to
@@ -140,7 +144,7 @@ class DeclaredQuery:
         """
         problems = [_unknown(n, self.parameters) for n in given if n not in self.parameters]
         problems = [problem for problem in problems if problem]
-        values: dict[str, Value | None] = {}
+        values: dict[str, ParameterValue | None] = {}
         for name, parameter in self.parameters.items():
             try:
                 values[name] = self._value(name, parameter, given, read)
@@ -152,32 +156,34 @@ class DeclaredQuery:
         if self._limits_rows and isinstance(asked := values.pop(LIMIT), int):
             limit = min(asked, self._max_rows)
         for_driver = {
-            name: parameters.for_driver(value, self._engine) for name, value in values.items()
+            name: parameters.driver_value(value, self._engine) for name, value in values.items()
         }
-        return Bound(Statement(self.sql, tuple([for_driver[n] for n in self.order])), limit)
+        return BoundQuery(Statement(self.sql, tuple([for_driver[n] for n in self.order])), limit)
 
     def complete(self, variable: str, value: str) -> Sequence[str]:
         """Return the values known of a parameter that hold what is typed so far."""
         parameter = self.parameters.get(variable)
         if parameter is None:
             return ()
-        known: list[Value] = [*parameter.enum]
+        known: list[ParameterValue] = [*parameter.enum]
         if not known:
             known = [True, False] if parameter.type == "boolean" else [*parameter.examples]
             known += [] if parameter.default is None else [parameter.default]
         typed = value.casefold()
-        texts = dict.fromkeys(map(parameters.text_of, known))
+        texts = dict.fromkeys(map(parameters.parameter_text, known))
         return [text for text in texts if typed in text.casefold()]
 
     def _value(
-        self, name: str, parameter: Parameter, given: Mapping[str, Any], read: Read
-    ) -> Value | None:
+        self, name: str, parameter: Parameter, given: Mapping[str, Any], read: ParameterReader
+    ) -> ParameterValue | None:
         if name not in given:
             if parameter.default is not None:
-                return parameters.declared(parameter, parameter.default)
+                return parameters.declared_value(parameter, parameter.default)
             if parameter.optional:
                 return None
-            raise InvalidParameter(f"{name} has to be given: {parameters.expected(parameter)}")
+            raise InvalidParameter(
+                f"{name} has to be given: {parameters.expected_value(parameter)}"
+            )
         value = read(name, parameter, given[name])
         if self._limits_rows and name == LIMIT and isinstance(value, int) and value < 1:
             raise InvalidParameter(f"{name} is a number of rows, from 1 on")
@@ -208,15 +214,17 @@ class DeclaredQuery:
                 raise ValueError(f"{where}.{option}: {value:g} is over `rows`, {self._rows}")
 
 
-class Queries:
+class DeclaredQueries:
     """The queries of one database, by name and in the order of the manifest.
 
     Raises:
         ValueError: says of every query that cannot be used why, for the manifest's author.
     """
 
-    def __init__(self, queries: Mapping[str, Query], engine: EngineName, limits: Limits) -> None:
-        self.scope: QueryScope | None = None
+    def __init__(
+        self, queries: Mapping[str, Query], engine: EngineName, limits: ReadLimits
+    ) -> None:
+        self.scope: QueryRewriter | None = None
         """What they are read within; without one none can be read."""
         self._declared: dict[str, DeclaredQuery] = {}
         problems: list[str] = []
@@ -246,8 +254,11 @@ class Queries:
         return found
 
     async def bind(
-        self, name: str, given: Mapping[str, Any], read: Read = parameters.read
-    ) -> Bound:
+        self,
+        name: str,
+        given: Mapping[str, Any],
+        read: ParameterReader = parameters.value_from_text,
+    ) -> BoundQuery:
         """Return a query with its values, as it may be run. Raises as `DeclaredQuery.bind`.
 
         Raises:
@@ -260,9 +271,9 @@ class Queries:
             sql = await self._scope.sql(query.sql, query.references)
         except ValueError:
             raise InvalidParameter("the database refuses this query") from None
-        return Bound(Statement(sql, values), limit)
+        return BoundQuery(Statement(sql, values), limit)
 
-    async def refusal(self, name: str, scope: QueryScope | None = None) -> str | None:
+    async def refusal(self, name: str, scope: QueryRewriter | None = None) -> str | None:
         """Return why a query is refused, if it is; for the manifest's author. Runs nothing.
 
         `scope` is another one than theirs, of who sees less.
@@ -275,7 +286,7 @@ class Queries:
         return None
 
     @property
-    def _scope(self) -> QueryScope:
+    def _scope(self) -> QueryRewriter:
         if self.scope is None:
             raise MountUnavailable("the queries of this database are not bound to it")
         return self.scope
@@ -308,13 +319,13 @@ def _check_name(name: str) -> None:
         )
 
 
-def _check_select(tokens: Sequence[Token]) -> None:
+def _check_select(tokens: Sequence[SqlToken]) -> None:
     first = next((token for token in tokens if token.kind not in ("space", "open")), None)
     if first is None or first.kind != "word" or first.text.lower() not in _FIRST_WORDS:
         raise ValueError("is no SELECT; begin with select, with or values")
 
 
-def _positional(tokens: Sequence[Token], engine: EngineName) -> tuple[str, tuple[str, ...]]:
+def _positional(tokens: Sequence[SqlToken], engine: EngineName) -> tuple[str, tuple[str, ...]]:
     """Return SQL with the places of its values, and which value belongs in each."""
     order: list[str] = []
     pieces: list[str] = []
@@ -337,7 +348,7 @@ def _positional(tokens: Sequence[Token], engine: EngineName) -> tuple[str, tuple
     return "".join(pieces), tuple(order)
 
 
-def _loses_order(tokens: Sequence[Token]) -> bool:
+def _loses_order(tokens: Sequence[SqlToken]) -> bool:
     """Tell whether rows are ordered at last, and not limited.
 
     MariaDB does not order what is then put into parentheses.
@@ -354,9 +365,9 @@ def _loses_order(tokens: Sequence[Token]) -> bool:
 
 def _described(name: str, parameter: Parameter) -> str:
     said = [f"{parameter.description}: "] if parameter.description else []
-    said.append(parameters.expected(parameter))
+    said.append(parameters.expected_value(parameter))
     if parameter.default is not None:
-        said.append(f"; by default {parameters.text_of(parameter.default)}")
+        said.append(f"; by default {parameters.parameter_text(parameter.default)}")
     elif parameter.optional:
         said.append("; may be left out")
     return f"{name}: {''.join(said)}"

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from resource_server.providers.database.options import Parameter, ParameterType
     from resource_server.providers.database.queries.sql_tokenizer import EngineName
 
-Value: TypeAlias = str | int | float | bool | date | datetime
-Written: TypeAlias = str | int | float | bool
+ParameterValue: TypeAlias = str | int | float | bool | date | datetime
+ManifestValue: TypeAlias = str | int | float | bool
 """What a manifest holds."""
 
 _LONGEST_ECHO = 40
@@ -50,7 +50,7 @@ _JSON_TYPES: dict[type, str] = {
 _FORMATS: dict[ParameterType, str] = {"date": "date", "datetime": "date-time"}
 
 
-def read(name: str, parameter: Parameter, text: str) -> Value:
+def value_from_text(name: str, parameter: Parameter, text: str) -> ParameterValue:
     """Return the value that a client has written.
 
     Raises:
@@ -65,10 +65,10 @@ def read(name: str, parameter: Parameter, text: str) -> Value:
     refused = f"'{echo(text)}'"
     if parameter.type == "string" and len(text) > parameter.max_length:
         refused = f"{len(text)} characters"
-    raise InvalidParameter(f"{name} has to be {expected(parameter)}, not {refused}")
+    raise InvalidParameter(f"{name} has to be {expected_value(parameter)}, not {refused}")
 
 
-def read_json(name: str, parameter: Parameter, value: object) -> Value:
+def value_from_json(name: str, parameter: Parameter, value: object) -> ParameterValue:
     """Return the value that a client has given as JSON: of the parameter's own type, no text of it.
 
     Raises:
@@ -77,11 +77,11 @@ def read_json(name: str, parameter: Parameter, value: object) -> Value:
     text = _native_text(parameter, value)
     if text is None:
         found = _JSON_TYPES.get(type(value), "something else")
-        raise InvalidParameter(f"{name} has to be {expected(parameter)}, not {found}")
-    return read(name, parameter, text)
+        raise InvalidParameter(f"{name} has to be {expected_value(parameter)}, not {found}")
+    return value_from_text(name, parameter, text)
 
 
-def declared(parameter: Parameter, value: Written) -> Value:
+def declared_value(parameter: Parameter, value: ManifestValue) -> ParameterValue:
     """Return a value that the manifest's author has written, which need not be of the `enum`.
 
     Raises:
@@ -97,7 +97,7 @@ def declared(parameter: Parameter, value: Written) -> Value:
             pass
     elif parameter.type not in _NATIVE:
         raise ValueError(f"{_written(value)} is no text; put it in quotes")
-    raise ValueError(f"{_written(value)} is not {expected(parameter, enum=False)}")
+    raise ValueError(f"{_written(value)} is not {expected_value(parameter, enum=False)}")
 
 
 def _native_text(parameter: Parameter, value: object) -> str | None:
@@ -108,12 +108,12 @@ def _native_text(parameter: Parameter, value: object) -> str | None:
     if not isinstance(value, native) or (parameter.type == "boolean") != isinstance(value, bool):
         return None
     try:
-        return text_of(cast("Written", value))
+        return parameter_text(cast("ManifestValue", value))
     except ValueError:  # more digits than Python writes
         return "a very long number"
 
 
-def check(parameter: Parameter) -> None:
+def check_parameter(parameter: Parameter) -> None:
     """Refuse options that contradict each other.
 
     Raises:
@@ -128,7 +128,7 @@ def check(parameter: Parameter) -> None:
         raise ValueError(f"minimum: {low:g} is over the maximum, {high:g}")
     if parameter.enum and parameter.type == "boolean":
         raise ValueError("enum: a boolean has no other values than true and false")
-    values: list[Written] = list(parameter.enum)
+    values: list[ManifestValue] = list(parameter.enum)
     for option, written in (("enum", parameter.enum), ("examples", parameter.examples)):
         for each in written:
             _check(option, parameter, each, values if option != "enum" else ())
@@ -138,19 +138,19 @@ def check(parameter: Parameter) -> None:
             raise ValueError("optional: true, and a default is given; one of them")
 
 
-def _check(option: str, parameter: Parameter, value: Written, enum: object) -> None:
+def _check(option: str, parameter: Parameter, value: ManifestValue, enum: object) -> None:
     try:
-        found = declared(parameter, value)
+        found = declared_value(parameter, value)
     except ValueError as error:
         raise ValueError(f"{option}: {error}") from None
     if enum and found not in _enumerated(parameter):
         raise ValueError(f"{option}: {_written(value)} is not in enum")
 
 
-def expected(parameter: Parameter, *, enum: bool = True) -> str:
+def expected_value(parameter: Parameter, *, enum: bool = True) -> str:
     """Say what values of a parameter are: `an integer from 1 to 100`."""
     if enum and parameter.enum:
-        named = ", ".join(echo(text_of(each)) for each in parameter.enum[:_MOST_NAMED])
+        named = ", ".join(echo(parameter_text(each)) for each in parameter.enum[:_MOST_NAMED])
         return f"one of {named}{', …' if len(parameter.enum) > _MOST_NAMED else ''}"
     words = _WORDS[parameter.type]
     if parameter.type == "string":
@@ -165,7 +165,7 @@ def expected(parameter: Parameter, *, enum: bool = True) -> str:
     return f"{words} of 64 bits" if parameter.type == "integer" else words
 
 
-def schema(parameter: Parameter) -> dict[str, Any]:
+def parameter_schema(parameter: Parameter) -> dict[str, Any]:
     """Return what its values are, as JSON Schema."""
     kind = parameter.type if parameter.type in _NATIVE else "string"
     found: dict[str, Any] = {"type": kind}
@@ -186,7 +186,7 @@ def schema(parameter: Parameter) -> dict[str, Any]:
     return found
 
 
-def text_of(value: Value) -> str:
+def parameter_text(value: ParameterValue) -> str:
     """Return a value as a client writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -206,7 +206,7 @@ def echo(text: str) -> str:
     return f"{shown[: _LONGEST_ECHO - 1]}…"
 
 
-def for_driver(value: Value | None, engine: EngineName) -> object:
+def driver_value(value: ParameterValue | None, engine: EngineName) -> object:
     """Return a value as the driver of an engine takes it.
 
     SQLite has ISO 8601 text for times and integers for booleans. PostgreSQL says itself what it
@@ -224,15 +224,15 @@ def for_driver(value: Value | None, engine: EngineName) -> object:
     return value
 
 
-def _written(value: Written) -> str:
-    return f"'{echo(value)}'" if isinstance(value, str) else text_of(value)
+def _written(value: ManifestValue) -> str:
+    return f"'{echo(value)}'" if isinstance(value, str) else parameter_text(value)
 
 
-def _enumerated(parameter: Parameter) -> tuple[Value, ...]:
-    return tuple([declared(parameter, each) for each in parameter.enum])
+def _enumerated(parameter: Parameter) -> tuple[ParameterValue, ...]:
+    return tuple([declared_value(parameter, each) for each in parameter.enum])
 
 
-def _fits(parameter: Parameter, value: Value) -> bool:
+def _fits(parameter: Parameter, value: ParameterValue) -> bool:
     if isinstance(value, str):
         return len(value) <= parameter.max_length
     if isinstance(value, bool | date):
@@ -283,7 +283,7 @@ def _datetime(text: str) -> datetime:
     return value
 
 
-_READERS: dict[ParameterType, Callable[[str], Value]] = {
+_READERS: dict[ParameterType, Callable[[str], ParameterValue]] = {
     "string": _string,
     "integer": _integer,
     "number": _number,

@@ -25,9 +25,9 @@ from resource_server.providers.database.queries.sql_tokenizer import (
     EDGE,
     OURS,
     EngineName,
-    Reference,
+    NameReference,
 )
-from resource_server.providers.database.reading.relation import Relations
+from resource_server.providers.database.reading.exposed_table import ExposedTables
 
 _CATALOG_S = 5.0
 """Seconds that a question about names may take."""
@@ -64,7 +64,7 @@ class _Shadow(NamedTuple):
     """Why, of a table that there is; for the manifest's author."""
 
 
-class _Names(Protocol):
+class _NameResolver(Protocol):
     """What names stand for, on one engine at one moment."""
 
     def shadow(self, name: str, *, likely: bool) -> _Shadow | None:
@@ -79,19 +79,19 @@ class _Names(Protocol):
         ...
 
 
-class QueryScope:
+class QueryRewriter:
     """Lets queries of the manifest's author see no more of tables than the manifest shows."""
 
-    def __init__(self, engine: Engine, policy: Policy, relations: Relations) -> None:
+    def __init__(self, engine: Engine, policy: Policy, exposed_tables: ExposedTables) -> None:
         self._engine = engine
         self._policy = policy
-        self._relations = relations
+        self._exposed = exposed_tables
         self._database: str | None = None
         self._state: object = None
         self._known: dict[str, tuple[str, str | None]] = {}
         """What was written of statements, or else why they are refused."""
 
-    async def sql(self, sql: str, references: Sequence[Reference]) -> str:
+    async def sql(self, sql: str, references: Sequence[NameReference]) -> str:
         """Return a statement, of which these are the names, as it may be run.
 
         Raises:
@@ -100,7 +100,7 @@ class QueryScope:
         if not self._policy.is_restricting:
             return sql
         # Another sequence whenever the schema is another one.
-        state = await self._relations.infos()
+        state = await self._exposed.infos()
         if state is not self._state:
             self._state, self._known = state, {}
         known = self._known
@@ -114,7 +114,9 @@ class QueryScope:
             raise ValueError(refused)
         return written
 
-    async def check(self, sql: str, references: Sequence[Reference], order: Sequence[str]) -> None:
+    async def check(
+        self, sql: str, references: Sequence[NameReference], order: Sequence[str]
+    ) -> None:
         """Let the database prepare a statement as it would be run; `order` are its parameters.
 
         Raises:
@@ -122,7 +124,7 @@ class QueryScope:
         """
         await self._engine.check(await self.sql(sql, references), order)
 
-    async def _write(self, sql: str, references: Sequence[Reference]) -> str:
+    async def _write(self, sql: str, references: Sequence[NameReference]) -> str:
         names = await self._names(references)
         self._refuse_qualified(references, names)
         shadows = self._shadows(references, names)
@@ -145,7 +147,7 @@ class QueryScope:
         return f"WITH {', '.join(bodies)} {_around(inner)}" if bodies else inner
 
     def _joined(
-        self, sql: str, references: Sequence[Reference], bodies: list[str], shown: list[str]
+        self, sql: str, references: Sequence[NameReference], bodies: list[str], shown: list[str]
     ) -> str:
         """Return a statement with more expressions in its own WITH.
 
@@ -171,7 +173,7 @@ class QueryScope:
     def _is_mysql(self) -> bool:
         return self._engine.name in ("mysql", "mariadb")
 
-    async def _names(self, references: Sequence[Reference]) -> _Names:
+    async def _names(self, references: Sequence[NameReference]) -> _NameResolver:
         if self._engine.name == "postgresql":
             path = [str(schema) for (schema,) in await self._ask(_PATH)]
             every = list({part for reference in references for part in reference.parts})
@@ -196,7 +198,7 @@ class QueryScope:
         statement = Statement(sql, parameters)
         return (await self._engine.fetch(statement, limit=_MANY, within=_CATALOG_S)).rows
 
-    def _refuse_qualified(self, references: Sequence[Reference], names: _Names) -> None:
+    def _refuse_qualified(self, references: Sequence[NameReference], names: _NameResolver) -> None:
         given = {reference.parts[-1].casefold() for reference in references}
         for reference in references:
             parts = reference.parts
@@ -213,7 +215,9 @@ class QueryScope:
                     f"reads {schema}.{name}, of which not all is shown ({rule}); write {name} alone"
                 )
 
-    def _shadows(self, references: Sequence[Reference], names: _Names) -> dict[str, _Shadow]:
+    def _shadows(
+        self, references: Sequence[NameReference], names: _NameResolver
+    ) -> dict[str, _Shadow]:
         """Return by their names what stands for tables."""
         fold = str if self._engine.name == "postgresql" else str.casefold
         # Where an engine does not tell names apart, one stands for the others.
@@ -280,7 +284,7 @@ class QueryScope:
 
 
 def scopes_of(
-    references: Iterable[Reference], policy: Policy, engine: EngineName
+    references: Iterable[NameReference], policy: Policy, engine: EngineName
 ) -> frozenset[str]:
     """Return the scopes that the tables need which are named after FROM and JOIN, by all it seems.
 

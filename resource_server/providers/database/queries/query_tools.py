@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from resource_server.errors import ResourceNotFound
 from resource_server.provider.tools import Schema, TextBlock, Tool, ToolResult
-from resource_server.providers.database.queries.declared import Queries
+from resource_server.providers.database.queries.declared import DeclaredQueries
 from resource_server.providers.database.reading.documents import Documents
 
 RESULT: Schema = {
@@ -28,7 +28,7 @@ RESULT: Schema = {
 class QueryTools:
     """The queries of one database that models may call."""
 
-    def __init__(self, queries: Queries, documents: Documents) -> None:
+    def __init__(self, queries: DeclaredQueries, documents: Documents) -> None:
         self._documents = documents
         self._tools = {
             name: replace(tool, output_schema=RESULT)

@@ -15,7 +15,9 @@ from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
 EngineName: TypeAlias = Literal["sqlite", "postgresql", "mysql", "mariadb"]
-Kind: TypeAlias = Literal["word", "name", "parameter", "space", "open", "close", "end", "other"]
+TokenKind: TypeAlias = Literal[
+    "word", "name", "parameter", "space", "open", "close", "end", "other"
+]
 
 _NAME_START = r"[A-Za-z_\u0080-\U0010ffff]"
 _NAME = r"[A-Za-z0-9_$\u0080-\U0010ffff]"
@@ -81,10 +83,10 @@ _REFUSED = {
 _QUOTES = {'"': '"', "`": "`", "[": "]"}
 
 
-class Token(NamedTuple):
+class SqlToken(NamedTuple):
     """A piece of SQL. A comment is a space; a string is `other`."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     """As written; of a parameter its name without the colon."""
 
@@ -99,7 +101,7 @@ class Token(NamedTuple):
         return self.text[1:-1].replace(quote * 2, quote)
 
 
-class Reference(NamedTuple):
+class NameReference(NamedTuple):
     """A name as it stands in a statement: of a table, a column, a function or a keyword."""
 
     parts: tuple[str, ...]
@@ -112,10 +114,10 @@ class Reference(NamedTuple):
     """Whether it is given to a common table expression, or to a window."""
 
 
-def references(tokens: Sequence[Token], engine: EngineName) -> Sequence[Reference]:
+def references(tokens: Sequence[SqlToken], engine: EngineName) -> Sequence[NameReference]:
     """Return every name in a statement, in order, and all that could be one."""
     solid = [token for token in tokens if token.kind != "space"]
-    found: list[Reference] = []
+    found: list[NameReference] = []
     place = 0
     while place < len(solid):
         first = place
@@ -133,11 +135,11 @@ def references(tokens: Sequence[Token], engine: EngineName) -> Sequence[Referenc
         defines = len(parts) == 1 and _is_definition(solid, place)
         called = place < len(solid) and solid[place].kind == "open"
         doubtful = (called and not defines) or solid[first].kind == "other"
-        found.append(Reference(tuple(parts), before, doubtful, defines))
+        found.append(NameReference(tuple(parts), before, doubtful, defines))
     return found
 
 
-def _name(token: Token, engine: EngineName) -> str | None:
+def _name(token: SqlToken, engine: EngineName) -> str | None:
     """Return what may be an identifier: some engines take strings for names as well."""
     quote = {"sqlite": "'", "postgresql": ""}.get(engine, '"')
     if token.kind == "other" and token.text[0] == quote:
@@ -150,7 +152,7 @@ def _name(token: Token, engine: EngineName) -> str | None:
     return name.encode(errors="replace")[:_NAME_BYTES].decode(errors="ignore")
 
 
-def _is_definition(tokens: Sequence[Token], place: int) -> bool:
+def _is_definition(tokens: Sequence[SqlToken], place: int) -> bool:
     """Tell whether what follows is `AS (`, perhaps with the names of columns before it."""
     if place < len(tokens) and tokens[place].kind == "open":
         while place < len(tokens) and tokens[place].kind != "close":
@@ -196,7 +198,7 @@ def computed(ddl: str, engine: EngineName) -> Mapping[str, frozenset[str]]:
     return found
 
 
-def statement(sql: str, engine: EngineName) -> Sequence[Token]:
+def statement(sql: str, engine: EngineName) -> Sequence[SqlToken]:
     """Return the tokens of one statement, or of one expression, without its end or comments.
 
     Raises:
@@ -223,7 +225,7 @@ def statement(sql: str, engine: EngineName) -> Sequence[Token]:
     return tokens
 
 
-def _tokens(sql: str, engine: EngineName) -> Iterator[Token]:
+def _tokens(sql: str, engine: EngineName) -> Iterator[SqlToken]:
     if "\0" in sql:
         raise ValueError("holds a NUL character")
     expression = _expression(engine)
@@ -232,20 +234,20 @@ def _tokens(sql: str, engine: EngineName) -> Iterator[Token]:
         kind, text, place = match.lastgroup, match[0], match.end()
         match kind:
             case "comment":
-                yield Token("space", " ")
+                yield SqlToken("space", " ")
             case "block":
                 place = _end_of_block(sql, place, nested=engine == "postgresql")
-                yield Token("space", " ")
+                yield SqlToken("space", " ")
             case "ident":
-                yield Token("word", text)
+                yield SqlToken("word", text)
             case "word" | "name" | "space" | "open" | "close" | "end":
-                yield Token(kind, text)
+                yield SqlToken(kind, text)
             case "parameter":
-                yield Token(kind, text[1:])
+                yield SqlToken(kind, text[1:])
             case "foreign" | "escaped" | "unclosed" | "executed":
                 raise ValueError(_REFUSED[kind].format(text[:40]))
             case _:
-                yield Token("other", text)
+                yield SqlToken("other", text)
 
 
 @cache

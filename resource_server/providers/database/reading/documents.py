@@ -16,7 +16,7 @@ from resource_server.providers.database.addressing.address import (
     PageAddress,
     RowAddress,
     TableAddress,
-    path_of,
+    address_path,
 )
 from resource_server.providers.database.engines.contract import Engine
 from resource_server.providers.database.engines.reflection import ForeignKey, TableName
@@ -24,10 +24,14 @@ from resource_server.providers.database.formats import pages
 from resource_server.providers.database.formats.pages import FORMATS, FormatName
 from resource_server.providers.database.formats.table_schema import schema_json, schema_markdown
 from resource_server.providers.database.formats.values import whole_cell
-from resource_server.providers.database.options import Limits
+from resource_server.providers.database.options import ReadLimits
 from resource_server.providers.database.queries import parameters
-from resource_server.providers.database.queries.declared import Queries, Read
-from resource_server.providers.database.reading.relation import Relation, Relations, version_of
+from resource_server.providers.database.queries.declared import DeclaredQueries, ParameterReader
+from resource_server.providers.database.reading.exposed_table import (
+    ExposedTable,
+    ExposedTables,
+    version_of,
+)
 
 _PAGE_PARAMETERS = ("after", "limit", "columns", "format")
 
@@ -41,10 +45,10 @@ class Document(NamedTuple):
     """Of a row: the URIs of the rows that its foreign keys lead to, by column."""
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """One row: its visible values, masked, and the canonical segments of its key."""
 
-    relation: Relation
+    exposed: ExposedTable
     values: tuple[object, ...]
     key: Path
 
@@ -58,30 +62,35 @@ class Documents:
     """Reads the documents of one database."""
 
     def __init__(
-        self, engine: Engine, relations: Relations, queries: Queries, limits: Limits, link: Link
+        self,
+        engine: Engine,
+        exposed_tables: ExposedTables,
+        queries: DeclaredQueries,
+        limits: ReadLimits,
+        link: Link,
     ) -> None:
         self._engine = engine
-        self._relations = relations
+        self._exposed = exposed_tables
         self._queries = queries
         self._limits = limits
         self._link = link
 
     # -- rows
 
-    async def row(self, table: TableName, key: Path) -> Row:
+    async def row(self, table: TableName, key: Path) -> TableRow:
         """Return a row.
 
         Raises:
             ResourceNotFound: there is none that has this key.
         """
-        relation = await self._relations.get(table)
-        if not relation.has_rows or not relation.key or len(key) != len(relation.key):
+        exposed = await self._exposed.get(table)
+        if not exposed.has_rows or not exposed.key or len(key) != len(exposed.key):
             raise ResourceNotFound
-        found = await relation.fetch_by_key(relation.statements.rows([relation.key_of(key)]), 1)
+        found = await exposed.fetch_by_key(exposed.statements.rows([exposed.key_of(key)]), 1)
         if not found.rows:
             raise ResourceNotFound
-        held = relation.segments(relation.key_in(found.rows[0]))
-        return Row(relation, relation.shown(found)[0], held)
+        held = exposed.segments(exposed.key_in(found.rows[0]))
+        return TableRow(exposed, exposed.shown(found)[0], held)
 
     async def read_row(
         self, address: RowAddress, query: Mapping[str, str]
@@ -89,7 +98,7 @@ class Documents:
         """Return a row as a JSON object, with links to the rows it refers to, and its key."""
         _refuse_unknown(query, ())
         row = await self.row(address.table, address.key)
-        table = row.relation.table
+        table = row.exposed.table
         links = await self._links(row)
         text = pages.write_row(
             table.columns,
@@ -104,7 +113,7 @@ class Documents:
         """Return one value of a row, whole."""
         _refuse_unknown(query, ())
         row = await self.row(address.table, address.key)
-        names = row.relation.table.column_names
+        names = row.exposed.table.column_names
         if address.column not in names:
             raise ResourceNotFound
         value = row.values[names.index(address.column)]
@@ -112,16 +121,16 @@ class Documents:
         from anyio import to_thread
 
         cell = await to_thread.run_sync(
-            whole_cell, value, row.relation.columns[address.column], abandon_on_cancel=True
+            whole_cell, value, row.exposed.columns[address.column], abandon_on_cancel=True
         )
         return Document(Content(cell.data, cell.mime_type), version_of([value]))
 
-    async def _links(self, row: Row) -> Mapping[str, str]:
+    async def _links(self, row: TableRow) -> Mapping[str, str]:
         """Return the URIs of the rows a row refers to, by its columns and, if need be, table."""
         links: dict[str, str] = {}
-        names = row.relation.table.column_names
+        names = row.exposed.table.column_names
         values = dict(zip(names, row.values, strict=True))
-        foreign_keys = row.relation.table.foreign_keys
+        foreign_keys = row.exposed.table.foreign_keys
         uses = Counter(foreign.columns for foreign in foreign_keys)
         for foreign in foreign_keys:
             path = await self._referred(foreign, values)
@@ -138,12 +147,12 @@ class Documents:
         if None in held:
             return None
         try:
-            target = await self._relations.get(foreign.table)
+            target = await self._exposed.get(foreign.table)
             given = dict(zip(foreign.referred or target.table.key, held, strict=True))
             if not target.has_rows or not target.key or not given.keys() >= {*target.table.key}:
                 return None
             key = target.segments([given[column.name] for column in target.key])
-            return path_of(RowAddress(foreign.table, key))
+            return address_path(RowAddress(foreign.table, key))
         except (ResourceNotFound, ValueError):
             return None
 
@@ -151,33 +160,33 @@ class Documents:
 
     async def read_page(self, address: PageAddress, query: Mapping[str, str]) -> Document:
         """Return rows from a cursor on, in the order of the key."""
-        relation = await self._relations.get(address.table)
-        if not relation.has_rows:
+        exposed = await self._exposed.get(address.table)
+        if not exposed.has_rows:
             raise ResourceNotFound
         _refuse_unknown(query, _PAGE_PARAMETERS)
         format = format_of(query)
         limit = self._limit(query)
-        columns = _columns(relation, query)
+        columns = _columns(exposed, query)
         after = None
         if (given := query.get("after")) is not None:
-            if not relation.key:
+            if not exposed.key:
                 raise InvalidParameter("this table has no key, so there is only a first page")
-            cursor = page_cursor.decode(
-                given, fingerprint=relation.fingerprint, columns=len(relation.key)
+            cursor = page_cursor.decode_cursor(
+                given, fingerprint=exposed.fingerprint, columns=len(exposed.key)
             )
-            after = relation.bound(cursor.key)
-        found = await relation.page(limit + 1, after=after, columns=columns)
-        shown = relation.shown(found, columns)
+            after = exposed.bound(cursor.key)
+        found = await exposed.page(limit + 1, after=after, columns=columns)
+        shown = exposed.shown(found, columns)
         more = found.more or len(shown) > limit
-        path = path_of(address)
+        path = address_path(address)
 
         @functools.cache
         def next_query(count: int) -> dict[str, str] | None:
-            if not relation.key or count == 0:
+            if not exposed.key or count == 0:
                 return None
-            key = relation.key_in(found.rows[count - 1], columns)
+            key = exposed.key_in(found.rows[count - 1], columns)
             try:
-                token = page_cursor.encode(page_cursor.Cursor(relation.fingerprint, key))
+                token = page_cursor.encode_cursor(page_cursor.PageCursor(exposed.fingerprint, key))
             except ValueError:
                 return None
             kept = {name: query[name] for name in ("limit", "columns") if name in query}
@@ -191,9 +200,9 @@ class Documents:
             kept = {"format": format} if "format" in query else {}
             return self._link(path, {**following, **kept})
 
-        page = pages.Page(
-            relation.options.title or address.table.name,
-            [relation.columns[name] for name in columns],
+        page = pages.RowPage(
+            exposed.options.title or address.table.name,
+            [exposed.columns[name] for name in columns],
             shown[:limit],
             more,
             next_uri,
@@ -223,23 +232,23 @@ class Documents:
     ) -> Document:
         """Return how a table is made, for reading or as JSON."""
         _refuse_unknown(query, ("format",))
-        relation = await self._relations.get(address.table)
-        options = relation.options
-        links = await self._table_links(relation)
+        exposed = await self._exposed.get(address.table)
+        options = exposed.options
+        links = await self._table_links(exposed)
         format = query.get("format", "markdown")
         if format not in ("markdown", "json"):
             raise InvalidParameter("format is markdown or json")
         write = schema_json if format == "json" else schema_markdown
-        text = write(relation.table, links, title=options.title, description=options.description)
+        text = write(exposed.table, links, title=options.title, description=options.description)
         mime_type = "application/json" if format == "json" else "text/markdown"
         return Document(Content(text, mime_type), version_of(text))
 
-    async def _table_links(self, relation: Relation) -> Mapping[TableName, str]:
+    async def _table_links(self, exposed: ExposedTable) -> Mapping[TableName, str]:
         links: dict[TableName, str] = {}
-        exposed = {info.name for info in await self._relations.infos()}
-        for foreign in relation.table.foreign_keys:
-            if foreign.table in exposed:
-                links[foreign.table] = self._link(path_of(TableAddress(foreign.table)))
+        visible = {info.name for info in await self._exposed.infos()}
+        for foreign in exposed.table.foreign_keys:
+            if foreign.table in visible:
+                links[foreign.table] = self._link(address_path(TableAddress(foreign.table)))
         return links
 
     # -- queries
@@ -248,25 +257,27 @@ class Documents:
         """Return the result of a query of the manifest."""
         format = format_of(query)
         given = {key: value for key, value in query.items() if key != "format"}
-        page = await self._result(name, given, parameters.read)
+        page = await self._result(name, given, parameters.value_from_text)
         written = pages.write_page(
             page, format, max_bytes=self._limits.bytes, cell=self._limits.cell
         )
         truncated = Truncation("limit", "rows") if written.more else None
         return Document(Content(written.text, written.mime_type, truncated), version_of(page.rows))
 
-    async def query_table(self, name: str, arguments: Mapping[str, Any]) -> pages.Table:
+    async def query_table(self, name: str, arguments: Mapping[str, Any]) -> pages.RenderedTable:
         """Return the result of a query that is given JSON values, as data and for reading."""
-        page = await self._result(name, arguments, parameters.read_json)
+        page = await self._result(name, arguments, parameters.value_from_json)
         return pages.write_table(page, max_bytes=self._limits.bytes, cell=self._limits.cell)
 
-    async def _result(self, name: str, given: Mapping[str, Any], read: Read) -> pages.Page:
+    async def _result(
+        self, name: str, given: Mapping[str, Any], read: ParameterReader
+    ) -> pages.RowPage:
         declared = self._queries.get(name)
         bound = await self._queries.bind(name, given, read)
         found = await self._engine.query(
             bound.statement, limit=bound.limit, within=self._limits.query_timeout
         )
-        return pages.Page(
+        return pages.RowPage(
             declared.title, pages.query_columns(found.columns), found.rows, found.more
         )
 
@@ -283,8 +294,8 @@ def format_of(query: Mapping[str, str]) -> FormatName:
     return cast("FormatName", given)
 
 
-def _columns(relation: Relation, query: Mapping[str, str]) -> Sequence[str]:
-    names = relation.table.column_names
+def _columns(exposed: ExposedTable, query: Mapping[str, str]) -> Sequence[str]:
+    names = exposed.table.column_names
     given = query.get("columns")
     if given is None:
         return names

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql.visitors import replacement_traverse
 
-from resource_server.providers.database.addressing.keys import RawText
+from resource_server.providers.database.addressing.key_codec import RawText
 from resource_server.providers.database.engines.contract import Statement
 from resource_server.providers.database.engines.reflection import Table
 from resource_server.providers.database.search import like as patterns

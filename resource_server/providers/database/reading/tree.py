@@ -16,8 +16,7 @@ from resource_server.errors import (
     ResourceNotFound,
 )
 from resource_server.provider import Content, Format, Path, Resource
-from resource_server.providers.database.addressing import address as addresses
-from resource_server.providers.database.addressing import keys
+from resource_server.providers.database.addressing import key_codec
 from resource_server.providers.database.addressing.address import (
     SCHEMA,
     Address,
@@ -30,15 +29,20 @@ from resource_server.providers.database.addressing.address import (
     RowAddress,
     SchemaAddress,
     TableAddress,
-    path_of,
+    address_path,
+    parse_address,
 )
 from resource_server.providers.database.engines.contract import Engine
 from resource_server.providers.database.engines.reflection import TableInfo, TableName
 from resource_server.providers.database.formats.pages import FORMATS
-from resource_server.providers.database.options import Limits
-from resource_server.providers.database.queries.declared import Queries
+from resource_server.providers.database.options import ReadLimits
+from resource_server.providers.database.queries.declared import DeclaredQueries
 from resource_server.providers.database.reading.documents import Documents
-from resource_server.providers.database.reading.relation import Relation, Relations, version_of
+from resource_server.providers.database.reading.exposed_table import (
+    ExposedTable,
+    ExposedTables,
+    version_of,
+)
 from resource_server.runtime.eager import settle
 
 _COUNT_S = 0.02
@@ -52,28 +56,28 @@ _PAGE_FORMATS = tuple(format for name, format in FORMATS.items() if name != "jso
 _DEFINITION_FORMATS = (Format("json", _JSON, "All of it, exactly"),)
 
 
-class Described(NamedTuple):
+class DescribedDocument(NamedTuple):
     """A document with what is known of it, of the same moment."""
 
     resource: Resource
     content: Content
 
 
-class Tree:
+class DatabaseTree:
     """Lists and describes what a database shows."""
 
     def __init__(
         self,
         engine: Engine,
-        relations: Relations,
-        queries: Queries,
-        limits: Limits,
+        exposed_tables: ExposedTables,
+        queries: DeclaredQueries,
+        limits: ReadLimits,
         documents: Documents,
         *,
         watched: bool,
     ) -> None:
         self._engine = engine
-        self._relations = relations
+        self._exposed = exposed_tables
         self._queries = queries
         self._limits = limits
         self._documents = documents
@@ -84,7 +88,7 @@ class Tree:
 
     def address(self, path: Path) -> Address:
         """Return what a path names; raises `ResourceNotFound` where it can be nothing."""
-        return addresses.parse(path, has_schemas=self._engine.has_schemas)
+        return parse_address(path, has_schemas=self._engine.has_schemas)
 
     # -- children
 
@@ -96,7 +100,7 @@ class Tree:
                 if self._engine.has_schemas:
                     found = [self.schema(name) for name in await self._schemas()]
                 else:
-                    found = [self.table(info) for info in await self._relations.infos()]
+                    found = [self.table(info) for info in await self._exposed.infos()]
                 if self._queries:
                     found.append(self._query_collection())
                 return _after(found, last, limit)
@@ -105,15 +109,15 @@ class Tree:
             case QueriesAddress() if self._queries:
                 return _after([self.query(name) for name in self._queries], last, limit)
             case TableAddress(table):
-                return await self._rows(await self._relations.get(table), (), path, last, limit)
+                return await self._rows(await self._exposed.get(table), (), path, last, limit)
             case RowAddress(table, key):
-                relation = await self._relations.get(table)
-                if not relation.has_rows or len(key) > len(relation.key):
+                exposed = await self._exposed.get(table)
+                if not exposed.has_rows or len(key) > len(exposed.key):
                     raise ResourceNotFound
-                if len(key) == len(relation.key):
+                if len(key) == len(exposed.key):
                     await self._documents.row(table, key)
                     raise NotACollection
-                return await self._rows(relation, key, path, last, limit)
+                return await self._rows(exposed, key, path, last, limit)
             case _:
                 await self.resource(path)
                 raise NotACollection
@@ -123,8 +127,10 @@ class Tree:
 
         Depth first is the order of the paths.
         """
-        infos = await self._relations.infos()
-        tables = sorted([(path_of(TableAddress(info.name)), info) for info in infos], key=_first)
+        infos = await self._exposed.infos()
+        tables = sorted(
+            [(address_path(TableAddress(info.name)), info) for info in infos], key=_first
+        )
         found: list[Resource] = []
         schema: str | None = None
         for path, info in tables:
@@ -145,70 +151,70 @@ class Tree:
 
     def _listed(self, info: TableInfo) -> list[Resource]:
         """Return a table and its documents, if they are listed."""
-        options = self._relations.options(info.name)
+        options = self._exposed.options(info.name)
         if not options.listed:
             return []
         pages = [self._page(info.name)] if options.rows else []
         return [self.table(info), *pages, self.definition(info.name)]
 
     async def _schemas(self) -> Sequence[str]:
-        infos = await self._relations.infos()
+        infos = await self._exposed.infos()
         return list(dict.fromkeys(info.name.schema or "" for info in infos))
 
     async def _tables_of(self, schema: str) -> list[Resource]:
-        infos = await self._relations.infos()
+        infos = await self._exposed.infos()
         found = [self.table(info) for info in infos if info.name.schema == schema]
         if not found:
             raise ResourceNotFound
         return found
 
     async def _rows(
-        self, relation: Relation, within: Path, path: Path, last: str | None, limit: int
+        self, exposed: ExposedTable, within: Path, path: Path, last: str | None, limit: int
     ) -> Sequence[Resource]:
         """Return the documents of a table and then its rows, or the values of the next column."""
         found: list[Resource] = []
         if not within and (last is None or not self._is_row((*path, last))):
-            documents = [await self._first_page(relation)] if relation.has_rows else []
-            documents.append(self.definition(relation.name))
+            documents = [await self._first_page(exposed)] if exposed.has_rows else []
+            documents.append(self.definition(exposed.name))
             found = [each for each in documents if last is None or each.path[-1] > last]
             last = None
-        if not relation.has_rows or not relation.key or len(found) >= limit:
+        if not exposed.has_rows or not exposed.key or len(found) >= limit:
             return found[:limit]
-        columns = relation.key
-        bound = relation.key_of(within)
+        columns = exposed.key
+        bound = exposed.key_of(within)
         place = len(within)
         try:
-            begin = None if last is None else keys.decode(last, columns[place])
+            begin = None if last is None else key_codec.decode_key(last, columns[place])
         except ResourceNotFound:
             return found  # no key comes after what is none
         if last is not None and begin is None:
             return found  # nor after NULL
         room = limit - len(found)
-        fetch = relation.fetch_by_key if within else relation.fetch
+        fetch = exposed.fetch_by_key if within else exposed.fetch
         if place < len(columns) - 1:
-            value = None if begin is None else relation.bound([begin])[0]
-            statement = relation.statements.prefixes(room, within=bound, after=value)
+            value = None if begin is None else exposed.bound([begin])[0]
+            statement = exposed.statements.prefixes(room, within=bound, after=value)
             rows = await fetch(statement, room)
             for (held,) in rows.rows:
-                segment = _segment(held, relation, place)
+                segment = _segment(held, exposed, place)
                 if segment is not None:
                     found.append(self._prefix((*path, segment)))
             return found
-        after = None if begin is None else (*bound, *relation.bound([begin]))
-        rows = await fetch(relation.statements.page(room, within=bound, after=after), room)
-        for values, held in zip(*relation.split(rows), strict=True):
-            segment = _segment(held[place], relation, place)
+        after = None if begin is None else (*bound, *exposed.bound([begin]))
+        rows = await fetch(exposed.statements.page(room, within=bound, after=after), room)
+        for values, held in zip(*exposed.split(rows), strict=True):
+            segment = _segment(held[place], exposed, place)
             if segment is not None:
                 found.append(self.row((*path, segment), version_of(values)))
         return found
 
-    async def _first_page(self, relation: Relation) -> Resource:
+    async def _first_page(self, exposed: ExposedTable) -> Resource:
         """Return the document of the rows; with a version where no child is a row by itself."""
-        page = self._page(relation.name)
-        if len(relation.key) == 1:
+        page = self._page(exposed.name)
+        if len(exposed.key) == 1:
             return page
         try:
-            read = await self._documents.read_page(PageAddress(relation.name), {})
+            read = await self._documents.read_page(PageAddress(exposed.name), {})
         except ResourceError:
             return page  # too slow, say
         return replace(page, version=read.version)
@@ -245,7 +251,7 @@ class Tree:
                 # Nothing is there to be read without its parameters, and no commit changes that.
                 return replace(self.query(name), version=version_of([name]))
             case TableAddress(table):
-                return await self._table_state(await self._relations.get(table))
+                return await self._table_state(await self._exposed.get(table))
             case RowAddress(table, key) if await self._is_prefix(table, key):
                 return await self._prefix_state(table, key)
             case _:
@@ -254,13 +260,13 @@ class Tree:
                     raise ResourceNotFound
                 return described.resource
 
-    async def document(self, path: Path, query: Mapping[str, str]) -> Described | None:
+    async def document(self, path: Path, query: Mapping[str, str]) -> DescribedDocument | None:
         """Return a document with what is known of it; None for a collection, there or not."""
         documents = self._documents
         match self.address(path):
             case RowAddress(table, key) as row if not await self._is_prefix(table, key):
                 found, key = await documents.read_row(row, query)
-                resource = self.row(path_of(RowAddress(table, key)), found.version)
+                resource = self.row(address_path(RowAddress(table, key)), found.version)
                 if found.links:
                     resource = replace(resource, details={"links": found.links})
             case PageAddress(table) as page:
@@ -279,12 +285,12 @@ class Tree:
                 return None
         if not query.keys() <= {"format"}:
             # Of something else than what is there without a query.
-            return Described(resource, found.content)
-        return Described(replace(resource, version=found.version), found.content)
+            return DescribedDocument(resource, found.content)
+        return DescribedDocument(replace(resource, version=found.version), found.content)
 
     async def _is_prefix(self, table: TableName, key: Path) -> bool:
-        relation = await self._relations.get(table)
-        return relation.has_rows and len(key) < len(relation.key)
+        exposed = await self._exposed.get(table)
+        return exposed.has_rows and len(key) < len(exposed.key)
 
     async def _prefix_state(self, table: TableName, key: Path) -> Resource:
         """Return the collection of the rows whose keys begin so.
@@ -292,44 +298,44 @@ class Tree:
         Raises:
             ResourceNotFound: there is no such row.
         """
-        relation = await self._relations.get(table)
-        first = relation.statements.page(1, within=relation.key_of(key))
-        rows = await relation.fetch_by_key(first, 1)
+        exposed = await self._exposed.get(table)
+        first = exposed.statements.page(1, within=exposed.key_of(key))
+        rows = await exposed.fetch_by_key(first, 1)
         if not rows.rows:
             raise ResourceNotFound
-        segments = relation.segments(relation.key_in(rows.rows[0]))[: len(key)]
-        return self._prefix(path_of(RowAddress(table, segments)))
+        segments = exposed.segments(exposed.key_in(rows.rows[0]))[: len(key)]
+        return self._prefix(address_path(RowAddress(table, segments)))
 
-    async def _table_state(self, relation: Relation) -> Resource:
-        info = TableInfo(relation.name, relation.table.type, relation.table.comment)
+    async def _table_state(self, exposed: ExposedTable) -> Resource:
+        info = TableInfo(exposed.name, exposed.table.type, exposed.table.comment)
         details: dict[str, Any] = {
             "table": {
-                "type": relation.table.type,
-                "key": list(relation.table.key),
-                "keyKind": relation.table.key_kind,
-                **(await self._count(relation) if relation.has_rows else {}),
+                "type": exposed.table.type,
+                "key": list(exposed.table.key),
+                "keyKind": exposed.table.key_kind,
+                **(await self._count(exposed) if exposed.has_rows else {}),
             }
         }
-        if self._watched and relation.has_rows:
+        if self._watched and exposed.has_rows:
             # Without a key there are only pages to compare.
-            details["changes"] = {"precision": "row" if relation.key else "table"}
-            if relation.change in relation.columns:
-                details["changes"]["column"] = relation.change
+            details["changes"] = {"precision": "row" if exposed.key else "table"}
+            if exposed.change in exposed.columns:
+                details["changes"]["column"] = exposed.change
         return replace(self.table(info), details=details)
 
-    async def _count(self, relation: Relation) -> Mapping[str, Any]:
+    async def _count(self, exposed: ExposedTable) -> Mapping[str, Any]:
         now = time.monotonic()
-        known = self._counts.get(relation.name)
+        known = self._counts.get(exposed.name)
         if known is not None and now < known[0]:
             return known[1]
-        counted = await self._counted(relation)
+        counted = await self._counted(exposed)
         if len(self._counts) > 1024:
             self._counts.clear()
-        self._counts[relation.name] = (time.monotonic() + _COUNTED_S, counted)
+        self._counts[exposed.name] = (time.monotonic() + _COUNTED_S, counted)
         return counted
 
-    async def _counted(self, relation: Relation) -> Mapping[str, Any]:
-        statements = relation.statements
+    async def _counted(self, exposed: ExposedTable) -> Mapping[str, Any]:
+        statements = exposed.statements
         try:
             rows = await self._engine.fetch(
                 statements.count(), limit=1, within=_COUNT_S, lane="slow"
@@ -339,8 +345,8 @@ class Tree:
             return {}
         except DeadlineExceeded:
             pass
-        if relation.options.where is None:
-            estimate = await self._engine.estimate(relation.name)
+        if exposed.options.where is None:
+            estimate = await self._engine.estimate(exposed.name)
             if estimate is not None:
                 return {"rowCount": estimate, "rowCountKind": "estimate"}
         try:
@@ -365,14 +371,14 @@ class Tree:
 
     def schema(self, name: str) -> Resource:
         """Describe a schema."""
-        path = path_of(SchemaAddress(name))
+        path = address_path(SchemaAddress(name))
         return Resource(path=path, name=name, type="collection", title=f"Schema {name}")
 
     def table(self, info: TableInfo) -> Resource:
         """Describe a table as listings do."""
-        options = self._relations.options(info.name)
+        options = self._exposed.options(info.name)
         return Resource(
-            path=path_of(TableAddress(info.name)),
+            path=address_path(TableAddress(info.name)),
             name=info.name.name,
             type="collection",
             title=options.title,
@@ -382,9 +388,9 @@ class Tree:
 
     def _page(self, table: TableName) -> Resource:
         return Resource(
-            path=path_of(PageAddress(table)),
+            path=address_path(PageAddress(table)),
             name=f"{table.name} rows",
-            title=f"Rows of {self._relations.options(table).title or table.name}",
+            title=f"Rows of {self._exposed.options(table).title or table.name}",
             mime_type=_JSON,
             formats=_PAGE_FORMATS,
         )
@@ -392,9 +398,9 @@ class Tree:
     def definition(self, table: TableName) -> Resource:
         """Describe the document of a table's definition."""
         return Resource(
-            path=path_of(DefinitionAddress(table)),
+            path=address_path(DefinitionAddress(table)),
             name=f"{table.name} schema",
-            title=f"Schema of {self._relations.options(table).title or table.name}",
+            title=f"Schema of {self._exposed.options(table).title or table.name}",
             mime_type="text/markdown",
             formats=_DEFINITION_FORMATS,
         )
@@ -408,18 +414,18 @@ class Tree:
         return Resource(path=path, name=name, mime_type=_JSON, version=version, listed=False)
 
     def _cell(self, address: CellAddress, mime_type: str | None) -> Resource:
-        return Resource(path=path_of(address), name=address.column, mime_type=mime_type)
+        return Resource(path=address_path(address), name=address.column, mime_type=mime_type)
 
     def _query_collection(self) -> Resource:
         return Resource(
-            path=path_of(QueriesAddress()), name="queries", type="collection", title="Queries"
+            path=address_path(QueriesAddress()), name="queries", type="collection", title="Queries"
         )
 
     def query(self, name: str) -> Resource:
         """Describe the document of a query."""
         declared = self._queries.get(name)
         return Resource(
-            path=path_of(QueryAddress(name)),
+            path=address_path(QueryAddress(name)),
             name=name,
             title=declared.title,
             description=declared.description,
@@ -438,8 +444,8 @@ def _after(found: Sequence[Resource], last: str | None, limit: int) -> Sequence[
     return [each for each in ordered if last is None or each.path[-1] > last][:limit]
 
 
-def _segment(value: object, relation: Relation, place: int) -> str | None:
+def _segment(value: object, exposed: ExposedTable, place: int) -> str | None:
     try:
-        return keys.encode(value, relation.key[place])
+        return key_codec.encode_key(value, exposed.key[place])
     except ValueError:
         return None  # no URI is long enough

@@ -17,12 +17,12 @@ from resource_server.providers.database.addressing.address import (
     RowAddress,
     SchemaAddress,
     TableAddress,
-    path_of,
+    address_path,
 )
 from resource_server.providers.database.engines.reflection import TableName
-from resource_server.providers.database.queries.declared import Queries
-from resource_server.providers.database.reading.relation import Relations
-from resource_server.providers.database.reading.tree import Tree
+from resource_server.providers.database.queries.declared import DeclaredQueries
+from resource_server.providers.database.reading.exposed_table import ExposedTables
+from resource_server.providers.database.reading.tree import DatabaseTree
 from resource_server.providers.database.search.name_search import NameSearch, Placed, path_in
 from resource_server.providers.database.search.row_search import RowSearch
 from resource_server.runtime.eager import Turns
@@ -32,11 +32,13 @@ _LOOP_CHARACTERS = 64 * 1024
 """Documents of more than this leave the event loop to be looked through."""
 
 
-class Searches:
+class DatabaseSearch:
     """Searches one database."""
 
-    def __init__(self, relations: Relations, queries: Queries, tree: Tree) -> None:
-        self._relations = relations
+    def __init__(
+        self, exposed_tables: ExposedTables, queries: DeclaredQueries, tree: DatabaseTree
+    ) -> None:
+        self._exposed = exposed_tables
         self._queries = queries
         self._tree = tree
 
@@ -48,11 +50,11 @@ class Searches:
         tables = await self._tables(address)
         if request.where == "names":
             await self._find(address, below)
-            names = NameSearch(self._relations, self._queries, self._tree, request)
+            names = NameSearch(self._exposed, self._queries, self._tree, request)
             return await names.found(
                 address, below, tables, after=after, limit=limit, deadline=deadline
             )
-        rows = RowSearch(self._relations, self._tree, request, limit=limit, deadline=deadline)
+        rows = RowSearch(self._exposed, self._tree, request, limit=limit, deadline=deadline)
         if isinstance(address, DefinitionAddress | PageAddress | CellAddress):
             return await self._in_document(request, below)
         await self._find(address, below)
@@ -71,7 +73,7 @@ class Searches:
             case QueryAddress(name):
                 self._queries.get(name)
             case TableAddress(table) | DefinitionAddress(table):
-                await self._relations.get(table)
+                await self._exposed.get(table)
             case _:
                 await self._tree.resource(below)
 
@@ -84,23 +86,23 @@ class Searches:
             return ()
         turns = Turns()
         found: list[Placed] = []
-        for info in await self._relations.infos():
+        for info in await self._exposed.infos():
             match address:
                 case DatabaseAddress():
-                    is_meant = self._relations.options(info.name).listed
+                    is_meant = self._exposed.options(info.name).listed
                 case SchemaAddress(schema):
                     is_meant = info.name.schema == schema
-                    is_meant = is_meant and self._relations.options(info.name).listed
+                    is_meant = is_meant and self._exposed.options(info.name).listed
                 case _:
                     is_meant = info.name == address.table
             if is_meant:
-                found.append((path_of(TableAddress(info.name)), info))
+                found.append((address_path(TableAddress(info.name)), info))
             await turns.others()
         return sorted(found, key=path_in)
 
     def _with_rows(self, tables: Sequence[Placed]) -> Sequence[TableName]:
         """Return those in whose rows there is something to search."""
-        named = [(info.name, self._relations.options(info.name)) for _, info in tables]
+        named = [(info.name, self._exposed.options(info.name)) for _, info in tables]
         return [name for name, options in named if options.search and options.rows]
 
     async def _in_document(self, sought: SearchRequest, path: Path) -> SearchPage:

@@ -22,13 +22,13 @@ from resource_server.providers.database.addressing.address import (
     QueryAddress,
     SchemaAddress,
     TableAddress,
-    path_of,
+    address_path,
 )
-from resource_server.providers.database.addressing.keys import encode_text
+from resource_server.providers.database.addressing.key_codec import encode_text
 from resource_server.providers.database.engines.reflection import Column, TableInfo, TableName
-from resource_server.providers.database.queries.declared import Queries
-from resource_server.providers.database.reading.relation import Relations
-from resource_server.providers.database.reading.tree import Tree
+from resource_server.providers.database.queries.declared import DeclaredQueries
+from resource_server.providers.database.reading.exposed_table import ExposedTables
+from resource_server.providers.database.reading.tree import DatabaseTree
 from resource_server.runtime.eager import Turns
 from resource_server.search.name_match import Names
 from resource_server.search.text_match import MOST_LINES
@@ -52,9 +52,13 @@ class NameSearch:
     """
 
     def __init__(
-        self, relations: Relations, queries: Queries, tree: Tree, sought: SearchRequest
+        self,
+        exposed_tables: ExposedTables,
+        queries: DeclaredQueries,
+        tree: DatabaseTree,
+        sought: SearchRequest,
     ) -> None:
-        self._relations = relations
+        self._exposed = exposed_tables
         self._queries = queries
         self._tree = tree
         self._sought = sought
@@ -102,13 +106,13 @@ class NameSearch:
         if isinstance(address, DatabaseAddress):
             for schema in dict.fromkeys(info.name.schema for _, info in tables):
                 if schema is not None:
-                    yield path_of(SchemaAddress(schema)), partial(self._tree.schema, schema)
+                    yield address_path(SchemaAddress(schema)), partial(self._tree.schema, schema)
         if isinstance(address, DatabaseAddress | SchemaAddress):
             for path, info in tables:
                 yield path, partial(self._tree.table, info)
         if isinstance(address, DatabaseAddress | QueriesAddress | QueryAddress):
             for query in [address.name] if isinstance(address, QueryAddress) else self._queries:
-                yield path_of(QueryAddress(query)), partial(self._tree.query, query)
+                yield address_path(QueryAddress(query)), partial(self._tree.query, query)
 
     async def _find_columns(
         self, tables: Sequence[Placed], after: Path, limit: int, deadline: float
@@ -130,7 +134,7 @@ class NameSearch:
 
     async def _look_at(self, table: TableName, place: Path) -> None:
         lines: list[MatchedLine] = []
-        columns = (await self._relations.get(table)).table.columns
+        columns = (await self._exposed.get(table)).table.columns
         for number, column in enumerate(columns, 1):
             with suppress(ValueError):  # not Unicode
                 if self._names.rank((*place, encode_text(column.name))) is not None:

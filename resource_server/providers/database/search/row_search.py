@@ -22,11 +22,15 @@ from resource_server.errors import (
 from resource_server.provider import Path
 from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest
 from resource_server.providers.database.addressing import page_cursor
-from resource_server.providers.database.addressing.address import RowAddress, path_of
+from resource_server.providers.database.addressing.address import RowAddress, address_path
 from resource_server.providers.database.engines.contract import Rows
 from resource_server.providers.database.engines.reflection import TableName
-from resource_server.providers.database.reading.relation import Relation, Relations, version_of
-from resource_server.providers.database.reading.tree import Tree
+from resource_server.providers.database.reading.exposed_table import (
+    ExposedTable,
+    ExposedTables,
+    version_of,
+)
+from resource_server.providers.database.reading.tree import DatabaseTree
 from resource_server.providers.database.search import like
 from resource_server.search.text_match import MOST_LINES, Lines
 from resource_server.search.top_k import INVALID
@@ -60,14 +64,14 @@ class RowSearch:
 
     def __init__(
         self,
-        relations: Relations,
-        tree: Tree,
+        exposed_tables: ExposedTables,
+        tree: DatabaseTree,
         sought: SearchRequest,
         *,
         limit: int,
         deadline: float,
     ) -> None:
-        self._relations = relations
+        self._exposed = exposed_tables
         self._tree = tree
         self._sought = sought
         self._lines = Lines(sought)
@@ -110,34 +114,34 @@ class RowSearch:
     async def _look_into(self, table: TableName, cursor: str | None) -> str | None:
         """Look at rows of a table; return where to go on in it, None at its end."""
         try:
-            relation = await self._relations.get(table)
-            if relation.key and relation.searched:
-                return await self._rows_of(relation, cursor)
+            exposed = await self._exposed.get(table)
+            if exposed.key and exposed.searched:
+                return await self._rows_of(exposed, cursor)
         except ResourceNotFound:
             pass  # gone meanwhile, or refused: `check` says why
         return None
 
-    async def _rows_of(self, relation: Relation, cursor: str | None) -> str | None:
-        held = None if cursor is None else _decoded(cursor, relation)
+    async def _rows_of(self, exposed: ExposedTable, cursor: str | None) -> str | None:
+        held = None if cursor is None else _decoded(cursor, exposed)
         count = _FIRST_ROWS
         while True:
             begun = time.monotonic()
             try:
-                rows = await self._texts(relation, held, count)
+                rows = await self._texts(exposed, held, count)
             except (DeadlineExceeded, ResourceBusy):
                 if not self._has_got_on:
                     raise
-                return _place(relation, held)
-            seconds, size = time.monotonic() - begun, _size(rows, len(relation.key))
-            done, matches = await self._matching(relation, rows, size)
-            await self._describe(relation, matches)
+                return _place(exposed, held)
+            seconds, size = time.monotonic() - begun, _size(rows, len(exposed.key))
+            done, matches = await self._matching(exposed, rows, size)
+            await self._describe(exposed, matches)
             self._saw(done)
             if done:
-                held = tuple(rows.rows[done - 1][: len(relation.key)])
+                held = tuple(rows.rows[done - 1][: len(exposed.key)])
             if done == len(rows.rows) < count and not rows.more:
                 return None
             if self._is_enough:
-                return _place(relation, held)
+                return _place(exposed, held)
             if seconds > _LONG_S or size > _LARGE:
                 count = max(count // 4, 1)
             elif seconds < _QUICK_S:
@@ -148,42 +152,42 @@ class RowSearch:
         self._looked_at += count
         self._sought.report_progress(count)
 
-    async def _texts(self, relation: Relation, held: _Key | None, count: int) -> Rows:
+    async def _texts(self, exposed: ExposedTable, held: _Key | None, count: int) -> Rows:
         """Return keys of rows and what is searched of them; fewer than `count` with `more`."""
-        after = None if held is None else relation.bound(held)
+        after = None if held is None else exposed.bound(held)
         left = max(self._until - time.monotonic(), 0.0)
         try:
-            return await relation.texts(
+            return await exposed.texts(
                 count, like=self._like, after=after, below=self._within, within=left
             )
         except InvalidParameter:
             if count > 1:
-                return _and_more(await self._texts(relation, held, 1))
+                return _and_more(await self._texts(exposed, held, 1))
             # One value is more than the engine takes: without it.
-            within = relation.key_of(self._within)
-            keys = relation.statements.page(1, after=after, within=within, columns=())
+            within = exposed.key_of(self._within)
+            keys = exposed.statements.page(1, after=after, within=within, columns=())
         try:
-            return _and_more(await relation.fetch(keys, 1))
+            return _and_more(await exposed.fetch(keys, 1))
         except InvalidParameter:
             # Not for the value: the table cannot be read, and is to be left out.
             raise ResourceNotFound from None
 
     async def _matching(
-        self, relation: Relation, rows: Rows, size: int
+        self, exposed: ExposedTable, rows: Rows, size: int
     ) -> tuple[int, Sequence[_Match]]:
         """Return how many rows were looked at, in time and for as many hits as there is room."""
         if not size:
             return len(rows.rows), ()
         if size <= _LOOP_CHARACTERS and not self._sought.is_pattern:
-            return self._match(relation, rows)
+            return self._match(exposed, rows)
         # Imported here: not every search needs a thread.
         from anyio import to_thread
 
-        return await to_thread.run_sync(self._match, relation, rows, abandon_on_cancel=True)
+        return await to_thread.run_sync(self._match, exposed, rows, abandon_on_cancel=True)
 
-    def _match(self, relation: Relation, rows: Rows) -> tuple[int, Sequence[_Match]]:
-        names, width = relation.table.column_names, len(relation.key)
-        columns = [(names.index(name) + 1, name) for name in relation.searched]
+    def _match(self, exposed: ExposedTable, rows: Rows) -> tuple[int, Sequence[_Match]]:
+        names, width = exposed.table.column_names, len(exposed.key)
+        columns = [(names.index(name) + 1, name) for name in exposed.searched]
         found: list[_Match] = []
         for done, row in enumerate(rows.rows):
             if len(self._hits) + len(found) == self._limit or (done and self._is_over()):
@@ -206,27 +210,27 @@ class RowSearch:
         label = " ".join(uris.display(name).split())
         return MatchedLine(number, f"{label}: {lines[0].text}")
 
-    async def _describe(self, relation: Relation, matches: Sequence[_Match]) -> None:
+    async def _describe(self, exposed: ExposedTable, matches: Sequence[_Match]) -> None:
         """Add the rows that match, as they are now."""
         for start in range(0, len(matches), _DESCRIBED_AT_ONCE):
             some = matches[start : start + _DESCRIBED_AT_ONCE]
-            statement = relation.statements.rows([relation.bound(match.key) for match in some])
-            rows = await relation.fetch(statement, len(some))
-            shown, held = relation.split(rows)
+            statement = exposed.statements.rows([exposed.bound(match.key) for match in some])
+            rows = await exposed.fetch(statement, len(some))
+            shown, held = exposed.split(rows)
             present = dict(zip(held, shown, strict=True))
             for key, lines in some:
                 # Gone meanwhile, or with a key that no URI is long enough for.
                 with suppress(KeyError, ValueError):
-                    self._add(relation, key, present[key], lines)
+                    self._add(exposed, key, present[key], lines)
 
     def _add(
         self,
-        relation: Relation,
+        exposed: ExposedTable,
         key: _Key,
         values: tuple[object, ...],
         lines: tuple[MatchedLine, ...],
     ) -> None:
-        path = path_of(RowAddress(relation.name, relation.segments(key)))
+        path = address_path(RowAddress(exposed.name, exposed.segments(key)))
         # As it was asked for, in whatever spelling.
         path = (*self._below, *path[len(self._below) :])
         self._hits.append(Hit(self._tree.row(path, version_of(values)), lines))
@@ -244,13 +248,15 @@ def _mark(table: TableName) -> str:
     return version_of(list(table))
 
 
-def _place(relation: Relation, held: _Key | None) -> str | None:
+def _place(exposed: ExposedTable, held: _Key | None) -> str | None:
     """Return where to go on in a table; None where its key is too long to say so: at its end."""
-    mark = _mark(relation.name)
+    mark = _mark(exposed.name)
     if held is None:
         return mark
     try:
-        return f"{mark}.{page_cursor.encode(page_cursor.Cursor(relation.fingerprint, held))}"
+        return (
+            f"{mark}.{page_cursor.encode_cursor(page_cursor.PageCursor(exposed.fingerprint, held))}"
+        )
     except ValueError:
         return None
 
@@ -266,7 +272,7 @@ def _begin(tables: Sequence[TableName], after: str | None) -> tuple[int, str | N
     return marks.index(mark), cursor or None
 
 
-def _decoded(cursor: str, relation: Relation) -> _Key:
-    return page_cursor.decode(
-        cursor, fingerprint=relation.fingerprint, columns=len(relation.key)
+def _decoded(cursor: str, exposed: ExposedTable) -> _Key:
+    return page_cursor.decode_cursor(
+        cursor, fingerprint=exposed.fingerprint, columns=len(exposed.key)
     ).key

@@ -19,10 +19,10 @@ from resource_server.providers.database.addressing.address import (
     RowAddress,
     SchemaAddress,
     TableAddress,
-    parse,
-    path_of,
+    address_path,
+    parse_address,
 )
-from resource_server.providers.database.addressing.keys import encode
+from resource_server.providers.database.addressing.key_codec import encode_key
 from resource_server.providers.database.engines.reflection import Column, TableName
 
 ANY = Column("k", "", "any")
@@ -35,7 +35,7 @@ names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.samp
     )
 )
 values = st.none() | st.integers(-5, 5) | st.floats(allow_nan=False) | names | st.binary(max_size=8)
-segments = values.map(lambda v: encode(v, ANY)) | names.map(lambda v: encode(v, TEXT))
+segments = values.map(lambda v: encode_key(v, ANY)) | names.map(lambda v: encode_key(v, TEXT))
 keys = st.lists(segments, min_size=1, max_size=4).map(tuple)
 
 
@@ -54,8 +54,8 @@ def addresses(schemas: st.SearchStrategy[str | None]) -> st.SearchStrategy[Addre
 
 
 def check(address: Address, *, has_schemas: bool) -> None:
-    path = path_of(address)
-    assert parse(path, has_schemas=has_schemas) == address
+    path = address_path(address)
+    assert parse_address(path, has_schemas=has_schemas) == address
     uri = uris.join("sqlite://shop/", path)
     assert uris.parse(uri).path == path
     assert str(AnyUrl(uri)) == uri
@@ -80,7 +80,7 @@ def test_an_address_with_a_schema_comes_back_from_its_path(address: Address) -> 
 
 @given(addresses(st.none()), addresses(st.none()))
 def test_no_two_addresses_have_one_path(one: Address, other: Address) -> None:
-    assert (path_of(one) == path_of(other)) is (one == other)
+    assert (address_path(one) == address_path(other)) is (one == other)
 
 
 ORDERS = TableName(None, "orders")
@@ -108,8 +108,8 @@ PUBLIC = TableName("public", "orders")
     ],
 )
 def test_a_path_names(path: Path, address: Address) -> None:
-    assert parse(path, has_schemas=False) == address
-    assert path_of(address) == path
+    assert parse_address(path, has_schemas=False) == address
+    assert address_path(address) == path
 
 
 @pytest.mark.parametrize(
@@ -125,13 +125,13 @@ def test_a_path_names(path: Path, address: Address) -> None:
     ],
 )
 def test_a_path_with_a_schema_names(path: Path, address: Address) -> None:
-    assert parse(path, has_schemas=True) == address
-    assert path_of(address) == path
+    assert parse_address(path, has_schemas=True) == address
+    assert address_path(address) == path
 
 
 def test_another_spelling_of_a_name_leads_to_the_canonical_one() -> None:
-    address = parse(("~torders", "5", "~cell", "~tnote"), has_schemas=False)
-    assert path_of(address) == ("orders", "5", "~cell", "note")
+    address = parse_address(("~torders", "5", "~cell", "~tnote"), has_schemas=False)
+    assert address_path(address) == ("orders", "5", "~cell", "note")
 
 
 REFUSED: tuple[Path, ...] = (
@@ -172,9 +172,9 @@ REFUSED: tuple[Path, ...] = (
 @pytest.mark.parametrize("path", REFUSED)
 def test_a_path_that_names_nothing_is_not_found(path: Path) -> None:
     with pytest.raises(ResourceNotFound):
-        parse(path, has_schemas=False)
+        parse_address(path, has_schemas=False)
     with pytest.raises(ResourceNotFound):
-        parse(("public", *path), has_schemas=True)
+        parse_address(("public", *path), has_schemas=True)
 
 
 @given(
@@ -185,21 +185,21 @@ def test_a_path_that_names_nothing_is_not_found(path: Path) -> None:
 )
 def test_whatever_is_asked_for_is_an_address_or_not_found(path: Path, has_schemas: bool) -> None:
     try:
-        address = parse(path, has_schemas=has_schemas)
+        address = parse_address(path, has_schemas=has_schemas)
     except ResourceNotFound:
         return
-    assert parse(path_of(address), has_schemas=has_schemas) == address
+    assert parse_address(address_path(address), has_schemas=has_schemas) == address
 
 
 def test_a_path_too_long_for_a_uri_cannot_be_addressed() -> None:
-    key = (encode("é" * 1000, TEXT),)
-    assert path_of(RowAddress(ORDERS, key * 2)) == ("orders", *key * 2)
+    key = (encode_key("é" * 1000, TEXT),)
+    assert address_path(RowAddress(ORDERS, key * 2)) == ("orders", *key * 2)
     with pytest.raises(ValueError, match="too long"):
-        path_of(RowAddress(ORDERS, key * 3))
+        address_path(RowAddress(ORDERS, key * 3))
     with pytest.raises(ValueError, match="too long"):
-        path_of(TableAddress(TableName(None, "a" * 20_000)))
+        address_path(TableAddress(TableName(None, "a" * 20_000)))
 
 
 def test_a_path_of_the_greatest_length_is_a_uri() -> None:
-    path = path_of(TableAddress(TableName(None, "/" * 5_119)))
+    path = address_path(TableAddress(TableName(None, "/" * 5_119)))
     assert uris.parse(uris.join("sqlite://shop/", path)).path == path

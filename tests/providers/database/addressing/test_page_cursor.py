@@ -16,9 +16,9 @@ from resource_server import uris
 from resource_server.errors import InvalidParameter
 from resource_server.providers.database.addressing.page_cursor import (
     MAX_LENGTH,
-    Cursor,
-    decode,
-    encode,
+    PageCursor,
+    decode_cursor,
+    encode_cursor,
 )
 
 TABLE = "3f2a9c01"
@@ -59,10 +59,10 @@ def looks(value: object) -> str:
 def test_a_cursor_comes_back_as_it_was(
     key: tuple[object, ...], descending: bool, fingerprint: str
 ) -> None:
-    text = encode(Cursor(fingerprint, key, descending))
+    text = encode_cursor(PageCursor(fingerprint, key, descending))
     assert re.fullmatch(r"[A-Za-z0-9_-]+", text)
     assert uris.quote_segment(text) == text
-    cursor = decode(text, fingerprint=fingerprint, columns=len(key))
+    cursor = decode_cursor(text, fingerprint=fingerprint, columns=len(key))
     assert (cursor.fingerprint, cursor.descending) == (fingerprint, descending)
     assert [looks(value) for value in cursor.key] == [looks(value) for value in key]
 
@@ -71,43 +71,45 @@ def test_a_cursor_comes_back_as_it_was(
 def test_a_cursor_of_another_table_has_expired(key: tuple[object, ...], other: str) -> None:
     if other != TABLE:
         with pytest.raises(InvalidParameter, match=r"cursor expired.*begin again"):
-            decode(encode(Cursor(TABLE, key)), fingerprint=other, columns=len(key))
+            decode_cursor(
+                encode_cursor(PageCursor(TABLE, key)), fingerprint=other, columns=len(key)
+            )
 
 
 @pytest.mark.parametrize("columns", [0, 1, 3])
 def test_a_cursor_with_another_number_of_values_is_refused(columns: int) -> None:
-    text = encode(Cursor(TABLE, (1, 2)))
-    assert decode(text, fingerprint=TABLE, columns=2)
+    text = encode_cursor(PageCursor(TABLE, (1, 2)))
+    assert decode_cursor(text, fingerprint=TABLE, columns=2)
     with pytest.raises(InvalidParameter):
-        decode(text, fingerprint=TABLE, columns=columns)
+        decode_cursor(text, fingerprint=TABLE, columns=columns)
 
 
 @given(st.text() | st.binary().map(lambda data: base64.urlsafe_b64encode(data).decode()))
 def test_what_is_no_cursor_is_refused(text: str) -> None:
     with pytest.raises(InvalidParameter, match="cursor"):
-        decode(text, fingerprint=TABLE, columns=1)
+        decode_cursor(text, fingerprint=TABLE, columns=1)
 
 
 @pytest.mark.parametrize("extra", ["=", "\n", " ", "!", "+", "%", "\0", "é"])
 def test_a_cursor_with_characters_that_none_has_is_refused(extra: str) -> None:
-    text = encode(Cursor(TABLE, (5,)))
+    text = encode_cursor(PageCursor(TABLE, (5,)))
     for damaged in (text + extra, extra + text, text[:4] + extra + text[4:]):
         with pytest.raises(InvalidParameter):
-            decode(damaged, fingerprint=TABLE, columns=1)
+            decode_cursor(damaged, fingerprint=TABLE, columns=1)
 
 
 @given(st.data(), keys.filter(bool))
 def test_a_damaged_cursor_gives_values_to_bind_or_is_refused(
     data: st.DataObject, key: tuple[object, ...]
 ) -> None:
-    text = encode(Cursor(TABLE, key))
+    text = encode_cursor(PageCursor(TABLE, key))
     place = data.draw(st.integers(0, len(text) - 1))
     damaged = text[:place] + data.draw(st.characters(codec="ascii")) + text[place + 1 :]
     try:
-        cursor = decode(damaged, fingerprint=TABLE, columns=len(key))
+        cursor = decode_cursor(damaged, fingerprint=TABLE, columns=len(key))
     except InvalidParameter:
         return
-    again = decode(encode(cursor), fingerprint=TABLE, columns=len(key))
+    again = decode_cursor(encode_cursor(cursor), fingerprint=TABLE, columns=len(key))
     assert [looks(value) for value in again.key] == [looks(value) for value in cursor.key]
 
 
@@ -118,7 +120,9 @@ def forged(key: object, *, version: object = 1, descending: object = False) -> s
 
 
 def test_a_forged_cursor_that_is_right_is_taken() -> None:
-    assert decode(forged([("i", b"5")]), fingerprint=TABLE, columns=1) == Cursor(TABLE, (5,))
+    assert decode_cursor(forged([("i", b"5")]), fingerprint=TABLE, columns=1) == PageCursor(
+        TABLE, (5,)
+    )
 
 
 @pytest.mark.parametrize(
@@ -161,34 +165,36 @@ def test_a_forged_cursor_that_is_right_is_taken() -> None:
 )
 def test_a_forged_value_that_no_key_has_is_refused(value: Any) -> None:
     with pytest.raises(InvalidParameter):
-        decode(forged([value]), fingerprint=TABLE, columns=1)
+        decode_cursor(forged([value]), fingerprint=TABLE, columns=1)
 
 
 @pytest.mark.parametrize("version", [0, 2, -1, "1", None])
 def test_a_cursor_of_another_version_is_refused(version: object) -> None:
     with pytest.raises(InvalidParameter):
-        decode(forged([], version=version), fingerprint=TABLE, columns=0)
+        decode_cursor(forged([], version=version), fingerprint=TABLE, columns=0)
 
 
 def test_a_deeply_nested_cursor_is_refused() -> None:
     honest = msgspec.msgpack.encode([1, TABLE, False, []])[:-1]
     text = base64.urlsafe_b64encode(honest + b"\x91" * 8000).rstrip(b"=").decode()
     with pytest.raises(InvalidParameter):
-        decode(text, fingerprint=TABLE, columns=1)
+        decode_cursor(text, fingerprint=TABLE, columns=1)
 
 
 def test_a_cursor_has_a_bounded_size() -> None:
     long = "a" * (MAX_LENGTH * 3 // 4 - 50)
-    assert decode(encode(Cursor(TABLE, (long,))), fingerprint=TABLE, columns=1).key == (long,)
+    assert decode_cursor(
+        encode_cursor(PageCursor(TABLE, (long,))), fingerprint=TABLE, columns=1
+    ).key == (long,)
     for value in ("a" * MAX_LENGTH, b"a" * 10_000_000, 10**5000, Decimal("1E+999999")):
         with pytest.raises(ValueError, match="too long"):
-            encode(Cursor(TABLE, (value,)))
+            encode_cursor(PageCursor(TABLE, (value,)))
     with pytest.raises(InvalidParameter):
-        decode(forged([("b", b"a" * MAX_LENGTH)]), fingerprint=TABLE, columns=1)
+        decode_cursor(forged([("b", b"a" * MAX_LENGTH)]), fingerprint=TABLE, columns=1)
 
 
 def test_a_cursor_in_a_uri_stays_within_the_length_of_uris() -> None:
-    after = encode(Cursor(TABLE, ("a" * (MAX_LENGTH * 3 // 4 - 50),)))
+    after = encode_cursor(PageCursor(TABLE, ("a" * (MAX_LENGTH * 3 // 4 - 50),)))
     uri = uris.join("sqlite://shop/", ("orders", "~rows"), {"after": after})
     assert uris.parse(uri).query == {"after": after}
 
@@ -196,9 +202,9 @@ def test_a_cursor_in_a_uri_stays_within_the_length_of_uris() -> None:
 @pytest.mark.parametrize("value", [None, "\ud800", "\udcc3\udca9", [1], object(), Decimal("sNaN")])
 def test_a_value_that_no_key_has_is_not_put_into_a_cursor(value: object) -> None:
     with pytest.raises(ValueError, match=r"\w"):
-        encode(Cursor(TABLE, (value,)))
+        encode_cursor(PageCursor(TABLE, (value,)))
 
 
 def test_a_network_address_comes_back_as_text() -> None:
-    text = encode(Cursor(TABLE, (ipaddress.ip_interface("10.0.0.1/8"),)))
-    assert decode(text, fingerprint=TABLE, columns=1).key == ("10.0.0.1/8",)
+    text = encode_cursor(PageCursor(TABLE, (ipaddress.ip_interface("10.0.0.1/8"),)))
+    assert decode_cursor(text, fingerprint=TABLE, columns=1).key == ("10.0.0.1/8",)

@@ -15,7 +15,7 @@ from resource_server.providers.database.engines.reflection import Column
 from resource_server.providers.database.formats.pages import (
     FORMATS,
     FormatName,
-    Page,
+    RowPage,
     query_columns,
     unique_names,
     write_page,
@@ -32,11 +32,11 @@ def uri(written: int) -> str:
     return f"sqlite://shop/orders/~rows?after={written}"
 
 
-def page(rows: list[tuple[object, ...]], *names: str, more: bool = False) -> Page:
-    return Page("orders", query_columns(names), rows, more, uri)
+def page(rows: list[tuple[object, ...]], *names: str, more: bool = False) -> RowPage:
+    return RowPage("orders", query_columns(names), rows, more, uri)
 
 
-def written(page: Page, format: FormatName, *, max_bytes: int = BUDGET, cell: int = CELL) -> str:
+def written(page: RowPage, format: FormatName, *, max_bytes: int = BUDGET, cell: int = CELL) -> str:
     return write_page(page, format, max_bytes=max_bytes, cell=cell).text
 
 
@@ -50,7 +50,7 @@ def rows_of(text: str, format: FormatName) -> list[Any]:
 
 def test_json_has_rows_as_objects_and_the_next_page() -> None:
     rows: list[tuple[object, ...]] = [(1, "a"), (2, None)]
-    given = Page("orders", COLUMNS, rows, True, uri)
+    given = RowPage("orders", COLUMNS, rows, True, uri)
     result = write_page(given, "json", max_bytes=BUDGET, cell=CELL)
     assert json.loads(result.text) == {
         "rows": [{"id": 1, "name": "a"}, {"id": 2, "name": None}],
@@ -76,7 +76,7 @@ def test_the_last_page_names_no_other() -> None:
 
 
 def test_rows_that_cannot_be_paged_say_that_there_are_more() -> None:
-    unpaged = Page("v", COLUMNS, [(1, "a")], more=True)
+    unpaged = RowPage("v", COLUMNS, [(1, "a")], more=True)
     body = json.loads(written(unpaged, "json"))
     assert (body["next"], body["more"]) == (None, True)
     assert "not shown" in written(unpaged, "markdown")
@@ -153,7 +153,7 @@ def test_uris_that_grow_from_row_to_row_still_fit() -> None:
     def growing_uri(written: int) -> str:
         return "x" * (500 - written)
 
-    growing = Page("t", query_columns(("id",)), rows, True, growing_uri)
+    growing = RowPage("t", query_columns(("id",)), rows, True, growing_uri)
     result = write_page(growing, "json", max_bytes=2500, cell=CELL)
     assert 1500 < len(result.text) <= 2500
 
@@ -219,7 +219,7 @@ def test_csv_is_read_back_by_the_standard_library(rows: list[tuple[object, ...]]
 
 
 def test_markdown_is_a_table_with_numbers_to_the_right() -> None:
-    text = written(Page("orders", COLUMNS, [(1, "a"), (2, None)], True, uri), "markdown")
+    text = written(RowPage("orders", COLUMNS, [(1, "a"), (2, None)], True, uri), "markdown")
     assert text == (
         "# orders\n\n| id | name |\n| ---: | --- |\n| 1 | a |\n| 2 | *NULL* |\n"
         f"\nMore rows follow: <{uri(2)}>\n"
@@ -262,7 +262,7 @@ def test_nothing_in_a_cell_is_markdown(value: object, shown: str) -> None:
 
 
 def test_a_title_is_a_heading_whatever_it_holds() -> None:
-    text = written(Page("a\n# <b> `c` #", COLUMNS, []), "markdown")
+    text = written(RowPage("a\n# <b> `c` #", COLUMNS, []), "markdown")
     assert text.splitlines()[0] == "# a<br># \\<b> \\`c\\` \\#"
 
 

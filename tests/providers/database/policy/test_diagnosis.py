@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from resource_server.access import Access
-from resource_server.providers.database.options import Columns, TableOptions
+from resource_server.providers.database.options import ColumnOptions, TableOptions
 from resource_server.providers.database.provider import Database
 from tests.providers.database.owners import Owner
 
@@ -51,7 +51,7 @@ async def test_a_view_that_shows_a_table_to_who_may_not_see_it_is_told_of(owner:
 
 async def test_a_view_that_shows_what_a_table_keeps_back_is_told_of(owner: Owner) -> None:
     await owner.run(*SHOP)
-    tables = {"salaries": TableOptions(columns=Columns(hide=("pay",)))}
+    tables = {"salaries": TableOptions(columns=ColumnOptions(hide=("pay",)))}
     (message,) = await of_views(owner, tables)
     assert message == (
         "view 'pays' shows of 'salaries' what tables.salaries keeps back; "
@@ -70,7 +70,7 @@ async def test_a_column_that_is_computed_from_what_is_kept_back_is_told_of(owner
         "check (id > (3)))"
     )
 
-    async def told(columns: Columns) -> list[tuple[str, str]]:
+    async def told(columns: ColumnOptions) -> list[tuple[str, str]]:
         tables = {"people": TableOptions(columns=columns)}
         async with Database(url=owner.url, tables=tables) as database:
             return [each for each in await database.warnings() if "computed" in each[1]]
@@ -79,10 +79,10 @@ async def test_a_column_that_is_computed_from_what_is_kept_back_is_told_of(owner
         "tables.people.columns",
         "'domain' of 'people' is computed from 'e mail', which is hidden or masked; hide it, too",
     )
-    assert await told(Columns(hide=("e mail",))) == [expected]
-    assert await told(Columns(mask={"e mail": "redact"})) == [expected]
-    assert await told(Columns(hide=("e mail",), mask={"DOMAIN": "hash"})) == []
-    assert await told(Columns(hide=("id",))) == []
+    assert await told(ColumnOptions(hide=("e mail",))) == [expected]
+    assert await told(ColumnOptions(mask={"e mail": "redact"})) == [expected]
+    assert await told(ColumnOptions(hide=("e mail",), mask={"DOMAIN": "hash"})) == []
+    assert await told(ColumnOptions(hide=("id",))) == []
 
 
 async def test_a_declared_key_that_several_rows_have_is_told_of(owner: Owner) -> None:

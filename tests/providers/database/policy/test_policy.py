@@ -19,7 +19,7 @@ from resource_server.providers.database.engines.reflection import (
     Table,
     TableName,
 )
-from resource_server.providers.database.options import ChangeHint, Columns, Mask, TableOptions
+from resource_server.providers.database.options import ChangeHint, ColumnOptions, Mask, TableOptions
 from resource_server.providers.database.policy import policy as policies
 from resource_server.providers.database.policy.masks import masker, process_key
 from resource_server.providers.database.policy.policy import Policy, Problem
@@ -55,7 +55,7 @@ def orders(**options: object) -> Policy:
 
 
 def hiding(*names: str, **masks: Mask) -> TableOptions:
-    return TableOptions(columns=Columns(hide=names, mask=masks))
+    return TableOptions(columns=ColumnOptions(hide=names, mask=masks))
 
 
 def exposed(
@@ -198,7 +198,7 @@ def test_a_declared_key_addresses_rows() -> None:
         assert (table.key, table.key_kind) == (("id", "total"), "declared")
     table = orders(key=("id",)).view(ORDERS).table
     assert (table.key, table.key_kind) == (("id",), "primary")
-    table = orders(key=("email",), columns=Columns(mask={"email": "hash"})).view(ORDERS).table
+    table = orders(key=("email",), columns=ColumnOptions(mask={"email": "hash"})).view(ORDERS).table
     assert (table.key, table.key_kind) == ((), "none")
 
 
@@ -314,7 +314,7 @@ def test_a_declared_query_reads_nothing_that_is_hidden_or_masked() -> None:
     rules = policy(
         {
             "orders": TableOptions(
-                columns=Columns(hide=("deleted",), mask={"email": "hash"}),
+                columns=ColumnOptions(hide=("deleted",), mask={"email": "hash"}),
                 where="deleted is null and id in (select order_id from audit_log)",
             ),
             "audit_*": False,
@@ -332,7 +332,7 @@ def test_a_declared_query_reads_nothing_that_is_hidden_or_masked() -> None:
     ["deleted is null", 'x > 1 and "Deleted" = 0', "[deleted] = 0", "`deleted` -- x\n = 0"],
 )
 def test_a_condition_reads_the_hidden_columns_that_it_names(where: str) -> None:
-    options = TableOptions(columns=Columns(hide=("deleted", "secret")), where=where)
+    options = TableOptions(columns=ColumnOptions(hide=("deleted", "secret")), where=where)
     rules = policy({"orders": options})
     assert rules.readable("orders", "deleted")
     assert not rules.readable("orders", "secret")
@@ -348,12 +348,12 @@ def test_a_condition_reads_the_tables_that_it_names() -> None:
 
 
 def test_a_name_in_a_string_is_not_read_by_a_condition() -> None:
-    options = TableOptions(columns=Columns(hide=("deleted",)), where="state <> 'deleted'")
+    options = TableOptions(columns=ColumnOptions(hide=("deleted",)), where="state <> 'deleted'")
     assert not policy({"orders": options}).readable("orders", "deleted")
 
 
 def test_the_hint_of_changes_reads_its_column() -> None:
-    options = TableOptions(columns=Columns(hide=("at",)), change=ChangeHint(column="at"))
+    options = TableOptions(columns=ColumnOptions(hide=("at",)), change=ChangeHint(column="at"))
     assert policy({"orders": options}).readable("orders", "at")
 
 
@@ -481,7 +481,7 @@ def test_what_is_misspelt_is_told_with_what_was_probably_meant() -> None:
         {
             "orders": TableOptions(
                 key=("idd",),
-                columns=Columns(hide=("cardnumber",), mask={"emial": "hash"}),
+                columns=ColumnOptions(hide=("cardnumber",), mask={"emial": "hash"}),
                 change=ChangeHint(column="updated_at"),
             ),
             "ordres": TableOptions(),
@@ -507,7 +507,7 @@ def test_what_is_misspelt_is_told_with_what_was_probably_meant() -> None:
 def test_options_that_fit_are_no_problem() -> None:
     rules = policy(
         {
-            "orders": TableOptions(key=("ID",), columns=Columns(hide=("card_number",))),
+            "orders": TableOptions(key=("ID",), columns=ColumnOptions(hide=("card_number",))),
             "audit_*": False,
         }
     )
@@ -569,7 +569,10 @@ def test_what_is_searched_is_what_the_manifest_names_and_shows() -> None:
     view = policy({"orders": options}).view(ORDERS)
     assert view.searched("sqlite") == ("email", "card_number", "total")
     covered = searching(
-        "email", "Total", "customer_id", columns=Columns(hide=("Email",), mask={"total": "hash"})
+        "email",
+        "Total",
+        "customer_id",
+        columns=ColumnOptions(hide=("Email",), mask={"total": "hash"}),
     )
     assert policy({"orders": covered}).view(ORDERS).searched("sqlite") == ("customer_id",)
     assert policy({}).view(ORDERS).searched("sqlite") == ()
@@ -603,7 +606,7 @@ def test_columns_that_are_never_searched_are_told_with_the_reason() -> None:
         "Total",
         "picture",
         "email",
-        columns=Columns(hide=("card_number",), mask={"total": "hash"}),
+        columns=ColumnOptions(hide=("card_number",), mask={"total": "hash"}),
     )
     found = policy({"orders": options}).problems([table.name], [table])
     assert found == [

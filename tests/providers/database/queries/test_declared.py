@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server.errors import InvalidParameter, ResourceNotFound
-from resource_server.providers.database.options import Limits, Parameter, ParameterType, Query
+from resource_server.providers.database.options import Parameter, ParameterType, Query, ReadLimits
 from resource_server.providers.database.queries import sql_tokenizer
-from resource_server.providers.database.queries.declared import DeclaredQuery, Queries
+from resource_server.providers.database.queries.declared import DeclaredQueries, DeclaredQuery
 from resource_server.providers.database.queries.sql_tokenizer import EngineName
 
 ENGINES: tuple[EngineName, ...] = ("sqlite", "postgresql", "mysql", "mariadb")
@@ -27,10 +27,10 @@ def declared(
     engine: EngineName = "sqlite",
     *,
     rows: int | None = None,
-    limits: Limits | None = None,
+    limits: ReadLimits | None = None,
 ) -> DeclaredQuery:
     query = Query(sql=sql, parameters=parameters or {}, rows=rows)
-    return DeclaredQuery("q", query, engine, limits or Limits())
+    return DeclaredQuery("q", query, engine, limits or ReadLimits())
 
 
 def used(sql: str, engine: EngineName) -> list[str]:
@@ -263,7 +263,7 @@ def test_names_that_no_parameter_can_have_are_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ["..", "a/b", "", "~x", "a b", "{x}"])
 def test_names_that_no_query_can_have_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="name of a query"):
-        DeclaredQuery(name, Query(sql="select 1"), "sqlite", Limits())
+        DeclaredQuery(name, Query(sql="select 1"), "sqlite", ReadLimits())
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_options_of_a_parameter_that_contradict_each_other_are_refused(
 def test_every_query_that_cannot_be_used_is_told() -> None:
     bad = {"a": Query(sql="delete from t"), "b": Query(sql="select 1"), "c": Query(sql="select :x")}
     with pytest.raises(ValueError, match=r"(?s)^queries\.a: sql: .*\nqueries\.c: sql: ") as raised:
-        Queries(bad, "sqlite", Limits())
+        DeclaredQueries(bad, "sqlite", ReadLimits())
     assert "queries.b" not in str(raised.value)
 
 
@@ -482,7 +482,7 @@ def test_a_limit_that_the_sql_uses_is_a_value() -> None:
 
 
 def test_the_rows_of_a_query_are_those_of_a_page_unless_it_says_otherwise() -> None:
-    limits = Limits(rows=50, max_rows=200)
+    limits = ReadLimits(rows=50, max_rows=200)
     limit = {"limit": Parameter(type="integer", optional=True)}
     assert declared("select 1", limits=limits).bind({}).limit == 50
     assert declared("select 1", limits=limits, rows=120).bind({}).limit == 120
@@ -520,7 +520,7 @@ def test_a_template_names_the_parameters_and_says_what_they_are() -> None:
             "limit": Parameter(type="integer", default=10),
         },
     )
-    (template,) = Queries({"top": query}, "sqlite", Limits()).templates
+    (template,) = DeclaredQueries({"top": query}, "sqlite", ReadLimits()).templates
     assert template.uri_template == "~query/top{?country,limit,format}"
     assert (template.title, template.type) == ("Best", "document")
     assert template.description == (
@@ -548,7 +548,7 @@ def test_completion_gives_what_the_manifest_knows_of_a_parameter() -> None:
 
 
 def test_completion_keeps_to_the_queries_that_take_what_is_given() -> None:
-    queries = Queries(
+    queries = DeclaredQueries(
         {
             "p": Query(sql="select :a", parameters={"a": Parameter(examples=("1",))}),
             "q": Query(
@@ -557,20 +557,22 @@ def test_completion_keeps_to_the_queries_that_take_what_is_given() -> None:
             ),
         },
         "sqlite",
-        Limits(),
+        ReadLimits(),
     )
     assert queries.complete("a", "", {}) == ["1", "2"]
     assert queries.complete("a", "", {"b": "x", "format": "csv"}) == ["2"]
 
 
 def test_queries_are_found_by_name_in_the_order_of_the_manifest() -> None:
-    queries = Queries({"b": Query(sql="select 1"), "a": Query(sql="select 2")}, "sqlite", Limits())
+    queries = DeclaredQueries(
+        {"b": Query(sql="select 1"), "a": Query(sql="select 2")}, "sqlite", ReadLimits()
+    )
     assert list(queries) == ["b", "a"]
     assert len(queries) == 2
     assert queries.get("a").title == "a"
     with pytest.raises(ResourceNotFound):
         queries.get("c")
-    assert not Queries({}, "sqlite", Limits())
+    assert not DeclaredQueries({}, "sqlite", ReadLimits())
 
 
 # -- names in SQL

@@ -12,7 +12,7 @@ import pytest
 
 from resource_server.access import Access
 from resource_server.errors import InvalidParameter
-from resource_server.providers.database.options import Columns, Parameter, Query, TableOptions
+from resource_server.providers.database.options import ColumnOptions, Parameter, Query, TableOptions
 from resource_server.providers.database.provider import Database
 from tests.providers.database.owners import Owner
 from tests.providers.database.served import served
@@ -33,7 +33,7 @@ SHOP = (
 )
 RESTRICTED: Mapping[str, Any] = {
     "orders": TableOptions(
-        columns=Columns(hide=("card",), mask={"mail": "hash"}), where="status <> 'draft'"
+        columns=ColumnOptions(hide=("card",), mask={"mail": "hash"}), where="status <> 'draft'"
     ),
     "audit": False,
 }
@@ -264,8 +264,8 @@ async def test_a_condition_reads_what_no_query_may(owner: Owner) -> None:
     )
     where = "hidden = 0 and t.id not in (select id from vip where secret = 0)"
     tables = {
-        "t": TableOptions(columns=Columns(hide=("hidden",)), where=where),
-        "vip": TableOptions(where="secret = 1", columns=Columns(mask={"secret": "hash"})),
+        "t": TableOptions(columns=ColumnOptions(hide=("hidden",)), where=where),
+        "vip": TableOptions(where="secret = 1", columns=ColumnOptions(mask={"secret": "hash"})),
     }
     sql = "select t.id, vip.id as vip from t left join vip on vip.id = t.id order by t.id"
     assert await answer(owner, sql, tables) == [{"id": 2, "vip": 2}, {"id": 3, "vip": None}]
@@ -314,7 +314,9 @@ async def test_clients_are_not_told_what_is_refused(owner: Owner) -> None:
 async def test_a_table_that_comes_back_is_never_read_whole(
     owner: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resource_server.providers.database.reading.relation._BELIEVED_S", 1000.0)
+    monkeypatch.setattr(
+        "resource_server.providers.database.reading.exposed_table._BELIEVED_S", 1000.0
+    )
     await owner.run(*SHOP)
     queries = {
         "all": Query(sql="select orders.*, 1 as ORDERS from orders order by ORDERS"),
@@ -337,9 +339,9 @@ async def test_a_table_that_comes_back_is_never_read_whole(
 
 
 async def test_a_query_follows_the_schema(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resource_server.providers.database.reading.relation._BELIEVED_S", 0.0)
+    monkeypatch.setattr("resource_server.providers.database.reading.exposed_table._BELIEVED_S", 0.0)
     await owner.run("create table t (id integer primary key)", "insert into t values (1)")
-    tables = {"t": TableOptions(columns=Columns(hide=("card",)))}
+    tables = {"t": TableOptions(columns=ColumnOptions(hide=("card",)))}
     async with served(owner, tables=tables, queries={"q": Query(sql="select * from t")}) as it:
         assert await it.query("q") == [{"id": 1}]
         await owner.run("alter table t add column card integer default 4111")
@@ -487,7 +489,7 @@ async def test_a_name_is_the_table_that_its_schemas_make_it(owner: Owner) -> Non
             'select max(id) as n from public."Orders"': None,
         }.items():
             assert await answer(owner, sql, tables) == expected, sql
-        tables = {"orders": TableOptions(columns=Columns(hide=("x",)))}
+        tables = {"orders": TableOptions(columns=ColumnOptions(hide=("x",)))}
         assert await answer(owner, "select max(id) as n from orders", tables) == [{"n": 7}]
         assert await answer(owner, "select max(id) as n from other.orders", tables) is None
     finally:
@@ -513,7 +515,7 @@ async def test_a_table_for_searching_is_searched_although_columns_are_hidden(own
         "create virtual table docs using fts5(title, body, secret)",
         "insert into docs values ('one', 'first words', 's@1'), ('two', 'other words', 's@2')",
     )
-    tables = {"docs": TableOptions(columns=Columns(hide=("secret",)))}
+    tables = {"docs": TableOptions(columns=ColumnOptions(hide=("secret",)))}
     sql = "select title from docs where docs match 'first'"
     assert await answer(owner, sql, tables) == [{"title": "one"}]
     assert await answer(owner, "select secret from docs", tables) is None
@@ -546,7 +548,7 @@ async def test_tables_are_joined_by_what_is_shown_of_their_columns(owner: Owner)
         assert found == [{"id": 1}, {"id": 3}], join
     for join in ("orders join c using (card)", "main.orders natural join c"):
         assert await answer(owner, f"select 1 as one from {join}", RESTRICTED) is None, join
-    hidden = {"c": TableOptions(columns=Columns(hide=("id",)))}
+    hidden = {"c": TableOptions(columns=ColumnOptions(hide=("id",)))}
     assert await answer(owner, "select 1 from c natural join orders", hidden) == [{"1": 1}]
 
 

@@ -22,11 +22,11 @@ from resource_server.protocol.server import Server
 from resource_server.provider import ByteSize
 from resource_server.provider.tools import TextBlock, Tool
 from resource_server.providers.database.options import (
-    Columns,
-    Limits,
+    ColumnOptions,
     Parameter,
     ParameterType,
     Query,
+    ReadLimits,
     TableOptions,
 )
 from resource_server.providers.database.provider import Database
@@ -219,10 +219,15 @@ async def test_a_call_returns_what_reading_the_query_returns(owner: Owner) -> No
 
 @pytest.mark.parametrize(
     "limits",
-    [Limits(rows=3), Limits(max_rows=3), Limits(bytes=ByteSize(120)), Limits(bytes=ByteSize(1))],
+    [
+        ReadLimits(rows=3),
+        ReadLimits(max_rows=3),
+        ReadLimits(bytes=ByteSize(120)),
+        ReadLimits(bytes=ByteSize(1)),
+    ],
 )
 async def test_both_forms_have_the_same_rows_whatever_the_limit(
-    owner: Owner, limits: Limits
+    owner: Owner, limits: ReadLimits
 ) -> None:
     await owner.run("create table n (id integer primary key, t varchar(99))")
     await owner.insert("n", *((n, "*" * n) for n in range(1, 30)))
@@ -238,7 +243,7 @@ async def test_both_forms_have_the_same_rows_whatever_the_limit(
 async def test_long_values_are_cut_in_both_forms(owner: Owner) -> None:
     await owner.run("create table n (id integer primary key, t varchar(99))")
     await owner.insert("n", (1, "x" * 90))
-    limits = Limits(cell=ByteSize(20))
+    limits = ReadLimits(cell=ByteSize(20))
     queries = {"q": Query(sql="select t from n")}
     async with database(owner, queries=queries, limits=limits) as provider:
         data, words = await called(provider, "q")
@@ -250,7 +255,7 @@ async def test_what_a_query_may_not_read_is_in_no_result(owner: Owner) -> None:
     await owner.run(*PEOPLE)
     tables = {
         "people": TableOptions(
-            columns=Columns(hide=("born",), mask={"mail": "hash"}), where="country <> 'GB'"
+            columns=ColumnOptions(hide=("born",), mask={"mail": "hash"}), where="country <> 'GB'"
         )
     }
     queries = {
@@ -274,7 +279,7 @@ async def test_a_query_that_takes_too_long_is_stopped(owner: Owner) -> None:
         "postgresql": "select pg_catalog.pg_sleep(30)",
         "mariadb": "select sleep(30)",
     }[owner.engine]
-    limits = Limits(query_timeout=Duration(0.2))
+    limits = ReadLimits(query_timeout=Duration(0.2))
     async with database(owner, queries={"q": Query(sql=endless)}, limits=limits) as provider:
         with pytest.raises(DeadlineExceeded):
             await provider.call_tool("q", {}, NobodyAsks())
@@ -338,7 +343,7 @@ def test_a_json_value_is_taken_for_what_it_is(
     type: ParameterType, value: object, expected: object
 ) -> None:
     assert fits(of(p=Parameter(type=type)), {"p": value})
-    found = parameters.read_json("p", Parameter(type=type), value)
+    found = parameters.value_from_json("p", Parameter(type=type), value)
     assert (found, found.__class__) == (expected, expected.__class__)
 
 
@@ -347,7 +352,7 @@ def test_a_json_value_that_is_none_of_its_type_is_refused_by_the_name_of_its_par
     type: ParameterType, value: object
 ) -> None:
     with pytest.raises(InvalidParameter, match=r"^p has to be ") as refused:
-        parameters.read_json("p", Parameter(type=type), value)
+        parameters.value_from_json("p", Parameter(type=type), value)
     said = str(refused.value)
     assert len(said) < 200
     assert said.isprintable()
@@ -387,11 +392,11 @@ def test_whatever_is_given_is_taken_or_refused_and_what_is_taken_fits_the_schema
 ) -> None:
     parameter = Parameter(type=type)
     try:
-        found = parameters.read_json("p", parameter, value)
+        found = parameters.value_from_json("p", parameter, value)
     except InvalidParameter:
         return
     assert fits(of(p=parameter), {"p": value})
-    assert parameters.read("p", parameter, parameters.text_of(found)) == found
+    assert parameters.value_from_text("p", parameter, parameters.parameter_text(found)) == found
 
 
 async def test_values_are_bound_and_never_sql(owner: Owner) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from resource_server.errors import ResourceNotFound
-from resource_server.providers.database.options import Limits, TableOptions
+from resource_server.providers.database.options import ReadLimits, TableOptions
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.served import Served, served
 
@@ -41,7 +41,7 @@ async def test_pages_show_rows_with_null_in_their_key_behind_all_others(owner: O
     null = [(None, "x", 4), (2, None, 5), (None, None, 6)]
     await view_of(owner, *null, *addressed)
     for limit in (1, 2, 3, 4, 6, 7, 100):
-        async with served(owner, tables=KEYED, limits=Limits(rows=limit)) as it:
+        async with served(owner, tables=KEYED, limits=ReadLimits(rows=limit)) as it:
             page, found = await it.json("v/~rows?format=columns"), []
             while page["next"] is not None:
                 found += page["rows"]
@@ -123,7 +123,7 @@ async def test_texts_that_are_not_utf_8_are_found_where_they_are_listed(
     async with owner_of(f"sqlite:///{file}") as owner:
         expected = [n for (n,) in await owner.rows("SELECT n FROM t ORDER BY k")]
         assert len(expected) == len(TEXTS)
-        async with served(owner, page_size=1, limits=Limits(rows=1)) as it:
+        async with served(owner, page_size=1, limits=ReadLimits(rows=1)) as it:
             paths = await it.rows("t")
             assert [(await it.json(path))["n"] for path in paths] == expected
             assert await every_row(it, "t/~rows?format=columns&columns=n") == [
@@ -151,7 +151,7 @@ async def test_numbers_beside_such_texts_stay_before_them(file: Path) -> None:
     make(file, "CREATE TABLE t (k PRIMARY KEY, n integer) WITHOUT ROWID", (b"1\xff",), (b"9",))
     async with owner_of(f"sqlite:///{file}") as owner:
         await owner.rows("INSERT INTO t VALUES (5, 2), (?, 3)", b"9")
-        async with served(owner, limits=Limits(rows=1)) as it:
+        async with served(owner, limits=ReadLimits(rows=1)) as it:
             assert await every_row(it, "t/~rows?format=columns&columns=n") == [[2], [0], [1], [3]]
 
 
@@ -165,7 +165,7 @@ async def test_a_database_in_utf_16_takes_no_bytes_for_another_text(
             "CREATE TABLE t (k text PRIMARY KEY, n integer) WITHOUT ROWID",
         )
         await owner.insert("t", *((text, n) for n, text in enumerate(["ab", *"aéｿ☃𝄞"])))
-        async with served(owner, page_size=1, limits=Limits(rows=1)) as it:
+        async with served(owner, page_size=1, limits=ReadLimits(rows=1)) as it:
             paths = await it.rows("t")
             expected = [n for (n,) in await owner.rows("SELECT n FROM t ORDER BY k")]
             assert [(await it.json(path))["n"] for path in paths] == expected

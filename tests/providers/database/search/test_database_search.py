@@ -11,7 +11,7 @@ from resource_server.errors import ResourceNotFound
 from resource_server.protocol.in_process_client import LocalClient
 from resource_server.protocol.server import Server
 from resource_server.provider.search import SearchRequest
-from resource_server.providers.database.options import Columns, Query, TableOptions
+from resource_server.providers.database.options import ColumnOptions, Query, TableOptions
 from resource_server.providers.database.provider import Database
 from resource_server.testing import check_provider
 from tests.listeners import BASE, mounted
@@ -106,7 +106,9 @@ async def test_what_is_not_listed_is_found_where_it_is_asked_for_only(owner: Own
 
 async def test_a_database_with_tools_and_search_keeps_the_contract(owner: Owner) -> None:
     await owner.run(*TEAS, "create view short as select name from teas")
-    options = TableOptions(search=("name", "maker", "note"), columns=Columns(mask={"note": "hash"}))
+    options = TableOptions(
+        search=("name", "maker", "note"), columns=ColumnOptions(mask={"note": "hash"})
+    )
     queries = {"all": Query(sql="select * from short"), "off": Query(sql="select 1", tool=False)}
     await check_provider(Database(url=owner.url, tables={"teas": options}, queries=queries))
 

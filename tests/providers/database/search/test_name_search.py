@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.provider.search import MatchedLine
-from resource_server.providers.database.options import Columns, Query, TableOptions
+from resource_server.providers.database.options import ColumnOptions, Query, TableOptions
 from tests.providers.database.owners import Owner
 from tests.providers.database.searching import Searched, searched
 
@@ -112,7 +112,7 @@ async def test_names_of_what_is_hidden_are_not_found(owner: Owner) -> None:
         assert await it.found("audit", "names") == ["audit"]
         assert await it.found("customer", "names") == ["orders/~schema"]
         assert await it.found("secret", "names") == ["audit/~schema"]
-    tables = {"audit": False, "orders": TableOptions(columns=Columns(hide=("customer",)))}
+    tables = {"audit": False, "orders": TableOptions(columns=ColumnOptions(hide=("customer",)))}
     async with searched(owner, tables=tables) as it:
         assert await it.found("audit", "names") == []
         assert await it.found("customer", "names") == []

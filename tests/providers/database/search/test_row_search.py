@@ -18,7 +18,7 @@ from resource_server.access import Access
 from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceNotFound
 from resource_server.provider import ByteSize
 from resource_server.provider.search import MatchedLine, SearchRequest
-from resource_server.providers.database.options import Columns, Limits, TableOptions
+from resource_server.providers.database.options import ColumnOptions, ReadLimits, TableOptions
 from resource_server.providers.database.provider import Database
 from resource_server.runtime.option_types import Duration
 from tests.providers.database.owners import Owner, owner_of
@@ -163,7 +163,7 @@ async def test_a_long_value_is_cut_around_the_match(owner: Owner) -> None:
 async def test_as_much_of_a_value_is_searched_as_its_row_shows(owner: Owner) -> None:
     await owner.run("create table t (id integer primary key, name text)")
     await owner.insert("t", (1, "x" * 90 + "needle"), (2, "x" * 110 + "needle"))
-    limits = Limits(cell=ByteSize(100))
+    limits = ReadLimits(cell=ByteSize(100))
     async with searched(owner, tables={"t": NAME}, limits=limits) as it:
         assert await it.found("needle") == ["t/1"]
         assert await it.found("ne{2}dle", is_pattern=True) == ["t/1"]
@@ -249,14 +249,14 @@ async def test_a_row_filter_that_fails_does_not_hide_what_is_in_other_tables(own
 
 
 KEPT = {
-    "hidden": TableOptions(search=("name", "note"), columns=Columns(hide=("note",))),
-    "masked": TableOptions(search=("name", "note"), columns=Columns(mask={"note": "hash"})),
+    "hidden": TableOptions(search=("name", "note"), columns=ColumnOptions(hide=("note",))),
+    "masked": TableOptions(search=("name", "note"), columns=ColumnOptions(mask={"note": "hash"})),
     "masked in another case": TableOptions(
-        search=("NAME", "NOTE"), columns=Columns(mask={"Note": "last4"})
+        search=("NAME", "NOTE"), columns=ColumnOptions(mask={"Note": "last4"})
     ),
     "without rows": TableOptions(search=("note",), rows=False),
     "hidden table": False,
-    "not exposed by its key": TableOptions(search=("note",), columns=Columns(hide=("id",))),
+    "not exposed by its key": TableOptions(search=("note",), columns=ColumnOptions(hide=("id",))),
 }
 
 
@@ -281,7 +281,7 @@ async def test_nothing_of_a_masked_value_is_quoted_or_told_by_the_number_of_rows
     owner: Owner,
 ) -> None:
     await owner.run(*TEAS)
-    options = TableOptions(search=("name", "note"), columns=Columns(mask={"note": "redact"}))
+    options = TableOptions(search=("name", "note"), columns=ColumnOptions(mask={"note": "redact"}))
     async with searched(owner, tables={"teas": options}) as it:
         pages = [await it.page(text) for text in ("bergamot", "no such thing", "strong")]
         assert len({(len(page.hits), page.next, page.looked_at) for page in pages}) == 1
@@ -347,7 +347,7 @@ async def test_a_place_of_a_table_that_has_changed_since_is_refused(owner: Owner
     async with searched(owner, tables={"teas": NAME}) as it:
         page = await it.page("a", limit=1)
         await owner.run("alter table teas add column more integer")
-        await it.provider._relations.state()  # pyright: ignore[reportPrivateUsage]
+        await it.provider._exposed.state()  # pyright: ignore[reportPrivateUsage]
         with pytest.raises(InvalidParameter, match="begin again"):
             await it.page("a", limit=1, after=page.next)
 
@@ -380,7 +380,7 @@ async def test_a_search_that_takes_too_long_says_so_or_where_to_go_on(owner: Own
         with pytest.raises(DeadlineExceeded):
             await it.page("tea", within=0.0, after=page.next)
         assert time.monotonic() - started < 5
-    limits = Limits(query_timeout=Duration(0.1), timeout=Duration(30))
+    limits = ReadLimits(query_timeout=Duration(0.1), timeout=Duration(30))
     async with searched(owner, tables={"b": tables["b"]}, limits=limits) as it:
         with pytest.raises(DeadlineExceeded):
             await it.page("tea", within=60.0)

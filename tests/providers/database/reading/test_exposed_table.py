@@ -12,10 +12,10 @@ import pytest
 from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.engines.registry import name_of
-from resource_server.providers.database.options import Limits, Parameter, Query
+from resource_server.providers.database.options import Parameter, Query, ReadLimits
 from resource_server.providers.database.policy.policy import Policy
 from resource_server.providers.database.provider import Database
-from resource_server.providers.database.reading.relation import Relations
+from resource_server.providers.database.reading.exposed_table import ExposedTables
 from tests.providers.database.owners import Owner
 from tests.providers.database.served import served
 
@@ -23,23 +23,23 @@ pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def overtaken(owner: Owner, question: str, change: str) -> AsyncGenerator[Relations]:
+async def overtaken(owner: Owner, question: str, change: str) -> AsyncGenerator[ExposedTables]:
     """Give the tables of a database that is changed, and looked at, during the first answer."""
     async with Database(url=owner.url) as database:
         engine = database.engine
-        relations = Relations(engine, Policy({}, name_of(owner.url)), Limits())
+        exposed_tables = ExposedTables(engine, Policy({}, name_of(owner.url)), ReadLimits())
         ask = getattr(engine, question)
 
         async def answer(*given: Any) -> Any:
             found = await ask(*given)
             patch.undo()
             await owner.run(change)
-            await relations.state()
+            await exposed_tables.state()
             return found
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(engine, question, answer)
-            yield relations
+            yield exposed_tables
 
 
 async def test_a_table_that_changed_while_it_was_looked_at_is_looked_at_again(
@@ -47,21 +47,21 @@ async def test_a_table_that_changed_while_it_was_looked_at_is_looked_at_again(
 ) -> None:
     await owner.run("CREATE TABLE t (id integer PRIMARY KEY, x integer)")
     name = TableName(owner.prefix.removesuffix("/") or None, "t")
-    async with overtaken(owner, "table", "ALTER TABLE t RENAME COLUMN x TO y") as relations:
-        await relations.get(name)
-        found = await relations.get(name)
+    async with overtaken(owner, "table", "ALTER TABLE t RENAME COLUMN x TO y") as exposed_tables:
+        await exposed_tables.get(name)
+        found = await exposed_tables.get(name)
         assert list(found.columns) == ["id", "y"]
-        assert await relations.get(name) is found
+        assert await exposed_tables.get(name) is found
 
 
 async def test_tables_that_came_while_they_were_listed_are_listed(owner: Owner) -> None:
     await owner.run("CREATE TABLE t (id integer PRIMARY KEY)")
     change = "CREATE TABLE u (id integer PRIMARY KEY)"
-    async with overtaken(owner, "tables", change) as relations:
-        await relations.infos()
-        found = await relations.infos()
+    async with overtaken(owner, "tables", change) as exposed_tables:
+        await exposed_tables.infos()
+        found = await exposed_tables.infos()
         assert [info.name.name for info in found] == ["t", "u"]
-        assert await relations.infos() is found
+        assert await exposed_tables.infos() is found
 
 
 async def test_rows_are_found_by_keys_that_were_given_another_type(owner: Owner) -> None:
@@ -70,14 +70,16 @@ async def test_rows_are_found_by_keys_that_were_given_another_type(owner: Owner)
     await owner.run("CREATE TABLE t (id integer PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     alter = "ALTER COLUMN id TYPE" if owner.engine == "postgresql" else "MODIFY id"
     async with Database(url=owner.url) as database:
-        relations = Relations(database.engine, Policy({}, name_of(owner.url)), Limits())
+        exposed_tables = ExposedTables(
+            database.engine, Policy({}, name_of(owner.url)), ReadLimits()
+        )
 
         async def found(key: str) -> bool:
-            await relations.state()
+            await exposed_tables.state()
             name = TableName(owner.prefix.removesuffix("/") or None, "t")
-            relation = await relations.get(name)
-            statement = relation.statements.rows([relation.key_of((key,))])
-            return len((await relation.fetch(statement, 1)).rows) == 1
+            exposed = await exposed_tables.get(name)
+            statement = exposed.statements.rows([exposed.key_of((key,))])
+            return len((await exposed.fetch(statement, 1)).rows) == 1
 
         assert await found("1")
         await owner.run(f"ALTER TABLE t {alter} bigint", "INSERT INTO t VALUES (3000000000)")

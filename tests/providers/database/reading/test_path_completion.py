@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from resource_server.providers.database.options import Columns, TableOptions
+from resource_server.providers.database.options import ColumnOptions, TableOptions
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.served import Served, served
 
@@ -121,8 +121,8 @@ async def test_words_of_an_enumeration_are_suggested(owner: Owner) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        TableOptions(columns=Columns(hide=("id",))),
-        TableOptions(columns=Columns(mask={"id": "last4"})),
+        TableOptions(columns=ColumnOptions(hide=("id",))),
+        TableOptions(columns=ColumnOptions(mask={"id": "last4"})),
         TableOptions(where="id < 0"),
         TableOptions(rows=False),
         False,

@@ -7,12 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from resource_server.errors import ResourceError
-from resource_server.providers.database.addressing import address as addresses
-from resource_server.providers.database.addressing import keys
-from resource_server.providers.database.addressing.address import TableAddress, path_of
+from resource_server.providers.database.addressing import key_codec
+from resource_server.providers.database.addressing.address import (
+    TableAddress,
+    address_path,
+    parse_address,
+)
 from resource_server.providers.database.engines.contract import Engine
 from resource_server.providers.database.engines.reflection import Column
-from resource_server.providers.database.reading.relation import Relations
+from resource_server.providers.database.reading.exposed_table import ExposedTables
 
 _WITHIN_S = 0.25
 """It is asked for with every letter that is typed."""
@@ -20,16 +23,16 @@ _MOST = 101
 """One more than clients are given, so that they are told that there are more."""
 
 
-class Completion:
+class PathCompletion:
     """Suggests what is exposed, in the segments that a path has for it."""
 
-    def __init__(self, engine: Engine, relations: Relations) -> None:
+    def __init__(self, engine: Engine, exposed_tables: ExposedTables) -> None:
         self._engine = engine
-        self._relations = relations
+        self._exposed = exposed_tables
 
     async def names(self, variable: str, given: Mapping[str, str]) -> Sequence[str]:
         """Return the schemas, or the tables of the schema that is given."""
-        tables = [path_of(TableAddress(info.name)) for info in await self._relations.infos()]
+        tables = [address_path(TableAddress(info.name)) for info in await self._exposed.infos()]
         if variable == "schema":
             return list(dict.fromkeys(path[0] for path in tables))
         schema = given.get("schema")
@@ -44,23 +47,23 @@ class Completion:
             ResourceNotFound: there is no such table, or nothing can begin so.
         """
         path = tuple(given[name] for name in ("schema", "table") if name in given)
-        address = addresses.parse(path, has_schemas=self._engine.has_schemas)
+        address = parse_address(path, has_schemas=self._engine.has_schemas)
         if not isinstance(address, TableAddress):
             return ()
-        relation = await self._relations.get(address.table)
+        exposed = await self._exposed.get(address.table)
         *before, begun = typed.split("/")
-        if not relation.has_rows or len(before) >= len(relation.key):
+        if not exposed.has_rows or len(before) >= len(exposed.key):
             return ()
-        column, within = relation.key[len(before)], relation.key_of(tuple(before))
+        column, within = exposed.key[len(before)], exposed.key_of(tuple(before))
         found: dict[str, None] = {}
         until = time.monotonic() + _WITHIN_S
         # What cannot be asked in time, or compared, is not suggested.
         with suppress(ResourceError):
-            for value in keys.beginnings(begun, column):
-                first = None if value is None else relation.bound([value])[0]
+            for value in key_codec.prefix_bounds(begun, column):
+                first = None if value is None else exposed.bound([value])[0]
                 room = _MOST - len(found)
                 rows = await self._engine.fetch(
-                    relation.statements.prefixes(room, within=within, first=first),
+                    exposed.statements.prefixes(room, within=within, first=first),
                     limit=room,
                     within=max(until - time.monotonic(), 0.0),
                     lane="slow",
@@ -69,7 +72,7 @@ class Completion:
                 found.update(dict.fromkeys(_fitting(held, column, begun)))
                 if len(found) == _MOST:
                     break
-        goes_on = "/" if len(before) + 1 < len(relation.key) else ""
+        goes_on = "/" if len(before) + 1 < len(exposed.key) else ""
         start = "".join(f"{segment}/" for segment in before)
         return [f"{start}{segment}{goes_on}" for segment in found]
 
@@ -77,6 +80,6 @@ class Completion:
 def _fitting(values: Sequence[object], column: Column, begun: str) -> Iterator[str]:
     for value in values:
         with suppress(ValueError):  # no URI is long enough
-            segment = keys.encode(value, column)
+            segment = key_codec.encode_key(value, column)
             if segment.casefold().startswith(begun.casefold()):
                 yield segment

@@ -71,7 +71,7 @@ _CLASSES: Mapping[Kind, tuple[type, ...]] = {
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 
 
-def encode(value: object, column: Column) -> str:
+def encode_key(value: object, column: Column) -> str:
     """Return the canonical segment of a value as the driver gave it.
 
     Raises:
@@ -87,7 +87,7 @@ def encode(value: object, column: Column) -> str:
     return segment
 
 
-def decode(segment: str, column: Column) -> KeyValue:
+def decode_key(segment: str, column: Column) -> KeyValue:
     """Return the value that any spelling of a key means in this column.
 
     It is of the class that the kind of the column suggests, a time outside of the day (MySQL has
@@ -109,7 +109,7 @@ def decode(segment: str, column: Column) -> KeyValue:
         raise ResourceNotFound from None
 
 
-def is_of(value: KeyValue, column: Column) -> bool:
+def fits_column(value: KeyValue, column: Column) -> bool:
     """Tell whether a decoded value is of a class that a column of a server may hold.
 
     There columns have types: one of another class is refused, or compared as something else.
@@ -122,7 +122,7 @@ def is_of(value: KeyValue, column: Column) -> bool:
     return isinstance(value, classes)
 
 
-def beginnings(begun: str, column: Column) -> Iterator[KeyValue]:
+def prefix_bounds(begun: str, column: Column) -> Iterator[KeyValue]:
     """Yield where in the order of a column those keys stand whose spelling begins so.
 
     From each of these values on there are some, if there are any; None is the beginning. Of text,
@@ -139,7 +139,7 @@ def beginnings(begun: str, column: Column) -> Iterator[KeyValue]:
         return
     try:
         # A part of a word may be no value of an enumeration, which has but a few.
-        yield None if column.values or not begun else decode(begun, column)
+        yield None if column.values or not begun else decode_key(begun, column)
     except ResourceNotFound:
         yield None
 
@@ -252,7 +252,7 @@ def _is_own_text(text: str, column: Column) -> bool:
     if column.kind not in ("date", "time", "datetime", "uuid") or not text.isascii():
         return False
     try:
-        return _text_of(decode(text, column)) == text
+        return _text_of(decode_key(text, column)) == text
     except (ResourceNotFound, ValueError):
         return False
 

@@ -16,12 +16,12 @@ from pydantic import AnyUrl
 
 from resource_server import uris
 from resource_server.errors import ResourceNotFound
-from resource_server.providers.database.addressing.keys import (
+from resource_server.providers.database.addressing.key_codec import (
     MAX_LENGTH,
     RawText,
-    decode,
+    decode_key,
     decode_text,
-    encode,
+    encode_key,
     encode_text,
     storage_value,
 )
@@ -107,7 +107,7 @@ def survives(segment: str) -> None:
 @example("boolean", 2)
 @example("text", "\udcff")
 def test_what_sqlite_stores_in_any_column_comes_back(kind: Kind, value: object) -> None:
-    decoded = storage_value(decode(encode(value, COLUMNS[kind]), COLUMNS[kind]))
+    decoded = storage_value(decode_key(encode_key(value, COLUMNS[kind]), COLUMNS[kind]))
     if isinstance(decoded, RawText):
         decoded = decoded.decode("utf-8", "surrogateescape")
     assert same(decoded, value)
@@ -116,7 +116,7 @@ def test_what_sqlite_stores_in_any_column_comes_back(kind: Kind, value: object) 
 @given(st.data(), st.sampled_from(KINDS))
 def test_what_a_column_of_a_kind_holds_comes_back(data: st.DataObject, kind: Kind) -> None:
     value = data.draw(natural[kind])
-    decoded = decode(encode(value, COLUMNS[kind]), COLUMNS[kind])
+    decoded = decode_key(encode_key(value, COLUMNS[kind]), COLUMNS[kind])
     assert decoded == value or (is_nan(decoded) and is_nan(value))
 
 
@@ -132,27 +132,27 @@ def test_different_values_have_different_spellings(kind: Kind, one: object, othe
     column = COLUMNS[kind]
     # A number has one spelling where the column makes one of all numbers.
     assume(not (kind in ("numeric", "boolean") and one == other))
-    assert (encode(one, column) == encode(other, column)) is same(one, other)
+    assert (encode_key(one, column) == encode_key(other, column)) is same(one, other)
 
 
 @given(st.sampled_from(KINDS), storage)
 def test_the_spelling_of_what_a_spelling_means_is_itself(kind: Kind, value: object) -> None:
     column = COLUMNS[kind]
-    segment = encode(value, column)
-    decoded = decode(segment, column)
+    segment = encode_key(value, column)
+    decoded = decode_key(segment, column)
     # Only the row tells whether a number is stored as a float; dates may be text, too.
     assume(not (kind == "numeric" and isinstance(value, float)))
-    assert encode(decoded, column) == segment
+    assert encode_key(decoded, column) == segment
 
 
 @given(st.sampled_from(KINDS), storage)
 def test_a_spelling_survives_uris_and_url_libraries(kind: Kind, value: object) -> None:
-    survives(encode(value, COLUMNS[kind]))
+    survives(encode_key(value, COLUMNS[kind]))
 
 
 @given(st.data(), st.sampled_from(KINDS))
 def test_the_spelling_of_a_rich_value_survives_too(data: st.DataObject, kind: Kind) -> None:
-    survives(encode(data.draw(natural[kind]), COLUMNS[kind]))
+    survives(encode_key(data.draw(natural[kind]), COLUMNS[kind]))
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_the_spelling_of_a_rich_value_survives_too(data: st.DataObject, kind: Ki
     ],
 )
 def test_the_canonical_spelling_is(kind: Kind, value: object, segment: str) -> None:
-    assert encode(value, COLUMNS[kind]) == segment
+    assert encode_key(value, COLUMNS[kind]) == segment
 
 
 # --- the row is found in SQLite itself
@@ -267,7 +267,7 @@ def test_every_row_of_sqlite_is_found_by_its_own_segment(
                 insert = f"insert or ignore into t values ({place}, {number})"
                 connection.execute(insert, (sent,))
         for key, number in connection.execute("select k, n from t").fetchall():
-            place, sent = bound(storage_value(decode(encode(key, column), column)))
+            place, sent = bound(storage_value(decode_key(encode_key(key, column), column)))
             select = f"select n from t where k is {place}"
             assert connection.execute(select, (sent,)).fetchall() == [(number,)]
     finally:
@@ -302,7 +302,7 @@ def test_every_row_of_sqlite_is_found_by_its_own_segment(
     ],
 )
 def test_another_spelling_means(kind: Kind, segment: str, value: object) -> None:
-    decoded = decode(segment, COLUMNS[kind])
+    decoded = decode_key(segment, COLUMNS[kind])
     assert decoded == value
     assert type(decoded) is type(value)
 
@@ -311,24 +311,24 @@ def test_a_date_with_time_has_the_zone_that_its_column_has() -> None:
     zoned = Column("k", "timestamp with time zone", "datetime")
     bare = Column("k", "timestamp without time zone", "datetime")
     moment = datetime(2026, 11, 20, 10, tzinfo=UTC)
-    assert decode("2026-11-20T10:00:00", zoned) == moment
-    assert decode("2026-11-20T10:00:00Z", zoned) == moment
-    assert decode("2026-11-20T10:00:00", bare) == moment.replace(tzinfo=None)
+    assert decode_key("2026-11-20T10:00:00", zoned) == moment
+    assert decode_key("2026-11-20T10:00:00Z", zoned) == moment
+    assert decode_key("2026-11-20T10:00:00", bare) == moment.replace(tzinfo=None)
     with pytest.raises(ResourceNotFound):
-        decode("2026-11-20T10:00:00Z", bare)
+        decode_key("2026-11-20T10:00:00Z", bare)
 
 
 @pytest.mark.parametrize("value", [datetime.min, datetime.max])  # noqa: DTZ901
 def test_infinity_comes_back_as_the_driver_of_postgresql_has_it(value: datetime) -> None:
     zoned = Column("k", "timestamp with time zone", "datetime")
-    assert decode(encode(value, zoned), zoned) == value
+    assert decode_key(encode_key(value, zoned), zoned) == value
 
 
 def test_an_integer_may_have_64_bit_without_a_sign_where_the_column_has_such() -> None:
     unsigned = Column("k", "bigint(20) unsigned", "integer")
-    assert decode(encode(2**64 - 1, unsigned), unsigned) == 2**64 - 1
+    assert decode_key(encode_key(2**64 - 1, unsigned), unsigned) == 2**64 - 1
     with pytest.raises(ResourceNotFound):
-        decode(str(2**64), unsigned)
+        decode_key(str(2**64), unsigned)
 
 
 @given(storage)
@@ -336,7 +336,7 @@ def test_everything_decoded_can_be_bound_by_sqlite(value: object) -> None:
     connection = sqlite3.connect(":memory:")
     try:
         for column in COLUMNS.values():
-            bound = storage_value(decode(encode(value, column), column))
+            bound = storage_value(decode_key(encode_key(value, column), column))
             if isinstance(bound, str):
                 # Lone surrogates are bound as the bytes that they stand for.
                 bound = bound.encode("utf-8", "surrogateescape")
@@ -397,20 +397,20 @@ def test_what_sqlite_cannot_have_is_bound_all_the_same(value: object, stored: ob
 )
 def test_what_no_key_can_be_is_not_found(kind: Kind, segment: str) -> None:
     with pytest.raises(ResourceNotFound):
-        decode(segment, COLUMNS[kind])
+        decode_key(segment, COLUMNS[kind])
 
 
 @given(st.sampled_from(KINDS), st.text() | texts)
 def test_whatever_is_asked_for_is_a_value_or_not_found(kind: Kind, segment: str) -> None:
     column = COLUMNS[kind]
     try:
-        value = decode(segment, column)
+        value = decode_key(segment, column)
     except ResourceNotFound:
         return
-    canonical = encode(value, column)
-    again = decode(canonical, column)
+    canonical = encode_key(value, column)
+    again = decode_key(canonical, column)
     assert again == value or is_nan(value)
-    assert encode(again, column) == canonical
+    assert encode_key(again, column) == canonical
     survives(canonical)
 
 
@@ -438,19 +438,19 @@ def test_whatever_is_asked_for_is_a_value_or_not_found(kind: Kind, segment: str)
 )
 def test_what_cannot_be_in_a_uri_is_refused(kind: Kind, value: object) -> None:
     with pytest.raises(ValueError, match=r"\w"):
-        encode(value, COLUMNS[kind])
+        encode_key(value, COLUMNS[kind])
 
 
 @pytest.mark.parametrize("kind", ["integer", "any", "text"])
 def test_an_integer_beyond_64_bit_is_refused_where_none_can_be(kind: Kind) -> None:
     with pytest.raises(ValueError, match="64 bit"):
-        encode(2**64, COLUMNS[kind])
+        encode_key(2**64, COLUMNS[kind])
 
 
 @pytest.mark.parametrize("value", ["a" * MAX_LENGTH, "é" * (MAX_LENGTH // 6), b"a" * 11_000])
 def test_a_key_of_the_greatest_length_is_addressed(value: object) -> None:
-    segment = encode(value, COLUMNS["text"])
-    assert decode(segment, COLUMNS["text"]) == value
+    segment = encode_key(value, COLUMNS["text"])
+    assert decode_key(segment, COLUMNS["text"]) == value
     assert uris.parse(uris.join(BASE, ("t", segment))).path == ("t", segment)
 
 
@@ -471,6 +471,6 @@ def test_a_segment_that_is_no_text_is_not_found(segment: str) -> None:
 
 
 def test_an_interval_is_no_key_since_its_text_is_not_known() -> None:
-    assert encode(timedelta(days=1), COLUMNS["time"]) == "24:00:00"
+    assert encode_key(timedelta(days=1), COLUMNS["time"]) == "24:00:00"
     with pytest.raises(ValueError, match="interval"):
-        encode(timedelta(days=1), COLUMNS["other"])
+        encode_key(timedelta(days=1), COLUMNS["other"])

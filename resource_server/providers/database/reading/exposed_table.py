@@ -13,7 +13,7 @@ import msgspec
 
 from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.provider import Path
-from resource_server.providers.database.addressing import keys
+from resource_server.providers.database.addressing import key_codec
 from resource_server.providers.database.engines.contract import (
     Engine,
     Lane,
@@ -28,8 +28,8 @@ from resource_server.providers.database.engines.reflection import (
     TableName,
 )
 from resource_server.providers.database.formats import values
-from resource_server.providers.database.options import Limits, TableOptions
-from resource_server.providers.database.policy.policy import Policy, View
+from resource_server.providers.database.options import ReadLimits, TableOptions
+from resource_server.providers.database.policy.policy import Policy, TableView
 from resource_server.runtime.eager import settle
 
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ _NO_LIMIT = 2**62
 _UNTYPED = Column("", "", "any")
 
 
-class Relation:
+class ExposedTable:
     """One exposed table or view, of one state of the schema."""
 
     def __init__(
-        self, view: View, engine: Engine, limits: Limits, change: str | None = None
+        self, view: TableView, engine: Engine, limits: ReadLimits, change: str | None = None
     ) -> None:
         # Imported here: SQLAlchemy takes a tenth of a second, and a schema can be read without.
         from resource_server.providers.database.reading.statements import Statements
@@ -195,8 +195,8 @@ class Relation:
             ResourceNotFound: no key is written so.
         """
         columns = self.key[: len(segments)]
-        values = [keys.decode(*pair) for pair in zip(segments, columns, strict=False)]
-        if self._engine.name != "sqlite" and not all(map(keys.is_of, values, columns)):
+        values = [key_codec.decode_key(*pair) for pair in zip(segments, columns, strict=False)]
+        if self._engine.name != "sqlite" and not all(map(key_codec.fits_column, values, columns)):
             raise ResourceNotFound
         return self.bound(values)
 
@@ -204,7 +204,7 @@ class Relation:
         """Return decoded values of a key as the engine takes them."""
         if self._engine.name != "sqlite":
             return tuple(key)
-        return tuple(map(keys.storage_value, key))
+        return tuple(map(key_codec.storage_value, key))
 
     def segments(self, key: Sequence[object]) -> Path:
         """Return the canonical segments of a key as the driver gave it.
@@ -213,7 +213,10 @@ class Relation:
             ValueError: it cannot be addressed.
         """
         return tuple(
-            [keys.encode(value, column) for value, column in zip(key, self.key, strict=True)]
+            [
+                key_codec.encode_key(value, column)
+                for value, column in zip(key, self.key, strict=True)
+            ]
         )
 
 
@@ -228,7 +231,7 @@ def _change(options: TableOptions, table: Table) -> str | None:
     return same[0] if len(same) == 1 else None
 
 
-def _is_quick(view: View) -> bool:
+def _is_quick(view: TableView) -> bool:
     """Tell whether rows by their key take no time: there is one, and nothing is computed."""
     computed = view.options.where or any(column.generated for column in view.table.columns)
     return bool(view.table.key) and view.table.type == "table" and not computed
@@ -254,14 +257,14 @@ _encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
 _ROWID = Column("rowid", "INTEGER", "integer", nullable=False)
 
 
-class Relations:
+class ExposedTables:
     """The exposed tables of one database, reflected when they are asked for."""
 
-    def __init__(self, engine: Engine, policy: Policy, limits: Limits) -> None:
+    def __init__(self, engine: Engine, policy: Policy, limits: ReadLimits) -> None:
         self._engine = engine
         self._limits = limits
         self._policy = policy
-        self._known: OrderedDict[TableName, Relation] = OrderedDict()
+        self._known: OrderedDict[TableName, ExposedTable] = OrderedDict()
         self._infos: Sequence[TableInfo] | None = None
         self._state: object = None
         self._believed_until = 0.0
@@ -283,7 +286,7 @@ class Relations:
         """Return what the manifest says of an exposed table."""
         return self._policy.of(name) or TableOptions()
 
-    async def get(self, name: TableName) -> Relation:
+    async def get(self, name: TableName) -> ExposedTable:
         """Return a table.
 
         Raises:
@@ -303,13 +306,13 @@ class Relations:
             # Servers take not every text for a name: too long, no Unicode, of other characters.
             raise ResourceNotFound from None
         view = self._policy.view(table)
-        relation = Relation(view, self._engine, self._limits, _change(view.options, table))
+        exposed = ExposedTable(view, self._engine, self._limits, _change(view.options, table))
         if self._state is not state:
-            return relation  # perhaps as it was before: not to be kept
-        self._known[name] = relation
+            return exposed  # perhaps as it was before: not to be kept
+        self._known[name] = exposed
         if len(self._known) > MAX_KEPT:
             self._known.popitem(last=False)
-        return relation
+        return exposed
 
     async def _refresh(self) -> None:
         """Forget everything if the schema is another one."""
