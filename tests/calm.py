@@ -18,10 +18,10 @@ import pytest
 
 from resource_server.provider import Change, Interest
 from resource_server.providers.filesystem import Filesystem
-from resource_server.providers.filesystem.tree import Tree
-from resource_server.providers.filesystem.watch import event_sources
-from resource_server.providers.filesystem.watch.survey import Survey
-from resource_server.providers.filesystem.watch.watcher import Watch
+from resource_server.providers.filesystem.file_tree import FileTree
+from resource_server.providers.filesystem.watch import file_watcher
+from resource_server.providers.filesystem.watch.file_watcher import FileWatcher
+from resource_server.providers.filesystem.watch.scanner import DirectoryScanner
 from resource_server.subscriptions.broker import Broker
 
 MARKS = ".marks"
@@ -35,16 +35,16 @@ _AGAIN = 10
 _numbers = itertools.count()
 
 
-class ObservedWatch(Watch):
+class ObservedWatch(FileWatcher):
     """The watch of a folder, which says when all that it noticed has been looked at and told."""
 
     running: ClassVar[WeakSet[ObservedWatch]] = WeakSet()
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: FileTree) -> None:
         super().__init__(tree)
         self.seen = set[str]()
         """The marks it was told of."""
-        self._survey: Survey | None = None
+        self._survey: DirectoryScanner | None = None
         self._is_resting = False
         self._polled_since = float("-inf")
         """When the last polling began that is over."""
@@ -54,7 +54,7 @@ class ObservedWatch(Watch):
             self.seen.add(name)
         super().happened(place, mask, name)
 
-    async def changes(self, survey: Survey, interest: Interest) -> AsyncGenerator[Change]:
+    async def changes(self, survey: DirectoryScanner, interest: Interest) -> AsyncGenerator[Change]:
         self._survey = survey
         self.running.add(self)
         try:
@@ -64,14 +64,14 @@ class ObservedWatch(Watch):
         finally:
             self.running.discard(self)
 
-    async def _pause(self, survey: Survey) -> None:
+    async def _pause(self, survey: DirectoryScanner) -> None:
         self._is_resting = True
         try:
             await super()._pause(survey)
         finally:
             self._is_resting = False
 
-    def _look_around(self, survey: Survey, now: float) -> None:
+    def _look_around(self, survey: DirectoryScanner, now: float) -> None:
         began, before = time.monotonic(), self._poll_at
         super()._look_around(survey, now)
         if self._poll_at != before:
@@ -114,7 +114,7 @@ class ObservedLive(Broker):
 def observed_watches() -> Generator[None]:
     """Let every folder be watched by an `ObservedWatch`."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(event_sources, "Watch", ObservedWatch)
+        patch.setattr(file_watcher, "FileWatcher", ObservedWatch)
         yield
 
 

@@ -19,8 +19,8 @@ from resource_server.catalog.mount import Mount
 from resource_server.errors import ResourceNotFound
 from resource_server.provider import Provider
 from resource_server.providers.filesystem import Filesystem
-from resource_server.providers.filesystem.options import Watch
-from resource_server.providers.filesystem.watch import event_sources, watcher
+from resource_server.providers.filesystem.options import WatchMode
+from resource_server.providers.filesystem.watch import event_sources, file_watcher
 from resource_server.subscriptions import broker
 from resource_server.subscriptions.topic import Listener
 from tests.calm import MARKS, ObservedLive, marked, observed_watches, settled
@@ -32,11 +32,11 @@ PATIENCE_S = 20.0
 SETTLED_S = 0.04
 """Longer than it takes to tell of anything, with the intervals that `impatient` sets."""
 _TURNS = 50
-_EVENTS: tuple[Watch, ...] = ("inotify", "watchfiles")
+_EVENTS: tuple[WatchMode, ...] = ("inotify", "watchfiles")
 EVENTS = _EVENTS if sys.platform == "linux" else _EVENTS[1:]
 """The ways of a watch that tell of events."""
 NATIVE = EVENTS[:1]
-EVERY: tuple[Watch, ...] = (*EVENTS, "poll")
+EVERY: tuple[WatchMode, ...] = (*EVENTS, "poll")
 
 
 class Recorder:
@@ -157,7 +157,7 @@ class View:
 class Scene:
     """A folder that is served and watched in several ways at once; each has to tell the same."""
 
-    def __init__(self, root: Path, options: Iterable[Watch], **more: Any) -> None:
+    def __init__(self, root: Path, options: Iterable[WatchMode], **more: Any) -> None:
         self.folder = Folder(root)
         self.views = {
             option: View(mounted(Filesystem(root, watch=option, **more))) for option in options
@@ -249,10 +249,10 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         (broker, "_INTERVAL_S", 0.01),
         (broker, "_LIST_INTERVAL_S", 0.02),
         (broker, "_GRACE_S", 0.01),
-        (watcher, "_SETTLE_S", 0.01),
-        (watcher, "_POLL_S", 0.02),
-        (watcher, "_ROOT_S", 0.05),
-        (watcher, "_LOST_ROOT_S", 0.03),
+        (file_watcher, "_SETTLE_S", 0.01),
+        (file_watcher, "_POLL_S", 0.02),
+        (file_watcher, "_ROOT_S", 0.05),
+        (file_watcher, "_LOST_ROOT_S", 0.03),
         (event_sources, "_STEP_MS", 3),
         (event_sources, "_DEBOUNCE_MS", 10),
         (event_sources, "_PULSE_MS", 20),
@@ -273,7 +273,7 @@ def mounted(provider: Provider, name: str = "one", **options: Any) -> Mount:
 
 @asynccontextmanager
 async def watched(
-    root: Path, options: Iterable[Watch] = NATIVE, **more: Any
+    root: Path, options: Iterable[WatchMode] = NATIVE, **more: Any
 ) -> AsyncGenerator[Scene]:
     """Serve and watch a folder in these ways at once; `more` are options of each provider."""
     scene = Scene(root, options, **more)

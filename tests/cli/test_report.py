@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from resource_server.providers.filesystem.watch import mount_types
+from resource_server.providers.filesystem.watch import file_system_kind
 from tests.cli.conftest import ROOT, Lines, Run
 
 PLUGIN = """
@@ -64,15 +64,15 @@ def test_a_folder_that_no_kernel_tells_of_is_reported_to_be_polled(
     options = ("auto", "inotify", "watchfiles")
     roots = "".join(f"  {option}: {{path: ., watch: {option}}}\n" for option in options)
     table = Path("/proc/self/mountinfo").read_bytes()
-    here = mount_types.type_of(table, bytes(folder.resolve()))
-    monkeypatch.setattr(mount_types, "_REMOTE", {here})
+    here = file_system_kind.file_system_type(table, bytes(folder.resolve()))
+    monkeypatch.setattr(file_system_kind, "_REMOTE", {here})
     found = watches(run, folder, f"roots:\n{roots}  state: {{path: /proc/self/net}}\n")
     remote = "poll (remote file system)"
     assert found == {
         "auto": remote,
         "inotify": remote,
         "watchfiles": f"watchfiles and {remote}",
-        "state": "poll (made-up file system)",
+        "state": "poll (pseudo file system)",
     }
 
 

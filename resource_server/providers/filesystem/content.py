@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from resource_server import media_types
 from resource_server.errors import InvalidParameter, ResourceTooLarge
 from resource_server.provider import Content
-from resource_server.providers.filesystem.blocks import read_all, read_cached
-from resource_server.providers.filesystem.encoding import Form
-from resource_server.providers.filesystem.ranges import Part, Range
-from resource_server.providers.filesystem.root import refusal
+from resource_server.providers.filesystem.encoding import TextEncoding
+from resource_server.providers.filesystem.ranges import Range, RangeReader, read_all
+from resource_server.providers.filesystem.root import resource_error
 
 LOOP_BYTES = 512 * 1024
 """Larger files leave the event loop, cached or not: copying and decoding take too long."""
@@ -74,14 +73,14 @@ def read(
     try:
         if range is None:
             return _read_whole(fd, status.st_size, mime_type, encoding, max_size)
-        part = Part.of(fd, status.st_size, mime_type, encoding, max_size)
+        part = RangeReader.of(fd, status.st_size, mime_type, encoding, max_size)
         if range.unit == "bytes":
             return part.bytes(range)
         if part.is_binary:
             raise InvalidParameter(f"a {part.mime_type} document has no lines; use bytes")
         return part.lines(range) if range.unit == "lines" else part.tail(range.first)
     except OSError as error:
-        raise refusal(error) from None
+        raise resource_error(error) from None
 
 
 def _read_whole(fd: int, size: int, mime: str | None, encoding: str, max_size: int) -> Content:
@@ -101,8 +100,26 @@ def _too_large(size: int, limit: int, mime_type: str | None) -> ResourceTooLarge
 def _content(data: bytes, promised: str | None, encoding: str) -> Content:
     text = None
     if promised is None or not media_types.is_binary(promised):
-        text = Form.of(data, encoding).decode(data)
+        text = TextEncoding.of(data, encoding).decode(data)
     mime = media_types.of_content(data, promised, decodes=text is not None)
     if mime == promised:
         return Content(data if text is None else text)
     return Content(data if text is None or media_types.is_binary(mime) else text, mime)
+
+
+def read_cached(fd: int, size: int) -> bytes | None:
+    """Return the whole file if it has `size` bytes and the page cache holds them, else None.
+
+    Never waits for a disk: `RWF_NOWAIT` (Linux, and not on every file system) says so instead.
+    """
+    nowait = getattr(os, "RWF_NOWAIT", None)
+    if nowait is None:
+        return None
+    # One byte more than expected, so that a file that has grown shows.
+    buffer = bytearray(size + 1)
+    try:
+        count = os.preadv(fd, [buffer], 0, nowait)
+    except OSError:
+        return None
+    # Fewer bytes: the file has shrunk, or the rest would have to be waited for.
+    return bytes(memoryview(buffer)[:size]) if count == size else None

@@ -25,11 +25,11 @@ from resource_server.provider import Path
 from resource_server.providers.filesystem.exposure.ignore_files import (
     IGNORE_FILES,
     ROOT_IGNORE_FILE,
-    Ignores,
+    IgnoreRules,
     read_ignore_file,
 )
-from resource_server.providers.filesystem.exposure.rules import Rules, Scope
-from resource_server.providers.filesystem.root import Root, refusal
+from resource_server.providers.filesystem.exposure.rules import DirectoryRules, ExposureRules
+from resource_server.providers.filesystem.root import Root, resource_error
 
 MAX_NAMES = 500_000
 """Kept in all; about 40 MB. A single directory may have more and is kept all the same."""
@@ -92,7 +92,7 @@ def has_changed_since(status: os.stat_result | Stamp, moment_ns: int) -> bool:
     return changed >= moment_ns - tick
 
 
-class RecentlyUsed(Generic[K, V]):
+class WeightedLru(Generic[K, V]):
     """A bounded mapping that forgets what was not used for longest. Any thread may use it.
 
     The last value put is kept whatever its weight.
@@ -148,9 +148,9 @@ class Directory(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     prefix: str
     stamp: Stamp
-    outer: Scope | None
+    outer: DirectoryRules | None
     """What was in force in the directory above; None above the root."""
-    scope: Scope
+    rules: DirectoryRules
     ignore_stamps: Mapping[str, Stamp | None]
     """Of its ignore files, by name."""
     listing: Listing | None = None
@@ -162,16 +162,18 @@ class Directory(msgspec.Struct, frozen=True, eq=False, gc=False):
         return tuple(self.prefix[:-1].split("/")) if self.prefix else ()
 
 
-class Directories:
+class DirectoryCache:
     """The directories of one root, read when they are asked for."""
 
-    def __init__(self, root: Root, rules: Rules, outermost: Scope, *, follow_links: bool) -> None:
+    def __init__(
+        self, root: Root, exposure: ExposureRules, root_rules: DirectoryRules, *, follow_links: bool
+    ) -> None:
         self._root = root
-        self._rules = rules
-        self._outermost = outermost
+        self._exposure = exposure
+        self._outermost = root_rules
         self._follow_links = follow_links
         self._base = os.path.join(os.path.abspath(root.path), "")
-        self._held: RecentlyUsed[str, Directory] = RecentlyUsed(MAX_NAMES, _weight)
+        self._held: WeightedLru[str, Directory] = WeightedLru(MAX_NAMES, _weight)
 
     def status(self, path: str) -> os.stat_result:
         """Return the status of what a path below the root names; a symbolic link is itself.
@@ -187,7 +189,7 @@ class Directories:
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
                 return self._root.stat(tuple(path.split("/")))
-            raise refusal(error) from None
+            raise resource_error(error) from None
         except ValueError:  # a NUL, or what no file name can be
             raise ResourceNotFound from None
 
@@ -200,7 +202,7 @@ class Directories:
         try:
             target = os.readlink(self._base + path)
         except OSError as error:
-            raise refusal(error) from None
+            raise resource_error(error) from None
         if target.startswith("/"):
             raise ResourceNotFound
         return target
@@ -225,14 +227,18 @@ class Directories:
             ResourceNotFound, ResourceBusy: its ignore files cannot be looked at, or read now.
         """
         prefix = f"{outer.prefix}{name}/"
-        known = self._known(prefix, status, outer.scope)
+        known = self._known(prefix, status, outer.rules)
         if known is not None:
             return known
-        if not listed and self._rules.hidden_by(outer.scope, outer.prefix, name, is_directory=True):
+        if not listed and self._exposure.hidden_by(
+            outer.rules, outer.prefix, name, is_directory=True
+        ):
             return None
-        return self._enter(prefix, status, outer.scope)
+        return self._enter(prefix, status, outer.rules)
 
-    def _known(self, prefix: str, status: os.stat_result, above: Scope | None) -> Directory | None:
+    def _known(
+        self, prefix: str, status: os.stat_result, above: DirectoryRules | None
+    ) -> Directory | None:
         known = self._held.get(prefix)
         if known is None or known.outer is not above or known.stamp != stamp(status):
             return None
@@ -249,17 +255,19 @@ class Directories:
             ResourceNotFound, ResourceBusy: as `enter`, or `fd` cannot be listed.
         """
         prefix = f"{outer.prefix}{name}/"
-        known = self._known(prefix, status, outer.scope)
+        known = self._known(prefix, status, outer.rules)
         if known is not None:
             return known, self.listing(known, fd)
         scanned = _scan(fd, follow_links=self._follow_links)
-        directory, lasts = self._entered(prefix, status, outer.scope, among=scanned.names)
+        directory, lasts = self._entered(prefix, status, outer.rules, among=scanned.names)
         listing = self._exposed(directory, scanned)
         if lasts:
             self._keep(directory, listing, fd)
         return directory, listing
 
-    def _enter(self, prefix: str, status: os.stat_result, above: Scope | None) -> Directory:
+    def _enter(
+        self, prefix: str, status: os.stat_result, above: DirectoryRules | None
+    ) -> Directory:
         directory, lasts = self._entered(prefix, status, above)
         if lasts:
             self._held.put(prefix, directory)
@@ -269,7 +277,7 @@ class Directories:
         self,
         prefix: str,
         status: os.stat_result,
-        above: Scope | None,
+        above: DirectoryRules | None,
         *,
         among: Sequence[str] | None = None,
     ) -> tuple[Directory, bool]:
@@ -277,9 +285,9 @@ class Directories:
 
         `among` are the names in it, where they are known.
         """
-        scope = self._outermost if above is None else self._rules.enter(above, prefix[:-1])
+        rules = self._outermost if above is None else self._exposure.enter(above, prefix[:-1])
         stamps, fresh = _NO_STAMPS, False
-        if scope.gitignore:
+        if rules.gitignore:
             names = _candidates(prefix)
             if among is not None:
                 names = [name for name in names if name in among]
@@ -287,10 +295,10 @@ class Directories:
                 stamps, fresh = self._ignore_stamps(prefix, names)
         before = self._held.get(prefix)
         if before is not None and before.outer is above and before.ignore_stamps == stamps:
-            scope = before.scope
+            rules = before.rules
         elif stamps:
-            scope = replace(scope, ignores=(self._read(prefix, stamps), *scope.ignores))
-        directory = Directory(prefix, stamp(status), above, scope, stamps)
+            rules = replace(rules, ignores=(self._read(prefix, stamps), *rules.ignores))
+        directory = Directory(prefix, stamp(status), above, rules, stamps)
         return directory, not fresh and not is_fresh(status)
 
     def listing(self, directory: Directory, fd: int) -> Listing:
@@ -303,12 +311,12 @@ class Directories:
             self._keep(directory, listing, fd)
         return listing
 
-    def _exposed(self, directory: Directory, scanned: _Scanned) -> Listing:
+    def _exposed(self, directory: Directory, scanned: _ScannedNames) -> Listing:
         names, directories, links = scanned
         exposed: list[str] = []
         for start in range(0, len(names), _STEP):
             some = names[start : start + _STEP]
-            exposed += self._rules.exposed(directory.scope, directory.prefix, some, directories)
+            exposed += self._exposure.exposed(directory.rules, directory.prefix, some, directories)
         names = _sorted(exposed)
         inner = frozenset(directories.intersection(names)) if directories else _NONE
         leading = frozenset(links.intersection(names)) if links else _NONE
@@ -323,7 +331,7 @@ class Directories:
                 directory.prefix,
                 directory.stamp,
                 directory.outer,
-                directory.scope,
+                directory.rules,
                 directory.ignore_stamps,
                 listing,
             )
@@ -354,7 +362,7 @@ class Directories:
             except FileNotFoundError:
                 status = False
             except OSError as error:
-                raise refusal(error) from None
+                raise resource_error(error) from None
             if status is False:
                 if name == ROOT_IGNORE_FILE and os.path.isdir(self._base + ".git"):
                     found[name] = None
@@ -363,8 +371,8 @@ class Directories:
                 fresh = fresh or is_fresh(status)
         return found or _NO_STAMPS, fresh
 
-    def _read(self, prefix: str, names: Iterable[str]) -> Ignores:
-        return Ignores(
+    def _read(self, prefix: str, names: Iterable[str]) -> IgnoreRules:
+        return IgnoreRules(
             prefix,
             [
                 (name, read_ignore_file(self._root, tuple(f"{prefix}{name}".split("/"))))
@@ -382,7 +390,7 @@ def _candidates(prefix: str) -> Sequence[str]:
     return IGNORE_FILES if prefix else (ROOT_IGNORE_FILE, *IGNORE_FILES)
 
 
-class _Scanned(NamedTuple):
+class _ScannedNames(NamedTuple):
     """What may be exposed of a directory: all names in no order, and the directories and links."""
 
     names: list[str]
@@ -390,7 +398,7 @@ class _Scanned(NamedTuple):
     links: set[str]
 
 
-def _scan(fd: int, *, follow_links: bool) -> _Scanned:
+def _scan(fd: int, *, follow_links: bool) -> _ScannedNames:
     names: list[str] = []
     directories: set[str] = set()
     links: set[str] = set()
@@ -406,8 +414,8 @@ def _scan(fd: int, *, follow_links: bool) -> _Scanned:
                         continue
                 names.append(entry.name)
     except OSError as error:
-        raise refusal(error) from None
-    return _Scanned(names, directories, links)
+        raise resource_error(error) from None
+    return _ScannedNames(names, directories, links)
 
 
 def _sorted(names: list[str]) -> list[str]:
@@ -415,14 +423,14 @@ def _sorted(names: list[str]) -> list[str]:
     if len(names) <= _STEP:
         return sorted(names)
     bounds = sorted(names[::64])[_STEP // 64 :: _STEP // 64]
-    runs = [sorted(names[start : start + _STEP]) for start in range(0, len(names), _STEP)]
-    cuts = [[0, *(bisect_right(run, bound) for bound in bounds), len(run)] for run in runs]
+    name_runs = [sorted(names[start : start + _STEP]) for start in range(0, len(names), _STEP)]
+    cuts = [[0, *(bisect_right(run, bound) for bound in bounds), len(run)] for run in name_runs]
     found: list[str] = []
     for part in range(len(bounds) + 1):
         # Python's sort sees that it gets sorted runs, and merges them.
         found += sorted(
             name
-            for run, cut in zip(runs, cuts, strict=True)
+            for run, cut in zip(name_runs, cuts, strict=True)
             for name in run[cut[part] : cut[part + 1]]
         )
     return found

@@ -21,7 +21,7 @@ _NOT_FOR_FILES = ("utf-7", "unicode-escape", "raw-unicode-escape", "idna", "puny
 _WITHOUT_MARK = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
 
 
-def text_encoding(name: str) -> str:
+def canonical_encoding(name: str) -> str:
     """Return the canonical name of an encoding that documents can be read in.
 
     Raises:
@@ -40,7 +40,7 @@ def text_encoding(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class TextEncoding:
     """How a document spells characters: codec, bytes per code unit, byte order mark or not."""
 
     codec: str
@@ -48,7 +48,7 @@ class Form:
     has_mark: bool
 
     @staticmethod
-    def of(head: bytes, encoding: str) -> Form:
+    def of(head: bytes, encoding: str) -> TextEncoding:
         """Return the form of a document: its mark's, or that of `encoding`."""
         if head[:1] in _FIRST_OF_MARKS:
             for mark, codec in media_types.BOMS:
@@ -110,8 +110,8 @@ _WIDTHS: Mapping[str, Literal[2, 4]] = {"utf-16": 2, "utf-32": 4}
 
 
 @functools.lru_cache(maxsize=32)
-def _form(codec: str, *, has_mark: bool) -> Form:
-    return Form(codec, _WIDTHS.get(codec[:6], 1), has_mark)
+def _form(codec: str, *, has_mark: bool) -> TextEncoding:
+    return TextEncoding(codec, _WIDTHS.get(codec[:6], 1), has_mark)
 
 
 def _utf8_character_at(data: bytes, at: int) -> int:

@@ -9,10 +9,10 @@ from typing import Literal
 
 from resource_server.access import OPEN, Access
 from resource_server.provider import Annotations, ByteSize
-from resource_server.providers.filesystem.encoding import text_encoding
+from resource_server.providers.filesystem.encoding import canonical_encoding
 from resource_server.providers.filesystem.exposure.patterns import Patterns
 
-Watch = Literal["auto", "inotify", "watchfiles", "poll", "off"]
+WatchMode = Literal["auto", "inotify", "watchfiles", "poll", "off"]
 SymlinkPolicy = Literal["deny", "within-root"]
 
 _WILDCARDS = frozenset("*?")
@@ -71,7 +71,7 @@ class DirectoryOptions:
         check_patterns("include", self.include or ())
         check_patterns("exclude", self.exclude or ())
         if self.encoding is not None:
-            text_encoding(self.encoding)
+            canonical_encoding(self.encoding)
 
 
 def check_patterns(option: str, patterns: Sequence[str]) -> None:

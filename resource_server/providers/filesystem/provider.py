@@ -25,32 +25,32 @@ from resource_server.provider import (
 )
 from resource_server.provider.search import SearchPage, SearchRequest, SupportsSearch
 from resource_server.providers.filesystem import content
-from resource_server.providers.filesystem.encoding import text_encoding
+from resource_server.providers.filesystem.encoding import canonical_encoding
 from resource_server.providers.filesystem.exposure import explain
 from resource_server.providers.filesystem.exposure.rules import (
     EVERYTHING,
-    Rules,
-    Scope,
+    DirectoryRules,
+    ExposureRules,
     Selection,
-    fingerprint,
+    reading_fingerprint,
     selection,
 )
+from resource_server.providers.filesystem.file_tree import FileTree, Status, TreeEntry
 from resource_server.providers.filesystem.options import (
     DirectoryOptions,
     Secrets,
     SymlinkPolicy,
-    Watch,
+    WatchMode,
     check_patterns,
     check_types,
     directory_keys,
 )
 from resource_server.providers.filesystem.ranges import Range, parse_range
 from resource_server.providers.filesystem.root import Root
-from resource_server.providers.filesystem.threads import Threads
-from resource_server.providers.filesystem.tree import Entry, Status, Tree
+from resource_server.providers.filesystem.worker_threads import WorkerThreads
 
 if TYPE_CHECKING:
-    from resource_server.providers.filesystem.search import Searches
+    from resource_server.providers.filesystem.file_search import FileSearch
 
 T = TypeVar("T")
 
@@ -107,7 +107,7 @@ class Filesystem:
     directories: Mapping[str, DirectoryOptions] = field(default_factory=dict[str, DirectoryOptions])
     """What is different in single directories, by path below the root, never a pattern; the
     deepest wins."""
-    watch: Watch = "auto"
+    watch: WatchMode = "auto"
     """How changes are noticed; `auto` takes what the system and the file system offer."""
 
     templates = _TEMPLATES
@@ -116,25 +116,25 @@ class Filesystem:
         check_patterns("include", self.include)
         check_patterns("exclude", self.exclude)
         check_types(self.types)
-        outermost = Scope(
+        root_rules = DirectoryRules(
             include=selection(self.include),
             exclude=Selection(self.exclude) if self.exclude else None,
             gitignore=self.gitignore,
             hidden=self.hidden,
             max_size=self.max_size,
-            encoding=text_encoding(self.encoding),
-            reading=fingerprint(self.max_size, self.encoding, *self.types.items()),
+            encoding=canonical_encoding(self.encoding),
+            reading=reading_fingerprint(self.max_size, self.encoding, *self.types.items()),
         )
         self._restrictions = restrictions(
             {f"directories.{key}.access": each.access for key, each in self.directories.items()}
         )
         self._name = os.path.basename(os.path.abspath(self.path)) or "/"
         self._types = tuple(self.types.items())
-        self._threads = Threads(_AT_ONCE)
-        self._rules = Rules(directory_keys(self.directories), self.secrets.allow)
+        self._threads = WorkerThreads(_AT_ONCE)
+        self._exposure = ExposureRules(directory_keys(self.directories), self.secrets.allow)
         self._root = Root(os.path.abspath(self.path))
-        self._tree = Tree(
-            self._root, self._rules, outermost, follow_links=self.symlinks == "within-root"
+        self._tree = FileTree(
+            self._root, self._exposure, root_rules, follow_links=self.symlinks == "within-root"
         )
 
     async def __aenter__(self) -> Self:
@@ -187,8 +187,8 @@ class Filesystem:
         # First of all, or its error would tell what is hidden from what is absent.
         part = parse_range(query) if query else None
         place = self._tree.document(path)
-        scope = place.scope
-        if not scope.readable:
+        rules = place.rules
+        if not rules.readable:
             raise ResourceNotFound
 
         def work(patient: bool) -> tuple[Resource, Sequence[Content]]:
@@ -203,11 +203,11 @@ class Filesystem:
                 raise
             place.status = status
             try:
-                found = self._content(fd, status, path, scope, part, patient=patient)
+                found = self._content(fd, status, path, rules, part, patient=patient)
             finally:
                 os.close(fd)
             # Its status is older than its content: the version may say too little, never too much.
-            return self.document(path, status, scope), (found,)
+            return self.document(path, status, rules), (found,)
 
         return self._threads.unless_now(work)
 
@@ -222,12 +222,12 @@ class Filesystem:
         fd: int,
         status: os.stat_result,
         path: Path,
-        scope: Scope,
+        rules: DirectoryRules,
         part: Range | None,
         *,
         patient: bool,
     ) -> Content:
-        mime_type, encoding, limit = self._type(path), scope.encoding, scope.max_size
+        mime_type, encoding, limit = self._type(path), rules.encoding, rules.max_size
         if patient:
             return content.read(fd, status, mime_type, part, encoding=encoding, max_size=limit)
         found = None
@@ -266,13 +266,13 @@ class Filesystem:
         for name in listing.names:
             if typed not in name.casefold():
                 continue
-            is_directory, readable = name in listing.directories, directory.scope.readable
+            is_directory, readable = name in listing.directories, directory.rules.readable
             if name in special:
                 try:
                     below = self._tree.find((*path, name))
                 except ResourceError:
                     continue
-                is_directory, readable = below.directory is not None, below.scope.readable
+                is_directory, readable = below.directory is not None, below.rules.readable
             if readable:
                 found.append(f"{start}{name}/" if is_directory else start + name)
         return found
@@ -286,11 +286,11 @@ class Filesystem:
         )
 
     @functools.cached_property
-    def _searches(self) -> Searches:
+    def _searches(self) -> FileSearch:
         # Imported here: whoever never searches needs none of it.
-        from resource_server.providers.filesystem.search import Searches
+        from resource_server.providers.filesystem.file_search import FileSearch
 
-        return Searches(self._tree, self, self._types)
+        return FileSearch(self._tree, self, self._types)
 
     @property
     def restrictions(self) -> Mapping[str, frozenset[str]]:
@@ -317,7 +317,7 @@ class Filesystem:
 
     def warnings(self) -> MaybeAwaitable[Sequence[tuple[str, str]]]:
         """Return which `directories` are none now. See `SupportsWarnings`."""
-        written = dict(zip(self._rules.directories, self.directories, strict=True))
+        written = dict(zip(self._exposure.directories, self.directories, strict=True))
         return self._threads.run(
             lambda: [
                 (f"directories.{written[key]}", problem)
@@ -328,9 +328,9 @@ class Filesystem:
     def changes(self, interest: Interest) -> AsyncIterator[Change]:
         """Yield what may have changed below the root. See `SupportsWatch.changes`."""
         # Imported here: whoever only reads needs none of it.
-        from resource_server.providers.filesystem.watch import event_sources
+        from resource_server.providers.filesystem.watch import file_watcher
 
-        return event_sources.changes(self._tree, self.watch, interest)
+        return file_watcher.changes(self._tree, self.watch, interest)
 
     @property
     def watched_by(self) -> str:
@@ -349,11 +349,11 @@ class Filesystem:
     def _type(self, path: Path) -> str | None:
         return media_types.from_name(path[-1], self._types)
 
-    def resource(self, entry: Entry) -> Resource:
+    def resource(self, entry: TreeEntry) -> Resource:
         """Return the resource of an entry."""
         if entry.directory is None:
-            return self.document(entry.path, entry.stamp, entry.scope)
-        options = self._rules.directories.get(entry.key)
+            return self.document(entry.path, entry.stamp, entry.rules)
+        options = self._exposure.directories.get(entry.key)
         return Resource(
             path=entry.path,
             name=uris.display(entry.path[-1] if entry.path else self._name),
@@ -362,11 +362,11 @@ class Filesystem:
             description=options.description if options else None,
             mime_type=_DIRECTORY_TYPE,
             # No time and no version: they would tell when something hidden comes or goes.
-            annotations=entry.scope.annotations,
-            listed=entry.scope.listed,
+            annotations=entry.rules.annotations,
+            listed=entry.rules.listed,
         )
 
-    def document(self, path: Path, status: Status, scope: Scope) -> Resource:
+    def document(self, path: Path, status: Status, rules: DirectoryRules) -> Resource:
         """Return the resource of a file."""
         name = path[-1]
         return Resource(
@@ -375,10 +375,10 @@ class Filesystem:
             mime_type=media_types.from_name(name, self._types),
             size=status.st_size,
             last_modified=status.st_mtime_ns / 1e9,
-            version=_version(status, scope.reading),
-            annotations=scope.annotations,
-            listed=scope.listed,
-            readable=scope.readable,
+            version=_version(status, rules.reading),
+            annotations=rules.annotations,
+            listed=rules.listed,
+            readable=rules.readable,
         )
 
 

@@ -6,6 +6,7 @@ keeps it, so that lines read one range after the other make up the document.
 
 from __future__ import annotations
 
+import os
 import re
 from array import array
 from collections.abc import Mapping
@@ -17,9 +18,9 @@ import msgspec
 from resource_server import media_types
 from resource_server.errors import InvalidParameter
 from resource_server.provider import Content, Truncation
-from resource_server.providers.filesystem.blocks import BLOCK_BYTES, pread, read_all
-from resource_server.providers.filesystem.encoding import Form
+from resource_server.providers.filesystem.encoding import TextEncoding
 
+_BLOCK_BYTES = 256 * 1024
 SCAN_BYTES = 256 * 1024 * 1024
 """As far into a document as lines are counted: a fraction of a second, cached."""
 
@@ -82,25 +83,25 @@ _MARGIN = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RangeReader:
     """An open document of which ranges are read."""
 
     fd: int
     size: int
     promised: str | None
     mime_type: str
-    form: Form
+    form: TextEncoding
     max_size: int
 
     @staticmethod
-    def of(fd: int, size: int, promised: str | None, encoding: str, max_size: int) -> Part:
+    def of(fd: int, size: int, promised: str | None, encoding: str, max_size: int) -> RangeReader:
         """Return an open document, its head read."""
         head = pread(fd, media_types.HEAD_BYTES, 0)
-        form = Form.of(head, encoding)
+        form = TextEncoding.of(head, encoding)
         is_text = media_types.begins_as_text(head, form.codec)
         mime_type = media_types.of_content(head, promised, decodes=is_text)
         # With a limit of nothing, `next` would lead nowhere for ever.
-        return Part(fd, size, promised, mime_type, form, max(max_size, 1))
+        return RangeReader(fd, size, promised, mime_type, form, max(max_size, 1))
 
     @property
     def is_binary(self) -> bool:
@@ -231,7 +232,7 @@ class Part:
         missing = count + (not self._is_within_line(end))
         position = end - end % width
         while position > floor:
-            block = max(floor, position - BLOCK_BYTES)
+            block = max(floor, position - _BLOCK_BYTES)
             units = self.form.units(pread(self.fd, position - block, block))
             here = units.count(newline)
             if here >= missing:
@@ -248,7 +249,7 @@ class Part:
         newline, width = self.form.newline, self.form.width
         found = 0
         while offset < stop and found != count:
-            block = pread(self.fd, min(BLOCK_BYTES, stop - offset), offset)
+            block = pread(self.fd, min(_BLOCK_BYTES, stop - offset), offset)
             units = self.form.units(block)
             here = units.count(newline)
             if count is not None and found + here >= count:
@@ -277,3 +278,28 @@ def _after(units: bytes | array[int], newline: int, count: int) -> int:
     for _ in range(count):
         place = units.index(newline, place) + 1
     return place
+
+
+def read_all(fd: int, cap: int) -> bytes:
+    """Return the file from beginning to end, or to `cap` bytes; its size is not asked."""
+    return pread(fd, cap, 0)
+
+
+def pread(fd: int, count: int, offset: int) -> bytes:
+    """Return `count` bytes from `offset`; fewer only where the file ends."""
+    blocks: list[bytes] = []
+    while count > 0:
+        block = _pread_once(fd, min(count, _BLOCK_BYTES), offset)
+        if not block:
+            break
+        blocks.append(block)
+        offset += len(block)
+        count -= len(block)
+    return blocks[0] if len(blocks) == 1 else b"".join(blocks)
+
+
+def _pread_once(fd: int, count: int, offset: int) -> bytes:
+    if hasattr(os, "pread"):
+        return os.pread(fd, count, offset)
+    os.lseek(fd, offset, os.SEEK_SET)  # Windows; the descriptor is used by one call only
+    return os.read(fd, count)

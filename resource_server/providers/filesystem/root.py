@@ -29,9 +29,9 @@ from resource_server.errors import (
 )
 from resource_server.provider import Path
 
-__all__ = ["Resolver", "Root", "is_unsafe_on_windows", "refusal"]
+__all__ = ["ResolverName", "Root", "is_unsafe_on_windows", "resource_error"]
 
-Resolver: TypeAlias = Literal["openat2", "walk"]
+ResolverName: TypeAlias = Literal["openat2", "walk"]
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ _BUSY = frozenset(
 )
 
 
-def refusal(error: OSError) -> ResourceError:
+def resource_error(error: OSError) -> ResourceError:
     """Return what a client is told of an error of the operating system: absent, or busy."""
     if error.errno in _BUSY:
         return ResourceBusy()
@@ -83,12 +83,12 @@ class Root:
         path: str | os.PathLike[str],
         *,
         follow_symlinks: bool = False,
-        resolver: Resolver | None = None,
+        resolver: ResolverName | None = None,
     ) -> None:
         self.path = os.fspath(path)
         self.follow_symlinks = follow_symlinks
         self._way = _way(resolver, follow_symlinks=follow_symlinks)
-        self._folder: _Folder | None = None
+        self._folder: _RootFolder | None = None
 
     def check(self) -> None:
         """Make sure that the root can be served now.
@@ -136,7 +136,7 @@ class Root:
         try:
             return self._way.open(self._current(), _name(path), flags)
         except OSError as error:
-            raise refusal(error) from None
+            raise resource_error(error) from None
 
     def open_listed(self, key: str, flags: int) -> int:
         """Open what listings of this root have led to: `open` of their names, joined by `/`.
@@ -150,7 +150,7 @@ class Root:
         try:
             return self._way.open(self._folder or self._current(), name, flags)
         except OSError as error:
-            raise refusal(error) from None
+            raise resource_error(error) from None
 
     def open_file(
         self, path: Path, *, status: os.stat_result | None = None, cached: bool = False
@@ -181,7 +181,7 @@ class Root:
         except OSError as error:
             if cached and isinstance(error, BlockingIOError):
                 raise
-            raise refusal(error) from None
+            raise resource_error(error) from None
         if not modes.S_ISREG(status.st_mode):
             os.close(fd)
             raise ResourceNotFound
@@ -206,7 +206,7 @@ class Root:
                 raise
             return fd, _status(fd)
         except OSError as error:
-            raise refusal(error) from None
+            raise resource_error(error) from None
 
     def stat(self, path: Path) -> os.stat_result:
         """Return the status of what the path names, without opening it.
@@ -220,13 +220,13 @@ class Root:
         try:
             return self._way.stat(self._current(), name)
         except OSError as error:
-            raise refusal(error) from None
+            raise resource_error(error) from None
 
-    def _current(self) -> _Folder:
+    def _current(self) -> _RootFolder:
         status = os.stat(self.path)
         folder = self._folder
         if folder is None or folder.identity != (status.st_dev, status.st_ino):
-            folder = self._folder = _Folder(self.path)
+            folder = self._folder = _RootFolder(self.path)
         return folder
 
 
@@ -254,7 +254,7 @@ def _status(fd: int) -> os.stat_result:
         raise
 
 
-class _Folder:
+class _RootFolder:
     """The root, held open. Closed when the last call that uses it has let go of it.
 
     Closed any earlier, its descriptor could be another file's by the time that another thread
@@ -278,23 +278,25 @@ def _opens_relative() -> bool:
     return os.open in os.supports_dir_fd  # everywhere but on Windows
 
 
-class _Way(Protocol):
+class _PathResolver(Protocol):
     """Resolves a name (encoded segments joined by `/`, empty for the root) beneath a folder."""
 
-    def open(self, folder: _Folder, name: bytes, flags: int, *, cached: bool = False) -> int: ...
+    def open(
+        self, folder: _RootFolder, name: bytes, flags: int, *, cached: bool = False
+    ) -> int: ...
 
-    def stat(self, folder: _Folder, name: bytes, *, cached: bool = False) -> os.stat_result: ...
+    def stat(self, folder: _RootFolder, name: bytes, *, cached: bool = False) -> os.stat_result: ...
 
 
-def _way(resolver: Resolver | None, *, follow_symlinks: bool) -> _Way:
+def _way(resolver: ResolverName | None, *, follow_symlinks: bool) -> _PathResolver:
     if not _opens_relative():
-        return _ByName()
+        return _NameResolver()
     openat2 = _openat2() if resolver != "walk" else None
     if openat2 is not None:
-        return _Kernel(openat2, follow_symlinks=follow_symlinks)
+        return _KernelResolver(openat2, follow_symlinks=follow_symlinks)
     if resolver == "openat2":
         raise NotImplementedError("this system has no openat2, or forbids it")
-    return _Walk(follow_symlinks=follow_symlinks)
+    return _WalkResolver(follow_symlinks=follow_symlinks)
 
 
 # Linux, <linux/openat2.h>; the number is the same on every architecture but Alpha.
@@ -336,20 +338,20 @@ def _openat2() -> _OpenAt2 | None:
     return openat2
 
 
-class _Kernel:
+class _KernelResolver:
     """Resolves with `openat2`: one system call, under which no link can move."""
 
     _ATTEMPTS = 64
 
     def __init__(self, openat2: _OpenAt2, *, follow_symlinks: bool) -> None:
         self._openat2 = openat2
-        self._walk = _Walk(follow_symlinks=follow_symlinks)
+        self._walk = _WalkResolver(follow_symlinks=follow_symlinks)
         self._nofollow = 0 if follow_symlinks else _NOFOLLOW
         self._resolve = _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS
         if not follow_symlinks:
             self._resolve |= _RESOLVE_NO_SYMLINKS
 
-    def open(self, folder: _Folder, name: bytes, flags: int, *, cached: bool = False) -> int:
+    def open(self, folder: _RootFolder, name: bytes, flags: int, *, cached: bool = False) -> int:
         if len(name) >= _PATH_MAX:
             return self._walk.open(folder, name, flags)
         # Unlike `open`, `openat2` refuses flags that mean nothing beside O_PATH.
@@ -369,7 +371,7 @@ class _Kernel:
                     raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from None
                 raise
 
-    def stat(self, folder: _Folder, name: bytes, *, cached: bool = False) -> os.stat_result:
+    def stat(self, folder: _RootFolder, name: bytes, *, cached: bool = False) -> os.stat_result:
         fd = self.open(folder, name, _PATH, cached=cached)
         try:
             return os.fstat(fd)
@@ -377,23 +379,23 @@ class _Kernel:
             os.close(fd)
 
 
-class _Walk:
+class _WalkResolver:
     """Resolves by opening one component after the other, as the kernel does within `openat2`."""
 
     def __init__(self, *, follow_symlinks: bool) -> None:
         self._follows = follow_symlinks
 
-    def open(self, folder: _Folder, name: bytes, flags: int, *, cached: bool = False) -> int:
+    def open(self, folder: _RootFolder, name: bytes, flags: int, *, cached: bool = False) -> int:
         always = _CLOEXEC if flags & _PATH else _ALWAYS
         with self._parent(folder, name) as (parent, last):
             return os.open(last, flags | always | _NOFOLLOW, dir_fd=parent)
 
-    def stat(self, folder: _Folder, name: bytes, *, cached: bool = False) -> os.stat_result:
+    def stat(self, folder: _RootFolder, name: bytes, *, cached: bool = False) -> os.stat_result:
         with self._parent(folder, name) as (parent, last):
             return os.stat(last, dir_fd=parent, follow_symlinks=False)
 
     @contextmanager
-    def _parent(self, folder: _Folder, name: bytes) -> Generator[tuple[int, bytes]]:
+    def _parent(self, folder: _RootFolder, name: bytes) -> Generator[tuple[int, bytes]]:
         """Give the descriptor of the last folder on the way and the name to open in it."""
         held = [folder.fd]
         pending = name.split(b"/")[::-1]
@@ -443,16 +445,16 @@ def _target(folder: int, segment: bytes) -> bytes | None:
     return target
 
 
-class _ByName:
+class _NameResolver:
     """Resolves by name, where nothing opens relative to a descriptor (Windows); no links."""
 
-    def open(self, folder: _Folder, name: bytes, flags: int, *, cached: bool = False) -> int:
+    def open(self, folder: _RootFolder, name: bytes, flags: int, *, cached: bool = False) -> int:
         return os.open(self._walked(folder, name)[0], flags | _ALWAYS)
 
-    def stat(self, folder: _Folder, name: bytes, *, cached: bool = False) -> os.stat_result:
+    def stat(self, folder: _RootFolder, name: bytes, *, cached: bool = False) -> os.stat_result:
         return self._walked(folder, name)[1]
 
-    def _walked(self, folder: _Folder, name: bytes) -> tuple[str, os.stat_result]:
+    def _walked(self, folder: _RootFolder, name: bytes) -> tuple[str, os.stat_result]:
         walked = folder.path
         status = os.stat(walked)
         for segment in os.fsdecode(name).split("/") if name else ():

@@ -17,8 +17,8 @@ from resource_server.errors import (
     ResourceTooLarge,
 )
 from resource_server.provider import Content, Truncation
-from resource_server.providers.filesystem import blocks, content, ranges
-from resource_server.providers.filesystem.encoding import text_encoding
+from resource_server.providers.filesystem import content, ranges
+from resource_server.providers.filesystem.encoding import canonical_encoding
 from resource_server.providers.filesystem.ranges import Range, parse_range
 
 TEXT = "text/plain"
@@ -160,7 +160,7 @@ def test_what_is_no_range_is_refused_with_advice(query: dict[str, str]) -> None:
     ],
 )
 def test_an_encoding_has_one_name(name: str, canonical: str) -> None:
-    assert text_encoding(name) == canonical
+    assert canonical_encoding(name) == canonical
     codecs.lookup(canonical)
 
 
@@ -170,7 +170,7 @@ def test_an_encoding_has_one_name(name: str, canonical: str) -> None:
 )
 def test_what_is_no_encoding_of_text_files_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="no text encoding"):
-        text_encoding(name)
+        canonical_encoding(name)
 
 
 # --- whole documents
@@ -332,8 +332,8 @@ def test_a_file_that_grew_since_its_status_is_read_as_it_is(file: Path) -> None:
 def test_no_more_than_the_cap_is_read(file: Path) -> None:
     file.write_bytes(b"abcdef")
     with opened(file) as fd:
-        assert blocks.read_all(fd, 4) == b"abcd"
-        assert blocks.read_all(fd, 6) == blocks.read_all(fd, 600) == b"abcdef"
+        assert ranges.read_all(fd, 4) == b"abcd"
+        assert ranges.read_all(fd, 6) == ranges.read_all(fd, 600) == b"abcdef"
 
 
 # --- on the event loop
@@ -343,11 +343,11 @@ def test_no_more_than_the_cap_is_read(file: Path) -> None:
 def test_a_file_in_the_page_cache_is_read_without_waiting(file: Path) -> None:
     file.write_bytes(b"abc")
     with opened(file) as fd:
-        blocks.read_all(fd, 3)
+        ranges.read_all(fd, 3)
         # Some file systems cannot promise it; then a thread reads.
-        assert blocks.read_cached(fd, 3) in (b"abc", None)
-        assert blocks.read_cached(fd, 2) is None
-        assert blocks.read_cached(fd, 4) is None
+        assert content.read_cached(fd, 3) in (b"abc", None)
+        assert content.read_cached(fd, 2) is None
+        assert content.read_cached(fd, 4) is None
 
 
 def test_what_may_take_long_leaves_the_event_loop(file: Path) -> None:

@@ -7,12 +7,12 @@ import pytest
 
 from resource_server.errors import ResourceBusy, ResourceNotFound
 from resource_server.providers.filesystem.directory import (
-    Directories,
     Directory,
+    DirectoryCache,
     Listing,
-    RecentlyUsed,
+    WeightedLru,
 )
-from resource_server.providers.filesystem.exposure.rules import Rules, Scope
+from resource_server.providers.filesystem.exposure.rules import DirectoryRules, ExposureRules
 from resource_server.providers.filesystem.root import Root
 from tests.providers.filesystem.watch.descriptors import few_descriptors
 
@@ -41,11 +41,11 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def directories(root: Path) -> Directories:
-    return Directories(Root(root), Rules({}), Scope(), follow_links=False)
+def directories(root: Path) -> DirectoryCache:
+    return DirectoryCache(Root(root), ExposureRules({}), DirectoryRules(), follow_links=False)
 
 
-def listing(directories: Directories, directory: Directory, root: Path) -> Listing:
+def listing(directories: DirectoryCache, directory: Directory, root: Path) -> Listing:
     fd = os.open(root / directory.prefix, os.O_RDONLY)
     try:
         return directories.listing(directory, fd)
@@ -53,7 +53,7 @@ def listing(directories: Directories, directory: Directory, root: Path) -> Listi
         os.close(fd)
 
 
-def test_names_are_kept_while_nothing_changes(root: Path, directories: Directories) -> None:
+def test_names_are_kept_while_nothing_changes(root: Path, directories: DirectoryCache) -> None:
     settle(root)
     first = listing(directories, directories.top(), root)
     assert first.names == ("a.log", "b.txt", "sub")
@@ -61,7 +61,7 @@ def test_names_are_kept_while_nothing_changes(root: Path, directories: Directori
     assert directories.top().listing is first
 
 
-def test_a_new_name_is_seen_at_once(root: Path, directories: Directories) -> None:
+def test_a_new_name_is_seen_at_once(root: Path, directories: DirectoryCache) -> None:
     settle(root)
     listing(directories, directories.top(), root)
     (root / "new").touch()
@@ -70,7 +70,7 @@ def test_a_new_name_is_seen_at_once(root: Path, directories: Directories) -> Non
 
 
 def test_what_was_read_within_a_tick_of_a_change_is_not_kept(
-    root: Path, directories: Directories
+    root: Path, directories: DirectoryCache
 ) -> None:
     # Whole seconds: a file system that counts no finer, so a tick is two of them.
     os.utime(root, ns=(1_700_000_000_000_000_000, 1_700_000_000_000_000_000))
@@ -82,7 +82,7 @@ def test_what_was_read_within_a_tick_of_a_change_is_not_kept(
 
 
 def test_an_ignore_file_that_no_descriptor_is_left_for_is_busy_and_obeyed_thereafter(
-    root: Path, directories: Directories
+    root: Path, directories: DirectoryCache
 ) -> None:
     (root / "sub" / ".gitignore").write_text("*.log")
     (root / "sub" / "d.txt").touch()
@@ -95,7 +95,7 @@ def test_an_ignore_file_that_no_descriptor_is_left_for_is_busy_and_obeyed_therea
     assert listing(directories, sub, root).names == ("d.txt",)
 
 
-def test_a_rule_above_that_changes_is_obeyed_below(root: Path, directories: Directories) -> None:
+def test_a_rule_above_that_changes_is_obeyed_below(root: Path, directories: DirectoryCache) -> None:
     (root / ".gitignore").write_text("*.txt")
     settle(root, root / "sub", root / ".gitignore")
     top = directories.top()
@@ -111,7 +111,7 @@ def test_a_rule_above_that_changes_is_obeyed_below(root: Path, directories: Dire
 
 
 def test_the_exclude_file_of_the_repository_is_obeyed_when_it_comes(
-    root: Path, directories: Directories
+    root: Path, directories: DirectoryCache
 ) -> None:
     (root / ".git/info").mkdir(parents=True)
     settle(root)
@@ -120,27 +120,29 @@ def test_the_exclude_file_of_the_repository_is_obeyed_when_it_comes(
     assert "a.log" not in listing(directories, directories.top(), root).names
 
 
-def test_a_new_file_leaves_the_rules_the_same_object(root: Path, directories: Directories) -> None:
+def test_a_new_file_leaves_the_rules_the_same_object(
+    root: Path, directories: DirectoryCache
+) -> None:
     (root / ".gitignore").write_text("*.log")
     settle(root, root / ".gitignore")
-    scope = directories.top().scope
+    scope = directories.top().rules
     (root / "new").touch()
-    assert directories.top().scope is scope
+    assert directories.top().rules is scope
 
 
-def test_a_hidden_directory_is_not_entered(root: Path, directories: Directories) -> None:
+def test_a_hidden_directory_is_not_entered(root: Path, directories: DirectoryCache) -> None:
     (root / ".git").mkdir()
     assert directories.enter(directories.top(), ".git", (root / ".git").stat()) is None
 
 
 @pytest.mark.parametrize("path", ["missing", "a\0b", "\ud800"])
-def test_a_path_that_names_nothing_is_not_found(directories: Directories, path: str) -> None:
+def test_a_path_that_names_nothing_is_not_found(directories: DirectoryCache, path: str) -> None:
     with pytest.raises(ResourceNotFound):
         directories.status(path)
 
 
 def test_what_was_not_used_for_longest_is_forgotten() -> None:
-    held = RecentlyUsed[str, int](3, lambda _: 1)
+    held = WeightedLru[str, int](3, lambda _: 1)
     for name, value in (("a", 1), ("b", 2), ("c", 3)):
         held.put(name, value)
     assert held.get("a") == 1
@@ -149,7 +151,7 @@ def test_what_was_not_used_for_longest_is_forgotten() -> None:
 
 
 def test_the_last_value_is_kept_whatever_its_weight() -> None:
-    held = RecentlyUsed[str, int](3, abs)
+    held = WeightedLru[str, int](3, abs)
     held.put("a", 1)
     held.put("b", 10)
     assert (held.get("a"), held.get("b")) == (None, 10)

@@ -37,8 +37,8 @@ from resource_server.provider import (
     SupportsWalk,
 )
 from resource_server.provider import Path as Address
-from resource_server.providers.filesystem import Filesystem, content, tree
-from resource_server.providers.filesystem.directory import Directories
+from resource_server.providers.filesystem import Filesystem, content, file_tree
+from resource_server.providers.filesystem.directory import DirectoryCache
 from resource_server.providers.filesystem.options import (
     DirectoryOptions,
     Secrets,
@@ -784,7 +784,7 @@ async def test_what_is_hidden_or_absent_is_not_fetched(root: Path, path: tuple[s
 @pytest.fixture
 def folding(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the file system find names in any case, as that of macOS does."""
-    stat, open_file, status = Root.stat, Root.open_file, Directories.status
+    stat, open_file, status = Root.stat, Root.open_file, DirectoryCache.status
 
     def folded(path: Address) -> Address:
         return tuple(segment.lower() for segment in path)
@@ -795,16 +795,16 @@ def folding(monkeypatch: pytest.MonkeyPatch) -> None:
     def folding_open(self: Root, path: Address, **how: Any) -> tuple[int, os.stat_result]:
         return open_file(self, folded(path), **how)
 
-    def folding_status(self: Directories, path: str) -> os.stat_result:
+    def folding_status(self: DirectoryCache, path: str) -> os.stat_result:
         return status(self, path.lower())
 
     def folds(_path: str) -> bool:
         return True
 
-    monkeypatch.setattr(tree, "folds_names", folds)
+    monkeypatch.setattr(file_tree, "folds_names", folds)
     monkeypatch.setattr(Root, "stat", folding_stat)
     monkeypatch.setattr(Root, "open_file", folding_open)
-    monkeypatch.setattr(Directories, "status", folding_status)
+    monkeypatch.setattr(DirectoryCache, "status", folding_status)
 
 
 @pytest.mark.usefixtures("folding")

@@ -21,13 +21,18 @@ from resource_server.errors import (
     ResourceBusy,
     ResourceNotFound,
 )
-from resource_server.providers.filesystem.root import Resolver, Root, is_unsafe_on_windows, refusal
+from resource_server.providers.filesystem.root import (
+    ResolverName,
+    Root,
+    is_unsafe_on_windows,
+    resource_error,
+)
 
 OpenRoot = Callable[..., Root]
 
 
 @pytest.fixture(params=["openat2", "walk"])
-def resolver(request: pytest.FixtureRequest) -> Resolver:
+def resolver(request: pytest.FixtureRequest) -> ResolverName:
     try:
         Root(".", resolver=request.param)
     except NotImplementedError as error:
@@ -47,14 +52,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def root(folder: Path, resolver: Resolver) -> Iterator[Root]:
+def root(folder: Path, resolver: ResolverName) -> Iterator[Root]:
     root = Root(folder, resolver=resolver)
     yield root
     root.close()
 
 
 @pytest.fixture
-def following(folder: Path, resolver: Resolver) -> Iterator[Root]:
+def following(folder: Path, resolver: ResolverName) -> Iterator[Root]:
     root = Root(folder, resolver=resolver, follow_symlinks=True)
     yield root
     root.close()
@@ -339,7 +344,7 @@ def test_forty_links_are_followed_and_one_more_is_not(following: Root, folder: P
 
 @pytest.mark.skipif(not Path("/proc/self/root").exists(), reason="no /proc")
 @pytest.mark.parametrize("follow", [False, True])
-def test_magic_links_of_proc_are_never_followed(resolver: Resolver, follow: bool) -> None:
+def test_magic_links_of_proc_are_never_followed(resolver: ResolverName, follow: bool) -> None:
     root = Root("/proc/self", resolver=resolver, follow_symlinks=follow)
     for path in (("root",), ("root", "etc", "passwd"), ("cwd",), ("exe",), ("fd", "0")):
         with pytest.raises(ResourceNotFound):
@@ -347,14 +352,14 @@ def test_magic_links_of_proc_are_never_followed(resolver: Resolver, follow: bool
     assert content(root, "comm")
 
 
-def test_a_root_that_is_itself_a_link_is_served(folder: Path, resolver: Resolver) -> None:
+def test_a_root_that_is_itself_a_link_is_served(folder: Path, resolver: ResolverName) -> None:
     (folder.parent / "alias").symlink_to(folder)
     assert content(Root(folder.parent / "alias", resolver=resolver), "docs", "a.txt") == "inside"
 
 
 @pytest.mark.parametrize("follow", [False, True])
 def test_the_whole_file_system_can_be_a_root(
-    folder: Path, resolver: Resolver, follow: bool
+    folder: Path, resolver: ResolverName, follow: bool
 ) -> None:
     root = Root("/", resolver=resolver, follow_symlinks=follow)
     path = (folder / "docs" / "a.txt").resolve().parts[1:]
@@ -373,7 +378,7 @@ while True:
 
 @pytest.mark.parametrize("follow", [False, True])
 def test_swapping_a_folder_for_a_link_while_it_is_opened_never_leads_outside(
-    folder: Path, resolver: Resolver, follow: bool
+    folder: Path, resolver: ResolverName, follow: bool
 ) -> None:
     root = Root(folder, resolver=resolver, follow_symlinks=follow)
     (folder / "real").mkdir()
@@ -417,7 +422,7 @@ def test_a_socket_is_not_found(root: Root, folder: Path, monkeypatch: pytest.Mon
                 ask(("socket",))
 
 
-def test_a_device_is_not_found(resolver: Resolver) -> None:
+def test_a_device_is_not_found(resolver: ResolverName) -> None:
     root = Root("/dev", resolver=resolver)
     for ask in (root.open_file, root.open_directory):
         with pytest.raises(ResourceNotFound):
@@ -466,13 +471,13 @@ def test_no_descriptor_left_is_busy(root: Root) -> None:
 
 @pytest.mark.parametrize("code", sorted(errno.errorcode))
 def test_every_error_of_the_system_is_absent_or_busy_and_says_no_path(code: int) -> None:
-    answer = refusal(OSError(code, "text", "/srv/secret/place"))
+    answer = resource_error(OSError(code, "text", "/srv/secret/place"))
     assert isinstance(answer, ResourceNotFound | ResourceBusy)
     assert "secret" not in str(answer)
 
 
 def test_a_failing_disk_is_told_to_the_operator(caplog: pytest.LogCaptureFixture) -> None:
-    refusal(OSError(errno.EIO, "text", "/srv/secret/place"))
+    resource_error(OSError(errno.EIO, "text", "/srv/secret/place"))
     assert "input/output error" in caplog.text
     assert "secret" not in caplog.text
 
@@ -540,7 +545,7 @@ def test_a_closed_root_holds_no_descriptor_and_opens_again(root: Root) -> None:
 
 
 def test_threads_that_read_while_the_root_is_replaced_see_one_of_the_two(
-    folder: Path, resolver: Resolver
+    folder: Path, resolver: ResolverName
 ) -> None:
     root = Root(folder, resolver=resolver)
     (folder / "key").write_text("inside")

@@ -11,10 +11,10 @@ from resource_server import uris
 from resource_server.errors import ResourceError, ResourceNotFound
 from resource_server.provider import Path
 from resource_server.providers.filesystem.directory import Directory
-from resource_server.providers.filesystem.tree import Tree
+from resource_server.providers.filesystem.file_tree import FileTree
 
 
-def hidden(tree: Tree, limit: int) -> list[tuple[Path, str]]:
+def hidden(tree: FileTree, limit: int) -> list[tuple[Path, str]]:
     """Return up to `limit` entries that are not exposed, each with its rule. May take long.
 
     Nothing below a hidden directory is named.
@@ -40,7 +40,7 @@ def hidden(tree: Tree, limit: int) -> list[tuple[Path, str]]:
     return found[:limit]
 
 
-def explain(tree: Tree, path: Path) -> str:
+def explain(tree: FileTree, path: Path) -> str:
     """Return one sentence naming the rule that hides an entry or one above it."""
     try:
         for depth, name in enumerate(path, 1):
@@ -54,23 +54,23 @@ def explain(tree: Tree, path: Path) -> str:
         found = tree.find(path)
     except ResourceNotFound:
         return "behind a loop of symbolic links, or the root itself is gone"
-    text = "exposed" if found.scope.readable else "listed, never read: readable: false"
+    text = "exposed" if found.rules.readable else "listed, never read: readable: false"
     return f"{text}{_whose(tree, [found.key, '/'.join(path)])}"
 
 
-def misnamed(tree: Tree) -> list[tuple[str, str]]:
+def misnamed(tree: FileTree) -> list[tuple[str, str]]:
     """Return the keys of `directories` that name no directory, and what is wrong with each.
 
     Of those in a directory that cannot be listed nothing is told. May take long.
     """
     found = [
         (key, _wrong_with(tree, tuple(key.split("/")), is_shown=options.exposed))
-        for key, options in tree.rules.directories.items()
+        for key, options in tree.exposure.directories.items()
     ]
     return [(key, wrong) for key, wrong in found if wrong is not None]
 
 
-def _wrong_with(tree: Tree, path: Path, *, is_shown: bool) -> str | None:
+def _wrong_with(tree: FileTree, path: Path, *, is_shown: bool) -> str | None:
     for depth, name in enumerate(path):
         try:
             fd, _ = tree.root.open_directory(path[:depth])
@@ -99,23 +99,25 @@ def _near(name: str, known: Sequence[str]) -> str | None:
     return spelled[found[0]] if found else None
 
 
-def _whose(tree: Tree, keys: Iterable[str]) -> str:
+def _whose(tree: FileTree, keys: Iterable[str]) -> str:
     """Return which scopes are needed for what has these paths, and what says so."""
     needed: dict[str, str] = {}
     for key in keys:
-        for directory, options in tree.rules.directories.items():
+        for directory, options in tree.exposure.directories.items():
             if options.access.scopes and f"{key}/".startswith(f"{directory}/"):
                 scopes = ", ".join(options.access.scopes)
                 needed[directory] = f"to who has {scopes} (directories.{directory}.access)"
     return "".join(f", {each}" for each in needed.values())
 
 
-def _hidden_by(tree: Tree, outer: Directory, name: str, path: Path) -> str | None:
+def _hidden_by(tree: FileTree, outer: Directory, name: str, path: Path) -> str | None:
     try:
         mode = tree.directories.status(outer.prefix + name).st_mode
     except ResourceError:
         mode = 0
-    reason = tree.rules.hidden_by(outer.scope, outer.prefix, name, is_directory=modes.S_ISDIR(mode))
+    reason = tree.exposure.hidden_by(
+        outer.rules, outer.prefix, name, is_directory=modes.S_ISDIR(mode)
+    )
     if reason is not None:
         return reason
     if mode == 0:

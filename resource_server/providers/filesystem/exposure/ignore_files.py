@@ -20,8 +20,12 @@ from hashlib import blake2b
 from resource_server import uris
 from resource_server.errors import ResourceNotFound
 from resource_server.provider import Path
-from resource_server.providers.filesystem.exposure.patterns import Patterns, TooComplexError, raw
-from resource_server.providers.filesystem.root import Root, refusal
+from resource_server.providers.filesystem.exposure.patterns import (
+    Patterns,
+    TooComplexError,
+    bytewise,
+)
+from resource_server.providers.filesystem.root import Root, resource_error
 
 IGNORE_FILES = (".gitignore", ".ignore", ".mcpignore")
 """Names, weakest first."""
@@ -40,7 +44,7 @@ _BOM = b"\xef\xbb\xbf"
 _log = logging.getLogger(__name__)
 
 
-class Ignores:
+class IgnoreRules:
     """The ignore rules that stand in one directory, in force for it and all below."""
 
     __slots__ = ("_base", "_directory", "_patterns", "_refused", "_sources", "version")
@@ -53,7 +57,7 @@ class Ignores:
         """
         sources = list(sources)
         self._directory = directory
-        self._base = len(raw(directory))
+        self._base = len(bytewise(directory))
         self._sources: list[tuple[str, int, str]] = []
         self._refused = next((found for found in map(_refused, sources) if found), None)
         lines: list[str] = []
@@ -133,4 +137,4 @@ def read_ignore_file(root: Root, path: Path) -> bytes | None:
         with os.fdopen(fd, "rb") as file:
             return file.read(_MAX_BYTES + 1)
     except OSError as error:
-        raise refusal(error) from None
+        raise resource_error(error) from None

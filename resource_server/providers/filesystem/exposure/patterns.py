@@ -40,7 +40,7 @@ _CLASSES = {
 }
 
 
-def raw(path: str) -> str:
+def bytewise(path: str) -> str:
     """Return a path as `os.fsdecode` gives it with one character per byte."""
     return path if path.isascii() else os.fsencode(path).decode("latin-1")
 
@@ -76,7 +76,7 @@ class Pattern(msgspec.Struct, frozen=True):
         glob = glob.removesuffix("/")
         anchored = "/" in glob
         glob = glob.removeprefix("/")
-        return cls(line, raw(glob), negated, directory_only, anchored) if glob else None
+        return cls(line, bytewise(glob), negated, directory_only, anchored) if glob else None
 
 
 def _without_trailing_spaces(line: str) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from resource_server.errors import ResourceError
 from resource_server.provider import Path
+from resource_server.providers.filesystem.file_tree import FileTree
 
 
 class Demand:
@@ -54,7 +56,7 @@ class Demand:
     def add(self, path: Path, key: str) -> bool:
         """Subscribe to a path; say whether it is the first of its key."""
         self._keys[path] = key
-        if links := way_to_links(path, key):
+        if links := prefixes_to_links(path, key):
             self._through_links.add(path)
             self._needed.update(links)
         paths = self._paths.setdefault(key, set())
@@ -71,7 +73,7 @@ class Demand:
         """Unsubscribe from a path that is subscribed to."""
         key = self._keys.pop(path)
         self._through_links.discard(path)
-        _subtract(self._needed, way_to_links(path, key))
+        _subtract(self._needed, prefixes_to_links(path, key))
         paths = self._paths[key]
         paths.discard(path)
         if paths:
@@ -86,6 +88,50 @@ class Demand:
         _subtract(self._content, way[-2:])
 
 
+class LinkResolver:
+    """Resolves what is subscribed to, and again what may be somewhere else by now."""
+
+    def __init__(self, tree: FileTree, demand: Demand) -> None:
+        self._tree = tree
+        self._demand = demand
+        self._doubtful: dict[Path, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._doubtful)
+
+    def real(self, path: Path) -> str:
+        """Return the key of where a path leads; of itself where nothing is."""
+        if self._tree.follow_links:
+            try:
+                return self._tree.find(path).key
+            except ResourceError:
+                pass
+        return "/".join(path)
+
+    def doubt(self, paths: Iterable[Path]) -> None:
+        """See to it that these are resolved again."""
+        if self._tree.follow_links:
+            self._doubtful.update(dict.fromkeys(paths))
+
+    def doubt_below(self, keys: Collection[str] | None) -> None:
+        """Doubt what is at or below these keys, at which something came or went; None: all.
+
+        What leads through a link is doubted in any case.
+        """
+        if keys is None or any(self._demand.needs(f"{key}/") for key in keys):
+            self.doubt(self._demand.keys)
+        else:
+            self.doubt(self._demand.through_links)
+            for key in keys:
+                self.doubt(self._demand.paths(key))
+
+    def resolve_next(self) -> Path | None:
+        """Resolve one that is doubted; return it if it is somewhere else."""
+        path, _ = self._doubtful.popitem()
+        known = self._demand.keys.get(path)
+        return path if known is not None and self.real(path) != known else None
+
+
 def _subtract(counter: Counter[str], some: Sequence[str]) -> None:
     counter.subtract(some)
     for each in some:
@@ -93,7 +139,7 @@ def _subtract(counter: Counter[str], some: Sequence[str]) -> None:
             del counter[each]
 
 
-def way_to_links(path: Path, key: str) -> Sequence[str]:
+def prefixes_to_links(path: Path, key: str) -> Sequence[str]:
     """Return the directories on the way that a path says, where links lead elsewhere from it."""
     said = "/".join(path)
     return places(said)[:-1] if said != key else ()
@@ -110,6 +156,6 @@ def places(key: str) -> list[str]:
     return ["", *("/".join(parts[:depth]) + "/" for depth in range(1, len(parts) + 1))]
 
 
-def path_of(prefix: str) -> Path:
+def prefix_path(prefix: str) -> Path:
     """Return the path of a directory."""
     return tuple(prefix[:-1].split("/")) if prefix else ()

@@ -9,16 +9,12 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager, suppress
+from typing import Protocol
 
-from resource_server.provider import Change, Interest
-from resource_server.providers.filesystem.options import Watch as Option
-from resource_server.providers.filesystem.tree import Tree
-from resource_server.providers.filesystem.watch.armed import Source
-from resource_server.providers.filesystem.watch.mount_types import kind
-from resource_server.providers.filesystem.watch.survey import Survey
-from resource_server.providers.filesystem.watch.watcher import Watch
+from resource_server.providers.filesystem.options import WatchMode
+from resource_server.providers.filesystem.watch.file_system_kind import file_system_kind
 from resource_server.runtime import inotify
 
 logger = logging.getLogger(__name__)
@@ -40,24 +36,36 @@ _PULSE_MS = 500
 _RESTART_S = 1.0
 
 
-async def changes(tree: Tree, option: Option, interest: Interest) -> AsyncIterator[Change]:
-    """Yield what may have changed in a tree, noticed in the way that `option` says."""
-    watch = Watch(tree)
-    async with (
-        _opened(tree, option, watch) as source,
-        aclosing(watch.changes(Survey(tree, source), interest)) as found,
-    ):
-        async for change in found:
-            yield change
+class EventSource(Protocol):
+    """Where events come from. The methods are called in worker threads, one at a time."""
+
+    def add(self, prefix: str, fd: int, *, content: bool) -> None:
+        """Watch the directory `prefix`, open as `fd`; with `content` also what is written in it.
+
+        Raises:
+            OSError: ENOSPC, there can be no more watches.
+        """
+        ...
+
+    def add_file(self, prefix: str, name: str, fd: int) -> None:
+        """Watch what is written into one file, open as `fd`; raises as `add`."""
+        ...
+
+    def remove(self, prefix: str, name: str = "") -> None:
+        """Watch a directory, or a file in it, no longer."""
+        ...
 
 
 @asynccontextmanager
-async def _opened(tree: Tree, option: Option, watch: Watch) -> AsyncGenerator[Source | None]:
+async def opened(
+    path: str, option: WatchMode, watch: inotify.Watcher
+) -> AsyncGenerator[EventSource | None]:
+    """Open the source of events for a folder; None if it can only be polled."""
     if option == "auto":
-        option = _best(tree.root.path)
+        option = _best(path)
     if option == "inotify":
         try:
-            source = _Inotify(watch)
+            source = _InotifySource(watch)
         except (OSError, AttributeError) as error:
             _say_none(_why_none(error))
         else:
@@ -65,26 +73,26 @@ async def _opened(tree: Tree, option: Option, watch: Watch) -> AsyncGenerator[So
                 yield source
             return
     elif option == "watchfiles":
-        async with _watchfiles(tree.root.path, watch) as source:
+        async with _watchfiles(path, watch) as source:
             yield source
         return
     yield None
 
 
-def _best(path: str) -> Option:
-    if kind(path) == "remote":
+def _best(path: str) -> WatchMode:
+    if file_system_kind(path) == "remote":
         return "poll"
     return "inotify" if sys.platform == "linux" else "watchfiles"
 
 
-def back_end(path: str, option: Option) -> str:
+def back_end(path: str, option: WatchMode) -> str:
     """Return what notices the changes of a folder with this option, and why if it has to poll.
 
     For the operator; on an event loop.
     """
     if option in ("off", "poll"):
         return option
-    if (found := kind(path)) != "local":
+    if (found := file_system_kind(path)) != "local":
         # There watchfiles runs beside.
         also = "watchfiles and " if option == "watchfiles" else ""
         return f"{also}poll ({found} file system)"
@@ -110,10 +118,10 @@ def _say_none(reason: str) -> None:
     logger.warning("no inotify (%s): folders are looked at once a second instead", reason)
 
 
-class _Inotify:
+class _InotifySource:
     """The directories of one tree in the descriptor of the process."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: inotify.Watcher) -> None:
         self._watch = watch
         self._inotify = inotify.Inotify.shared()
         self._watches: dict[str, int] = {}
@@ -161,7 +169,7 @@ class _Inotify:
             self._inotify.remove(watch, self._watch, place)
 
 
-class _Watchfiles:
+class _WatchfilesSource:
     """Watches a whole tree at once; single directories need no watch of their own."""
 
     def __init__(self) -> None:
@@ -180,8 +188,8 @@ class _Watchfiles:
 
 
 @asynccontextmanager
-async def _watchfiles(path: str, watch: Watch) -> AsyncGenerator[Source]:
-    source = _Watchfiles()
+async def _watchfiles(path: str, watch: inotify.Watcher) -> AsyncGenerator[EventSource]:
+    source = _WatchfilesSource()
     task = asyncio.create_task(_run_watchfiles(path, watch, source))
     try:
         yield source
@@ -191,7 +199,7 @@ async def _watchfiles(path: str, watch: Watch) -> AsyncGenerator[Source]:
             await task
 
 
-async def _run_watchfiles(path: str, watch: Watch, source: _Watchfiles) -> None:
+async def _run_watchfiles(path: str, watch: inotify.Watcher, source: _WatchfilesSource) -> None:
     """Put the events of watchfiles into `watch`; when its stream dies, begin another.
 
     In between everything is polled.
@@ -213,7 +221,7 @@ async def _run_watchfiles(path: str, watch: Watch, source: _Watchfiles) -> None:
         await asyncio.sleep(_RESTART_S)
 
 
-async def _until_it_dies(path: str, watch: Watch, source: _Watchfiles) -> None:
+async def _until_it_dies(path: str, watch: inotify.Watcher, source: _WatchfilesSource) -> None:
     # Imported here: on Linux it is only used where somebody asks for it.
     import watchfiles
 
@@ -251,7 +259,7 @@ def _identity(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _tell(watch: Watch, root: str, name: str, mask: int) -> None:
+def _tell(watch: inotify.Watcher, root: str, name: str, mask: int) -> None:
     key = os.path.relpath(name, root).replace(os.sep, "/")
     if key == ".":
         watch.happened("", mask, "")

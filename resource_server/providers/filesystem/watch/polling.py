@@ -5,21 +5,36 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Literal, TypeAlias
 
+import msgspec
+
 from resource_server.errors import ResourceError
 from resource_server.provider import Change
 from resource_server.providers.filesystem.directory import Stamp, is_fresh, stamp
-from resource_server.providers.filesystem.tree import Tree
+from resource_server.providers.filesystem.file_tree import FileTree
 from resource_server.providers.filesystem.watch.demand import Demand, places
-from resource_server.providers.filesystem.watch.node import Node
 
 Finding: TypeAlias = Literal["same", "changed", "unknown", "another"]
 """`unknown`: no stamp tells. `another`: there is another directory in its place."""
 
 
-class Polling:
+class DirectorySnapshot(msgspec.Struct, eq=False, gc=False):
+    """One directory as last looked at."""
+
+    digest: int
+    """Of the exposed names, and of which are directories."""
+    rules: int
+    """Of what its ignore files say, and those above."""
+    own_rules: int | None
+    """Of what its ignore files say; None where there are none."""
+    stamp: Stamp | None
+    """None where it may have changed without a trace."""
+    directories: frozenset[str]
+
+
+class Poller:
     """Compares stamps of directories and of what is subscribed to."""
 
-    def __init__(self, tree: Tree, demand: Demand) -> None:
+    def __init__(self, tree: FileTree, demand: Demand) -> None:
         self._tree = tree
         self._demand = demand
         self._seen: dict[str, Stamp | None] = {}
@@ -30,7 +45,7 @@ class Polling:
         self._seen.pop(key, None)
 
     def directories(
-        self, nodes: Mapping[str, Node], prefixes: Iterable[str]
+        self, nodes: Mapping[str, DirectorySnapshot], prefixes: Iterable[str]
     ) -> Iterator[tuple[str, Finding]]:
         """Yield what is found of each of these directories; `nodes` may change meanwhile."""
         for prefix in prefixes:
@@ -38,7 +53,7 @@ class Polling:
             if node is not None:
                 yield prefix, self._compare(node, self._stamp(prefix[:-1]))
 
-    def _compare(self, node: Node, now: Stamp | None) -> Finding:
+    def _compare(self, node: DirectorySnapshot, now: Stamp | None) -> Finding:
         if node.stamp is None or now is None:
             return "unknown"
         if not node.stamp.is_of_the_same(now):

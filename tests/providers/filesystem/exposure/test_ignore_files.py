@@ -12,7 +12,7 @@ import pytest
 
 from resource_server.provider import Resource
 from resource_server.providers.filesystem import Filesystem
-from resource_server.providers.filesystem.exposure.ignore_files import Ignores
+from resource_server.providers.filesystem.exposure.ignore_files import IgnoreRules
 from resource_server.runtime.eager import settle
 from tests.anybody import like_anybody
 
@@ -167,7 +167,7 @@ def test_a_line_that_nothing_can_match_is_logged_once_with_its_place(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        ignores = Ignores("src/", [(".gitignore", b"ok\n[a\n")])
+        ignores = IgnoreRules("src/", [(".gitignore", b"ok\n[a\n")])
     assert caplog.messages == ["'src/.gitignore' line 2 is skipped: nothing can match '[a'"]
     assert ignores.match("src/ok", "ok", is_directory=False) == 0
 
@@ -179,7 +179,7 @@ def test_an_ignore_file_that_would_take_long_hides_all_beside_it(
     rules: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        ignores = Ignores("src/", [(".gitignore", rules)])
+        ignores = IgnoreRules("src/", [(".gitignore", rules)])
     rule = ignores.match("src/anything", "anything", is_directory=False)
     assert ignores.hides(rule)
     assert "too long or complex" in ignores.describe(rule)
@@ -190,7 +190,7 @@ def test_a_long_ignore_file_of_ordinary_lines_is_followed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     lines = [f"build{number}/\n*.{number}.py[cod]\n" for number in range(500)]
-    ignores = Ignores("", [(".gitignore", "".join(lines).encode())])
+    ignores = IgnoreRules("", [(".gitignore", "".join(lines).encode())])
     assert ignores.match("a.499.pyc", "a.499.pyc", is_directory=False) == 999
     assert ignores.match("a.py", "a.py", is_directory=False) == -1
     assert not caplog.messages
@@ -200,5 +200,5 @@ def test_lines_that_nothing_can_match_do_not_flood_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        Ignores("", [(".gitignore", b"[a\n" * 1000)])
+        IgnoreRules("", [(".gitignore", b"[a\n" * 1000)])
     assert len(caplog.messages) == 10

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_server.providers.filesystem.exposure.patterns import Pattern, Patterns, raw
+from resource_server.providers.filesystem.exposure.patterns import Pattern, Patterns, bytewise
 
 
 def matches(line: str, path: str, *, is_directory: bool = False) -> bool:
-    path = raw(path)
+    path = bytewise(path)
     name = path.rpartition("/")[2]
     return Patterns([line]).last_match(path, name, is_directory=is_directory) == 0
 

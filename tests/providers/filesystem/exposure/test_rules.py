@@ -7,19 +7,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server.provider import Annotations
-from resource_server.providers.filesystem.exposure.ignore_files import Ignores
-from resource_server.providers.filesystem.exposure.rules import Rules, Scope, Selection, selection
+from resource_server.providers.filesystem.exposure.ignore_files import IgnoreRules
+from resource_server.providers.filesystem.exposure.rules import (
+    DirectoryRules,
+    ExposureRules,
+    Selection,
+    selection,
+)
 from resource_server.providers.filesystem.options import (
     DirectoryOptions,
     directory_keys,
 )
 
-SHOWN = Scope(hidden=True)
+SHOWN = DirectoryRules(hidden=True)
 
 
-def hidden_by(scope: Scope, path: str, rules: Rules | None = None) -> str | None:
+def hidden_by(scope: DirectoryRules, path: str, rules: ExposureRules | None = None) -> str | None:
     """Return what hides a path, as met from the root down; a final slash makes it a directory."""
-    rules = rules or Rules({})
+    rules = rules or ExposureRules({})
     *folders, last = path.split("/") if not path.endswith("/") else [*path[:-1].split("/"), ""]
     prefix = ""
     for folder in folders:
@@ -31,7 +36,9 @@ def hidden_by(scope: Scope, path: str, rules: Rules | None = None) -> str | None
     return rules.hidden_by(scope, prefix, last, is_directory=False) if last else None
 
 
-def shown(scope: Scope, paths: Iterable[str], rules: Rules | None = None) -> list[str]:
+def shown(
+    scope: DirectoryRules, paths: Iterable[str], rules: ExposureRules | None = None
+) -> list[str]:
     return [path for path in paths if hidden_by(scope, path, rules) is None]
 
 
@@ -72,30 +79,30 @@ def test_a_secret_spelled_in_another_case_is_hidden(name: str) -> None:
 
 
 def test_neither_include_nor_hidden_lifts_a_secret() -> None:
-    scope = Scope(hidden=True, include=Selection([".env.local", "*.pem"]))
+    scope = DirectoryRules(hidden=True, include=Selection([".env.local", "*.pem"]))
     assert hidden_by(scope, ".env.local") == "secret: matches '.env*'"
     assert hidden_by(scope, "a.pem") == "secret: matches '*.pem'"
 
 
 def test_allow_lifts_a_pattern_of_the_list_or_a_path() -> None:
-    rules = Rules({}, ["*.pem", "/Certs/ca.key"])
+    rules = ExposureRules({}, ["*.pem", "/Certs/ca.key"])
     assert shown(SHOWN, ["a/b.pem", "certs/ca.key"], rules) == ["a/b.pem", "certs/ca.key"]
     assert hidden_by(SHOWN, "other/ca.key", rules) == "secret: matches '*.key'"
 
 
 def test_dotted_names_are_hidden_unless_the_option_shows_them() -> None:
-    assert hidden_by(Scope(), ".github/x") == "name begins with a dot"
+    assert hidden_by(DirectoryRules(), ".github/x") == "name begins with a dot"
     assert hidden_by(SHOWN, ".github/x") is None
 
 
 def test_exclude_wins_over_include() -> None:
-    scope = Scope(include=Selection(["docs/"]), exclude=Selection(["*.tmp", "docs/old/"]))
+    scope = DirectoryRules(include=Selection(["docs/"]), exclude=Selection(["*.tmp", "docs/old/"]))
     assert shown(scope, ["docs/a.md", "docs/a.tmp", "docs/old/a.md"]) == ["docs/a.md"]
     assert hidden_by(scope, "docs/old/a.md") == "excluded by 'docs/old/'"
 
 
 def test_include_shows_what_matches_and_the_way_to_it() -> None:
-    scope = Scope(include=Selection(["/docs/api/*.md", "src/**", "!src/gen/"]))
+    scope = DirectoryRules(include=Selection(["/docs/api/*.md", "src/**", "!src/gen/"]))
     assert shown(scope, ["docs/", "docs/api/", "docs/api/a.md", "src/", "src/a/b.c"]) == [
         "docs/",
         "docs/api/",
@@ -108,12 +115,14 @@ def test_include_shows_what_matches_and_the_way_to_it() -> None:
 
 
 def test_include_of_a_name_keeps_every_directory_that_may_hold_it() -> None:
-    scope = Scope(include=Selection(["*.md"]))
+    scope = DirectoryRules(include=Selection(["*.md"]))
     assert shown(scope, ["a/b/", "a/b/c.md", "a/b/c.txt"]) == ["a/b/", "a/b/c.md"]
 
 
 def test_everything_below_an_included_directory_is_included() -> None:
-    assert shown(Scope(include=Selection(["docs/"])), ["docs/a/b/c.txt"]) == ["docs/a/b/c.txt"]
+    assert shown(DirectoryRules(include=Selection(["docs/"])), ["docs/a/b/c.txt"]) == [
+        "docs/a/b/c.txt"
+    ]
 
 
 def test_the_default_includes_everything_without_a_pattern() -> None:
@@ -121,17 +130,17 @@ def test_the_default_includes_everything_without_a_pattern() -> None:
 
 
 def test_what_is_not_exposed_is_hidden_whatever_it_is() -> None:
-    rules = Rules({"scratch": DirectoryOptions(exposed=False), "docs": DirectoryOptions()})
-    assert shown(Scope(), ["scratch", "docs", "a/scratch"], rules) == ["docs", "a/scratch"]
+    rules = ExposureRules({"scratch": DirectoryOptions(exposed=False), "docs": DirectoryOptions()})
+    assert shown(DirectoryRules(), ["scratch", "docs", "a/scratch"], rules) == ["docs", "a/scratch"]
 
 
 def test_the_environment_of_processes_and_of_their_threads_is_hidden() -> None:
     paths = ["proc/1/environ", "proc/1/task/1/environ", "proc/1/task/1/cmdline", "proc/1/status"]
-    assert shown(Scope(), paths) == ["proc/1/status"]
+    assert shown(DirectoryRules(), paths) == ["proc/1/status"]
 
 
 def test_a_directory_hides_and_shows_by_its_own_options() -> None:
-    rules = Rules(
+    rules = ExposureRules(
         {
             "scratch": DirectoryOptions(exposed=False),
             ".github": DirectoryOptions(hidden=True),
@@ -139,8 +148,8 @@ def test_a_directory_hides_and_shows_by_its_own_options() -> None:
             "docs": DirectoryOptions(include=("*.md",), exclude=("old.md",)),
         }
     )
-    ignores = Ignores("", [(".gitignore", b"build\ntmp\n")])
-    scope = Scope(ignores=(ignores,))
+    ignores = IgnoreRules("", [(".gitignore", b"build\ntmp\n")])
+    scope = DirectoryRules(ignores=(ignores,))
     assert hidden_by(scope, "scratch/x", rules) == "exposed: false in directories"
     assert shown(scope, ["a/scratch/x", ".github/.x", "build/tmp"], rules) == [
         "a/scratch/x",
@@ -152,7 +161,7 @@ def test_a_directory_hides_and_shows_by_its_own_options() -> None:
 
 
 def test_the_deepest_directory_wins_and_inherits_the_rest() -> None:
-    rules = Rules(
+    rules = ExposureRules(
         {
             "a": DirectoryOptions(
                 annotations=Annotations(audience=("user",), priority=0.1),
@@ -164,7 +173,7 @@ def test_the_deepest_directory_wins_and_inherits_the_rest() -> None:
             ),
         }
     )
-    above = rules.enter(Scope(encoding="utf-8"), "a")
+    above = rules.enter(DirectoryRules(encoding="utf-8"), "a")
     below = rules.enter(rules.enter(above, "a/b"), "a/b/c")
     assert (above.readable, above.encoding) == (False, "utf-8")
     assert (below.readable, below.listed) == (True, False)
@@ -173,8 +182,8 @@ def test_the_deepest_directory_wins_and_inherits_the_rest() -> None:
 
 
 def test_a_scope_stays_the_same_object_until_something_changes() -> None:
-    scope = Scope()
-    assert Rules({}).enter(scope, "a") is scope
+    scope = DirectoryRules()
+    assert ExposureRules({}).enter(scope, "a") is scope
 
 
 NAMES = st.sampled_from(
@@ -186,8 +195,8 @@ NAMES = st.sampled_from(
 def test_many_names_are_decided_as_one_is(
     names: list[str], directories: set[str], hidden: bool, ignored: bool
 ) -> None:
-    ignores = (Ignores("", [(".gitignore", b"*.log\na/\n")]),) if ignored else ()
-    rules, scope = Rules({}), Scope(hidden=hidden, ignores=ignores)
+    ignores = (IgnoreRules("", [(".gitignore", b"*.log\na/\n")]),) if ignored else ()
+    rules, scope = ExposureRules({}), DirectoryRules(hidden=hidden, ignores=ignores)
     assert rules.exposed(scope, "", names, directories) == [
         name
         for name in names

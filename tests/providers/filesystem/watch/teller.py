@@ -19,7 +19,7 @@ from resource_server import uris
 from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import Mount
 from resource_server.providers.filesystem import Filesystem
-from resource_server.providers.filesystem.watch import watcher
+from resource_server.providers.filesystem.watch import file_watcher
 from resource_server.subscriptions.broker import Broker
 
 _CLONE_NEWUSER = 0x1000_0000
@@ -75,5 +75,5 @@ if __name__ == "__main__":
             say(f"<not permitted: {error.strerror}>")
             sys.exit()
     for name, seconds in asked["times"].items():
-        setattr(watcher, name, seconds)
+        setattr(file_watcher, name, seconds)
     asyncio.run(main(asked))

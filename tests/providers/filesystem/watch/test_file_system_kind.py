@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from resource_server.providers.filesystem.watch.mount_types import Kinds, kind, type_of
+from resource_server.providers.filesystem.watch.file_system_kind import (
+    FileSystemKinds,
+    file_system_kind,
+    file_system_type,
+)
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="Linux says what is mounted")
 
@@ -46,38 +50,40 @@ nonsense
     ],
 )
 def test_the_deepest_and_last_mount_says_what_a_path_lies_on(path: str, expected: str) -> None:
-    assert type_of(TABLE, path.encode()) == expected
+    assert file_system_type(TABLE, path.encode()) == expected
 
 
 @pytest.mark.parametrize(
     "table", [b"", b"nonsense\n", b"\xff\xfe", b" - \n", b"1 2 3 4 /x rw - \n"]
 )
 def test_a_table_that_says_nothing_harms_nobody(table: bytes) -> None:
-    assert type_of(table, b"/srv") == ""
+    assert file_system_type(table, b"/srv") == ""
 
 
 @linux_only
 def test_what_the_kernel_makes_up_is_told_from_files(tmp_path: Path) -> None:
-    assert kind("/proc/self") == "made-up"
-    assert kind(str(tmp_path)) in ("local", "remote")
-    assert kind(str(tmp_path / "none")) == kind(str(tmp_path))
+    assert file_system_kind("/proc/self") == "pseudo"
+    assert file_system_kind(str(tmp_path)) in ("local", "remote")
+    assert file_system_kind(str(tmp_path / "none")) == file_system_kind(str(tmp_path))
 
 
 @linux_only
 def test_a_link_lies_where_it_leads(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/proc")
-    assert kind(str(tmp_path / "link")) == "made-up"
+    assert file_system_kind(str(tmp_path / "link")) == "pseudo"
 
 
 @linux_only
 def test_a_path_that_is_not_utf_8_lies_somewhere(tmp_path: Path) -> None:
-    assert kind(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")) == kind(str(tmp_path))
+    assert file_system_kind(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")) == file_system_kind(
+        str(tmp_path)
+    )
 
 
 @linux_only
 def test_kinds_differ_below_one_root() -> None:
-    kinds = Kinds("/")
+    kinds = FileSystemKinds("/")
     for path in ("proc/", "sys/", ""):
         device = Path("/", path).stat().st_dev
-        assert kinds.of(path, device) == kind(f"/{path}")
-    assert kinds.of("proc/", Path("/proc").stat().st_dev) == "made-up"
+        assert kinds.kind(path, device) == file_system_kind(f"/{path}")
+    assert kinds.kind("proc/", Path("/proc").stat().st_dev) == "pseudo"

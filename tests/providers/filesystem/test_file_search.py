@@ -25,10 +25,10 @@ from resource_server.errors import (
 from resource_server.provider import ByteSize
 from resource_server.provider import Path as Address
 from resource_server.provider.search import SearchPage, SearchRequest, Where
-from resource_server.providers.filesystem import Filesystem, search, text
-from resource_server.providers.filesystem.directory import Directories, Directory, Listing
-from resource_server.providers.filesystem.exposure.rules import SECRETS
-from resource_server.providers.filesystem.frame import Frame
+from resource_server.providers.filesystem import Filesystem, file_search
+from resource_server.providers.filesystem.directory import Directory, DirectoryCache, Listing
+from resource_server.providers.filesystem.exposure.secrets import SECRETS
+from resource_server.providers.filesystem.file_tree import WalkFrame
 from resource_server.providers.filesystem.options import DirectoryOptions
 from resource_server.runtime.eager import settle
 from resource_server.search.name_match import Names
@@ -359,10 +359,10 @@ async def test_fifos_that_somebody_writes_to_and_devices_do_not_hold_a_search_up
     folder = Filesystem(tmp_path)
     assert len(await texts(folder)) == 3
     # What becomes a FIFO after its directory was read is opened as one, and not waited for.
-    seen = Directories.listing
+    seen = DirectoryCache.listing
     swapped: list[int] = []
 
-    def listing(self: Directories, directory: Directory, fd: int) -> Listing:
+    def listing(self: DirectoryCache, directory: Directory, fd: int) -> Listing:
         found = seen(self, directory, fd)
         if directory.prefix == "2/" and not swapped:
             fifo = tmp_path / "2/needle.txt"
@@ -373,7 +373,7 @@ async def test_fifos_that_somebody_writes_to_and_devices_do_not_hold_a_search_up
             swapped.append(writer)
         return found
 
-    monkeypatch.setattr(Directories, "listing", listing)
+    monkeypatch.setattr(DirectoryCache, "listing", listing)
     assert await texts(folder) == ["0/needle.txt", "1/needle.txt"]
     os.close(*swapped)
 
@@ -383,16 +383,16 @@ async def test_what_is_exchanged_for_a_link_after_its_directory_was_read_is_not_
 ) -> None:
     make(tmp_path, {"root/a.txt": "x", "root/d/b.txt": "x", "outside/b.txt": "needle"})
     folder = Filesystem(tmp_path / "root")
-    seen = Directories.listing
+    seen = DirectoryCache.listing
 
-    def listing(self: Directories, directory: Directory, fd: int) -> Listing:
+    def listing(self: DirectoryCache, directory: Directory, fd: int) -> Listing:
         found = seen(self, directory, fd)
         file = tmp_path / "root" / directory.prefix / ("b.txt" if directory.prefix else "a.txt")
         file.unlink(missing_ok=True)
         file.symlink_to(tmp_path / "outside/b.txt")
         return found
 
-    monkeypatch.setattr(Directories, "listing", listing)
+    monkeypatch.setattr(DirectoryCache, "listing", listing)
     assert await texts(folder) == []
 
 
@@ -507,7 +507,7 @@ async def test_pages_give_each_hit_once(
     whole = paths(await look(folder, "n", where, below=place))
     with pytest.MonkeyPatch.context() as patch:
         if hurried:
-            patch.setattr(search, "_LEAST_S", 0.0)
+            patch.setattr(file_search, "_LEAST_S", 0.0)
         time_s = 0.0 if hurried else 10.0
         paged = await pages(folder, "n", where, below=place, limit=limit, time_s=time_s)
     assert sorted(paged) == sorted(whole)
@@ -555,7 +555,7 @@ async def test_a_stopped_search_says_of_how_many(
 ) -> None:
     make(tmp_path, {f"{folder}/{at}.txt": "x" for folder in "abc" for at in range(3)})
     folder = Filesystem(tmp_path)
-    monkeypatch.setattr(f"{search.__name__}._Clock.is_over", is_over)
+    monkeypatch.setattr(f"{file_search.__name__}._TimeShare.is_over", is_over)
     found = await look(folder, WORD)
     assert (found.looked_at, found.total, found.next) == (1, 12, "a")
 
@@ -564,7 +564,7 @@ async def test_a_document_that_takes_all_the_time_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(tmp_path, {"a.txt": b"a" * 3_000_000, "b.txt": "aab"})
-    monkeypatch.setattr(search, "_LEAST_S", 0.0)
+    monkeypatch.setattr(file_search, "_LEAST_S", 0.0)
     found: list[str] = await pages(Filesystem(tmp_path), "aab", "text", time_s=0.0)
     assert found == ["b.txt"]
 
@@ -582,7 +582,7 @@ async def test_a_cancelled_search_ends_in_its_thread(
     make(tmp_path, {f"{at}.txt": "x" for at in range(100)})
     begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
     looked: list[str] = []
-    lines = text.Text.lines
+    lines = file_search.DocumentSearcher.lines
 
     def slowly(self: Any, fd: int, size: int, name: str, scope: Any) -> Any:
         looked.append(name)
@@ -590,14 +590,14 @@ async def test_a_cancelled_search_ends_in_its_thread(
         go_on.wait(10)
         return lines(self, fd, size, name, scope)
 
-    monkeypatch.setattr(text.Text, "lines", slowly)
-    close = Frame.close
+    monkeypatch.setattr(file_search.DocumentSearcher, "lines", slowly)
+    close = WalkFrame.close
 
-    def closing(frame: Frame) -> None:
+    def closing(frame: WalkFrame) -> None:
         close(frame)
         ended.set()
 
-    monkeypatch.setattr(Frame, "close", closing)
+    monkeypatch.setattr(WalkFrame, "close", closing)
     task = asyncio.ensure_future(look(Filesystem(tmp_path), WORD))
     await asyncio.to_thread(begun.wait, 10)
     task.cancel()
@@ -614,14 +614,14 @@ class Disk:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._looks = threading.Semaphore(0)
         self._goes_on = threading.Event()
-        lines = text.Text.lines
+        lines = file_search.DocumentSearcher.lines
 
         def waiting(document: Any, *rest: Any) -> Any:
             self._looks.release()
             self._goes_on.wait(10)
             return lines(document, *rest)
 
-        monkeypatch.setattr(text.Text, "lines", waiting)
+        monkeypatch.setattr(file_search.DocumentSearcher, "lines", waiting)
 
     async def looks(self, count: int) -> None:
         """Wait until so many more look at it."""
@@ -655,7 +655,7 @@ async def test_a_cancelled_search_has_its_place_until_its_thread_has_come_back(
 ) -> None:
     make(tmp_path, {"a.txt": "needle"})
     disk = Disk(monkeypatch)
-    monkeypatch.setattr(search, "_LATE_S", 0.0)
+    monkeypatch.setattr(file_search, "_LATE_S", 0.0)
     folder = Filesystem(tmp_path)
     tasks = [asyncio.ensure_future(look(folder, WORD)) for _ in range(12)]
     await disk.looks(4)
@@ -701,7 +701,7 @@ class Hours:
 @pytest.fixture
 def hours(monkeypatch: pytest.MonkeyPatch) -> Hours:
     hours = Hours()
-    monkeypatch.setattr(search, "time", hours)
+    monkeypatch.setattr(file_search, "time", hours)
     return hours
 
 
@@ -728,14 +728,14 @@ async def test_searches_that_wait_for_each_other_share_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: Hours
 ) -> None:
     make(tmp_path, {f"{at:03}.txt": "x" for at in range(200)})
-    monkeypatch.setattr(search, "_AT_ONCE", 1)
-    lines = text.Text.lines
+    monkeypatch.setattr(file_search, "_AT_ONCE", 1)
+    lines = file_search.DocumentSearcher.lines
 
     def taking_time(self: Any, *rest: Any) -> Any:
         hours.now += 1.0
         return lines(self, *rest)
 
-    monkeypatch.setattr(text.Text, "lines", taking_time)
+    monkeypatch.setattr(file_search.DocumentSearcher, "lines", taking_time)
     folder = Filesystem(tmp_path)
     sought = SearchRequest(text=WORD, where="text")
 

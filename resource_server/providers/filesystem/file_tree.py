@@ -21,15 +21,14 @@ import msgspec
 from resource_server.errors import NotACollection, ResourceBusy, ResourceError, ResourceNotFound
 from resource_server.provider import Path, Resource
 from resource_server.providers.filesystem.directory import (
-    Directories,
     Directory,
+    DirectoryCache,
     Listing,
     Stamp,
     stamp,
 )
-from resource_server.providers.filesystem.exposure.rules import Rules, Scope
-from resource_server.providers.filesystem.frame import Allowance, Frame
-from resource_server.providers.filesystem.root import Root, refusal
+from resource_server.providers.filesystem.exposure.rules import DirectoryRules, ExposureRules
+from resource_server.providers.filesystem.root import Root, resource_error
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _MAX_LINKS = 40
@@ -38,15 +37,19 @@ _OPEN_AT_ONCE = 64
 _RUN = 1024
 _BELIEVED_S = 0.02
 _MAX_BELIEVED = 256
+_UNREAD_BYTES = 64 * 1024
+"""Of directories, by their own size, that may be read on the event loop for one page: on ext4
+about 1,500 names. What is known already costs nothing."""
+_BLOCK_BYTES = 4096
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
+class TreeEntry(msgspec.Struct, frozen=True, gc=False):
     """An exposed file or directory. `path` is what it is called, `key` where it really is."""
 
     path: Path
     key: str
     stamp: Stamp
-    scope: Scope
+    rules: DirectoryRules
     """In force for a document, or inside a directory."""
     directory: Directory | None = None
     """None for a document."""
@@ -55,15 +58,15 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 Status: TypeAlias = os.stat_result | Stamp
 
 
-class Place(msgspec.Struct):
+class DocumentLocation(msgspec.Struct):
     """Where a document really is, what is in force there, and what it was when last opened."""
 
     file: Path
-    scope: Scope
+    rules: DirectoryRules
     status: os.stat_result | None = None
 
 
-class Run(NamedTuple):
+class NameRun(NamedTuple):
     """Names that stand next to each other in a directory, which `fd` holds open for the moment.
 
     Documents, none of them looked at yet, or a single directory or link: then `entry` is that.
@@ -73,38 +76,78 @@ class Run(NamedTuple):
     directory: Directory
     fd: int
     names: Sequence[str]
-    entry: Entry | None = None
+    entry: TreeEntry | None = None
 
 
-class Make(Protocol):
+class ResourceFactory(Protocol):
     """What a page is made of."""
 
-    def document(self, path: Path, status: Status, scope: Scope) -> Resource:
+    def document(self, path: Path, status: Status, rules: DirectoryRules) -> Resource:
         """Return the resource of a file."""
         ...
 
-    def resource(self, entry: Entry) -> Resource:
+    def resource(self, entry: TreeEntry) -> Resource:
         """Return the resource of any entry."""
         ...
 
 
-class Tree:
+class WalkFrame:
+    """A directory on the way of a walk, and how far its names are used."""
+
+    __slots__ = ("at", "directory", "fd", "listing", "path")
+
+    def __init__(self, path: Path, directory: Directory, fd: int, listing: Listing) -> None:
+        self.path = path
+        self.directory = directory
+        self.fd = fd
+        """Negative once it is closed."""
+        self.listing = listing
+        self.at = 0
+
+    def close(self) -> None:
+        """Give up the descriptor."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+class ReadBudget:
+    """What may be read on the event loop for one page."""
+
+    def __init__(self, *, patient: bool) -> None:
+        self._left = None if patient else _UNREAD_BYTES
+
+    def take(self, directory: Directory) -> None:
+        """Count a directory that is to be read.
+
+        Raises:
+            BlockingIOError: that would be too much; do it all in a worker thread.
+        """
+        if self._left is not None and directory.listing is None:
+            self._left -= max(directory.stamp.st_size, _BLOCK_BYTES)
+            if self._left < 0:
+                raise BlockingIOError
+
+
+class FileTree:
     """The exposed part of one root. Any thread may call any method."""
 
-    def __init__(self, root: Root, rules: Rules, outermost: Scope, *, follow_links: bool) -> None:
+    def __init__(
+        self, root: Root, exposure: ExposureRules, root_rules: DirectoryRules, *, follow_links: bool
+    ) -> None:
         self.root = root
-        self.rules = rules
-        self.directories = Directories(root, rules, outermost, follow_links=follow_links)
+        self.exposure = exposure
+        self.directories = DirectoryCache(root, exposure, root_rules, follow_links=follow_links)
         self.follow_links = follow_links
         self.listed_as: dict[str, int | None] | None = None
         """The digests by which directories were listed to clients; None where they differed.
 
         Kept by whoever watches, who takes out what has been looked at since.
         """
-        self._believed: dict[Path, tuple[float, Directory, dict[str, Place]]] = {}
+        self._believed: dict[Path, tuple[float, Directory, dict[str, DocumentLocation]]] = {}
         self._folds = folds_names(root.path)
 
-    def find(self, path: Path) -> Entry:
+    def find(self, path: Path) -> TreeEntry:
         """Return the entry at a path.
 
         Raises:
@@ -113,7 +156,7 @@ class Tree:
         """
         return self._locate(path)[0]
 
-    def document(self, path: Path) -> Place:
+    def document(self, path: Path) -> DocumentLocation:
         """Return where a document really is, and what is in force there.
 
         Made for hot reads: what was seen of a directory and its documents is believed for
@@ -127,18 +170,18 @@ class Tree:
             entry = self.find(path)
             if entry.directory is not None:
                 raise ResourceNotFound
-            return Place(tuple(entry.key.split("/")), entry.scope)
+            return DocumentLocation(tuple(entry.key.split("/")), entry.rules)
         name = path[-1]
         outer, places = self._outer(path[:-1])
         place = places.get(name)
         if place is None:
             self._check_spelling(outer, name)
-            if self.rules.hidden_by(outer.scope, outer.prefix, name, is_directory=False):
+            if self.exposure.hidden_by(outer.rules, outer.prefix, name, is_directory=False):
                 raise ResourceNotFound
-            place = places[name] = Place(path, outer.scope)
+            place = places[name] = DocumentLocation(path, outer.rules)
         return place
 
-    def _outer(self, path: Path) -> tuple[Directory, dict[str, Place]]:
+    def _outer(self, path: Path) -> tuple[Directory, dict[str, DocumentLocation]]:
         now = time.monotonic()
         held = self._believed.get(path)
         if held is not None and now < held[0]:
@@ -148,15 +191,15 @@ class Tree:
             raise ResourceNotFound
         if len(self._believed) >= _MAX_BELIEVED:
             self._believed.clear()
-        places: dict[str, Place] = {}
+        places: dict[str, DocumentLocation] = {}
         self._believed[path] = (now + _BELIEVED_S, directory, places)
         return directory, places
 
-    def _locate(self, path: Path) -> tuple[Entry, list[Directory]]:
+    def _locate(self, path: Path) -> tuple[TreeEntry, list[Directory]]:
         """Return the entry and the directories on the way, itself the last if it is one."""
         trail = [self.directories.top()]
         passed = trail[:]
-        entry = Entry((), "", trail[0].stamp, trail[0].scope, trail[0])
+        entry = TreeEntry((), "", trail[0].stamp, trail[0].rules, trail[0])
         for depth, name in enumerate(path, 1):
             if entry.directory is None:
                 raise ResourceNotFound
@@ -167,7 +210,7 @@ class Tree:
                 passed.append(entry.directory)
         return entry, passed
 
-    def _step(self, trail: list[Directory], name: str, path: Path, *, is_last: bool) -> Entry:
+    def _step(self, trail: list[Directory], name: str, path: Path, *, is_last: bool) -> TreeEntry:
         """Go from the last directory of `trail` to an entry in it, through links where followed.
 
         `trail` are the real directories from the root down, and then those to the entry. What is
@@ -187,10 +230,10 @@ class Tree:
                 if directory is None:
                     raise ResourceNotFound
                 trail.append(directory)
-            elif self.rules.hidden_by(outer.scope, outer.prefix, name, is_directory=False):
+            elif self.exposure.hidden_by(outer.rules, outer.prefix, name, is_directory=False):
                 raise ResourceNotFound
             elif modes.S_ISREG(status.st_mode) and not steps:
-                return Entry(path, key, stamp(status), outer.scope)
+                return TreeEntry(path, key, stamp(status), outer.rules)
             elif modes.S_ISLNK(status.st_mode) and self.follow_links and links < _MAX_LINKS:
                 links += 1
                 steps += reversed(self.directories.link(key).split("/"))
@@ -204,7 +247,7 @@ class Tree:
         last, key = trail[-1], trail[-1].prefix[:-1]
         # What ends in a slash or `..` was left by a step that was not the last.
         seen = stamp(self._status(key, is_last=True)) if links and is_last and key else last.stamp
-        return Entry(path, key, seen, last.scope, last)
+        return TreeEntry(path, key, seen, last.rules, last)
 
     def _check_spelling(self, outer: Directory, name: str) -> None:
         """Refuse another spelling of a name, where the file system would take it for the name.
@@ -213,7 +256,7 @@ class Tree:
         """
         if not self._folds:
             return
-        frame = self._open((), outer, Allowance(patient=True))
+        frame = self._open((), outer, ReadBudget(patient=True))
         frame.close()
         if name not in frame.listing.names:
             raise ResourceNotFound
@@ -222,7 +265,13 @@ class Tree:
         return self.root.stat(tuple(key.split("/"))) if is_last else self.directories.status(key)
 
     def children(
-        self, path: Path, make: Make, *, after: str | None = None, limit: int, patient: bool
+        self,
+        path: Path,
+        factory: ResourceFactory,
+        *,
+        after: str | None = None,
+        limit: int,
+        patient: bool,
     ) -> list[Resource]:
         """Return up to `limit` entries of a directory, by name in code point order, after `after`.
 
@@ -235,14 +284,14 @@ class Tree:
         entry, passed = self._locate(path)
         if entry.directory is None:
             raise NotACollection
-        frame = self._open(path, entry.directory, Allowance(patient=patient))
+        frame = self._open(path, entry.directory, ReadBudget(patient=patient))
         found: list[Resource] = []
         try:
             frame.at = bisect_right(frame.listing.names, after) if after is not None else 0
-            while (name := self._documents(frame, make, found, limit)) is not None:
+            while (name := self._documents(frame, factory, found, limit)) is not None:
                 child = self._entry(frame, name, passed)
                 if child is not None:
-                    found.append(make.resource(child))
+                    found.append(factory.resource(child))
         finally:
             frame.close()
         return found
@@ -252,11 +301,13 @@ class Tree:
         entry, _ = self._locate(path)
         if entry.directory is None:
             raise NotACollection
-        frame = self._open(path, entry.directory, Allowance(patient=patient))
+        frame = self._open(path, entry.directory, ReadBudget(patient=patient))
         frame.close()
         return entry.directory, frame.listing
 
-    def walk(self, after: Path, make: Make, *, limit: int, patient: bool) -> list[Resource]:
+    def walk(
+        self, after: Path, factory: ResourceFactory, *, limit: int, patient: bool
+    ) -> list[Resource]:
         """Return up to `limit` listed entries of the tree, depth first, strictly after `after`.
 
         What has vanished since counts by its place.
@@ -264,17 +315,17 @@ class Tree:
         Raises:
             ResourceNotFound, ResourceBusy, BlockingIOError: as in `children`.
         """
-        allowance = Allowance(patient=patient)
+        allowance = ReadBudget(patient=patient)
         frames = [self._open((), self.directories.top(), allowance)]
         found: list[Resource] = []
         try:
             self._resume(frames, after, allowance)
             while frames and len(found) < limit:
-                name = self._documents(frames[-1], make, found, limit)
+                name = self._documents(frames[-1], factory, found, limit)
                 if name is not None:
                     entry = self._entry(frames[-1], name, self._passed(frames))
-                    if entry is not None and entry.scope.listed:
-                        found.append(make.resource(entry))
+                    if entry is not None and entry.rules.listed:
+                        found.append(factory.resource(entry))
                         self._push(frames, entry, allowance)
                 elif len(found) < limit:
                     frames.pop().close()
@@ -283,7 +334,7 @@ class Tree:
                 frame.close()
         return found
 
-    def runs(self, path: Path, directory: Directory, after: Path) -> Generator[Run]:
+    def name_runs(self, path: Path, directory: Directory, after: Path) -> Generator[NameRun]:
         """Give what lies below a directory, depth first, strictly after a path below it, if any.
 
         What is not listed is left out, unless the directory itself is not. Blocks.
@@ -292,7 +343,7 @@ class Tree:
             ResourceNotFound, ResourceBusy: as in `children`.
         """
         above = self._locate(path)[1][:-1] if self.follow_links else ()
-        allowance, unlisted = Allowance(patient=True), not directory.scope.listed
+        allowance, unlisted = ReadBudget(patient=True), not directory.rules.listed
         frames = [self._open(path, directory, allowance)]
         try:
             self._resume(frames, after[len(path) :], allowance, unlisted=unlisted)
@@ -301,14 +352,14 @@ class Tree:
                 if frame.fd < 0:
                     self._reopen(frame)
                 names = _run(frame)
-                run = Run(frame.path, frame.directory, frame.fd, names)
+                run = NameRun(frame.path, frame.directory, frame.fd, names)
                 if not names:
                     frames.pop().close()
                 elif names[0] not in frame.listing.others:
                     yield run
                 else:
                     entry = self._entry(frame, names[0], [*above, *self._passed(frames)])
-                    if entry is not None and (entry.scope.listed or unlisted):
+                    if entry is not None and (entry.rules.listed or unlisted):
                         yield run._replace(entry=entry)
                         self._push(frames, entry, allowance)
         finally:
@@ -316,7 +367,7 @@ class Tree:
                 frame.close()
 
     def _resume(
-        self, frames: list[Frame], after: Path, allowance: Allowance, *, unlisted: bool = False
+        self, frames: list[WalkFrame], after: Path, allowance: ReadBudget, *, unlisted: bool = False
     ) -> None:
         """Go down to where `after` is, or to where it would be."""
         for name in after:
@@ -328,22 +379,24 @@ class Tree:
             if name not in frame.listing.directories and name not in frame.listing.links:
                 return
             entry = self._entry(frame, name, self._passed(frames))
-            if entry is None or not (entry.scope.listed or unlisted):
+            if entry is None or not (entry.rules.listed or unlisted):
                 return
             if not self._push(frames, entry, allowance):
                 return
 
-    def _documents(self, frame: Frame, make: Make, found: list[Resource], limit: int) -> str | None:
+    def _documents(
+        self, frame: WalkFrame, factory: ResourceFactory, found: list[Resource], limit: int
+    ) -> str | None:
         """Append documents up to the next name that is none, and return that name.
 
         None where the directory or the page ends. Written for speed: most entries pass here.
         """
         if frame.fd < 0:
             self._reopen(frame)
-        path, scope, at, fd = frame.path, frame.directory.scope, frame.at, frame.fd
+        path, rules, at, fd = frame.path, frame.directory.rules, frame.at, frame.fd
         names, others = frame.listing.names, frame.listing.others
         end = min(len(names), at + limit - len(found))
-        document, regular = make.document, modes.S_ISREG
+        document, regular = factory.document, modes.S_ISREG
         while at < end:
             name = names[at]
             at += 1
@@ -355,28 +408,28 @@ class Tree:
             except OSError:
                 status = None  # gone since the directory was read
             if status is not None and regular(status.st_mode):
-                found.append(document((*path, name), status, scope))
+                found.append(document((*path, name), status, rules))
             else:
                 end = min(len(names), end + 1)
         frame.at = at
         return None
 
-    def _reopen(self, frame: Frame) -> None:
+    def _reopen(self, frame: WalkFrame) -> None:
         """Open a directory again that had to make room; one that is gone has no more entries."""
         try:
             frame.fd, _ = self.root.open_directory(frame.directory.path)
         except (ResourceNotFound, NotACollection):
             frame.at = len(frame.listing.names)
 
-    def _passed(self, frames: Sequence[Frame]) -> Sequence[Directory]:
+    def _passed(self, frames: Sequence[WalkFrame]) -> Sequence[Directory]:
         return [frame.directory for frame in frames] if self.follow_links else ()
 
-    def _open(self, path: Path, directory: Directory, allowance: Allowance) -> Frame:
+    def _open(self, path: Path, directory: Directory, allowance: ReadBudget) -> WalkFrame:
         allowance.take(directory)
         fd, _ = self.root.open_directory(directory.path)
         return self._frame(path, directory, fd)
 
-    def _frame(self, path: Path, directory: Directory, fd: int) -> Frame:
+    def _frame(self, path: Path, directory: Directory, fd: int) -> WalkFrame:
         try:
             listing = self.directories.listing(directory, fd)
         except BaseException:
@@ -386,9 +439,9 @@ class Tree:
             prefix, digest = directory.prefix, listing.digest
             if self.listed_as.setdefault(prefix, digest) != digest:
                 self.listed_as[prefix] = None
-        return Frame(path, directory, fd, listing)
+        return WalkFrame(path, directory, fd, listing)
 
-    def _push(self, frames: list[Frame], entry: Entry, allowance: Allowance) -> bool:
+    def _push(self, frames: list[WalkFrame], entry: TreeEntry, allowance: ReadBudget) -> bool:
         """Go down into an entry; say whether that is a directory that can be opened."""
         directory = entry.directory
         if directory is None:
@@ -404,7 +457,7 @@ class Tree:
         except BlockingIOError:
             raise
         except (OSError, ResourceError) as error:
-            told = refusal(error) if isinstance(error, OSError) else error
+            told = resource_error(error) if isinstance(error, OSError) else error
             if isinstance(told, ResourceBusy):
                 raise told from None
             return False
@@ -412,7 +465,7 @@ class Tree:
             frames[-1 - _OPEN_AT_ONCE].close()
         return True
 
-    def _entry(self, frame: Frame, name: str, passed: Sequence[Directory]) -> Entry | None:
+    def _entry(self, frame: WalkFrame, name: str, passed: Sequence[Directory]) -> TreeEntry | None:
         """Return a directory or link of a listing as it is now; None if there is none any more."""
         path = (*frame.path, name)
         outer = frame.directory
@@ -428,10 +481,10 @@ class Tree:
             return None
         if directory is None or (passed and _is_among(directory, passed)):
             return None
-        return Entry(path, outer.prefix + name, directory.stamp, directory.scope, directory)
+        return TreeEntry(path, outer.prefix + name, directory.stamp, directory.rules, directory)
 
 
-def _run(frame: Frame) -> Sequence[str]:
+def _run(frame: WalkFrame) -> Sequence[str]:
     """Return the next names of a directory: documents, or one that is none; and pass over them."""
     begin, names, others = frame.at, frame.listing.names, frame.listing.others
     end = min(begin + _RUN, len(names))

@@ -21,12 +21,17 @@ from resource_server.providers.filesystem.directory import (
     has_changed_since,
     is_fresh,
 )
-from resource_server.providers.filesystem.tree import Tree
-from resource_server.providers.filesystem.watch.armed import Armed, Source
-from resource_server.providers.filesystem.watch.demand import Demand, path_of, places, way_to_links
-from resource_server.providers.filesystem.watch.links import Links
-from resource_server.providers.filesystem.watch.node import Node
-from resource_server.providers.filesystem.watch.polling import Polling
+from resource_server.providers.filesystem.file_tree import FileTree
+from resource_server.providers.filesystem.watch.armed_directories import ArmedDirectories
+from resource_server.providers.filesystem.watch.demand import (
+    Demand,
+    LinkResolver,
+    places,
+    prefix_path,
+    prefixes_to_links,
+)
+from resource_server.providers.filesystem.watch.event_sources import EventSource
+from resource_server.providers.filesystem.watch.polling import DirectorySnapshot, Poller
 from resource_server.runtime.clock import now_ns
 
 logger = logging.getLogger(__name__)
@@ -40,19 +45,19 @@ _MAX_PREFIX = 4000
 _EVERYTHING = Change((), "tree")
 
 
-class Survey:
+class DirectoryScanner:
     """What is looked at and watched in one tree, and for whom. Not for two threads at once."""
 
-    def __init__(self, tree: Tree, source: Source | None) -> None:
+    def __init__(self, tree: FileTree, source: EventSource | None) -> None:
         self._tree = tree
         self._listed_as = tree.listed_as = {}
-        self._nodes: dict[str, Node] = {}
+        self._nodes: dict[str, DirectorySnapshot] = {}
         self._polled: set[str] = set()
         """Of the nodes, those that no event tells of."""
         self._demand = Demand()
-        self._links = Links(tree, self._demand)
-        self._polling = Polling(tree, self._demand)
-        self._armed = Armed(tree, source, self._demand)
+        self._links = LinkResolver(tree, self._demand)
+        self._polling = Poller(tree, self._demand)
+        self._armed = ArmedDirectories(tree, source, self._demand)
         self._slow: dict[str, float] = {}
         """Seconds that a look takes at directories with very many names."""
         self._busy: set[str] = set()
@@ -116,16 +121,16 @@ class Survey:
         way = places(key)
         fresh = [place for place in way[-2:] if not self._demand.needs_content(place)]
         first = (*self._missing(way), *fresh) if self._demand.add(path, key) else ()
-        for place in (*first, *self._missing(way_to_links(path, key))):
+        for place in (*first, *self._missing(prefixes_to_links(path, key))):
             self._look_soon(place, arm=True)
 
     def _missing(self, way: Sequence[str]) -> Sequence[str]:
         """Return the first of the directories on a way that was not looked at, if it is one."""
-        above: Node | None = None
+        above: DirectorySnapshot | None = None
         for place in way:
             node = self._nodes.get(place)
             if node is None:
-                known = above is not None and path_of(place)[-1] not in above.directories
+                known = above is not None and prefix_path(place)[-1] not in above.directories
                 return () if known else (place,)
             above = node
         return ()
@@ -137,7 +142,7 @@ class Survey:
         self._demand.remove(path)
         way = places(key)
         if not self._listing:
-            self._forget_unneeded((*way, *way_to_links(path, key)))
+            self._forget_unneeded((*way, *prefixes_to_links(path, key)))
         self._polling.forget(key)
         for place in way[-2:]:
             if place in self._nodes and not self._demand.needs_content(place):
@@ -169,7 +174,7 @@ class Survey:
         if prefix in self._nodes:
             if self._listing:
                 # Of the directory above, whose names may be the same: itself may be gone by now.
-                self._found.append(Change(path_of(prefix)[:-1], "children"))
+                self._found.append(Change(prefix_path(prefix)[:-1], "children"))
             self._lose(prefix)
 
     def _lose(self, prefix: str) -> None:
@@ -179,7 +184,7 @@ class Survey:
 
     def _tree_of(self, prefix: str) -> Iterator[Change]:
         """Yield the changes of a directory and all below it, links to it included."""
-        yield Change(path_of(prefix), "tree")
+        yield Change(prefix_path(prefix), "tree")
         for path in self._demand.through_links:
             if f"{self._demand.keys[path]}/".startswith(prefix):
                 yield Change(path)
@@ -285,7 +290,7 @@ class Survey:
             prefix, outer = self._then.popitem()
             above = self._nodes.get(outer.prefix)
             # It may have been hidden since, with all that is above it.
-            if above is not None and path_of(prefix)[-1] in above.directories:
+            if above is not None and prefix_path(prefix)[-1] in above.directories:
                 self._look(prefix, outer, arm=False)
         else:
             return False
@@ -327,10 +332,10 @@ class Survey:
         spent = time.monotonic() - began
         if spent > _SLOW_S:
             self._slow[prefix] = spent
-        rules = tuple([ignores.version for ignores in directory.scope.ignores])
+        rules = tuple([ignores.version for ignores in directory.rules.ignores])
         own = rules[0] if directory.ignore_stamps else None
         seen = None if is_fresh(directory.stamp) else directory.stamp
-        now = self._nodes[prefix] = Node(
+        now = self._nodes[prefix] = DirectorySnapshot(
             listing.digest, hash(rules), own, seen, listing.directories
         )
         (self._polled.discard if prefix in self._armed else self._polled.add)(prefix)
@@ -338,7 +343,11 @@ class Survey:
         self._go_on(prefix, directory, listing, node, again=node is None or now.rules != node.rules)
 
     def _differences(
-        self, prefix: str, before: Node | None, now: Node, directory: Directory
+        self,
+        prefix: str,
+        before: DirectorySnapshot | None,
+        now: DirectorySnapshot,
+        directory: Directory,
     ) -> Sequence[Change]:
         found = [Change(path) for path in self.subscribed(prefix[:-1])]
         if before is None or now.rules != before.rules:
@@ -353,7 +362,7 @@ class Survey:
             # Whoever has listed it in the meantime does not know of it.
             relisted = relisted or self._has_changed_unseen(directory)
         if relisted:
-            found.append(Change(path_of(prefix), "children"))
+            found.append(Change(prefix_path(prefix), "children"))
         return found
 
     def _has_changed_unseen(self, directory: Directory) -> bool:
@@ -368,7 +377,7 @@ class Survey:
         prefix: str,
         directory: Directory,
         listing: Listing,
-        before: Node | None,
+        before: DirectorySnapshot | None,
         *,
         again: bool,
     ) -> None:

@@ -15,7 +15,7 @@ from resource_server.provider import MaybeAwaitable
 T = TypeVar("T")
 
 
-class Threads:
+class WorkerThreads:
     """At most so many threads at once, also of those that nobody waits for any more.
 
     A drive that is gone takes no more than these, however often it is asked.

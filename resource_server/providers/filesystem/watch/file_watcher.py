@@ -16,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import NamedTuple
 
 from resource_server.errors import ResourceError
@@ -26,8 +26,10 @@ from resource_server.providers.filesystem.exposure.ignore_files import (
     IGNORE_FILES,
     ROOT_IGNORE_FILE,
 )
-from resource_server.providers.filesystem.tree import Tree
-from resource_server.providers.filesystem.watch.survey import Survey
+from resource_server.providers.filesystem.file_tree import FileTree
+from resource_server.providers.filesystem.options import WatchMode
+from resource_server.providers.filesystem.watch.event_sources import opened
+from resource_server.providers.filesystem.watch.scanner import DirectoryScanner
 from resource_server.runtime import inotify
 
 _SETTLE_S = 0.05
@@ -54,10 +56,21 @@ class _Event(NamedTuple):
     name: str
 
 
-class Watch:
+async def changes(tree: FileTree, option: WatchMode, interest: Interest) -> AsyncGenerator[Change]:
+    """Yield what may have changed in a tree, noticed in the way that `option` says."""
+    watch = FileWatcher(tree)
+    async with (
+        opened(tree.root.path, option, watch) as source,
+        aclosing(watch.changes(DirectoryScanner(tree, source), interest)) as found,
+    ):
+        async for change in found:
+            yield change
+
+
+class FileWatcher:
     """The watch over one tree. Events are put in by `happened` and `overflowed`."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: FileTree) -> None:
         self._tree = tree
         # Its own: those that all share may be taken by whatever hangs.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="watch")
@@ -95,7 +108,7 @@ class Watch:
 
     # -- the loop
 
-    async def changes(self, survey: Survey, interest: Interest) -> AsyncGenerator[Change]:
+    async def changes(self, survey: DirectoryScanner, interest: Interest) -> AsyncGenerator[Change]:
         """Yield what may have changed, as `SupportsWatch.changes`."""
         following = asyncio.create_task(self._follow(survey, interest))
         try:
@@ -114,7 +127,7 @@ class Watch:
             with suppress(asyncio.CancelledError):
                 await following
 
-    async def _follow(self, survey: Survey, interest: Interest) -> None:
+    async def _follow(self, survey: DirectoryScanner, interest: Interest) -> None:
         """Let the survey know what is wanted."""
         while True:
             came, went = await interest.next()
@@ -124,7 +137,7 @@ class Watch:
             survey.listing = interest.listing
             self._wake.set()
 
-    async def _pause(self, survey: Survey) -> None:
+    async def _pause(self, survey: DirectoryScanner) -> None:
         """Wait until there is something to do."""
         if self._events or survey.is_busy:
             await asyncio.sleep(0)
@@ -134,21 +147,21 @@ class Watch:
                     await self._wake.wait()
         self._wake.clear()
 
-    def _seconds(self, survey: Survey) -> float | None:
+    def _seconds(self, survey: DirectoryScanner) -> float | None:
         """Return how long there is nothing to do; None for ever."""
         if not survey.is_wanted:
             return None
         due = min([self._due_at(survey), *list(self._unfinished.values())[:1]])
         return max(0.0, due - time.monotonic())
 
-    def _due_at(self, survey: Survey) -> float:
+    def _due_at(self, survey: DirectoryScanner) -> float:
         """Return when there is something to look at."""
         times = [self._root_at, self._sweep_at, *self._unsettled.values()]
         if survey.has_polled:
             times.append(self._poll_at)
         return min(times)
 
-    def _told(self, survey: Survey) -> Iterator[Change]:
+    def _told(self, survey: DirectoryScanner) -> Iterator[Change]:
         """Yield what the events of the moment tell of by themselves, without a look."""
         now = time.monotonic()
         finished: dict[str, None] = {}
@@ -167,7 +180,9 @@ class Watch:
         for key in finished:
             yield from self._changes_of(survey, key)
 
-    def _entry(self, survey: Survey, event: _Event, now: float, finished: dict[str, None]) -> None:
+    def _entry(
+        self, survey: DirectoryScanner, event: _Event, now: float, finished: dict[str, None]
+    ) -> None:
         """Take in an event of an entry of a directory that is watched."""
         place, mask, name = event
         key = place + name
@@ -207,7 +222,7 @@ class Watch:
             above = place[: place.rfind("/", 0, -1) + 1]
             self._unsettled.setdefault(above, now + _SETTLE_S)
 
-    def _changes_of(self, survey: Survey, key: str) -> Iterator[Change]:
+    def _changes_of(self, survey: DirectoryScanner, key: str) -> Iterator[Change]:
         """Yield the changes of a file or directory, and of the collection it is in."""
         paths = set(survey.subscribed(key))
         above, _, name = key.rpartition("/")
@@ -229,13 +244,13 @@ class Watch:
 
     # -- looks
 
-    def _has_work(self, survey: Survey) -> bool:
+    def _has_work(self, survey: DirectoryScanner) -> bool:
         if survey.is_busy:
             return True
         is_due = self._has_overflowed or self._due_at(survey) <= time.monotonic()
         return survey.is_wanted and is_due
 
-    async def _work(self, survey: Survey) -> Sequence[Change]:
+    async def _work(self, survey: DirectoryScanner) -> Sequence[Change]:
         now = time.monotonic()
         unsettled = {place for place, due in self._unsettled.items() if due <= now}
         for place in unsettled:
@@ -266,7 +281,7 @@ class Watch:
                 await asyncio.wait([job])
             raise
 
-    def _look_around(self, survey: Survey, now: float) -> None:
+    def _look_around(self, survey: DirectoryScanner, now: float) -> None:
         """Look at what is to be looked at every now and then."""
         if self._root_at <= now:
             is_there = survey.check_root()

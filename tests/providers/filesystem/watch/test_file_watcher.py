@@ -15,7 +15,7 @@ import pytest
 
 from resource_server.catalog.catalog import Catalog
 from resource_server.providers.filesystem import Filesystem
-from resource_server.providers.filesystem.options import DirectoryOptions, Watch
+from resource_server.providers.filesystem.options import DirectoryOptions, WatchMode
 from resource_server.subscriptions import broker
 from resource_server.subscriptions.broker import Broker
 from tests.listeners import (
@@ -223,7 +223,7 @@ async def test_reading_is_no_change(folder: Folder) -> None:
 
 @inotify_only
 @pytest.mark.parametrize("option", ["inotify", "poll"])
-async def test_other_permissions_are_told_once(folder: Folder, option: Watch) -> None:
+async def test_other_permissions_are_told_once(folder: Folder, option: WatchMode) -> None:
     async with watched(folder.root, [option]) as scene:
         await asyncio.sleep(0.02)  # what is as young as its watch is told of to be sure
         await scene.follow("a.txt", "")

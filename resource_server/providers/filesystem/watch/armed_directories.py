@@ -11,41 +11,22 @@ import logging
 import os
 import stat as modes
 from collections.abc import Collection, Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from resource_server.errors import ResourceError, ResourceNotFound
 from resource_server.provider import Path
 from resource_server.providers.filesystem.directory import Directory, Listing, Stamp, stamp
-from resource_server.providers.filesystem.tree import Tree
-from resource_server.providers.filesystem.watch.demand import Demand, path_of
-from resource_server.providers.filesystem.watch.mount_types import Kinds
+from resource_server.providers.filesystem.file_tree import FileTree
+from resource_server.providers.filesystem.watch.demand import Demand, prefix_path
+from resource_server.providers.filesystem.watch.event_sources import EventSource
+from resource_server.providers.filesystem.watch.file_system_kind import FileSystemKinds
 
 logger = logging.getLogger(__name__)
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 
 
-class Source(Protocol):
-    """Where events come from. The methods are called in worker threads, one at a time."""
-
-    def add(self, prefix: str, fd: int, *, content: bool) -> None:
-        """Watch the directory `prefix`, open as `fd`; with `content` also what is written in it.
-
-        Raises:
-            OSError: ENOSPC, there can be no more watches.
-        """
-        ...
-
-    def add_file(self, prefix: str, name: str, fd: int) -> None:
-        """Watch what is written into one file, open as `fd`; raises as `add`."""
-        ...
-
-    def remove(self, prefix: str, name: str = "") -> None:
-        """Watch a directory, or a file in it, no longer."""
-        ...
-
-
-class Opened(NamedTuple):
+class OpenedDirectory(NamedTuple):
     """A directory as of after it was watched."""
 
     directory: Directory
@@ -54,13 +35,13 @@ class Opened(NamedTuple):
     """False: its rules changed meanwhile, so it has to be looked at again."""
 
 
-class Armed:
+class ArmedDirectories:
     """Which directories are watched by events; those subscribed to before all others."""
 
-    def __init__(self, tree: Tree, source: Source | None, demand: Demand) -> None:
+    def __init__(self, tree: FileTree, source: EventSource | None, demand: Demand) -> None:
         self._tree = tree
         self._source = source
-        self._kinds = Kinds(tree.root.path)
+        self._kinds = FileSystemKinds(tree.root.path)
         self._demand = demand
         self._files: dict[str, Collection[str]] = {}
         """The files that are watched themselves, by directory."""
@@ -76,7 +57,7 @@ class Armed:
         """Whether there are any events at all."""
         return self._source is not None
 
-    def open(self, prefix: str, outer: Directory | None, *, arm: bool) -> Opened:
+    def open(self, prefix: str, outer: Directory | None, *, arm: bool) -> OpenedDirectory:
         """Read a directory, and with `arm` watch it first if that can be.
 
         `outer` is the directory above, where it is known.
@@ -85,13 +66,13 @@ class Armed:
             ResourceNotFound, NotACollection: not there, not exposed, or nothing to be watched.
             ResourceBusy: too many open files.
         """
-        path = path_of(prefix)
+        path = prefix_path(prefix)
         root = self._tree.root
         fd = root.open(path, _FOLDER) if outer is None else root.open_listed(prefix[:-1], _FOLDER)
         try:
             status = os.fstat(fd)
-            kind = self._kinds.of(prefix, status.st_dev)
-            if kind == "made-up" and not self._demand.needs(prefix):
+            kind = self._kinds.kind(prefix, status.st_dev)
+            if kind == "pseudo" and not self._demand.needs(prefix):
                 raise ResourceNotFound
             if arm and kind == "local":
                 self._arm(prefix, fd)
@@ -100,10 +81,10 @@ class Armed:
         finally:
             os.close(fd)
         if not directory.ignore_stamps and not self._files.get(prefix):
-            return Opened(directory, listing, is_settled=True)
+            return OpenedDirectory(directory, listing, is_settled=True)
         found = directory.ignore_stamps.items()
         is_settled = self._arm_files(prefix, {name: seen for name, seen in found if seen})
-        return Opened(directory, listing, is_settled)
+        return OpenedDirectory(directory, listing, is_settled)
 
     def is_there(self, prefix: str) -> bool:
         """Say whether there is a directory that could be watched, if it could be opened."""
@@ -112,7 +93,7 @@ class Armed:
         except ResourceError:
             return False
         is_directory = modes.S_ISDIR(status.st_mode)
-        return is_directory and self._kinds.of(prefix, status.st_dev) != "made-up"
+        return is_directory and self._kinds.kind(prefix, status.st_dev) != "pseudo"
 
     def _read(
         self, path: Path, outer: Directory | None, status: os.stat_result, fd: int

@@ -23,12 +23,16 @@ import pytest
 from resource_server.provider import Change
 from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.directory import is_fresh
-from resource_server.providers.filesystem.exposure.rules import Rules, Scope, Selection
+from resource_server.providers.filesystem.exposure.rules import (
+    DirectoryRules,
+    ExposureRules,
+    Selection,
+)
+from resource_server.providers.filesystem.file_tree import FileTree
 from resource_server.providers.filesystem.root import Root
-from resource_server.providers.filesystem.tree import Tree
-from resource_server.providers.filesystem.watch import watcher
-from resource_server.providers.filesystem.watch.mount_types import kind
-from resource_server.providers.filesystem.watch.survey import Survey
+from resource_server.providers.filesystem.watch import file_watcher
+from resource_server.providers.filesystem.watch.file_system_kind import file_system_kind
+from resource_server.providers.filesystem.watch.scanner import DirectoryScanner
 from resource_server.subscriptions import broker, snapshot
 from resource_server.subscriptions.interest import Interests
 from tests.anybody import like_anybody
@@ -210,7 +214,7 @@ def test_an_ignore_file_that_is_written_just_before_it_is_watched_is_read_again(
 ) -> None:
     folder.write("sub/a.txt")
     folder.write("sub/.gitignore", "nothing\n")
-    survey = Survey(tree_of(folder), Meddler(folder, "*.txt\n"))
+    survey = DirectoryScanner(tree_of(folder), Meddler(folder, "*.txt\n"))
     survey.listing = True
     # Of the directory that nobody knew, and of what it is after the ignore file was written.
     assert work(survey).count(Change(("sub",), "children")) == 2
@@ -231,7 +235,7 @@ def test_a_link_that_comes_to_lead_elsewhere_just_before_it_is_watched_is_follow
     folder.write("b.txt")
     folder.make("links")
     folder.link("links/file", "../a.txt")
-    survey = Survey(tree_of(folder, follow_links=True), Retargeter(folder, "b.txt"))
+    survey = DirectoryScanner(tree_of(folder, follow_links=True), Retargeter(folder, "b.txt"))
     path = ("links", "file")
     survey.add([path])
     assert Change(path) in work(survey)
@@ -261,7 +265,7 @@ def test_what_gives_up_its_watch_for_what_is_hidden_then_is_polled(folder: Folde
     for name in ("a", "b"):
         folder.write(f"{name}/file")
     source = Scarce(folder)
-    survey = Survey(tree_of(folder), source)
+    survey = DirectoryScanner(tree_of(folder), source)
     survey.listing = True
     work(survey)
     assert source.watched == {"", "a/", "b/"}
@@ -315,7 +319,7 @@ def test_a_directory_that_another_one_replaces_without_an_event_is_watched_anew(
     if is_old:
         grow_old(folder)
     source = Register()
-    survey = Survey(tree_of(folder), source)
+    survey = DirectoryScanner(tree_of(folder), source)
     survey.listing = True
     work(survey)
     folder.move("sub", tmp_path / "before")
@@ -333,7 +337,7 @@ def test_a_directory_that_another_one_replaces_without_an_event_is_told_of(
     for each in (folder.at("sub"), other.root):
         Folder(each).write("file")
     grow_old(folder)
-    survey = Survey(tree_of(folder), Register())
+    survey = DirectoryScanner(tree_of(folder), Register())
     survey.listing = True
     survey.add([("sub", "file")])
     work(survey)
@@ -349,7 +353,7 @@ def test_a_directory_that_can_be_read_at_last_is_found_by_the_sweep(folder: Fold
     folder.at("shut").chmod(0)
     grow_old(folder)
     source = Register()
-    survey = Survey(tree_of(folder), source)
+    survey = DirectoryScanner(tree_of(folder), source)
     survey.listing = True
     survey.add([("shut", "deep", "file")])
     with like_anybody():
@@ -399,7 +403,7 @@ async def test_what_is_written_in_a_directory_that_cannot_be_listed_is_told_of(
 
 def test_a_directory_for_which_there_was_no_descriptor_is_looked_at_again(folder: Folder) -> None:
     source = Register()
-    survey = Survey(tree_of(folder), source)
+    survey = DirectoryScanner(tree_of(folder), source)
     survey.listing = True
     work(survey)
     folder.write("new/file")
@@ -424,11 +428,13 @@ def no_descriptors() -> Generator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
-@pytest.mark.skipif(kind("/") != "local", reason="all is polled here")
+@pytest.mark.skipif(file_system_kind("/") != "local", reason="all is polled here")
 def test_what_the_kernel_makes_up_is_not_looked_at_unless_it_is_subscribed_to() -> None:
     source = Register()
-    scope = Scope(include=Selection(["/proc/sys/fs/**"]))
-    survey = Survey(Tree(Root("/"), Rules({}), scope, follow_links=False), source)
+    scope = DirectoryRules(include=Selection(["/proc/sys/fs/**"]))
+    survey = DirectoryScanner(
+        FileTree(Root("/"), ExposureRules({}), scope, follow_links=False), source
+    )
     survey.listing = True
     work(survey)
     assert source.watched.keys() == {""}
@@ -446,7 +452,7 @@ def test_what_the_kernel_makes_up_is_not_looked_at_unless_it_is_subscribed_to() 
     assert Change(path) not in work(survey)
 
 
-def work(survey: Survey) -> list[Change]:
+def work(survey: DirectoryScanner) -> list[Change]:
     """Return what is found until there is nothing left to do."""
     found: list[Change] = []
     while survey.is_busy:
@@ -454,8 +460,10 @@ def work(survey: Survey) -> list[Change]:
     return found
 
 
-def tree_of(folder: Folder, *, follow_links: bool = False) -> Tree:
-    return Tree(Root(str(folder.root)), Rules({}), Scope(), follow_links=follow_links)
+def tree_of(folder: Folder, *, follow_links: bool = False) -> FileTree:
+    return FileTree(
+        Root(str(folder.root)), ExposureRules({}), DirectoryRules(), follow_links=follow_links
+    )
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -536,8 +544,8 @@ async def test_a_huge_directory_is_looked_at_seldom_and_its_files_are_told_at_on
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     impatient(monkeypatch)
-    monkeypatch.setattr("resource_server.providers.filesystem.watch.survey._SLOW_S", 0.0)
-    monkeypatch.setattr(watcher, "_POLL_SHARE", 1000)
+    monkeypatch.setattr("resource_server.providers.filesystem.watch.scanner._SLOW_S", 0.0)
+    monkeypatch.setattr(file_watcher, "_POLL_SHARE", 1000)
     folder.make("huge")
     for number in range(1000):
         folder.at(f"huge/{number}").touch()
@@ -734,7 +742,7 @@ async def test_of_more_directories_than_are_looked_at_those_subscribed_to_are_wa
     folder: Folder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     impatient(monkeypatch)
-    monkeypatch.setattr("resource_server.providers.filesystem.watch.survey._MAX_DIRECTORIES", 3)
+    monkeypatch.setattr("resource_server.providers.filesystem.watch.scanner._MAX_DIRECTORIES", 3)
     names = [f"d{number}/file" for number in range(10)]
     for name in names:
         folder.write(name)
