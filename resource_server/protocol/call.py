@@ -8,8 +8,7 @@ from typing import Any, TypeAlias, cast
 import msgspec
 from msgspec import UNSET
 
-from resource_server.protocol import params, revisions
-from resource_server.protocol.admission import Header
+from resource_server.protocol import revisions
 from resource_server.protocol.client_subscriptions import Subscriber, Subscriptions
 from resource_server.protocol.elicitation import (
     Asker,
@@ -19,8 +18,15 @@ from resource_server.protocol.elicitation import (
     Rounds,
     Waiting,
 )
+from resource_server.protocol.message import Header
 from resource_server.protocol.outbox import Send
-from resource_server.protocol.progress import Reporter
+from resource_server.protocol.params import (
+    ClientCapabilities,
+    Interactive,
+    RequestId,
+    RequestParams,
+)
+from resource_server.protocol.progress import ProgressReporter
 from resource_server.protocol.server import Server
 from resource_server.protocol.server_requests import Questions
 from resource_server.provider.tools import LogLevel
@@ -52,10 +58,10 @@ class Call(msgspec.Struct, frozen=True):
     server: Server
     revision: revisions.Revision
     subscriber: Subscriber
-    id: params.RequestId
+    id: RequestId
     notify: Send
-    progress: Reporter | None = None
-    asked: params.Params = params.Params()
+    progress: ProgressReporter | None = None
+    params: RequestParams = RequestParams()
     questions: Questions | None = None
     """None where nothing can be asked by a request the other way round."""
     log: Log = _nowhere
@@ -63,7 +69,7 @@ class Call(msgspec.Struct, frozen=True):
     header: Header | None = None
     """None where no HTTP header repeats what is asked."""
     owner: str | None = None
-    """Who asks, as `Connection.owner`."""
+    """Who asks, as `ClientConnection.owner`."""
 
     @property
     def asker(self) -> Asker:
@@ -71,11 +77,11 @@ class Call(msgspec.Struct, frozen=True):
         if not self.revision.modern:
             patience = self.server.patience_s
             return Waiting(self.revision, self.questions, self.notify, patience)
-        asked, meta = self.asked, self.asked.meta
+        given, meta = self.params, self.params.meta
         capabilities = UNSET if meta is None else meta.client_capabilities
-        if capabilities is UNSET or not isinstance(asked, params.Interactive):
-            capabilities, asked = params.ClientCapabilities(), params.Interactive()
-        return Rounds(self.revision, capabilities, asked.input_responses, asked.request_state)
+        if capabilities is UNSET or not isinstance(given, Interactive):
+            capabilities, given = ClientCapabilities(), Interactive()
+        return Rounds(self.revision, capabilities, given.input_responses, given.request_state)
 
 
 Handler: TypeAlias = Callable[[Call, Any], Coroutine[Any, Any, Result]]
@@ -106,10 +112,3 @@ def _interruption(error: BaseException) -> BaseException | None:
     group = cast("BaseExceptionGroup[BaseException]", error)
     found = group.subgroup(Interrupted)
     return None if found is None else _interruption(found.exceptions[0])
-
-
-class Method(msgspec.Struct, frozen=True):
-    """How the parameters of a method are decoded, and what answers it."""
-
-    decode: Callable[[msgspec.Raw], params.Params]
-    handle: Handler

@@ -11,7 +11,7 @@ import msgspec
 
 from resource_server.catalog.mount import FAILURES, log_failure
 from resource_server.errors import CannotElicit
-from resource_server.protocol.admission import UNPARSABLE
+from resource_server.protocol.message import UNPARSABLE
 from resource_server.protocol.outbox import Send
 from resource_server.protocol.server_requests import MAX_OPEN, Questions
 

@@ -16,9 +16,9 @@ import msgspec
 
 from resource_server.errors import CANNOT_ELICIT, CannotElicit
 from resource_server.protocol import revisions
-from resource_server.protocol.admission import UNPARSABLE
 from resource_server.protocol.elicitation_form import Form
 from resource_server.protocol.error_mapping import Fault
+from resource_server.protocol.message import UNPARSABLE
 from resource_server.protocol.outbox import Send
 from resource_server.protocol.params import ClientCapabilities
 from resource_server.protocol.revisions import Revision

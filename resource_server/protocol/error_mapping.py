@@ -61,6 +61,11 @@ def message(request_id: RequestId | None, fault: Fault) -> ErrorMessage:
     return ErrorMessage(b'{"jsonrpc":"2.0","id":%b,"error":%b}' % parts, fault.code)
 
 
+def method_not_found(method: str) -> Fault:
+    """Return the refusal of a method that the revision does not have."""
+    return Fault(revisions.METHOD_NOT_FOUND, "Method not found", {"method": method})
+
+
 def unsupported(requested: str) -> Fault:
     """Return the refusal of a protocol revision in an envelope."""
     supported = list(revisions.MODERN)

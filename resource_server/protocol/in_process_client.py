@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from resource_server.protocol.connection import Connection
+from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.server import Server
 
 _encode = msgspec.json.Encoder().encode
@@ -41,7 +41,7 @@ class LocalClient:
         on_notification: Callable[[dict[str, Any]], None] | None = None,
         follows_list: bool = False,
     ) -> None:
-        self._connection = Connection(server, push=self._receive)
+        self._connection = ClientConnection(server, push=self._receive)
         self._revision = revision
         self._follows_list = follows_list
         self._ids = itertools.count(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -10,7 +11,7 @@ import msgspec
 from resource_server import uris
 from resource_server.errors import InvalidParameter, ResourceNotFound, ResourceServerError
 from resource_server.protocol import params, revisions, serialization
-from resource_server.protocol.call import Call, Handler, Method, Result, interactive
+from resource_server.protocol.call import Call, Handler, Result, interactive
 from resource_server.protocol.prompts.argument_completion import complete
 from resource_server.protocol.prompts.listing import list_prompts, prompt_named
 from resource_server.protocol.prompts.messages import get_prompt
@@ -23,11 +24,7 @@ MAX_LISTEN_ID = 1024
 _encode = msgspec.json.Encoder().encode
 
 
-def _method(shape: type[params.Params], handle: Handler) -> Method:
-    return Method(msgspec.json.Decoder(shape).decode, handle)
-
-
-async def _discover(call: Call, _: params.Params) -> Result:
+async def _discover(call: Call, _: params.RequestParams) -> Result:
     supported = _encode(list(revisions.MODERN))
     described = b'"supportedVersions":' + supported + b"," + _described(call)
     return Result(described, ttl_ms=0)
@@ -47,7 +44,7 @@ def _described(call: Call) -> bytes:
     return members
 
 
-async def _nothing(_call: Call, _params: params.Params) -> Result:
+async def _nothing(_call: Call, _params: params.RequestParams) -> Result:
     return Result()
 
 
@@ -150,21 +147,21 @@ async def _listen(call: Call, asked: params.Listen) -> Result:
     return Result(meta=meta, stream=stream)
 
 
-METHODS = {
-    "initialize": _method(params.Initialize, _initialize),
-    "server/discover": _method(params.Params, _discover),
-    "ping": _method(params.Params, _nothing),
-    "logging/setLevel": _method(params.SetLevel, _nothing),
-    "resources/list": _method(params.ListResources, _list),
-    "resources/read": _method(params.ReadResource, _read),
-    "resources/metadata": _method(params.ResourceMetadata, _metadata),
-    "resources/templates/list": _method(params.ListTemplates, _list_templates),
-    "resources/subscribe": _method(params.Subscribe, _subscribe),
-    "resources/unsubscribe": _method(params.Subscribe, _unsubscribe),
-    "prompts/list": _method(params.ListPrompts, list_prompts),
-    "prompts/get": _method(params.GetPrompt, get_prompt),
-    "subscriptions/listen": _method(params.Listen, _listen),
-    "completion/complete": _method(params.Complete, _complete),
-    "tools/list": _method(params.ListTools, list_tools),
-    "tools/call": _method(params.CallTool, interactive(call_tool)),
+METHODS: Mapping[str, Handler] = {
+    "initialize": _initialize,
+    "server/discover": _discover,
+    "ping": _nothing,
+    "logging/setLevel": _nothing,
+    "resources/list": _list,
+    "resources/read": _read,
+    "resources/metadata": _metadata,
+    "resources/templates/list": _list_templates,
+    "resources/subscribe": _subscribe,
+    "resources/unsubscribe": _unsubscribe,
+    "prompts/list": list_prompts,
+    "prompts/get": get_prompt,
+    "subscriptions/listen": _listen,
+    "completion/complete": _complete,
+    "tools/list": list_tools,
+    "tools/call": interactive(call_tool),
 }

@@ -6,6 +6,7 @@ One shape serves all revisions; the engine demands the envelope in `_meta` where
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -20,26 +21,8 @@ RequestId = str | int
 _Object = dict[str, Any]
 
 
-class Message(Struct, frozen=True):
-    """A JSON-RPC request, notification or response, its parts still undecoded."""
-
-    jsonrpc: Literal["2.0"]
-    id: RequestId | UnsetType | None = UNSET
-    """null only in an error response; a request with it is refused."""
-    method: str | UnsetType = UNSET
-    params: Raw = Raw(b"{}")
-    result: Raw | UnsetType = UNSET
-    error: Raw | UnsetType = UNSET
-
-
-class Identified(Struct, frozen=True):
-    """As much of a broken message as is needed to refuse it."""
-
-    id: RequestId | None = None
-
-
 class Versioned(Struct, frozen=True, rename="camel"):
-    """As much of an `initialize` as is needed to refuse it."""
+    """The one member of an `initialize` that is needed to refuse it."""
 
     protocol_version: str = ""
 
@@ -108,7 +91,7 @@ class ClientCapabilities(Struct, frozen=True):
     tasks: _Tasks | None = None
 
 
-class Meta(Struct, frozen=True):
+class RequestMeta(Struct, frozen=True):
     """`_meta` of a request: progress token, and the envelope of 2026-07-28."""
 
     progress_token: RequestId | None = field(default=None, name="progressToken")
@@ -118,15 +101,18 @@ class Meta(Struct, frozen=True):
     )
     client_info: Implementation | None = field(default=None, name=revisions.CLIENT_INFO)
     log_level: LoggingLevel | None = field(default=None, name=revisions.LOG_LEVEL)
+    traceparent: Raw | UnsetType = UNSET
+    """W3C trace context, undecoded: an invalid one is ignored."""
+    tracestate: Raw | UnsetType = UNSET
 
 
-class Params(Struct, frozen=True):
+class RequestParams(Struct, frozen=True):
     """What every method's parameters have."""
 
-    meta: Meta | None = field(default=None, name="_meta")
+    meta: RequestMeta | None = field(default=None, name="_meta")
 
 
-class Initialize(Params, frozen=True, kw_only=True, rename="camel"):
+class Initialize(RequestParams, frozen=True, kw_only=True, rename="camel"):
     """Parameters of `initialize`."""
 
     protocol_version: str
@@ -134,13 +120,13 @@ class Initialize(Params, frozen=True, kw_only=True, rename="camel"):
     client_info: Implementation
 
 
-class SetLevel(Params, frozen=True, kw_only=True):
+class SetLevel(RequestParams, frozen=True, kw_only=True):
     """Parameters of `logging/setLevel`."""
 
     level: LoggingLevel
 
 
-class ListTemplates(Params, frozen=True):
+class ListTemplates(RequestParams, frozen=True):
     """Parameters of `resources/templates/list`."""
 
     cursor: str | None = None
@@ -152,7 +138,7 @@ class ListResources(ListTemplates, frozen=True):
     uri: str | None = None
 
 
-class Interactive(Params, frozen=True, kw_only=True, rename="camel"):
+class Interactive(RequestParams, frozen=True, kw_only=True, rename="camel"):
     """Parameters of what may ask for more before it has a result (2026-07-28)."""
 
     input_responses: dict[str, Raw] | None = None
@@ -160,7 +146,7 @@ class Interactive(Params, frozen=True, kw_only=True, rename="camel"):
     request_state: str | None = None
 
 
-class ReadResource(Params, frozen=True, kw_only=True, rename="camel"):
+class ReadResource(RequestParams, frozen=True, kw_only=True, rename="camel"):
     """Parameters of `resources/read`."""
 
     uri: str
@@ -169,25 +155,25 @@ class ReadResource(Params, frozen=True, kw_only=True, rename="camel"):
     request_state: str | None = None
 
 
-class ResourceMetadata(Params, frozen=True, kw_only=True):
+class ResourceMetadata(RequestParams, frozen=True, kw_only=True):
     """Parameters of `resources/metadata` (SEP-2093)."""
 
     uri: str
 
 
-class Subscribe(Params, frozen=True, kw_only=True):
+class Subscribe(RequestParams, frozen=True, kw_only=True):
     """Parameters of `resources/subscribe` and `resources/unsubscribe`."""
 
     uri: str
 
 
-class ListPrompts(Params, frozen=True):
+class ListPrompts(RequestParams, frozen=True):
     """Parameters of `prompts/list`."""
 
     cursor: str | None = None
 
 
-class GetPrompt(Params, frozen=True, kw_only=True, rename="camel"):
+class GetPrompt(RequestParams, frozen=True, kw_only=True, rename="camel"):
     """Parameters of `prompts/get`."""
 
     name: str
@@ -198,7 +184,7 @@ class GetPrompt(Params, frozen=True, kw_only=True, rename="camel"):
     request_state: str | None = None
 
 
-class ListTools(Params, frozen=True):
+class ListTools(RequestParams, frozen=True):
     """Parameters of `tools/list`."""
 
     cursor: str | None = None
@@ -221,7 +207,7 @@ class SubscriptionFilter(Struct, frozen=True, rename="camel"):
     resource_subscriptions: list[str] | None = None
 
 
-class Listen(Params, frozen=True, kw_only=True):
+class Listen(RequestParams, frozen=True, kw_only=True):
     """Parameters of `subscriptions/listen`."""
 
     notifications: SubscriptionFilter
@@ -253,7 +239,7 @@ class CompletionContext(Struct, frozen=True):
     arguments: dict[str, str] | None = None
 
 
-class Complete(Params, frozen=True, kw_only=True):
+class Complete(RequestParams, frozen=True, kw_only=True):
     """Parameters of `completion/complete`."""
 
     ref: PromptReference | TemplateReference
@@ -266,3 +252,24 @@ class Cancelled(Struct, frozen=True, rename="camel"):
 
     request_id: RequestId | None = None
     reason: Annotated[str, msgspec.Meta(max_length=10_000)] | None = None
+
+
+PARAMS: Mapping[str, type[RequestParams]] = {
+    "initialize": Initialize,
+    "server/discover": RequestParams,
+    "ping": RequestParams,
+    "logging/setLevel": SetLevel,
+    "resources/list": ListResources,
+    "resources/read": ReadResource,
+    "resources/metadata": ResourceMetadata,
+    "resources/templates/list": ListTemplates,
+    "resources/subscribe": Subscribe,
+    "resources/unsubscribe": Subscribe,
+    "prompts/list": ListPrompts,
+    "prompts/get": GetPrompt,
+    "subscriptions/listen": Listen,
+    "completion/complete": Complete,
+    "tools/list": ListTools,
+    "tools/call": CallTool,
+}
+"""The parameters of each method."""

@@ -19,7 +19,7 @@ _BURST = 10
 _encode = msgspec.json.Encoder().encode
 
 
-class Reporter:
+class ProgressReporter:
     """Tells how much is done: only forwards, and not more often than it is of use."""
 
     def __init__(self, token: params.RequestId, send: Send) -> None:
@@ -49,9 +49,3 @@ class Reporter:
             body["total"] = total
         note = {"jsonrpc": "2.0", "method": "notifications/progress", "params": body}
         self._send(_encode(note))
-
-
-def reporter(meta: params.Meta | None, send: Send) -> Reporter | None:
-    """Return what reports the progress of a request; None where nobody asked for it."""
-    token = meta.progress_token if meta is not None else None
-    return None if token is None else Reporter(token, send)

@@ -11,6 +11,7 @@ from msgspec import UNSET
 
 from resource_server.errors import CannotElicit
 from resource_server.protocol import params
+from resource_server.protocol.message import JsonRpcMessage
 from resource_server.protocol.outbox import Send
 
 logger = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ class Questions:
 
     def __init__(self, capabilities: params.ClientCapabilities) -> None:
         self.capabilities = capabilities
-        self._open: dict[params.RequestId, asyncio.Future[params.Message | None]] = {}
+        self._open: dict[params.RequestId, asyncio.Future[JsonRpcMessage | None]] = {}
         self._count = 0
         self._is_ended = False
 
@@ -79,7 +80,7 @@ class Questions:
             del self._open[name]
         return _result(answer)
 
-    def answered(self, answer: params.Message) -> None:
+    def answered(self, answer: JsonRpcMessage) -> None:
         """Take an answer; one that nobody waits for is ignored."""
         waiting = None if answer.id is UNSET else self._open.get(answer.id or "")
         if waiting is None or waiting.done():
@@ -100,7 +101,7 @@ def _withdraw(name: str, reason: str, send: Send) -> None:
     send(_encode({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": asked}))
 
 
-def _result(answer: params.Message | None) -> msgspec.Raw:
+def _result(answer: JsonRpcMessage | None) -> msgspec.Raw:
     if answer is None:
         raise CannotElicit("the connection ends")
     if answer.error is not UNSET or answer.result is UNSET:

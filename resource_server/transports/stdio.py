@@ -21,8 +21,8 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
+from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.client_roots import Offer
-from resource_server.protocol.connection import Connection
 from resource_server.protocol.server import Server
 
 logger = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ async def serve(
 
     At end of input, requests in flight may still finish, as long as one does within two seconds;
     at a signal they are cancelled. Answers already made are written either way, as long as the
-    client takes them. `roots` is as `Connection` has it.
+    client takes them. `roots` is as `ClientConnection` has it.
 
     Raises:
         OSError: answers cannot be written, though somebody may wait for them.
@@ -101,7 +101,7 @@ async def serve(
             source.resume()
 
     output = _Output(writer, emptied=work, closed=stopped.set)
-    connection = Connection(server, push=output.send, room=output.room, roots=roots)
+    connection = ClientConnection(server, push=output.send, room=output.room, roots=roots)
     source = _input(reader, received, lambda: connection.is_idle and output.is_empty)
     _on_signals(stopped.set)
     await _first(ended.wait(), stopped.wait())

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from resource_server.protocol.batch import MAX_BATCH_BYTES
-from resource_server.protocol.connection import MAX_BATCH, MAX_RUNNING
+from resource_server.protocol.client_connection import MAX_BATCH_BYTES, MAX_RUNNING
+from resource_server.protocol.message import MAX_BATCH
 from tests.protocol.wire import HANDSHAKE, Wire, initialize, request, server_of
 from tests.providers_for_tests import Gate, Leaf, SlowTree, Tree
 

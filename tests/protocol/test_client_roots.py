@@ -7,13 +7,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
 import pytest
 from mcp_types.methods import parse_server_request
 
+from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.client_roots import ClientRoot, ClientRoots
-from resource_server.protocol.connection import Connection
-from resource_server.protocol.params import ClientCapabilities, Message
+from resource_server.protocol.message import decode
+from resource_server.protocol.params import ClientCapabilities
 from resource_server.protocol.server_requests import MAX_OPEN, Questions
 from tests.protocol.wire import HANDSHAKE, PATIENCE_S, initialize, server_of
 from tests.providers_for_tests import Tree
@@ -63,23 +63,23 @@ class Offering:
                 await self._arrived.wait()
 
 
-async def connected(revision: str, can: Mapping[str, Any]) -> tuple[Connection, Offering]:
+async def connected(revision: str, can: Mapping[str, Any]) -> tuple[ClientConnection, Offering]:
     offering = Offering()
     server = await server_of(Tree({}))
-    connection = Connection(server, push=offering.send, roots=offering.offered)
+    connection = ClientConnection(server, push=offering.send, roots=offering.offered)
     tell(connection, offering, initialize(revision, can=can))
     return connection, offering
 
 
-def tell(connection: Connection, offering: Offering, message: Mapping[str, Any]) -> None:
+def tell(connection: ClientConnection, offering: Offering, message: Mapping[str, Any]) -> None:
     connection.receive(json.dumps(message).encode(), offering.send, offering.send)
 
 
-def notify(connection: Connection, offering: Offering, name: str) -> None:
+def notify(connection: ClientConnection, offering: Offering, name: str) -> None:
     tell(connection, offering, {"jsonrpc": "2.0", "method": f"notifications/{name}"})
 
 
-def answer(connection: Connection, offering: Offering, roots: object) -> None:
+def answer(connection: ClientConnection, offering: Offering, roots: object) -> None:
     id = offering.questions[-1]["id"]
     tell(connection, offering, {"jsonrpc": "2.0", "id": id, "result": {"roots": roots}})
 
@@ -142,7 +142,7 @@ def asking(
 def answered(questions: Questions, offering: Offering, result: object) -> None:
     id = offering.questions[-1]["id"]
     data = json.dumps({"jsonrpc": "2.0", "id": id, "result": result}).encode()
-    questions.answered(msgspec.json.decode(data, type=Message))
+    questions.answered(decode(data))
 
 
 async def test_a_client_is_asked_again_when_it_says_so_and_once_for_many() -> None:

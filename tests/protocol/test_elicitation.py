@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from mcp_types.methods import parse_server_request, validate_server_result
 
-from resource_server.protocol.connection import MAX_RUNNING
+from resource_server.protocol.client_connection import MAX_RUNNING
 from resource_server.protocol.elicitation import MAX_STATE
 from resource_server.protocol.server_requests import MAX_OPEN
 from resource_server.protocol.tools import plugin_calls
@@ -115,7 +115,7 @@ async def test_nobody_is_asked_by_a_stream_that_is_not_heard() -> None:
     wire = await wired()
     replies: list[bytes] = []
     message = json.dumps(wire.request("tools/call", {"name": "greet"}, 7)).encode()
-    pending = wire.connection.receive(message, replies.append, replies.append, asks=False)
+    pending = wire.connection.receive(message, replies.append, replies.append, can_ask=False)
     assert pending is not None
     await asyncio.wait_for(pending, PATIENCE_S)
     assert words(json.loads(replies[0])) == CANNOT

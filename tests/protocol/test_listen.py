@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from resource_server.protocol import client_subscriptions
-from resource_server.protocol.connection import MAX_RUNNING
+from resource_server.protocol.client_connection import MAX_RUNNING
 from resource_server.protocol.methods import MAX_LISTEN_ID
 from resource_server.protocol.server import Server
 from resource_server.provider import Path

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from resource_server.protocol.connection import MAX_RUNNING
+from resource_server.protocol.client_connection import MAX_RUNNING
 from tests.protocol.wire import Wire, request, server_of
 from tests.providers_for_tests import Gate, Tree
 

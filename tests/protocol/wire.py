@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from resource_server.catalog.catalog import Catalog, Limits
 from resource_server.catalog.mount import Mount
-from resource_server.protocol.connection import Connection
+from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.server import Server
 from resource_server.provider import Provider
 
@@ -49,7 +49,7 @@ class Wire:
         room: asyncio.Event | None = None,
         can: Mapping[str, Any] | None = None,
     ) -> None:
-        self.connection = Connection(server, push=self._take, room=room)
+        self.connection = ClientConnection(server, push=self._take, room=room)
         self.messages: list[Any] = []
         self._arrived = asyncio.Event()
         self._next_id = 1000

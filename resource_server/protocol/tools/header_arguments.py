@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from resource_server.errors import ResourceServerError
 from resource_server.protocol import error_mapping
-from resource_server.protocol.admission import Header
+from resource_server.protocol.message import Header
 from resource_server.provider.tools import Schema
 
 _ANNOTATION = "x-mcp-header"

@@ -15,7 +15,6 @@ from resource_server.protocol.error_mapping import Fault
 from resource_server.protocol.server import Server
 from resource_server.transports.http.app.bodies import Bodies
 from resource_server.transports.http.app.exchange import Exchange
-from resource_server.transports.http.app.message import params_of
 from resource_server.transports.http.app.negotiation import STREAM, accepts, check_media
 from resource_server.transports.http.app.request import Headers, Refused, Request
 from resource_server.transports.http.app.responses import answered, is_whole, refused
@@ -88,10 +87,10 @@ class Endpoint:
     ) -> None:
         channel = session.channel()
         with acting(caller):
-            asks = accepts(request, STREAM)
+            can_ask = accepts(request, STREAM)
             message = request.exchange.decoded
             pending = session.connection.receive(
-                body, channel.reply, channel.put, asks=asks, message=message
+                body, channel.reply, channel.put, can_ask=can_ask, message=message
             )
         headers: Headers = ()
         if request.header(b"mcp-session-id") is None and session.connection.revision is not None:
@@ -171,7 +170,7 @@ def _stray(exchange: Exchange) -> Fault | None:
         return message
     if message.method == "initialize" and message.id is not UNSET:
         return None
-    if params_of(message).version is not UNSET:
+    if message.version is not UNSET:
         return version_mismatch()
     reason = "begin with initialize; after it the header Mcp-Session-Id is required"
     return Fault(revisions.INVALID_REQUEST, f"Invalid request: {reason}")

@@ -9,11 +9,17 @@ from typing import Protocol, TypeAlias
 from msgspec import UNSET
 
 from resource_server.access import EVERYBODY, Caller
-from resource_server.protocol import error_mapping, params, revisions
+from resource_server.protocol import error_mapping, revisions
 from resource_server.protocol.error_mapping import Fault
-from resource_server.protocol.methods import METHODS
-from resource_server.transports.http.app import message as messages
-from resource_server.transports.http.app.message import Message
+from resource_server.protocol.message import (
+    MAX_BATCH,
+    JsonRpcMessage,
+    Unreadable,
+    decode,
+    decode_batch,
+    is_batch,
+)
+from resource_server.protocol.params import PARAMS
 from resource_server.transports.http.app.request import Headers, Request, Scope, Send
 from resource_server.transports.http.app.request import Message as Event
 
@@ -21,7 +27,7 @@ OTHER = "other"
 """A method that is none of the protocol's: clients can think of as many as they like."""
 BATCH = "batch"
 
-_METHODS = frozenset(METHODS) | {"notifications/initialized", "notifications/cancelled"}
+_METHODS = frozenset(PARAMS) | {"notifications/initialized", "notifications/cancelled"}
 _VERBS = frozenset(("GET", "POST", "DELETE", "OPTIONS"))
 _HANDSHAKE = frozenset(name.encode() for name in revisions.HANDSHAKE)
 
@@ -61,7 +67,7 @@ class Exchange:
     is_over = False
     held = 0
     """Bytes of its body that count as held; see `bodies.py`."""
-    message: Message | Fault
+    message: JsonRpcMessage | Fault
     """What it asks, or why that is not one message."""
     messages = 0
     """In a batch; 0 where it is none."""
@@ -93,11 +99,11 @@ class Exchange:
         version = request.headers.get(b"mcp-protocol-version")
         self.is_stateless = version is not None and version not in _HANDSHAKE
         try:
-            self.message = message = messages.parsed(body)
-        except Fault as fault:
+            self.message = message = decode(body)
+        except Unreadable as fault:
             # Its traceback refers to what refers to it.
             self.message = fault.with_traceback(None)
-            self.messages = messages.count(body)
+            self.messages = _batch_size(body)
             self.method = BATCH if self.messages else OTHER
         else:
             name = message.method
@@ -106,9 +112,9 @@ class Exchange:
             witness.asked(self, request, body)
 
     @property
-    def decoded(self) -> params.Message | None:
-        """The message as the engine decodes it; None where that has to look at it by itself."""
-        return self.message if isinstance(self.message, params.Message) else None
+    def decoded(self) -> JsonRpcMessage | None:
+        """The decoded message; None where the body holds a batch, or no message."""
+        return self.message if isinstance(self.message, JsonRpcMessage) else None
 
     def end(self, scope: Scope) -> None:
         """Take note that nothing more is sent."""
@@ -163,3 +169,13 @@ class Witness(Protocol):
     def ended(self, exchange: Exchange, scope: Scope) -> None:
         """See the end; `asked` was called in the same task."""
         ...
+
+
+def _batch_size(body: bytes) -> int:
+    """Return the number of messages of a batch that may be answered; 0 for any other body."""
+    if not is_batch(body):
+        return 0
+    try:
+        return min(max(len(decode_batch(body)), 1), MAX_BATCH)
+    except Unreadable:
+        return 1

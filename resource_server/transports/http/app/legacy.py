@@ -11,7 +11,7 @@ import secrets
 from urllib.parse import parse_qs, quote
 
 from resource_server.access import Caller, acting
-from resource_server.protocol.connection import Connection
+from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.server import Server
 from resource_server.transports.http.app.bodies import Bodies
 from resource_server.transports.http.app.endpoint import posted
@@ -34,7 +34,7 @@ class Client:
         """Whose token opened it; see `Session.caller`."""
         self.channel = Channel()
         room = self.channel.room
-        self.connection = Connection(server, push=self.channel.tell, room=room)
+        self.connection = ClientConnection(server, push=self.channel.tell, room=room)
         self.connection.owner = owner
 
     async def close(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from resource_server.access import Caller
-from resource_server.protocol.connection import Connection
+from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.server import Server
 from resource_server.transports.http.app.request import Refused
 from resource_server.transports.http.sse.event_stream import Channel
@@ -42,7 +42,7 @@ class Session:
         """Whose token opened it; nobody else may use it, nor they where they see other things."""
         self.told = Channel(b"0")
         """What belongs to no request."""
-        self.connection = Connection(server, push=self.told.tell, push_room=self.told.room)
+        self.connection = ClientConnection(server, push=self.told.tell, push_room=self.told.room)
         self.connection.owner = owner
         self.used = time.monotonic()
         self.requests = 0

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 from msgspec import UNSET
 
 from resource_server.access import EVERYBODY, Caller, acting
 from resource_server.protocol import error_mapping, revisions
-from resource_server.protocol.connection import Connection
+from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.error_mapping import Fault
+from resource_server.protocol.message import JsonRpcMessage
 from resource_server.protocol.server import Server
 from resource_server.protocol.tools.header_arguments import decoded
-from resource_server.transports.http.app.message import Message, params_of
 from resource_server.transports.http.app.negotiation import STREAM, accepts
 from resource_server.transports.http.app.request import Refused, Request, closing
 from resource_server.transports.http.app.responses import answered, is_whole, refused
@@ -21,7 +22,7 @@ from resource_server.transports.http.app.sessions import DRAIN_S
 from resource_server.transports.http.sse.event_stream import Channel
 from resource_server.transports.http.sse.stream_limits import Streams
 
-_NAMED_BY: Mapping[str, str] = {
+_NAMED_BY: Mapping[str, Literal["uri", "name"]] = {
     "resources/read": "uri",
     "prompts/get": "name",
     "tools/call": "name",
@@ -39,7 +40,7 @@ class _Turn:
     def __init__(self, server: Server) -> None:
         self.answer: bytes | None = None
         self.channel: Channel | None = None
-        self.connection = Connection(server, revisions.LATEST_MODERN, push=self.put)
+        self.connection = ClientConnection(server, revisions.LATEST_MODERN, push=self.put)
 
     def receive(self, request: Request, body: bytes) -> None:
         message = request.exchange.decoded
@@ -67,7 +68,7 @@ class Stateless:
     def __init__(self, server: Server, streams: Streams) -> None:
         self._server = server
         self._streams = streams
-        self._waiting: dict[Connection, Channel] = {}
+        self._waiting: dict[ClientConnection, Channel] = {}
         self._spare: _Turn | None = None
         """For what is answered on the spot: to begin with nothing takes as long as the answer."""
 
@@ -93,7 +94,7 @@ class Stateless:
             await self._answer(request, body, message, caller)
 
     async def _answer(
-        self, request: Request, body: bytes, message: Message, caller: Caller
+        self, request: Request, body: bytes, message: JsonRpcMessage, caller: Caller
     ) -> None:
         if message.method == "subscriptions/listen":
             await self._listen(request, body, caller)
@@ -117,7 +118,7 @@ class Stateless:
         if not accepts(request, STREAM):
             raise Refused(406, "the answer is text/event-stream")
         channel = Channel()
-        connection = Connection(
+        connection = ClientConnection(
             self._server, revisions.LATEST_MODERN, push=channel.put, push_room=channel.room
         )
         with self._streams.using(request.owner(caller), channel.end):
@@ -130,7 +131,7 @@ class Stateless:
         self,
         request: Request,
         channel: Channel,
-        connection: Connection,
+        connection: ClientConnection,
         caller: Caller,
     ) -> None:
         self._waiting[connection] = channel
@@ -157,7 +158,7 @@ class Stateless:
             channel.end()
 
 
-def _refusal(request: Request, message: Message, version: str) -> Fault | None:
+def _refusal(request: Request, message: JsonRpcMessage, version: str) -> Fault | None:
     """Return what is wrong with a message, as far as that can be told by its headers."""
     if message.method is UNSET:
         # An answer, say: nothing was asked of this client.
@@ -173,10 +174,9 @@ def _refusal(request: Request, message: Message, version: str) -> Fault | None:
     return None
 
 
-def _contradiction(request: Request, message: Message, version: str) -> Fault | None:
+def _contradiction(request: Request, message: JsonRpcMessage, version: str) -> Fault | None:
     """Return which header of a request does not say what its body says."""
-    params = params_of(message)
-    said = params.version
+    said = message.version
     if said is UNSET:
         return None
     if said != version:
@@ -187,7 +187,7 @@ def _contradiction(request: Request, message: Message, version: str) -> Fault | 
         return error_mapping.header_mismatch("Mcp-Method", "the method")
     member = _NAMED_BY.get(message.method if isinstance(message.method, str) else "")
     if member is not None:
-        named = getattr(params, member)
+        named = message.param(member)
         if named is not UNSET and not _repeats(request, b"mcp-name", named, decoded=_decoded):
             return error_mapping.header_mismatch("Mcp-Name", f"params.{member}")
     return None

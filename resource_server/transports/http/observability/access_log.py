@@ -28,7 +28,7 @@ class AccessLog:
 
     def asked(self, exchange: Exchange, request: Request, body: bytes) -> None:
         """Take note of which mount is asked."""
-        target = target_of(self._server.catalog, body)
+        target = target_of(self._server.catalog, exchange.decoded)
         exchange.mount = None if target is None else target.mount
 
     def ended(self, exchange: Exchange, scope: Scope) -> None:

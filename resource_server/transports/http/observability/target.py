@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import msgspec
-
 from resource_server import uris
 from resource_server.catalog.catalog import Catalog
 from resource_server.errors import ResourceServerError
+from resource_server.protocol.message import JsonRpcMessage
 
 
 class Target(NamedTuple):
@@ -18,21 +17,13 @@ class Target(NamedTuple):
     scheme: str
 
 
-class _Params(msgspec.Struct, frozen=True):
-    uri: str = ""
-
-
-class _Asked(msgspec.Struct):
-    params: _Params = _Params()
-
-
-_decode = msgspec.json.Decoder(_Asked).decode
-
-
-def target_of(catalog: Catalog, body: bytes) -> Target | None:
+def target_of(catalog: Catalog, message: JsonRpcMessage | None) -> Target | None:
     """Return what a message is about; None if it names no URI, or one of nothing that is served."""
+    uri = None if message is None else message.param("uri")
+    if not isinstance(uri, str):
+        return None
     try:
-        mount, _, _ = catalog.route(_decode(body).params.uri)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ResourceServerError):
+        mount, _, _ = catalog.route(uri)
+    except ResourceServerError:
         return None
     return Target(mount.name, uris.parse(mount.base).scheme)

@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from contextvars import Token
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
 from resource_server.protocol import revisions
+from resource_server.protocol.message import JsonRpcMessage
 from resource_server.protocol.server import Server
 from resource_server.transports.http.app.exchange import Exchange
 from resource_server.transports.http.app.request import Request, Scope
@@ -24,22 +23,6 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
 _CARRIED = ("traceparent", "tracestate")
-
-
-class _Meta(msgspec.Struct, frozen=True):
-    traceparent: str = ""
-    tracestate: str = ""
-
-
-class _Params(msgspec.Struct, frozen=True):
-    meta: _Meta = msgspec.field(default=_Meta(), name="_meta")
-
-
-class _Asked(msgspec.Struct):
-    params: _Params = _Params()
-
-
-_decode = msgspec.json.Decoder(_Asked).decode
 
 
 class _Open(NamedTuple):
@@ -66,10 +49,10 @@ class Tracing:
         revision = request.header(b"mcp-protocol-version")
         if revision in revisions.HANDSHAKE or revision in revisions.MODERN:
             attributes["mcp.protocol.version"] = revision
-        target = target_of(self._server.catalog, body)
+        target = target_of(self._server.catalog, exchange.decoded)
         if target is not None:
             attributes |= {"url.scheme": target.scheme, "resource_server.mount": target.mount}
-        parent = self._propagate.extract(_carrier(request, body))
+        parent = self._propagate.extract(_carrier(request, exchange.decoded))
         span = self._tracer.start_span(
             exchange.method, parent, self._trace.SpanKind.SERVER, attributes
         )
@@ -112,14 +95,11 @@ def tracing_of(server: Server) -> Tracing | None:
     return Tracing(server)
 
 
-def _carrier(request: Request, body: bytes) -> Mapping[str, str]:
+def _carrier(request: Request, message: JsonRpcMessage | None) -> Mapping[str, str]:
     """Return which trace a request belongs to: what its `_meta` says, else its headers."""
-    try:
-        meta = _decode(body).params.meta
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        meta = _Meta()
-    if meta.traceparent:
-        return {"traceparent": meta.traceparent, "tracestate": meta.tracestate}
+    context = None if message is None else message.trace_context
+    if context is not None:
+        return context
     return {name: request.header(name.encode()) or "" for name in _CARRIED}
 
 

@@ -1,10 +1,10 @@
-"""One client's side of the protocol: a message in, at most one answer out. Does no input or output.
+"""One client's side of the protocol: a message in, at most one response out; does no I/O.
 
-A transport gives each message to `Connection.receive` with two callables: `reply` for its answer,
-and `notify` for what belongs to it before (progress, log messages, the stream of a listen). What
-can be answered at once is answered before `receive` returns; what has to wait becomes a task that
-the request's id can cancel. A listen that has been acknowledged is no task any more: it is answered
-when the connection ends.
+A transport gives each message to `ClientConnection.receive` with two callables: `reply` for the
+response, and `notify` for the notifications that precede it (progress, log messages, the stream of
+a listen). Requests that finish without waiting are answered before `receive` returns; the others
+become tasks that can be cancelled by request id. An acknowledged listen is no task any more: it is
+answered when the connection ends.
 """
 
 from __future__ import annotations
@@ -20,15 +20,24 @@ from msgspec import UNSET
 
 from resource_server.catalog.mount import log_failure
 from resource_server.errors import MountUnavailable
-from resource_server.protocol import admission, error_mapping, params, progress, revisions
-from resource_server.protocol.admission import UNPARSABLE, Header, Request
-from resource_server.protocol.batch import Batch
-from resource_server.protocol.call import Call, Method, Result
+from resource_server.protocol import error_mapping, params, revisions
+from resource_server.protocol.call import Call, Result
 from resource_server.protocol.client_roots import ClientRoots, Offer
 from resource_server.protocol.client_subscriptions import Subscriber, Subscriptions
 from resource_server.protocol.error_mapping import Fault
+from resource_server.protocol.message import (
+    MAX_BATCH,
+    UNPARSABLE,
+    Header,
+    JsonRpcMessage,
+    Unreadable,
+    decode,
+    decode_batch,
+    is_batch,
+)
 from resource_server.protocol.methods import METHODS
 from resource_server.protocol.outbox import Send
+from resource_server.protocol.progress import ProgressReporter
 from resource_server.protocol.revisions import Revision
 from resource_server.protocol.server import Server
 from resource_server.protocol.server_requests import Questions, offers
@@ -36,30 +45,79 @@ from resource_server.runtime import eager
 
 logger = logging.getLogger(__name__)
 
-MAX_BATCH = 100
 MAX_IN_FLIGHT = 1024
+"""Maximum requests in flight."""
 MAX_BYTES_IN_FLIGHT = 16 * 1024 * 1024
-"""Of the messages of those in flight, which are kept until they are answered."""
+"""Maximum bytes of the messages in flight, which are kept until they are answered."""
 MAX_RUNNING = 16
-"""Of those in flight; the others wait for their turn. What is answered at once needs none."""
+"""Maximum requests that run; the others in flight wait. One answered at once needs no slot."""
+MAX_BATCH_BYTES = 16 * 1024 * 1024
+"""Maximum bytes of the responses of a batch; beyond them, its remaining requests are refused."""
 
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 _encode = msgspec.json.Encoder().encode
-_decode_message = msgspec.json.Decoder(params.Message).decode
-_decode_batch = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_decode_id = msgspec.json.Decoder(params.Identified).decode
+_decode_version = msgspec.json.Decoder(params.Versioned).decode
 _decode_cancelled = msgspec.json.Decoder(params.Cancelled).decode
 
 
-class Listen(msgspec.Struct, frozen=True, eq=False):
-    """A `subscriptions/listen` that has been acknowledged, and what answers it in the end."""
+class BatchResponse:
+    """The responses of one JSON-RPC batch (2025-03-26 only), collected until the last is there."""
+
+    def __init__(self) -> None:
+        self._responses: list[bytes] = []
+        self._length = 0
+
+    def add(self, response: bytes) -> None:
+        """Add one response."""
+        self._responses.append(response)
+        self._length += len(response)
+
+    def check(self) -> None:
+        """Refuse another request once the batch is as long as a client should get."""
+        if self._length > MAX_BATCH_BYTES:
+            reason = "The answers of this batch are too long; send this request by itself"
+            raise Fault(revisions.BUSY, reason, {"retryable": True})
+
+    def send(self, reply: Send) -> None:
+        """Send all responses as one message; none where there is no response."""
+        if self._responses:
+            reply(b"[" + b",".join(self._responses) + b"]")
+
+
+class PendingRequest(msgspec.Struct, eq=False):
+    """One request on its way to its response."""
+
+    message: JsonRpcMessage
+    id: params.RequestId
+    method: str
+    reply: Send
+    notify: Send
+    can_ask: bool
+    """Whether requests sent by `notify` reach the client."""
+    batch: BatchResponse | None
+    header: Header | None
+    """None where no HTTP header repeats the message."""
+    task: asyncio.Task[None] | None = None
+    """The task that will answer it, unless it is answered at once."""
+    is_cancelled: bool = False
+    """Not derived from the task, which a failed task group cancels as well."""
+
+    def cancel(self) -> None:
+        """Never answer it, even if its provider ignores the cancellation."""
+        self.is_cancelled = True
+        if self.task is not None:
+            self.task.cancel()
+
+
+class OpenListen(msgspec.Struct, frozen=True, eq=False):
+    """An acknowledged `subscriptions/listen`: its stream, and the response that ends it."""
 
     stream: Subscriptions
-    answer: Callable[[], None]
+    respond: Callable[[], None]
 
 
-class Connection:
+class ClientConnection:
     """The state of one client: its revision, its subscriptions, its requests in flight.
 
     `push` takes what belongs to no request: what a handshake client subscribed to. `room` is set
@@ -91,10 +149,10 @@ class Connection:
         self._offer_roots = roots
         self._roots: ClientRoots | None = None
         self._push = push
-        self._in_flight: dict[params.RequestId, Request] = {}
+        self._in_flight: dict[params.RequestId, PendingRequest] = {}
         self._bytes_in_flight = 0
         self._subscriber = Subscriber(server.live, server.announcements, push, push_room or room)
-        self._listens: dict[params.RequestId, Listen] = {}
+        self._listens: dict[params.RequestId, OpenListen] = {}
         self._is_ending = False
 
     # -- messages
@@ -105,22 +163,28 @@ class Connection:
         reply: Send,
         notify: Send,
         *,
-        asks: bool = True,
+        can_ask: bool = True,
         header: Header | None = None,
-        message: params.Message | None = None,
+        message: JsonRpcMessage | None = None,
     ) -> asyncio.Future[Any] | None:
-        """Take one message, or a batch where the revision has them.
+        """Take one message, or a batch in revisions that have them.
 
-        `asks` says whether the client hears what it is asked by `notify`. `header` tells what HTTP
-        headers say of the message, where they have to repeat it; `message` is what the data hold,
-        where that is known. Returns what is done when nothing more will be replied, where that is
-        not yet certain.
+        Args:
+            data: The bytes of the message.
+            reply: Takes the response.
+            notify: Takes the notifications and requests that belong to the message.
+            can_ask: Whether requests sent by `notify` reach the client.
+            header: Returns the value of an HTTP header, where headers repeat the message.
+            message: The decoded message, where the transport has decoded it already.
+
+        Returns:
+            A future that is done when nothing more will be replied; None if that is so now.
         """
         if message is not None:
-            return self._take(message, len(data), reply, notify, asks=asks, header=header)
-        if data.lstrip()[:1] == b"[":
+            return self._take(message, reply, notify, can_ask=can_ask, header=header)
+        if is_batch(data):
             return self._receive_batch(data, reply, notify)
-        return self._receive_one(data, reply, notify, asks=asks)
+        return self._receive_one(data, reply, notify, can_ask=can_ask)
 
     def _receive_batch(self, data: bytes, reply: Send, notify: Send) -> asyncio.Future[Any] | None:
         try:
@@ -128,21 +192,18 @@ class Connection:
         except Fault as fault:
             reply(error_mapping.message(None, fault))
             return None
-        batch = Batch()
+        batch = BatchResponse()
         tasks = [self._receive_one(bytes(item), batch.add, notify, batch=batch) for item in items]
         waiting = [task for task in tasks if task is not None]
         if waiting:
             whole = asyncio.gather(*waiting, return_exceptions=True)
-            whole.add_done_callback(lambda _: batch.reply(reply))
+            whole.add_done_callback(lambda _: batch.send(reply))
             return whole
-        batch.reply(reply)
+        batch.send(reply)
         return None
 
     def _batch(self, data: bytes) -> list[msgspec.Raw]:
-        try:
-            items = _decode_batch(data)
-        except UNPARSABLE:
-            raise Fault(revisions.PARSE_ERROR, "Parse error") from None
+        items = decode_batch(data)
         if self.revision is None or not self.revision.batches:
             reason = "this protocol revision has no batches; send one message at a time"
             raise Fault(revisions.INVALID_REQUEST, f"Invalid request: {reason}")
@@ -157,60 +218,46 @@ class Connection:
         reply: Send,
         notify: Send,
         *,
-        batch: Batch | None = None,
-        asks: bool = False,
+        batch: BatchResponse | None = None,
+        can_ask: bool = False,
     ) -> asyncio.Task[None] | None:
-        """Answer one message; return the task that will, where the answer has to wait."""
+        """Answer one message; return the task that will, if the response has to wait."""
         try:
-            message = _decode_message(data)
-        except msgspec.ValidationError:
-            reply(
-                error_mapping.message(
-                    _salvaged_id(data), Fault(revisions.INVALID_REQUEST, "Invalid request")
-                )
-            )
+            message = decode(data)
+        except Unreadable as fault:
+            reply(error_mapping.message(fault.request_id, fault))
             return None
-        except UNPARSABLE:
-            message = admission.mended(data)
-            # Only who waits for an answer is told.
-            if message is None or UNSET not in (message.id, message.method):
-                request_id = None if message is None or message.id is UNSET else message.id
-                reply(
-                    error_mapping.message(request_id, Fault(revisions.PARSE_ERROR, "Parse error"))
-                )
-                return None
-        return self._take(message, len(data), reply, notify, batch=batch, asks=asks)
+        return self._take(message, reply, notify, batch=batch, can_ask=can_ask)
 
     def _take(
         self,
-        message: params.Message,
-        size: int,
+        message: JsonRpcMessage,
         reply: Send,
         notify: Send,
         *,
-        batch: Batch | None = None,
-        asks: bool = False,
+        batch: BatchResponse | None = None,
+        can_ask: bool = False,
         header: Header | None = None,
     ) -> asyncio.Task[None] | None:
-        if message.method is UNSET:
+        if message.fault is not None:
+            _refuse(message, message.fault, reply)
+        elif message.method is UNSET:
             if message.result is UNSET and message.error is UNSET:
-                fault = Fault(revisions.INVALID_REQUEST, "Invalid request: no method")
-                reply(error_mapping.message(None if message.id is UNSET else message.id, fault))
+                reason = "Invalid request: no method"
+                _refuse(message, Fault(revisions.INVALID_REQUEST, reason), reply)
             elif self._questions is not None:
                 self._questions.answered(message)
-            return None
-        if message.id is UNSET:
-            self._notified(message.method, message.params)
-            return None
-        if message.id is None:
-            reply(
-                error_mapping.message(
-                    None, Fault(revisions.INVALID_REQUEST, "Invalid request: id is null")
+        elif message.id is UNSET:
+            self._notified(message.method, message.raw_params)
+        elif message.id is None:
+            _refuse(message, Fault(revisions.INVALID_REQUEST, "Invalid request: id is null"), reply)
+        else:
+            return self._answer(
+                PendingRequest(
+                    message, message.id, message.method, reply, notify, can_ask, batch, header
                 )
             )
-            return None
-        of = (message.id, message.method, message.params)
-        return self._answer(Request(*of, reply, notify, asks, batch, size, header))
+        return None
 
     def _notified(self, method: str, raw: msgspec.Raw) -> None:
         if method == "notifications/cancelled":
@@ -244,58 +291,60 @@ class Connection:
 
     # -- requests
 
-    def _answer(self, request: Request) -> asyncio.Task[None] | None:
+    def _answer(self, request: PendingRequest) -> asyncio.Task[None] | None:
         try:
-            method, revision, asked = self._admit(request)
+            revision = self._admit(request)
             if revision.modern:
                 self._look_for_roots()
+            decoded = request.message.params()
+            token = decoded.meta.progress_token if decoded.meta is not None else None
             call = Call(
-                self.server,
-                revision,
-                self._subscriber,
-                request.id,
-                request.notify,
-                progress.reporter(asked.meta, request.notify),
-                asked,
-                self._questions if request.asks else None,
-                partial(self._log, request),
-                request.header,
-                self.owner,
+                server=self.server,
+                revision=revision,
+                subscriber=self._subscriber,
+                id=request.id,
+                notify=request.notify,
+                progress=None if token is None else ProgressReporter(token, request.notify),
+                params=decoded,
+                questions=self._questions if request.can_ask else None,
+                log=partial(self._log, request),
+                header=request.header,
+                owner=self.owner,
             )
-            outcome = eager.run(method.handle(call, asked))
+            outcome = eager.run(METHODS[request.method](call, decoded))
         except (KeyboardInterrupt, GeneratorExit):
             raise
-        except BaseException as error:  # extensions in Rust panic with one that is no Exception
+        except BaseException as error:  # a panic of a Rust extension is no Exception
             request.reply(error_mapping.message(request.id, self._fault(error, request)))
             return None
         if isinstance(outcome, eager.Suspended):
             task = asyncio.get_running_loop().create_task(self._finish(outcome, request))
             request.task = task
             self._in_flight[request.id] = request
-            self._bytes_in_flight += request.size
+            self._bytes_in_flight += request.message.size
             # Not at the end of `_finish`: a task cancelled before its first step never gets there.
             task.add_done_callback(lambda _: self._forget(request, outcome))
             return task
         self._reply(request, outcome)
         return None
 
-    def _reply(self, request: Request, result: Result) -> None:
-        answer = self._result(request.id, result)
+    def _reply(self, request: PendingRequest, result: Result) -> None:
+        response = self._response(request.id, result)
         if result.stream is None:
-            request.reply(answer)
+            request.reply(response)
             return
-        listen = Listen(result.stream, partial(request.reply, answer))
+        listen = OpenListen(result.stream, partial(request.reply, response))
         if self._is_ending:
-            listen.stream.end(listen.answer)
+            listen.stream.end(listen.respond)
         else:
             self._listens[request.id] = listen
 
-    def _forget(self, request: Request, outcome: eager.Suspended[Result]) -> None:
+    def _forget(self, request: PendingRequest, outcome: eager.Suspended[Result]) -> None:
         outcome.close()
         del self._in_flight[request.id]
-        self._bytes_in_flight -= request.size
+        self._bytes_in_flight -= request.message.size
 
-    async def _finish(self, outcome: eager.Suspended[Result], request: Request) -> None:
+    async def _finish(self, outcome: eager.Suspended[Result], request: PendingRequest) -> None:
         async with self._running:
             if self._room is not None:
                 await self._room.wait()
@@ -314,49 +363,51 @@ class Connection:
                 if not request.is_cancelled:
                     request.reply(error_mapping.message(request.id, self._fault(error, request)))
 
-    def _admit(self, request: Request) -> tuple[Method, Revision, params.Params]:
-        """Return the method, the revision it is served in and the decoded parameters."""
-        name = request.method
-        if name not in METHODS:
-            raise admission.unknown(name)
-        if bytes(memoryview(request.raw)[:1]) != b"{":
+    # -- admission
+
+    def _admit(self, request: PendingRequest) -> Revision:
+        """Check that a request may run; return the revision it runs in."""
+        method = request.method
+        if method not in METHODS:
+            raise error_mapping.method_not_found(method)
+        if bytes(memoryview(request.message.raw_params)[:1]) != b"{":
             raise Fault(revisions.INVALID_REQUEST, "Invalid request: params is not an object")
         if request.id in self._in_flight or request.id in self._listens:
             raise Fault(revisions.INVALID_REQUEST, "Invalid request: this id is in use")
-        self._check_room(request)
-        revision = self.revision or admission.opening(request)
-        if name not in revision.methods:
-            if name == "initialize":
-                raise error_mapping.unsupported(admission.requested(request))
-            raise admission.unknown(name)
-        if name == "initialize" and (request.batch is not None or self.revision is not None):
+        self._check_capacity(request)
+        revision = self.revision or _first_revision(request)
+        if method not in revision.methods:
+            if method == "initialize":
+                raise error_mapping.unsupported(_requested_version(request))
+            raise error_mapping.method_not_found(method)
+        if method == "initialize" and (request.batch is not None or self.revision is not None):
             reason = "in a batch" if request.batch is not None else "a second time"
             raise Fault(revisions.INVALID_REQUEST, f"Invalid request: initialize {reason}")
-        method = METHODS[name]
-        asked = request.params = admission.decoded(method.decode, request.raw)
-        admission.check_envelope(asked.meta, revision)
-        if name != "ping":
-            self.revision = revision = admission.chosen(revision, asked)
-        if isinstance(asked, params.Initialize):
-            self._questions = Questions(asked.capabilities)
-        elif isinstance(asked, params.SetLevel):
-            self._log_level = asked.level
-        return method, revision, asked
+        decoded = request.message.params()
+        _check_envelope(decoded.meta, revision)
+        if isinstance(decoded, params.Initialize):
+            revision = revisions.HANDSHAKE.get(decoded.protocol_version, revisions.LATEST_HANDSHAKE)
+            self._questions = Questions(decoded.capabilities)
+        elif isinstance(decoded, params.SetLevel):
+            self._log_level = decoded.level
+        if method != "ping":
+            self.revision = revision
+        return revision
 
-    def _check_room(self, request: Request) -> None:
-        """Refuse what cannot be held until it is answered; the same may be asked again."""
-        again = {"retryable": True}
+    def _check_capacity(self, request: PendingRequest) -> None:
+        """Refuse a request that cannot be held until it is answered; the client may retry."""
         if len(self._in_flight) >= MAX_IN_FLIGHT:
-            raise Fault(revisions.BUSY, f"More than {MAX_IN_FLIGHT} requests at once", again)
-        if self._bytes_in_flight + request.size > MAX_BYTES_IN_FLIGHT:
+            reason = f"More than {MAX_IN_FLIGHT} requests at once"
+            raise Fault(revisions.BUSY, reason, {"retryable": True})
+        if self._bytes_in_flight + request.message.size > MAX_BYTES_IN_FLIGHT:
             reason = f"Requests in flight are longer than {MAX_BYTES_IN_FLIGHT} bytes"
-            raise Fault(revisions.BUSY, reason, again)
+            raise Fault(revisions.BUSY, reason, {"retryable": True})
         if request.batch is not None:
             request.batch.check()
 
-    # -- answers
+    # -- responses
 
-    def _result(self, request_id: params.RequestId, result: Result) -> bytes:
+    def _response(self, request_id: params.RequestId, result: Result) -> bytes:
         head = b'{"jsonrpc":"2.0","id":%b,"result":{%b' % (_encode(request_id), result.members)
         if self.revision is not None and self.revision.modern:
             envelope = self.server.envelope(
@@ -367,8 +418,8 @@ class Connection:
             return head + b"}}"
         return b'%b,"_meta":%b}}' % (head, _encode(result.meta))
 
-    def _fault(self, error: BaseException, request: Request) -> Fault:
-        uri = getattr(request.params, "uri", None)
+    def _fault(self, error: BaseException, request: PendingRequest) -> Fault:
+        uri = getattr(request.message.decoded_params, "uri", None)
         fault = error_mapping.from_error(error, uri, self.revision or revisions.LATEST_HANDSHAKE)
         if fault is not None:
             if isinstance(error, MountUnavailable):
@@ -378,12 +429,13 @@ class Connection:
         self._log(request, "error", f"internal error in {request.method}")
         return Fault(revisions.INTERNAL_ERROR, "Internal error")
 
-    def _log(self, request: Request, level: params.LoggingLevel, text: str) -> None:
+    def _log(self, request: PendingRequest, level: params.LoggingLevel, text: str) -> None:
         """Send a log message to a client that asked for its level."""
         wanted = self._log_level
         if self.revision is not None and self.revision.modern:
-            meta = request.params.meta if request.params is not None else None
-            wanted = meta.log_level if meta is not None else None
+            decoded = request.message.decoded_params
+            meta = None if decoded is None else decoded.meta
+            wanted = None if meta is None else meta.log_level
         if wanted is not None and _LEVELS.index(level) >= _LEVELS.index(wanted):
             body = {"level": level, "logger": "resource-server", "data": text}
             request.notify(_notification("notifications/message", body))
@@ -429,7 +481,7 @@ class Connection:
     def _end_listens(self) -> None:
         self._is_ending = True
         for listen in self._listens.values():
-            listen.stream.end(listen.answer)
+            listen.stream.end(listen.respond)
         self._listens.clear()
 
     async def _end_questions(self) -> None:
@@ -439,12 +491,50 @@ class Connection:
             self._questions.end()
 
 
-def _salvaged_id(data: bytes) -> params.RequestId | None:
-    """Return the id of a message that is no valid request, if it has a usable one."""
+def _refuse(message: JsonRpcMessage, fault: Fault, reply: Send) -> None:
+    reply(error_mapping.message(None if message.id is UNSET else message.id, fault))
+
+
+def _first_revision(request: PendingRequest) -> Revision:
+    """Return a revision of the era that the first request of a connection belongs to."""
+    if request.method == "initialize":
+        return revisions.LATEST_HANDSHAKE
+    meta = request.message.common_params().meta
+    if meta is not None and meta.protocol_version is not UNSET:
+        return revisions.LATEST_MODERN
+    if request.method == "ping":
+        return revisions.LATEST_HANDSHAKE
+    if request.method not in revisions.LATEST_HANDSHAKE.methods:
+        raise error_mapping.method_not_found(request.method)
+    raise Fault(revisions.INVALID_REQUEST, "Invalid request: initialize comes first")
+
+
+def _check_envelope(meta: params.RequestMeta | None, revision: Revision) -> None:
+    """Refuse a request whose envelope does not fit the era of its connection."""
+    version = UNSET if meta is None else meta.protocol_version
+    if not revision.modern:
+        if version is not UNSET:
+            reason = "this connection was opened by initialize"
+            raise Fault(revisions.INVALID_REQUEST, f"Invalid request: {reason}")
+        return
+    missing: list[str] = []
+    if version is UNSET:
+        missing.append(revisions.PROTOCOL_VERSION)
+    elif version not in revisions.MODERN:
+        raise error_mapping.unsupported(version)
+    if meta is None or meta.client_capabilities is UNSET:
+        missing.append(revisions.CLIENT_CAPABILITIES)
+    if missing:
+        reason = f"_meta lacks {' and '.join(missing)}"
+        raise Fault(revisions.INVALID_PARAMS, f"Invalid params: {reason}")
+
+
+def _requested_version(request: PendingRequest) -> str:
+    """Return the revision that an `initialize` on a modern connection asked for."""
     try:
-        return _decode_id(data).id
+        return _decode_version(request.message.raw_params).protocol_version
     except UNPARSABLE:
-        return None
+        return ""
 
 
 def _notification(method: str, body: dict[str, Any]) -> bytes:
