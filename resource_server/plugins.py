@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, cast
 
 from resource_server.manifest import Manifest, MountSpec, references, sources
 from resource_server.manifest.problems import Problems
-from resource_server.manifest.wording import one_line, printable, suggestion
+from resource_server.manifest.wording import one_line, printable
 from resource_server.provider import Provider
+from resource_server.runtime.near_name import did_you_mean
 
 if TYPE_CHECKING:
     from resource_server.manifest.decode import FindClass
@@ -155,7 +156,7 @@ def _only_class(module: ModuleType, name: str | None, named: str) -> type:
     if name is not None:
         if name not in classes:
             raise ValueError(
-                f"no class '{name}' in '{printable(named)}'{suggestion(name, classes)}"
+                f"no class '{name}' in '{printable(named)}'{did_you_mean(name, classes)}"
             )
         return _checked(classes[name], named)
     complete = [key for key, value in classes.items() if not _lacks(value)]

@@ -21,7 +21,8 @@ from resource_server.manifest.model import MountOptions
 from resource_server.manifest.options import MISSING, Option, has_options, options_of
 from resource_server.manifest.positions import Positions
 from resource_server.manifest.problems import Problems
-from resource_server.manifest.wording import found, one_line, suggestion, unknown
+from resource_server.manifest.wording import found, one_line, unknown
+from resource_server.runtime.near_name import did_you_mean
 
 FindClass: TypeAlias = Callable[[str, pathlib.Path], type | None]
 """Finds the class of a provider reference in a manifest of that folder.
@@ -230,7 +231,7 @@ class Decoder:
             if type(choice) is type(raw) and choice == raw:
                 return choice
         words = [choice for choice in choices if isinstance(choice, str)]
-        hint = suggestion(raw, words) if isinstance(raw, str) else ""
+        hint = did_you_mean(raw, words) if isinstance(raw, str) else ""
         return self._unexpected(annotation, raw, path, hint)
 
     def _mapping(self, kinds: tuple[Any, Any], annotation: Any, raw: object, path: DataPath) -> Any:

@@ -12,7 +12,8 @@ from resource_server.manifest import prompts
 from resource_server.manifest.data import DataPath, is_list, is_mapping
 from resource_server.manifest.decode import Decoder
 from resource_server.manifest.positions import Positions
-from resource_server.manifest.wording import printable, suggestion
+from resource_server.manifest.wording import printable
+from resource_server.runtime.near_name import did_you_mean
 
 _EXAMPLE = "file:///project/{+file}"
 
@@ -71,7 +72,7 @@ class PromptProblems:
             elif not re.fullmatch(prompts.ARGUMENT_NAME, name):
                 message = f"no argument is '{printable(name)}'; write '{{{{' and '}}}}' for braces"
             else:
-                hint = suggestion(name, named) or "; add it to 'arguments'"
+                hint = did_you_mean(name, named) or "; add it to 'arguments'"
                 message = f"there is no argument '{printable(name)}'{hint}"
             self.decoder.refuse(at, message)
 

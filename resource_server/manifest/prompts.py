@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from resource_server import uris
-from resource_server.manifest.wording import suggestion
+from resource_server.runtime.near_name import did_you_mean
 
 PROMPT_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 ARGUMENT_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
@@ -45,7 +45,7 @@ class PromptArgument:
             raise ValueError("complete: is never used, since 'enum' has the only values")
         if self.enum and self.default is not None and self.default not in self.enum:
             known = ", ".join(self.enum)
-            hint = suggestion(self.default, self.enum)
+            hint = did_you_mean(self.default, self.enum)
             raise ValueError(f"default: expected one of {known}, as 'enum' has them{hint}")
 
 

@@ -6,7 +6,8 @@ import importlib
 import re
 from typing import TYPE_CHECKING
 
-from resource_server.manifest.wording import printable, suggestion
+from resource_server.manifest.wording import printable
+from resource_server.runtime.near_name import did_you_mean
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -40,7 +41,7 @@ def check(reference: str) -> None:
     """
     names = [*_BUILT_IN, *installed()]
     if not FILE.fullmatch(reference) and reference not in names:
-        hint = suggestion(reference, names) or f"; known: {', '.join(names)}, or a .py file"
+        hint = did_you_mean(reference, names) or f"; known: {', '.join(names)}, or a .py file"
         raise ValueError(f"unknown provider '{printable(reference)}'{hint}")
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
+
+from resource_server.runtime.near_name import did_you_mean
 
 _LONGEST = 60
 _LONGEST_REASON = 500
@@ -52,22 +53,10 @@ def found(value: object) -> str:
             return "a mapping"
 
 
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return `; did you mean '…'?` for the nearest known word, or nothing."""
-    import difflib  # here: only mistakes need it
-
-    # Upper case and hyphens are how other tools spell the same words: maxSize, page-size.
-    folded = {name.lower().replace("_", ""): name for name in known}
-    near = difflib.get_close_matches(
-        re.sub("[-_ ]", "", word[:_LONGEST].lower()), folded, n=1, cutoff=0.6
-    )
-    return f"; did you mean '{folded[near[0]]}'?" if near else ""
-
-
 def unknown(what: str, word: str, known: Iterable[str]) -> str:
     """Say that a word is unknown, with the one probably meant or else all that are known."""
     names = list(known)
-    hint = suggestion(word, names)
+    hint = did_you_mean(word, names)
     if not hint and names:
         hint = f"; known: {', '.join(names)}"
     return f"unknown {what}{hint}"

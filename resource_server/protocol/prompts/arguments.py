@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from resource_server.errors import InvalidParameter
 from resource_server.manifest.prompts import Prompt
-from resource_server.manifest.wording import found, printable, suggestion
+from resource_server.manifest.wording import found, printable
+from resource_server.runtime.near_name import did_you_mean
 
 _MOST_TOLD = 5
 
@@ -24,7 +25,7 @@ def values_of(prompt: Prompt, given: Mapping[str, object]) -> dict[str, str]:
     if problems or unknown:
         # There may be very many of these.
         problems += [
-            f"there is no argument '{printable(name)}'{suggestion(name, prompt.arguments)}"
+            f"there is no argument '{printable(name)}'{did_you_mean(name, prompt.arguments)}"
             for name in unknown[:_MOST_TOLD]
         ]
         told = problems[:_MOST_TOLD]
@@ -42,5 +43,5 @@ def _problems(prompt: Prompt, given: Mapping[str, object]) -> Iterator[str]:
         elif argument.required and not value:
             yield f"argument '{name}' is required"
         elif value and argument.enum and value not in argument.enum:
-            hint = suggestion(value, argument.enum)
+            hint = did_you_mean(value, argument.enum)
             yield f"argument '{name}' is one of {', '.join(argument.enum)}{hint}"

@@ -9,10 +9,10 @@ import msgspec
 from resource_server.catalog import cursor
 from resource_server.errors import InvalidParameter
 from resource_server.manifest.prompts import Prompt
-from resource_server.manifest.wording import suggestion
 from resource_server.protocol import params
 from resource_server.protocol.call import Call, Result
 from resource_server.protocol.server import Server
+from resource_server.runtime.near_name import did_you_mean
 
 _SCOPE = "prompts"
 
@@ -43,7 +43,7 @@ def prompt_named(server: Server, name: str) -> Prompt:
     """
     prompt = server.prompts.get(name)
     if prompt is None:
-        hint = suggestion(name, server.prompts) or "; see prompts/list"
+        hint = did_you_mean(name, server.prompts) or "; see prompts/list"
         raise InvalidParameter(f"no prompt has this name{hint}")
     return prompt
 
