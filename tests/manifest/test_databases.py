@@ -74,7 +74,7 @@ def test_a_database_is_read_with_all_its_options(tmp_path: pathlib.Path) -> None
             title="Orders",
             description="One row per order",
             key=("id",),
-            columns=options.Columns(hide=("card_number",), mask={"email": "hash"}),
+            columns=options.ColumnOptions(hide=("card_number",), mask={"email": "hash"}),
             where="status <> 'draft'",
             change=options.ChangeHint(column="updated_at"),
             listed=False,
