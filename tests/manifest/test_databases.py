@@ -96,7 +96,7 @@ def test_a_database_is_read_with_all_its_options(tmp_path: pathlib.Path) -> None
 def test_what_is_left_out_has_its_default(tmp_path: pathlib.Path) -> None:
     found = provider(tmp_path, "databases: {shop: {url: 'sqlite:///shop.db'}}")
     assert (found.tables, found.schemas, found.queries) == ({}, (), {})
-    assert found.limits == options.Limits()
+    assert found.limits == options.ReadLimits()
     assert (found.watch, found.interval) == ("auto", None)
     assert found.require_readonly_role is False
 
