@@ -86,7 +86,7 @@ def allows(access: Access, scopes: frozenset[str]) -> bool:
     return scopes.issuperset(access.scopes)
 
 
-def restrictions(rules: Mapping[str, Access]) -> Mapping[str, frozenset[str]]:
+def checked_restrictions(rules: Mapping[str, Access]) -> Mapping[str, frozenset[str]]:
     """Return what needs scopes, by option, and which.
 
     Raises:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _REQUIRED = ("templates", "list", "metadata", "read")
 
 
-def find(source: str | None = None, *, allow_plugins: bool = True) -> Manifest:
+def find_with_plugins(source: str | None = None, *, allow_plugins: bool = True) -> Manifest:
     """Return the manifest of a source, the options of every provider validated.
 
     Where plugins are allowed, their modules are imported to learn their options.
@@ -41,7 +41,7 @@ def find(source: str | None = None, *, allow_plugins: bool = True) -> Manifest:
     return sources.find(source, find_class=class_finder(allow_plugins=allow_plugins))
 
 
-def load(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool = True) -> Provider:
+def load_provider(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool = True) -> Provider:
     """Return the provider of a mount, made from its options but not entered.
 
     Raises:

@@ -92,7 +92,7 @@ class ObservedWatch(FileWatcher):
         return self._due_at(survey) > time.monotonic()
 
 
-class ObservedLive(Broker):
+class ObservedBroker(Broker):
     """A hub that says when all that it was told has been compared."""
 
     @property
@@ -118,7 +118,7 @@ def observed_watches() -> Generator[None]:
         yield
 
 
-async def settled(*lives: ObservedLive) -> None:
+async def settled(*lives: ObservedBroker) -> None:
     """Wait until nothing is left to do of what has happened, in watches of folders either."""
     since, calm = time.monotonic(), 0
     while calm < _TURNS:

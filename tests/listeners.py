@@ -23,7 +23,7 @@ from resource_server.providers.filesystem.options import WatchMode
 from resource_server.providers.filesystem.watch import event_sources, file_watcher
 from resource_server.subscriptions import broker
 from resource_server.subscriptions.topic import Listener
-from tests.calm import MARKS, ObservedLive, marked, observed_watches, settled
+from tests.calm import MARKS, ObservedBroker, marked, observed_watches, settled
 
 BASE = "test://one/"
 LIST = "<list>"
@@ -150,7 +150,7 @@ class View:
 
     def __init__(self, mount: Mount) -> None:
         self.catalog = Catalog([mount])
-        self.live = ObservedLive(self.catalog)
+        self.broker = ObservedBroker(self.catalog)
         self.recorder = Recorder()
 
 
@@ -175,26 +175,26 @@ class Scene:
     async def subscribe(self, *paths: str) -> None:
         for view in self.views.values():
             for path in paths:
-                await view.live.subscribe(uri_of(path), view.recorder)
+                await view.broker.subscribe(uri_of(path), view.recorder)
 
     async def refuses(self, path: str) -> None:
         """See to it that there can be no subscription to a path."""
         for view in self.views.values():
             with pytest.raises(ResourceNotFound):
-                await view.live.subscribe(uri_of(path), view.recorder)
+                await view.broker.subscribe(uri_of(path), view.recorder)
 
     def unsubscribe(self, *paths: str) -> None:
         for view in self.views.values():
             for path in paths:
-                view.live.unsubscribe(uri_of(path), view.recorder)
+                view.broker.unsubscribe(uri_of(path), view.recorder)
 
     def follow_list(self) -> None:
         for view in self.views.values():
-            view.live.follow_list(view.recorder)
+            view.broker.follow_list(view.recorder)
 
     def unfollow_list(self) -> None:
         for view in self.views.values():
-            view.live.unfollow_list(view.recorder)
+            view.broker.unfollow_list(view.recorder)
 
     async def follow(self, *paths: str) -> None:
         """Subscribe to these and follow the list, and wait until all is watched."""
@@ -208,7 +208,7 @@ class Scene:
         async with asyncio.timeout(PATIENCE_S):
             if "watchfiles" in self.views:
                 await marked(self.folder.root)
-            await settled(*(view.live for view in self.views.values()))
+            await settled(*(view.broker for view in self.views.values()))
         return {option: view.recorder.take() for option, view in self.views.items()}
 
     async def of(self, *some: str) -> None:
@@ -282,7 +282,7 @@ async def watched(
             yield scene
         finally:
             for view in scene.views.values():
-                await view.live.close()
+                await view.broker.close()
                 await view.catalog.__aexit__()
 
 

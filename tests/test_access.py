@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resource_server.access import EVERYBODY, OPEN, Access, Caller, acting
-from resource_server.catalog.catalog import Catalog, Limits
+from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import Mount
 from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.protocol.server import Server
@@ -32,7 +32,7 @@ from resource_server.providers.filesystem.options import DirectoryOptions
 from resource_server.runtime.eager import settle
 from resource_server.subscriptions.topic import Topic
 from resource_server.testing import check_provider
-from tests.calm import ObservedLive, observed_watches, settled
+from tests.calm import ObservedBroker, observed_watches, settled
 from tests.listeners import (
     LIST,
     PATIENCE_S,
@@ -183,7 +183,7 @@ def catalog_of(
         Mount(name, *every[name], access=rules["mounts"].get(name, frozenset[str]()))
         for name in mounts
     ]
-    return Catalog(found, Limits(page_size=3, collection_children=2))
+    return Catalog(found, CatalogLimits(page_size=3, collection_children=2))
 
 
 class Asker:
@@ -425,7 +425,7 @@ async def test_a_query_reads_no_table_that_its_reader_may_not_see(shop: Path) ->
     ) as catalog:
         with acting(CLERK):
             reading = await catalog.read(PAY)
-        assert "90000" in str(reading.bodies[0].content)
+        assert "90000" in str(reading.items[0].content)
         with acting(GUEST), pytest.raises(InvalidParameter, match="the database refuses this"):
             await catalog.read(PAY)
 
@@ -493,7 +493,7 @@ async def test_a_mount_and_all_that_was_made_of_it_end_together(tmp_path: Path) 
 class Told:
     """What each of two callers is told."""
 
-    def __init__(self, live: ObservedLive) -> None:
+    def __init__(self, live: ObservedBroker) -> None:
         self.live = live
         self.clerk, self.guest = Recorder(), Recorder()
 
@@ -522,7 +522,7 @@ class Told:
 @asynccontextmanager
 async def telling(*mounts: Mount) -> AsyncGenerator[Told]:
     async with Catalog(mounts) as catalog:
-        live = ObservedLive(catalog)
+        live = ObservedBroker(catalog)
         try:
             with observed_watches():
                 yield Told(live)
@@ -593,7 +593,7 @@ async def test_rules_that_change_take_away_what_was_subscribed_to(tmp_path: Path
     async with telling(mounted(Filesystem(tmp_path, watch="inotify"))) as told:
         assert len(await told.subscribe("hr/pay.txt")) == 2
         async with Catalog([guarded_folder(tmp_path)]) as other:
-            told.live.swap(other, relist=True)
+            told.live.replace_catalog(other, relist=True)
             await told.guest.of("hr/pay.txt", LIST)
             assert "hr/pay.txt" not in (await told.quiet())[0]
             folder.write("hr/pay.txt", "more")
@@ -606,7 +606,7 @@ async def test_who_sees_the_same_mounts_as_before_is_told_of_no_other_list() -> 
     async with telling(shown) as told:
         await told.subscribe()
         other = Catalog([shown, mounted(Tree({}), "two", access=HR)])
-        told.live.swap(other, relist=True)
+        told.live.replace_catalog(other, relist=True)
         await told.clerk.of(LIST)
         assert await told.quiet() == ({LIST}, set())
 
@@ -619,7 +619,7 @@ async def test_who_sees_a_part_is_told_of_it_still_when_other_mounts_are_served(
     kept = guarded_folder(tmp_path)
     async with telling(kept) as told:
         await told.subscribe("a.txt")
-        told.live.swap(Catalog([kept, mounted(Tree({}), "two")]), relist=False)
+        told.live.replace_catalog(Catalog([kept, mounted(Tree({}), "two")]), relist=False)
         await told.quiet()
         folder.write("a.txt", "more")
         await told.guest.of("a.txt")

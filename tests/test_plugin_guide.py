@@ -22,7 +22,7 @@ from resource_server.errors import ManifestError
 from resource_server.manifest.references import GROUP
 from resource_server.provider import Change, SupportsWatch
 from resource_server.provider import Path as Member
-from resource_server.subscriptions.interest import Interests
+from resource_server.subscriptions.interest import MountInterest
 from resource_server.testing import check_provider, client
 
 ROOT = Path(__file__).parent.parent
@@ -89,9 +89,9 @@ def test_every_ability_and_exception_of_the_contract_is_in_the_guide() -> None:
 async def test_the_provider_is_loaded_from_its_manifest_and_keeps_the_contract(
     folder: Path,
 ) -> None:
-    manifest = plugins.find(str(folder))
+    manifest = plugins.find_with_plugins(str(folder))
     [spec] = manifest.mounts
-    await check_provider(plugins.load(spec, manifest))
+    await check_provider(plugins.load_provider(spec, manifest))
 
 
 def save(file: Path, text: str) -> None:
@@ -101,7 +101,7 @@ def save(file: Path, text: str) -> None:
     beside.replace(file)
 
 
-class Impatient(Interests):
+class Impatient(MountInterest):
     """Has the file looked at more often than once a second."""
 
     async def next(self, within: float | None = None) -> tuple[Set[Member], Set[Member]]:
@@ -112,9 +112,9 @@ class Impatient(Interests):
 async def test_the_provider_tells_who_lists_it_of_terms_that_come_and_not_of_their_texts(
     folder: Path,
 ) -> None:
-    manifest = plugins.find(str(folder))
+    manifest = plugins.find_with_plugins(str(folder))
     [spec] = manifest.mounts
-    provider = plugins.load(spec, manifest)
+    provider = plugins.load_provider(spec, manifest)
     assert isinstance(provider, SupportsWatch)
     interest = Impatient()
     interest.listing = True
@@ -147,8 +147,8 @@ def configured(folder: Path, values: str) -> Any:
     (folder / "glossary.py").write_text(f"{PROVIDER}\n{OPTIONS}\n{class_of_both}", "utf-8")
     text = MANIFEST.replace("glossary.py", "glossary.py:Configured")
     (folder / "mcp-resources.yaml").write_text(text + textwrap.indent(values, " " * 4), "utf-8")
-    manifest = plugins.find(str(folder))
-    return plugins.load(manifest.mounts[0], manifest)
+    manifest = plugins.find_with_plugins(str(folder))
+    return plugins.load_provider(manifest.mounts[0], manifest)
 
 
 def test_the_shown_options_are_read_as_the_guide_says(folder: Path) -> None:

@@ -41,14 +41,14 @@ class Project:
     def manifest(self, text: str, *, checked: bool = False) -> Manifest:
         file = self.folder / "mcp-resources.yaml"
         file.write_text(textwrap.dedent(text), encoding="utf-8")
-        return plugins.find(str(file)) if checked else sources.find(str(file))
+        return plugins.find_with_plugins(str(file)) if checked else sources.find(str(file))
 
     def load(self, options: str = "", use: str = "plugin.py") -> Any:
         """Return the provider of a mount with these options."""
         manifest = self.manifest(
             f"providers:\n  p:\n    use: {use}\n" + textwrap.indent(options, "    ")
         )
-        return plugins.load(manifest.mounts[0], manifest)
+        return plugins.load_provider(manifest.mounts[0], manifest)
 
     def problems(self, options: str = "", use: str = "plugin.py") -> list[str]:
         with pytest.raises(ManifestError) as caught:
@@ -84,7 +84,7 @@ def test_two_mounts_of_one_file_load_it_once(project: Project) -> None:
     manifest = project.manifest(
         "providers:\n  a: {use: plugin.py, size: 1}\n  b: {use: ./plugin.py, size: 2}\n"
     )
-    first, second = (plugins.load(spec, manifest) for spec in manifest.mounts)
+    first, second = (plugins.load_provider(spec, manifest) for spec in manifest.mounts)
     assert type(first) is type(second)
     assert first != second
 
@@ -106,13 +106,13 @@ def test_a_built_in_is_loaded_by_its_name(project: Project) -> None:
 def test_a_provider_given_as_an_object_is_used_as_it_is(tmp_path: pathlib.Path) -> None:
     provider: Any = object()
     spec = MountSpec(name="a", base="a://b/", use=provider)
-    assert plugins.load(spec, Manifest(file=None, directory=tmp_path)) is provider
+    assert plugins.load_provider(spec, Manifest(file=None, directory=tmp_path)) is provider
 
 
 def test_a_mount_without_a_file_is_named_in_its_problems(tmp_path: pathlib.Path) -> None:
     spec = MountSpec(name="a", base="a://b/", use="filesystem", options={"path": 5})
     with pytest.raises(ManifestError) as caught:
-        plugins.load(spec, Manifest(file=None, directory=tmp_path))
+        plugins.load_provider(spec, Manifest(file=None, directory=tmp_path))
     assert str(caught.value) == "mount a: path: expected a path, found the number 5"
 
 
@@ -275,7 +275,7 @@ def test_no_code_of_plugins_runs_where_they_are_not_allowed(
     project.plugin("import sys; print('ran', file=sys.stderr)\n")
     manifest = project.manifest(f"providers:\n  p: {{use: {use}}}\n")
     with pytest.raises(ManifestError) as caught:
-        plugins.load(manifest.mounts[0], manifest, allow_plugins=False)
+        plugins.load_provider(manifest.mounts[0], manifest, allow_plugins=False)
     assert str(caught.value).endswith(
         f":2:12: providers.p.use: '{use}' is a plugin, and those are not allowed"
     )
@@ -285,7 +285,7 @@ def test_no_code_of_plugins_runs_where_they_are_not_allowed(
 
 def test_built_ins_are_loaded_where_plugins_are_not_allowed(project: Project) -> None:
     manifest = project.manifest("roots: {a: {path: .}}")
-    assert plugins.load(manifest.mounts[0], manifest, allow_plugins=False)
+    assert plugins.load_provider(manifest.mounts[0], manifest, allow_plugins=False)
 
 
 def test_problems_of_plugins_are_found_together_with_all_others(project: Project) -> None:

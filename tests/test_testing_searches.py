@@ -45,7 +45,7 @@ class Searched(Tree):
         self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
     ) -> Any:
         mount = Mount("m", "test://m/", Tree(self.nodes))
-        return await fallback_search.search(
+        return await fallback_search.search_mount(
             mount, request, below=below, after=after, limit=limit, deadline=deadline
         )
 

@@ -18,8 +18,8 @@ from resource_server import uris
 from resource_server.catalog import completion, contract_guard, cursor, federated_search
 from resource_server.catalog.contract_guard import Progress
 from resource_server.catalog.federated_search import SearchResults
-from resource_server.catalog.mount import FAILURES, Entry, Mount, log_failure
-from resource_server.catalog.visibility import Views
+from resource_server.catalog.mount import FAILURES, CatalogEntry, Mount, log_failure
+from resource_server.catalog.visibility import Visibility
 from resource_server.errors import (
     InvalidParameter,
     ResourceBusy,
@@ -37,37 +37,37 @@ _ALL = ""
 _TEMPLATES = "templates"
 
 
-class Body(msgspec.Struct, frozen=True):
+class ReadItem(msgspec.Struct, frozen=True):
     """One item of a read: a document's content, or a child collection (`content` is None).
 
     `uri` is as asked for; `next_uri` reads on where the content was cut.
     """
 
     uri: str
-    entry: Entry
+    entry: CatalogEntry
     content: Content | None
     next_uri: str | None = None
 
 
-class Page(msgspec.Struct, frozen=True):
+class ListPage(msgspec.Struct, frozen=True):
     """Part of a listing; `next_cursor` is None at its end.
 
     `unavailable` names the mounts that are missing from it because they cannot serve now.
     """
 
-    entries: Sequence[Entry]
+    entries: Sequence[CatalogEntry]
     next_cursor: str | None
     unavailable: tuple[str, ...] = ()
 
 
-class Reading(msgspec.Struct, frozen=True):
+class ReadResult(msgspec.Struct, frozen=True):
     """What a read returned; `complete` is False where children of a collection were left out.
 
     `collection` is the canonical URI of the collection that was read, and `children` what it was
     found to hold, up to the first that was one too many; None and empty for a document.
     """
 
-    bodies: Sequence[Body]
+    items: Sequence[ReadItem]
     complete: bool = True
     collection: str | None = None
     children: Sequence[Resource] = ()
@@ -88,14 +88,14 @@ class TemplatePage(msgspec.Struct, frozen=True):
     next_cursor: str | None
 
 
-class Completion(msgspec.Struct, frozen=True):
+class CompletionResult(msgspec.Struct, frozen=True):
     """Suggested values, best first, at most `ranking.MAX_COMPLETIONS` of `total`."""
 
     values: Sequence[str]
     total: int
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class CatalogLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much one answer may hold: items a page, children and bytes of a collection, hits."""
 
     page_size: int = 100
@@ -117,10 +117,10 @@ class Catalog:
     the provider raises.
     """
 
-    def __init__(self, mounts: Sequence[Mount], limits: Limits | None = None) -> None:
+    def __init__(self, mounts: Sequence[Mount], limits: CatalogLimits | None = None) -> None:
         self.mounts = tuple(mounts)
-        self.limits = limits or Limits()
-        self.views = Views(self.mounts)
+        self.limits = limits or CatalogLimits()
+        self.visibility = Visibility(self.mounts)
 
     async def __aenter__(self) -> Self:
         return self
@@ -143,7 +143,7 @@ class Catalog:
 
     def route(self, uri: str) -> tuple[Mount, Path, Mapping[str, str]]:
         """Return the mount of a URI with the path below it and the query; nothing is asked."""
-        return self.views.current().route(uri)
+        return self.visibility.current().route(uri)
 
     async def locate(self, uri: str) -> tuple[Mount, Path, Mapping[str, str]]:
         """Return the mount of a URI, started, with the path below it and the query."""
@@ -152,7 +152,7 @@ class Catalog:
             await found[0].start()
         return found
 
-    async def metadata(self, uri: str) -> Entry:
+    async def metadata(self, uri: str) -> CatalogEntry:
         """Return what may be known of a resource without reading it."""
         mount, path, _ = await self.locate(uri)
         return mount.entry(await settle(mount.provider.metadata(path)))
@@ -161,7 +161,7 @@ class Catalog:
 
     async def list(
         self, uri: str | None = None, after: str | None = None, progress: Progress | None = None
-    ) -> Page:
+    ) -> ListPage:
         """Return a page of everything listed, or of the direct children of the collection `uri`.
 
         One of everything lacks the mounts that fail, or take longer than `PATIENCE_S`.
@@ -179,11 +179,11 @@ class Catalog:
         children = await contract_guard.children(mount.provider, path, after=last, limit=size + 1)
         more = len(children) > size
         entries = [mount.entry(child) for child in children[:size]]
-        return Page(entries, _cursor(scope, mount, entries[-1]) if more else None)
+        return ListPage(entries, _cursor(scope, mount, entries[-1]) if more else None)
 
-    async def _list_all(self, after: str | None, progress: Progress | None) -> Page:
+    async def _list_all(self, after: str | None, progress: Progress | None) -> ListPage:
         size = self.limits.page_size
-        mounts = [mount for mount in self.views.current().mounts if mount.listed]
+        mounts = [mount for mount in self.visibility.current().mounts if mount.listed]
         last: Path | None = None
         if after:
             held = cursor.decode(after, scope=_ALL)
@@ -192,7 +192,7 @@ class Catalog:
                 raise InvalidParameter(cursor.INVALID)
             mounts = mounts[names.index(held.mount) :]
             last = held.path
-        entries: list[Entry] = []
+        entries: list[CatalogEntry] = []
         unavailable: list[str] = []
         end = mounts[0] if mounts else None
         for mount in mounts:
@@ -219,18 +219,18 @@ class Catalog:
             if progress is not None:
                 progress(len(entries), None)
             if end is not None and len(found) > room:
-                return Page(entries, _cursor(_ALL, end, entries[-1]), tuple(unavailable))
-        return Page(entries, None, tuple(unavailable))
+                return ListPage(entries, _cursor(_ALL, end, entries[-1]), tuple(unavailable))
+        return ListPage(entries, None, tuple(unavailable))
 
     # -- reading
 
-    async def read(self, uri: str, progress: Progress | None = None) -> Reading:
+    async def read(self, uri: str, progress: Progress | None = None) -> ReadResult:
         """Return a document's contents, or those of a collection's children, within the limits."""
         mount, path, query = await self.locate(uri)
         resource, contents = await contract_guard.fetch(mount, path, query)
         if resource.type == "document":
             entry = mount.entry(resource)
-            return Reading(await self._bodies(mount, entry, uri, query, contents))
+            return ReadResult(await self._bodies(mount, entry, uri, query, contents))
         if query:
             raise InvalidParameter("a collection takes no query parameters")
         return await self._read_collection(mount, path, progress)
@@ -238,11 +238,11 @@ class Catalog:
     async def _bodies(
         self,
         mount: Mount,
-        entry: Entry,
+        entry: CatalogEntry,
         uri: str,
         query: Mapping[str, str],
         contents: Sequence[Content],
-    ) -> list[Body]:
+    ) -> list[ReadItem]:
         if not self.limits.alternatives or query:
             contents = contents[:1]
         else:
@@ -250,20 +250,22 @@ class Catalog:
             for format in entry.resource.formats:
                 more = await settle(mount.provider.read(path, {"format": format.name}))
                 contents = [*contents, *more]
-        return [Body(uri, entry, content, _next_uri(entry, query, content)) for content in contents]
+        return [
+            ReadItem(uri, entry, content, _next_uri(entry, query, content)) for content in contents
+        ]
 
     async def _read_collection(
         self, mount: Mount, path: Path, progress: Progress | None
-    ) -> Reading:
+    ) -> ReadResult:
         most = self.limits.collection_children
         children = await contract_guard.children(mount.provider, path, after=None, limit=most + 1)
         complete = len(children) <= most
         budget = self.limits.collection_bytes
-        bodies: list[Body] = []
+        bodies: list[ReadItem] = []
         for done, child in enumerate(children[:most], start=1):
             if child.type == "collection":
                 entry = mount.entry(child)
-                bodies.append(Body(entry.uri, entry, None))
+                bodies.append(ReadItem(entry.uri, entry, None))
             elif (child.size or 0) > budget:
                 complete = False
             elif (read := await _read_child(mount, child.path)) is not None:
@@ -275,7 +277,7 @@ class Catalog:
                     bodies.append(body)
             if progress is not None:
                 progress(done, min(len(children), most))
-        return Reading(bodies, complete, uris.join(mount.base, path), children)
+        return ReadResult(bodies, complete, uris.join(mount.base, path), children)
 
     # -- searching
 
@@ -293,13 +295,13 @@ class Catalog:
         By name, in text, or first by name and then in text. `after` is the cursor of the page
         before.
         """
-        mounts, below = [mount for mount in self.views.current().mounts if mount.listed], None
+        mounts, below = [mount for mount in self.visibility.current().mounts if mount.listed], None
         if uri is not None:
             mount, below, parameters = self.route(uri)
             if parameters:
                 raise InvalidParameter("a search takes no query parameters in its URI")
             mounts = [mount]
-        found = federated_search.search(
+        found = federated_search.search_mounts(
             mounts,
             query,
             below=below,
@@ -314,7 +316,7 @@ class Catalog:
 
     async def templates(self, after: str | None = None) -> TemplatePage:
         """Return a page of the templates of all mounts, in manifest order."""
-        mounts = self.views.current().mounts
+        mounts = self.visibility.current().mounts
         every = [entry for mount in mounts for entry in _templates(mount)]
         page, following = cursor.page(
             every,
@@ -327,7 +329,7 @@ class Catalog:
 
     async def complete(
         self, uri_template: str, variable: str, value: str, given: Mapping[str, str] | None = None
-    ) -> Completion:
+    ) -> CompletionResult:
         """Suggest values of a template's variable that fit what has been typed so far.
 
         Values for `{+path}` are percent-encoded segment by segment, ready to be filled in.
@@ -335,7 +337,7 @@ class Catalog:
         Raises:
             InvalidParameter: no such template, or no such variable in it.
         """
-        for mount in self.views.current().mounts:
+        for mount in self.visibility.current().mounts:
             for entry in _templates(mount):
                 if entry.uri_template == uri_template:
                     return await self._complete(entry, variable, value, given or {})
@@ -343,17 +345,17 @@ class Catalog:
 
     async def _complete(
         self, entry: TemplateEntry, variable: str, value: str, given: Mapping[str, str]
-    ) -> Completion:
+    ) -> CompletionResult:
         variables = uris.template_variables(entry.template.uri_template)
         if variable not in variables:
             raise InvalidParameter(f"the template has no variable {variable!r}")
         provider = entry.mount.completes
         if provider is None:
-            return Completion((), 0)
+            return CompletionResult((), 0)
         if entry.mount.problem is not None:
             await entry.mount.start()
         if len(value) > uris.MAX_URI_LENGTH:
-            return Completion((), 0)
+            return CompletionResult((), 0)
         of_path = variables[variable] == "+"
         typed = uris.unquote_path(value) if of_path else value
         try:
@@ -362,15 +364,15 @@ class Catalog:
             found = ()
         best, total = await settle(completion.ranked(typed, found))
         values = [uris.quote_path(text) if of_path else uris.display(text) for text in best]
-        return Completion(values, total)
+        return CompletionResult(values, total)
 
 
-async def _read_child(mount: Mount, path: Path) -> tuple[Body, int] | None:
+async def _read_child(mount: Mount, path: Path) -> tuple[ReadItem, int] | None:
     """Return a child of a collection that is read, and its size; None where it cannot be."""
     try:
         resource, contents = await contract_guard.fetch(mount, path, {})
         content, entry = contents[0], mount.entry(resource)
-        body = Body(entry.uri, entry, content, _next_uri(entry, {}, content))
+        body = ReadItem(entry.uri, entry, content, _next_uri(entry, {}, content))
         return body, content_size(content)
     except (*FAILURES, asyncio.CancelledError) as error:
         if is_cancelled():
@@ -397,11 +399,11 @@ def _resume(after: str, scope: str, mount: str) -> Path:
     return held.path
 
 
-def _cursor(scope: str, mount: Mount, last: Entry) -> str:
-    return cursor.encode(cursor.Cursor(scope, mount.name, last.resource.path))
+def _cursor(scope: str, mount: Mount, last: CatalogEntry) -> str:
+    return cursor.encode(cursor.ListCursor(scope, mount.name, last.resource.path))
 
 
-def _next_uri(entry: Entry, query: Mapping[str, str], content: Content) -> str | None:
+def _next_uri(entry: CatalogEntry, query: Mapping[str, str], content: Content) -> str | None:
     if content.truncated is None or content.truncated.next is None:
         return None
     kept = {name: value for name, value in query.items() if name == "format"}

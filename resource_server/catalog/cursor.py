@@ -27,7 +27,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 Item = TypeVar("Item")
 
 
-class Cursor(msgspec.Struct, frozen=True):
+class ListCursor(msgspec.Struct, frozen=True):
     """The last item given: `path` in `mount`, of the listing that `scope` names."""
 
     scope: str
@@ -49,14 +49,14 @@ class _Wire(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 _decoder = msgspec.msgpack.Decoder(_Wire)
 
 
-def encode(cursor: Cursor) -> str:
+def encode(cursor: ListCursor) -> str:
     """Return the cursor as URL-safe text."""
     path = tuple(segment.encode("utf-8", "surrogateescape") for segment in cursor.path)
     packed = msgspec.msgpack.encode(_Wire(_VERSION, _digest(cursor.scope), cursor.mount, path))
     return _text(packed)
 
 
-def decode(text: str, *, scope: str) -> Cursor:
+def decode(text: str, *, scope: str) -> ListCursor:
     """Return the cursor that `text` holds.
 
     Raises:
@@ -73,7 +73,7 @@ def decode(text: str, *, scope: str) -> Cursor:
         or not all(map(uris.is_segment, path))
     ):
         raise InvalidParameter(INVALID)
-    return Cursor(scope, wire.mount, path)
+    return ListCursor(scope, wire.mount, path)
 
 
 def pack(state: msgspec.Struct, *, scope: str) -> str:

@@ -13,9 +13,9 @@ from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceE
 from resource_server.provider import Path, Resource
 from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest
 from resource_server.runtime.eager import Turns, is_cancelled, settle
-from resource_server.search.name_match import Names
-from resource_server.search.text_match import Lines
-from resource_server.search.top_k import INVALID, Best, to_path
+from resource_server.search.name_match import NameQuery
+from resource_server.search.text_match import LineQuery
+from resource_server.search.top_k import INVALID, TopK, to_path
 
 _PAGE = 100
 _AT_ONCE = 8
@@ -26,7 +26,7 @@ _LOOP_BYTES = 64 * 1024
 """Texts of more than this leave the event loop to be looked through."""
 
 
-async def search(
+async def search_mount(
     mount: Mount,
     sought: SearchRequest,
     *,
@@ -39,7 +39,7 @@ async def search(
     top = await settle(mount.provider.metadata(below))
     if sought.where == "names":
         return await _names(mount, sought, top, after=after, limit=limit, deadline=deadline)
-    return await _Texts(mount, sought, top, limit=limit, deadline=deadline).found(after)
+    return await _TextSearch(mount, sought, top, limit=limit, deadline=deadline).found(after)
 
 
 async def _names(
@@ -51,11 +51,11 @@ async def _names(
     limit: int,
     deadline: float,
 ) -> SearchPage:
-    names = Names(sought.text)
-    best = Best[Resource](names, after, limit)
+    names = NameQuery(sought.text)
+    best = TopK[Resource](names, after, limit)
     looked_at = 0
     stopped_at: Path | None = None
-    walk = _Walk(mount, top, best.start)
+    walk = _MountWalk(mount, top, best.start)
     while (page := await walk.next()) and stopped_at is None:
         for resource in page:
             rank = names.rank(resource.path)
@@ -75,7 +75,7 @@ async def _names(
     )
 
 
-class _Walk:
+class _MountWalk:
     """What lies below a resource, or the document itself, in pages."""
 
     def __init__(self, mount: Mount, top: Resource, after: Path) -> None:
@@ -108,7 +108,7 @@ class _Walk:
         return page
 
 
-class _Texts:
+class _TextSearch:
     """Reads document after document, some at the same time, and looks for lines in them."""
 
     def __init__(
@@ -116,7 +116,7 @@ class _Texts:
     ) -> None:
         self._mount = mount
         self._sought = sought
-        self._lines = Lines(sought)
+        self._lines = LineQuery(sought)
         self._top = top
         self._limit = limit
         self._deadline = deadline
@@ -126,7 +126,7 @@ class _Texts:
 
     async def found(self, after: str | None) -> SearchPage:
         """Return what is found, in the order of the walk."""
-        walk = _Walk(self._mount, self._top, to_path(after or ""))
+        walk = _MountWalk(self._mount, self._top, to_path(after or ""))
         last: Path | None = None
         while page := await walk.next():
             for begin in range(0, len(page), _AT_ONCE):

@@ -19,13 +19,13 @@ import msgspec
 from resource_server import uris
 from resource_server.catalog import cursor, fallback_search
 from resource_server.catalog.contract_guard import Progress
-from resource_server.catalog.mount import FAILURES, Entry, Mount, log_failure
+from resource_server.catalog.mount import FAILURES, CatalogEntry, Mount, log_failure
 from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceServerError
 from resource_server.provider import Path
 from resource_server.provider.search import MatchedLine, SearchPage, SearchRequest, Where
 from resource_server.runtime.eager import is_cancelled, settle
-from resource_server.search.name_match import OTHER, Names
-from resource_server.search.text_match import Lines
+from resource_server.search.name_match import OTHER, NameQuery
+from resource_server.search.text_match import LineQuery
 
 DEADLINE_S = 2.0
 """How long one page may take."""
@@ -47,7 +47,7 @@ _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 class SearchHit(msgspec.Struct, frozen=True):
     """A resource that was found, with the first lines that match where text was looked through."""
 
-    entry: Entry
+    entry: CatalogEntry
     lines: tuple[MatchedLine, ...] = ()
 
 
@@ -80,7 +80,7 @@ class _Mark(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
         return None if self.after is None else self.after.decode("utf-8", "surrogateescape")
 
 
-class _State(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+class _SearchState(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """Where a search goes on: in the mounts that are marked, then in those from `rest` on.
 
     `looked_at` and `total` are of this place only, `total` that of the mounts that were begun; None
@@ -94,7 +94,7 @@ class _State(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     total: _Count | None = 0
 
 
-def parse(query: str, where: Where | None) -> dict[Where, SearchRequest]:
+def parse_query(query: str, where: Where | None) -> dict[Where, SearchRequest]:
     """Return what is looked for in each place, in order.
 
     Raises:
@@ -120,7 +120,7 @@ def parse(query: str, where: Where | None) -> dict[Where, SearchRequest]:
     return sought
 
 
-async def search(
+async def search_mounts(
     mounts: Sequence[Mount],
     query: str,
     *,
@@ -136,14 +136,14 @@ async def search(
         InvalidParameter: the query or the cursor cannot be used.
         ResourceError: with `below`, what its mount raises.
     """
-    sought = parse(query, where)
+    sought = parse_query(query, where)
     place = "" if below is None else uris.join(mounts[0].base, below)
     scope = "\0".join(("search", where or "", place, query))
     if "text" in sought:
-        Lines(sought["text"])  # refused here, whatever the mounts are
+        LineQuery(sought["text"])  # refused here, whatever the mounts are
     names = [mount.name for mount in mounts]
     if after:
-        state = cursor.unpack(after, _State, scope=scope)
+        state = cursor.unpack(after, _SearchState, scope=scope)
         _check(state, sought, names)
     else:
         state = _begun(next(iter(sought)), names)
@@ -162,11 +162,13 @@ async def search(
     return msgspec.structs.replace(page, next_cursor=cursor.pack(searching.state, scope=scope))
 
 
-def _begun(where: Where, names: Sequence[str]) -> _State:
-    return _State(where, [], names[0] if names else None)
+def _begun(where: Where, names: Sequence[str]) -> _SearchState:
+    return _SearchState(where, [], names[0] if names else None)
 
 
-def _check(state: _State, sought: Mapping[Where, SearchRequest], names: Sequence[str]) -> None:
+def _check(
+    state: _SearchState, sought: Mapping[Where, SearchRequest], names: Sequence[str]
+) -> None:
     marked = [mark.mount for mark in state.marks]
     known = len(set(marked)) == len(marked) and {*marked, state.rest} <= {*names, None}
     if not known or state.where not in sought:
@@ -180,14 +182,14 @@ class _Searching:
         self,
         mounts: Sequence[Mount],
         sought: Mapping[Where, SearchRequest],
-        state: _State,
+        state: _SearchState,
         *,
         below: Path | None,
         size: int,
         progress: Progress | None,
         goes_on: bool,
     ) -> None:
-        self.state: _State | None = state
+        self.state: _SearchState | None = state
         self._mounts = {mount.name: mount for mount in mounts}
         self._order = [mount.name for mount in mounts]
         self._sought = {
@@ -234,12 +236,12 @@ class _Searching:
             unavailable=tuple(dict.fromkeys(self._unavailable)),
         )
 
-    def _following(self, state: _State) -> _State | None:
+    def _following(self, state: _SearchState) -> _SearchState | None:
         if state.where == "text" or "text" not in self._sought:
             return None
         return _begun("text", self._order)
 
-    def _active(self, state: _State) -> list[_Mark]:
+    def _active(self, state: _SearchState) -> list[_Mark]:
         """Return the mounts to search next: of names several, in text one after the other."""
         most = _AT_ONCE if state.where == "names" else 1
         while len(state.marks) < most and state.rest is not None:
@@ -248,13 +250,13 @@ class _Searching:
             state.rest = self._order[following] if following < len(self._order) else None
         return state.marks[:most]
 
-    async def _names(self, state: _State, marks: Sequence[_Mark]) -> None:
+    async def _names(self, state: _SearchState, marks: Sequence[_Mark]) -> None:
         """Take as many hits from each mount as the page has room for, and rank them together."""
         room = self._size - len(self._hits)
         marks = marks[:room]
         limit = room // len(marks)
         founds = await self._ask(state, marks, limit)
-        names = Names(self._sought["names"].text)
+        names = NameQuery(self._sought["names"].text)
         ranked: list[tuple[int, int, SearchHit]] = []
         for mark, found in zip(marks, founds, strict=True):
             for hit in self._taken(state, mark, found):
@@ -264,12 +266,12 @@ class _Searching:
         ranked.sort(key=lambda each: each[:2])
         self._hits += [hit for _, _, hit in ranked]
 
-    async def _text(self, state: _State) -> None:
+    async def _text(self, state: _SearchState) -> None:
         mark = state.marks[0]
         (found,) = await self._ask(state, [mark], self._size - len(self._hits))
         self._hits += self._taken(state, mark, found)
 
-    def _taken(self, state: _State, mark: _Mark, found: SearchPage | None) -> list[SearchHit]:
+    def _taken(self, state: _SearchState, mark: _Mark, found: SearchPage | None) -> list[SearchHit]:
         """Return the hits of a mount, and note where its search goes on."""
         at = state.marks.index(mark)
         if found is None:
@@ -289,7 +291,7 @@ class _Searching:
         return [SearchHit(mount.entry(hit.resource), _clipped(hit.lines)) for hit in found.hits]
 
     async def _ask(
-        self, state: _State, marks: Sequence[_Mark], limit: int
+        self, state: _SearchState, marks: Sequence[_Mark], limit: int
     ) -> list[SearchPage | None]:
         """Search several mounts, each in a task; None for one that fails or takes too long."""
         sought = self._sought[state.where]
@@ -318,7 +320,7 @@ class _Searching:
     ) -> SearchPage | BaseException:
         """Return what one mount finds, or why it does not; an error of a task is never lost so."""
         mount = self._mounts[mark.mount]
-        search = partial(fallback_search.search, mount)
+        search = partial(fallback_search.search_mount, mount)
         if mount.searches is not None:
             search = mount.searches.search
         below, until = self._below or (), self._deadline

@@ -54,7 +54,7 @@ FAILURES = (Exception, SystemExit)
 """What a provider that fails may raise; none of it ends the server."""
 
 
-class Entry(msgspec.Struct, eq=False, gc=False):
+class CatalogEntry(msgspec.Struct, eq=False, gc=False):
     """A resource with its canonical URI. The same object as long as the resource is unchanged."""
 
     uri: str
@@ -117,7 +117,7 @@ class Mount:
         self._is_closed = False
         self._retry_at = 0.0
         self._retry_after = _FIRST_RETRY_S
-        self._entries = Memo[Path, Entry](_MAX_ENTRIES)
+        self._entries = Memo[Path, CatalogEntry](_MAX_ENTRIES)
         self._narrowed: dict[frozenset[str], Mount | None] = {}
 
     def narrowed(self, scopes: frozenset[str]) -> Mount | None:
@@ -173,7 +173,7 @@ class Mount:
         except (*FAILURES, asyncio.CancelledError) as error:
             if is_cancelled():
                 raise
-            self.problem = describe(error)
+            self.problem = describe_error(error)
             self._retry_at = time.monotonic() + self._retry_after
             self._retry_after = min(self._retry_after * 2, _LONGEST_RETRY_S)
             logger.warning("mount %s is unavailable: %s", self.name, self.problem)
@@ -222,14 +222,14 @@ class Mount:
         except (*FAILURES, asyncio.CancelledError) as error:
             if is_cancelled():
                 raise
-            logger.warning("mount %s did not close cleanly: %s", self.name, describe(error))
+            logger.warning("mount %s did not close cleanly: %s", self.name, describe_error(error))
 
     def uri(self, path: Path, query: Mapping[str, str] | None = None) -> str:
         """Return the URI of a path, with a query."""
         uri = uris.join(self.base, path)
         return uris.with_query(uri, query) if query else uri
 
-    def entry(self, resource: Resource) -> Entry:
+    def entry(self, resource: Resource) -> CatalogEntry:
         """Return `resource` with its URI and the manifest's words."""
         path = resource.path
         if self._entries.is_new(path):
@@ -240,12 +240,12 @@ class Mount:
             self._entries.put(path, known)
         return known
 
-    def _entry(self, resource: Resource) -> Entry:
+    def _entry(self, resource: Resource) -> CatalogEntry:
         worded = resource
         if self.annotations is not None or not resource.path:
             worded = self._worded(resource)
         uri = uris.join(self.base, resource.path)
-        return Entry(uri, worded, resource, self.watches is not None)
+        return CatalogEntry(uri, worded, resource, self.watches is not None)
 
     def _worded(self, resource: Resource) -> Resource:
         if self.annotations is not None:
@@ -278,7 +278,7 @@ def _lifetime(provider: object) -> AbstractAsyncContextManager[object] | None:
     return cast("AbstractAsyncContextManager[object]", provider)
 
 
-def describe(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return an error as one line for the operator.
 
     Only of our own exceptions the text is known to hold no password, SQL or body.
@@ -290,11 +290,11 @@ def describe(error: BaseException) -> str:
 def log_failure(error: BaseException, what: str) -> None:
     """Log a failure as one line: an expected one as such, a defect with where it happened."""
     if isinstance(error, ResourceError):
-        logger.info("%s: %s", what, describe(error))
+        logger.info("%s: %s", what, describe_error(error))
     elif isinstance(error, MountUnavailable):
-        logger.warning("%s: %s", what, describe(error))
+        logger.warning("%s: %s", what, describe_error(error))
     else:
-        logger.error("%s: %s in %s", what, describe(error), _place(error))
+        logger.error("%s: %s in %s", what, describe_error(error), _place(error))
         logger.debug("%s", what, exc_info=error)
 
 

@@ -43,7 +43,7 @@ class VisibleMounts:
         raise ResourceNotFound
 
 
-class Views:
+class Visibility:
     """What each sees of the same mounts."""
 
     def __init__(self, mounts: Sequence[Mount]) -> None:
@@ -54,9 +54,9 @@ class Views:
 
     def current(self) -> VisibleMounts:
         """Return what those see for whom something is being done now."""
-        return self.of(current().scopes) if self.scopes else self._whole
+        return self.for_scopes(current().scopes) if self.scopes else self._whole
 
-    def of(self, scopes: Scopes) -> VisibleMounts:
+    def for_scopes(self, scopes: Scopes) -> VisibleMounts:
         """Return what somebody sees who has these scopes."""
         if scopes is None or not self.scopes:
             return self._whole

@@ -218,7 +218,7 @@ class Served:
             return
         before, after = self.server.catalog.mounts, server.catalog.mounts
         self.server.adopt(server)
-        self.server.live.swap(server.catalog, relist=before != after)
+        self.server.broker.replace_catalog(server.catalog, relist=before != after)
         logger.info("%s: %s", why, _difference(before, after))
         for mount in after:
             if mount not in before:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from resource_server import uris
-from resource_server.catalog.catalog import Catalog, Limits
+from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import FAILURES, Mount, log_failure
 from resource_server.cli import messages, output
 from resource_server.errors import Diagnostic
@@ -154,7 +154,7 @@ def _watch(mount: Mount) -> str:
 
 
 async def _count(mount: Mount, report: Report) -> None:
-    alone = Catalog([mount], Limits(page_size=1000))
+    alone = Catalog([mount], CatalogLimits(page_size=1000))
     after: str | None = None
     while report.resources < _MOST_COUNTED:
         page = await alone.list(after=after)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
-from resource_server.catalog.catalog import Catalog, Limits
+from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import Mount
 from resource_server.errors import ManifestError, MountUnavailable, ResourceNotFound
 from resource_server.manifest import Manifest, MountSpec, sources
@@ -25,7 +25,7 @@ def find(source: str | None, *, allow_plugins: bool, strict: bool = False) -> Ma
     # Imported here and below: a folder is served without what plugins need.
     from resource_server import plugins
 
-    return plugins.find(source, allow_plugins=allow_plugins)
+    return plugins.find_with_plugins(source, allow_plugins=allow_plugins)
 
 
 def build(
@@ -36,7 +36,7 @@ def build(
     Mounts in `known` are used again where the manifest still says the same of them.
     """
     options = manifest.server
-    limits = Limits(
+    limits = CatalogLimits(
         page_size=options.page_size,
         collection_children=options.collection_read.children,
         collection_bytes=options.collection_read.bytes,
@@ -96,7 +96,7 @@ def _provider(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool) -> Pr
     from resource_server import plugins
 
     try:
-        return plugins.load(spec, manifest, allow_plugins=allow_plugins)
+        return plugins.load_provider(spec, manifest, allow_plugins=allow_plugins)
     except ManifestError as error:
         return _Unloadable("; ".join(map(str, error.diagnostics)))
 

@@ -97,7 +97,7 @@ def _over_http(
     http = served.manifest.http
     if reason := door.refusal(http, is_loopback=address.is_loopback):
         return messages.failed(reason)
-    if served.server.catalog.views.scopes and not http.auth:
+    if served.server.catalog.visibility.scopes and not http.auth:
         messages.note(NO_TOKENS)
 
     async def serve() -> int:

@@ -151,7 +151,7 @@ class ClientConnection:
         self._push = push
         self._in_flight: dict[params.RequestId, PendingRequest] = {}
         self._bytes_in_flight = 0
-        self._subscriber = Subscriber(server.live, server.announcements, push, push_room or room)
+        self._subscriber = Subscriber(server.broker, server.announcements, push, push_room or room)
         self._listens: dict[params.RequestId, OpenListen] = {}
         self._is_ending = False
 

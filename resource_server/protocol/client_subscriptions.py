@@ -15,7 +15,7 @@ import msgspec
 
 from resource_server import uris
 from resource_server.access import Scopes
-from resource_server.catalog.catalog import Reading
+from resource_server.catalog.catalog import ReadResult
 from resource_server.catalog.mount import FAILURES, log_failure
 from resource_server.errors import ResourceBusy, ResourceError
 from resource_server.protocol.announcements import Announcements, Follower, Offered
@@ -23,7 +23,7 @@ from resource_server.protocol.outbox import Outbox, Send, Source
 from resource_server.protocol.versions import Versions
 from resource_server.runtime.eager import Turns, is_cancelled
 from resource_server.subscriptions.broker import Broker
-from resource_server.subscriptions.snapshot import INDISTINCT, digest, read_of, state_of
+from resource_server.subscriptions.snapshot import INDISTINCT, digest_children, read_of, state_of
 from resource_server.subscriptions.topic import Listener, Topic
 
 MAX_SUBSCRIPTIONS = 100_000
@@ -45,7 +45,7 @@ class Subscriber:
         push: Send,
         room: asyncio.Event | None = None,
     ) -> None:
-        self.live = live
+        self.broker = live
         self.announcements = announcements
         self.versions = Versions()
         self.outbox = Outbox(room)
@@ -75,11 +75,11 @@ class Subscriber:
     def given(self, uri: str, given: Hashable) -> None:
         """Take note of what this client was given of a resource, by its canonical URI."""
         self.versions.put(uri, given)
-        self.live.given(uri, given)
+        self.broker.note_read(uri, given)
 
-    def read(self, reading: Reading) -> None:
+    def read(self, reading: ReadResult) -> None:
         """Take note of all that this client was given by one read."""
-        for body in reading.bodies:
+        for body in reading.items:
             state = state_of(body.entry.resource)
             if body.content is None:
                 continue
@@ -89,7 +89,7 @@ class Subscriber:
                 part = uris.with_query(body.entry.uri, dict(sorted(query.items())))
                 self.given(part, read_of(body.content))
         if reading.collection is not None:
-            self.given(reading.collection, digest(reading.children))
+            self.given(reading.collection, digest_children(reading.children))
 
     def claim(self, uri: str) -> None:
         """Count one more subscription.
@@ -138,7 +138,7 @@ class Subscriptions:
 
     def __init__(self, subscriber: Subscriber, push: Send, meta: bytes = b"") -> None:
         self._subscriber = subscriber
-        self._live = subscriber.live
+        self._live = subscriber.broker
         self._push = push
         self._meta = meta
         self._subscriptions: dict[str, _Subscription] = {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from resource_server import uris
-from resource_server.catalog.catalog import Body, Entry
+from resource_server.catalog.catalog import CatalogEntry, ReadItem
 from resource_server.protocol import serialization
 from resource_server.protocol.revisions import Revision
 
@@ -22,7 +22,7 @@ def text(words: str) -> bytes:
     return b'{"type":"text","text":%b}' % _encode(uris.display(words))
 
 
-def document(item: Body, revision: Revision) -> bytes:
+def document(item: ReadItem, revision: Revision) -> bytes:
     """Return the block of one item of a read.
 
     Part of a picture or sound is no picture: it is embedded, and says what is missing.
@@ -54,7 +54,7 @@ def media(data: bytes, mime_type: str, revision: Revision) -> bytes | None:
     )
 
 
-def link(entry: Entry, revision: Revision) -> bytes:
+def link(entry: CatalogEntry, revision: Revision) -> bytes:
     """Return the block of a resource's metadata: a link, or its URI where there are no links."""
     if not revision.titles:
         return text(entry.uri)

@@ -79,14 +79,14 @@ async def _read(call: Call, asked: params.ReadResource) -> Result:
             mount, path, _ = call.server.catalog.route(asked.uri)
             call.subscriber.given(uris.join(mount.base, path), ABSENT)
         raise
-    contents = serialization.each(serialization.body, reading.bodies)
+    contents = serialization.each(serialization.body, reading.items)
     call.subscriber.read(reading)
-    if reading.bodies and not contents:
+    if reading.items and not contents:
         raise ResourceServerError("nothing of this read can be sent")
     members = b'"contents":[' + b",".join(contents) + b"]"
     meta = None
     if not reading.complete:
-        meta = {serialization.META_TRUNCATED: {"returned": len(reading.bodies), "more": True}}
+        meta = {serialization.META_TRUNCATED: {"returned": len(reading.items), "more": True}}
     return Result(members, meta, ttl_ms=call.server.ttl_ms)
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from resource_server.protocol import params
 from resource_server.protocol.outbox import Send
-from resource_server.runtime.rate_limit import Rates
+from resource_server.runtime.rate_limit import RateLimiter
 
 INTERVAL_S = 0.1
 """Between two of them."""
@@ -27,7 +27,7 @@ class ProgressReporter:
         self._send = send
         self._done = -math.inf
         self._told_at = time.monotonic()
-        self._rates = Rates(1 / INTERVAL_S, _BURST) if INTERVAL_S else None
+        self._rates = RateLimiter(1 / INTERVAL_S, _BURST) if INTERVAL_S else None
 
     def __call__(self, done: float, total: float | None = None) -> None:
         """Tell what the server has counted: none that takes less than the interval does."""

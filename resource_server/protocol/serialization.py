@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from resource_server import uris
-from resource_server.catalog.catalog import Body, Entry, TemplateEntry, content_size
+from resource_server.catalog.catalog import CatalogEntry, ReadItem, TemplateEntry, content_size
 from resource_server.catalog.mount import log_failure
 from resource_server.provider import Annotations, Content, Format, Truncation
 
@@ -76,7 +76,7 @@ _CAPABILITIES = {
 }
 
 
-def resource(entry: Entry) -> bytes:
+def resource(entry: CatalogEntry) -> bytes:
     """Return the JSON object of a resource; made once for an entry."""
     encoded = entry.encoded
     if encoded is None:
@@ -84,7 +84,7 @@ def resource(entry: Entry) -> bytes:
     return encoded
 
 
-def _wire(entry: Entry) -> _Resource:
+def _wire(entry: CatalogEntry) -> _Resource:
     uri, resource = entry.uri, entry.resource
     collection = resource.type == "collection"
     meta: dict[str, Any] = {META_TYPE: resource.type}
@@ -147,7 +147,7 @@ def _timestamp(moment: datetime | float) -> str | None:
         return None
 
 
-def body(item: Body) -> bytes:
+def body(item: ReadItem) -> bytes:
     """Return the JSON object of one content: the resource's own members, then `text` or `blob`."""
     content = item.content
     if content is None:
@@ -155,7 +155,7 @@ def body(item: Body) -> bytes:
     return b"%b,%b}" % (head(item, content)[:-1], _data(content.data))
 
 
-def head(item: Body, content: Content) -> bytes:
+def head(item: ReadItem, content: Content) -> bytes:
     """Return the JSON object of a resource as one of its contents describes it."""
     entry = item.entry
     described = entry.resource
@@ -199,7 +199,7 @@ def base64(data: bytes) -> bytes:
     return pybase64.b64encode(data)
 
 
-def annotations_of(entry: Entry) -> bytes | None:
+def annotations_of(entry: CatalogEntry) -> bytes | None:
     """Return the JSON object of a resource's annotations, if it has any."""
     found = _annotations(entry.resource.annotations, entry.resource.last_modified)
     return None if found is None else _encode(found)

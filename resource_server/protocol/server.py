@@ -15,7 +15,7 @@ from resource_server.protocol.announcements import Announcements
 from resource_server.protocol.params import Implementation
 from resource_server.protocol.tools.offer import Offer
 from resource_server.protocol.tools.registry import Toolbox
-from resource_server.runtime.rate_limit import Rates
+from resource_server.runtime.rate_limit import RateLimiter
 from resource_server.subscriptions.broker import Broker
 
 PATIENCE_S = 600.0
@@ -45,7 +45,7 @@ class Server:
         tools: Offer | None = None,
     ) -> None:
         self.catalog = catalog
-        self.live = Broker(catalog)
+        self.broker = Broker(catalog)
         self.announcements = Announcements()
         self.reloads = False
         """Whether another catalog may be served one day."""
@@ -58,11 +58,11 @@ class Server:
         self.instructions = instructions
         self.prompts = prompts or {}
         self.toolbox = Toolbox(catalog, tools or Offer())
-        self.tool_rates = Rates(TOOL_RATE, TOOL_BURST)
+        self.tool_rates = RateLimiter(TOOL_RATE, TOOL_BURST)
         """How often each subject may call a tool; without tokens all are one."""
         self.ttl_ms = ttl_ms
         # What one may see is no answer for another.
-        self.cache_scope = "private" if catalog.views.scopes else cache_scope
+        self.cache_scope = "private" if catalog.visibility.scopes else cache_scope
         self._endings: dict[int | None, bytes] = {}
 
     async def __aenter__(self) -> Self:
@@ -70,7 +70,7 @@ class Server:
 
     async def __aexit__(self, *_: object) -> None:
         try:
-            await self.live.close()
+            await self.broker.close()
         finally:
             await self.catalog.__aexit__(None, None, None)
 

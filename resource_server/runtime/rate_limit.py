@@ -46,7 +46,7 @@ class Rate(float):
         return notation.schema_of(cls.parse, number, r"^\d+(\.\d+)?( */ *(s|m|h))?$")
 
 
-class Rates:
+class RateLimiter:
     """`rate` requests a second, and `burst` of them at once."""
 
     def __init__(self, rate: float, burst: int) -> None:

@@ -16,42 +16,42 @@ from resource_server.provider import Path
 EXACT, PREFIX, WORD, PART, OTHER = range(5)
 """How well a name fits, best first; `OTHER`: it was found by something else than its name."""
 
-Key = tuple[int, int, str]
+RankKey = tuple[int, int, str]
 """The order of what was found: how well it fits, the shorter path, the path."""
 
 _IS_GLOB = re.compile(r"[*?]|\[[^\]]+\]")
 
 
-class Names:
+class NameQuery:
     """A query for names."""
 
     def __init__(self, query: str) -> None:
         self._typed = query.casefold()
-        self.of_paths = "/" in query
+        self.matches_paths = "/" in query
         """Whether the whole path has to be known to say if it fits; else its last segment does."""
         self._fits: Callable[[str], bool] | None = None
         if _IS_GLOB.search(query):
-            self._fits = _path_glob(self._typed) if self.of_paths else _glob(self._typed)
+            self._fits = _path_glob(self._typed) if self.matches_paths else _glob(self._typed)
 
     def rank(self, path: Path) -> int | None:
         """Return how well a path fits, or None: not at all."""
         if not path:
             return None
-        name = ("/" + "/".join(path) if self.of_paths else path[-1]).casefold()
+        name = ("/" + "/".join(path) if self.matches_paths else path[-1]).casefold()
         if self._fits is not None:
             return EXACT if self._fits(name) else None
         typed = self._typed
         at = name.find(typed)
         if at < 0:
             return None
-        if self.of_paths:
+        if self.matches_paths:
             return _rank_of_path(name, typed)
         if at == 0:
             return EXACT if len(name) == len(typed) else PREFIX
         # A later place may be the beginning of a word where the first is not.
         return WORD if _begins_a_word(path[-1], name, typed) else PART
 
-    def key(self, path: Path, rank: int) -> Key:
+    def key(self, path: Path, rank: int) -> RankKey:
         """Return by what a path that fits is ordered."""
         joined = "/".join(path)
         return rank, len(joined), joined

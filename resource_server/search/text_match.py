@@ -38,7 +38,7 @@ Find: TypeAlias = Callable[[bytes, int, int], int]
 """Returns where the first match between two places begins, or -1."""
 
 
-class Lines:
+class LineQuery:
     """A query for lines.
 
     Raises:

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from resource_server import uris
 from resource_server.errors import InvalidParameter
 from resource_server.provider import Path
-from resource_server.search.name_match import Key, Names
+from resource_server.search.name_match import NameQuery, RankKey
 
 T = TypeVar("T")
 
@@ -21,25 +21,25 @@ _KEPT = 4096
 INVALID = "the search cannot go on from there; begin again without a cursor"
 
 
-class Best(Generic[T]):
+class TopK(Generic[T]):
     """The best `limit` of what is added in the order of a walk, after those given before."""
 
-    def __init__(self, names: Names, after: str | None, limit: int) -> None:
+    def __init__(self, names: NameQuery, after: str | None, limit: int) -> None:
         start, _, last = (after or "").partition("\0")
         self.start = to_path(start)
         """The walk goes on behind this path."""
         self._last = to_path(last)
         self._names = names
         self._limit = limit
-        self._floor: Key | None = None
+        self._floor: RankKey | None = None
         if self._last:
             rank = names.rank(self._last)
             if rank is None:
                 raise InvalidParameter(INVALID)
             self._floor = names.key(self._last, rank)
         self._count = 0
-        self._first: list[tuple[Key, Path, T]] = []
-        self._best: list[tuple[Key, Path, T]] = []
+        self._first: list[tuple[RankKey, Path, T]] = []
+        self._best: list[tuple[RankKey, Path, T]] = []
 
     def add(self, path: Path, rank: int, item: T) -> None:
         """Add what fits with this rank."""
@@ -86,5 +86,5 @@ def _joined(start: Path, last: Path) -> str:
     return "/".join(start) + "\0" + "/".join(last) if last else "/".join(start)
 
 
-def _key(found: tuple[Key, Path, T]) -> Key:
+def _key(found: tuple[RankKey, Path, T]) -> RankKey:
     return found[0]

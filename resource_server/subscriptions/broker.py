@@ -18,23 +18,23 @@ from typing import Any
 from resource_server import uris
 from resource_server.access import Scopes, current
 from resource_server.catalog.catalog import Catalog
-from resource_server.catalog.mount import FAILURES, Mount, describe
+from resource_server.catalog.mount import FAILURES, Mount, describe_error
 from resource_server.errors import NotACollection, ResourceNotFound
 from resource_server.provider import Change, Path
 from resource_server.runtime import eager
 from resource_server.runtime.eager import Turns, settle
-from resource_server.subscriptions.list_followers import Followers
+from resource_server.subscriptions.list_followers import ListFollowers
 from resource_server.subscriptions.snapshot import (
     ABSENT,
     INDISTINCT,
     NOTHING,
-    State,
+    DocumentState,
     part,
-    present_at,
-    present_of,
+    snapshot_at,
+    snapshot_of,
 )
 from resource_server.subscriptions.topic import FIRST_RETRY_S, Listener, Topic, Topics
-from resource_server.subscriptions.watch_runner import Watching
+from resource_server.subscriptions.watch_runner import WatchRunner
 
 logger = logging.getLogger(__name__)
 
@@ -61,8 +61,8 @@ class Broker:
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self._topics = Topics()
-        self._watching: dict[Mount, Watching] = {}
-        self._followers = Followers()
+        self._watching: dict[Mount, WatchRunner] = {}
+        self._followers = ListFollowers()
         self._relisted_at = float("-inf")
         self._relisting: asyncio.TimerHandle | None = None
         self._trees: dict[Mount, set[Path]] = {}
@@ -117,7 +117,7 @@ class Broker:
         topic = self._topics.get(canonical, scopes)
         if topic is None:
             # The version first, and then the watch, which begins with a look.
-            present = own or await present_of(mount, resource, self.catalog.limits)
+            present = own or await snapshot_of(mount, resource, self.catalog.limits)
             topic = self._topics.get(canonical, scopes)
             if topic is None:
                 topic = Topic(canonical, present, scopes, query)
@@ -149,7 +149,7 @@ class Broker:
             self.unsubscribe(uri, listener, scopes)
             await turns.others()
 
-    def given(self, uri: str, given: Hashable) -> None:
+    def note_read(self, uri: str, given: Hashable) -> None:
         """Take note of what a client was given of a resource: it may have been there for a moment.
 
         `given` is as `Snapshot.given`.
@@ -172,7 +172,7 @@ class Broker:
         if self._followers.remove(listener):
             self._set_listing()
 
-    def swap(self, catalog: Catalog, *, relist: bool) -> None:
+    def replace_catalog(self, catalog: Catalog, *, relist: bool) -> None:
         """Serve another catalog from now on: who subscribed to a URI is told if it now differs.
 
         `relist` says that other resources are listed than before, to those who see other mounts.
@@ -190,7 +190,7 @@ class Broker:
         """Watch every topic where its URI leads now, and compare those that are elsewhere."""
         if before is not None:
             await settle(asyncio.wait([before]))
-        moved: dict[Watching | None, list[Topic]] = {}
+        moved: dict[WatchRunner | None, list[Topic]] = {}
         turns = Turns()
         for topic in self._topics.all():
             if topic.listeners and self._connect(topic):
@@ -202,7 +202,7 @@ class Broker:
     def _connect(self, topic: Topic) -> bool:
         """Watch a topic in the mount that has its URI now; say if that is another one."""
         try:
-            mount, path, _ = self.catalog.views.of(topic.scopes).route(topic.document)
+            mount, path, _ = self.catalog.visibility.for_scopes(topic.scopes).route(topic.document)
         except ResourceNotFound:
             mount, path = None, ()
         before = topic.watching
@@ -220,10 +220,10 @@ class Broker:
             topic.timer.cancel()
             topic.timer = None
 
-    def _watched(self, mount: Mount) -> Watching:
+    def _watched(self, mount: Mount) -> WatchRunner:
         watching = self._watching.get(mount)
         if watching is None:
-            watching = Watching(mount, lambda change: self._changed(mount, change))
+            watching = WatchRunner(mount, lambda change: self._changed(mount, change))
             self._watching[mount] = watching
             watching.start()
         return watching
@@ -369,12 +369,14 @@ class Broker:
         """Tell of a topic if it differs from what was told last."""
         try:
             of, at = topic.watching, (topic.path, self.catalog.limits, topic.query)
-            present = await present_at(of.mount, *at) if of else NOTHING
+            present = await snapshot_at(of.mount, *at) if of else NOTHING
         except (*FAILURES, asyncio.CancelledError) as error:
             if eager.is_cancelled():
                 raise
             # It can neither be told nor forgotten: look again.
-            logger.info("a resource subscribed to could not be looked at: %s", describe(error))
+            logger.info(
+                "a resource subscribed to could not be looked at: %s", describe_error(error)
+            )
             again = topic.again
             self._look_later(topic, topic.retry_after)
             topic.retry_after = min(topic.retry_after * 2, _LONGEST_RETRY_S)
@@ -400,7 +402,7 @@ class Broker:
             self._rest(topic)
             for listener in list(topic.listeners):
                 listener.updated(topic.uri)
-        elif not isinstance(token, State):
+        elif not isinstance(token, DocumentState):
             self._rest(topic)  # a look at a thousand children takes a while
         if topic.again:
             topic.again = False

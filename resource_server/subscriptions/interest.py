@@ -10,7 +10,7 @@ from resource_server.provider import Interest, Path
 from resource_server.runtime import clock
 
 
-class Interests:
+class MountInterest:
     """The paths of one mount that somebody subscribes to, and whether its listing matters."""
 
     def __init__(self) -> None:
@@ -78,4 +78,4 @@ class Interests:
         return came, went
 
 
-_: type[Interest] = Interests
+_: type[Interest] = MountInterest

@@ -10,7 +10,7 @@ from resource_server.catalog.mount import Mount
 from resource_server.subscriptions.topic import Listener
 
 
-class Followers:
+class ListFollowers:
     """Listeners of what is listed, and those who are about to be told."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Followers:
 
     def mounts(self, catalog: Catalog) -> Collection[Mount]:
         """Return the mounts whose listing anybody follows, in the order of the manifest."""
-        seen = (catalog.views.of(scopes).mounts for scopes in self._listeners)
+        seen = (catalog.visibility.for_scopes(scopes).mounts for scopes in self._listeners)
         return dict.fromkeys(mount for mounts in seen for mount in mounts if mount.listed)
 
     def untold(self, catalog: Catalog, mount: Mount) -> Sequence[Scopes]:
@@ -51,7 +51,7 @@ class Followers:
         return [
             scopes
             for scopes in self._listeners
-            if scopes not in self._due and mount in catalog.views.of(scopes).mounts
+            if scopes not in self._due and mount in catalog.visibility.for_scopes(scopes).mounts
         ]
 
     def differing(self, before: Catalog, after: Catalog) -> Sequence[Scopes]:
@@ -59,7 +59,8 @@ class Followers:
         return [
             scopes
             for scopes in self._listeners
-            if before.views.of(scopes).mounts != after.views.of(scopes).mounts
+            if before.visibility.for_scopes(scopes).mounts
+            != after.visibility.for_scopes(scopes).mounts
         ]
 
     def expect(self, scopes: Iterable[Scopes]) -> bool:

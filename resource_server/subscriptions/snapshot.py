@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from resource_server.catalog import contract_guard
-from resource_server.catalog.catalog import Limits
+from resource_server.catalog.catalog import CatalogLimits
 from resource_server.catalog.mount import Mount
 from resource_server.errors import (
     InvalidParameter,
@@ -25,7 +25,7 @@ _MAX_CHILDREN = 1000
 provider tells of is told."""
 
 
-class State(msgspec.Struct, frozen=True):
+class DocumentState(msgspec.Struct, frozen=True):
     """What tells whether a document has changed."""
 
     version: str | None
@@ -33,9 +33,9 @@ class State(msgspec.Struct, frozen=True):
     last_modified: datetime | float | None = None
 
 
-INDISTINCT = State(None)
+INDISTINCT = DocumentState(None)
 """Nothing tells, so every change is told."""
-ABSENT = State("", -1)
+ABSENT = DocumentState("", -1)
 """There is nothing to be read."""
 
 
@@ -53,8 +53,8 @@ class Snapshot(NamedTuple):
 NOTHING = Snapshot(ABSENT, ABSENT)
 
 
-async def present_at(
-    mount: Mount, path: Path, limits: Limits, query: Mapping[str, str] | None = None
+async def snapshot_at(
+    mount: Mount, path: Path, limits: CatalogLimits, query: Mapping[str, str] | None = None
 ) -> Snapshot:
     """Return what is at a path now, or is read there with a query of its own (`part`).
 
@@ -68,7 +68,7 @@ async def present_at(
             if found is not None:
                 return found
         resource = await settle(mount.provider.metadata(path))
-        return await present_of(mount, resource, limits)
+        return await snapshot_of(mount, resource, limits)
     except (ResourceNotFound, NotACollection):
         return NOTHING
     except InvalidParameter:
@@ -103,7 +103,7 @@ def read_of(content: Content) -> int:
     return hash((content.data, content.mime_type, repr(content.truncated)))
 
 
-async def present_of(mount: Mount, resource: Resource, limits: Limits) -> Snapshot:
+async def snapshot_of(mount: Mount, resource: Resource, limits: CatalogLimits) -> Snapshot:
     """Return what a resource is now; what is below its children is no part of a collection.
 
     Raises:
@@ -114,11 +114,11 @@ async def present_of(mount: Mount, resource: Resource, limits: Limits) -> Snapsh
         return Snapshot(state, state)
     children = await settle(mount.provider.list(resource.path, after=None, limit=_MAX_CHILDREN))
     # A read looks at one more than it returns.
-    given = digest(children[: limits.collection_children + 1])
-    return Snapshot(digest(children), given, len(children) == _MAX_CHILDREN)
+    given = digest_children(children[: limits.collection_children + 1])
+    return Snapshot(digest_children(children), given, len(children) == _MAX_CHILDREN)
 
 
-def digest(children: Iterable[Resource]) -> int:
+def digest_children(children: Iterable[Resource]) -> int:
     """Return what differs when a collection, read whole, has other children or has them changed."""
     return hash(
         tuple(
@@ -128,8 +128,8 @@ def digest(children: Iterable[Resource]) -> int:
     )
 
 
-def state_of(resource: Resource) -> State:
+def state_of(resource: Resource) -> DocumentState:
     """Return what tells whether a document has changed."""
     if resource.version is not None:
-        return State(resource.version)
-    return State(None, resource.size, resource.last_modified)
+        return DocumentState(resource.version)
+    return DocumentState(None, resource.size, resource.last_modified)

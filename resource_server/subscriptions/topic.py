@@ -11,7 +11,7 @@ from resource_server.access import Scopes
 from resource_server.catalog.mount import Mount
 from resource_server.provider import Path
 from resource_server.subscriptions.snapshot import INDISTINCT, Snapshot
-from resource_server.subscriptions.watch_runner import Watching
+from resource_server.subscriptions.watch_runner import WatchRunner
 
 FIRST_RETRY_S = 1.0
 """After a look that failed, before the next."""
@@ -76,7 +76,7 @@ class Topic:
         self.token, self.given, self.cut = present
         """As it was told last."""
         self.path: Path = ()
-        self.watching: Watching | None = None
+        self.watching: WatchRunner | None = None
         """None while no mount has its URI."""
         self.listeners: dict[Listener, None] = {}
         self.rests_until = float("-inf")
@@ -160,7 +160,7 @@ class Topics:
         """Forget where topics of a mount are: it is watched no longer."""
         self._places.pop(mount, None)
 
-    def place(self, topic: Topic, watching: Watching, path: Path) -> bool:
+    def place(self, topic: Topic, watching: WatchRunner, path: Path) -> bool:
         """Note where a topic is, and watch it there; tell whether it is the first one."""
         topic.watching, topic.path = watching, path
         watching.interest.add(path)

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, nullcontext, suppress
 from typing import Any, cast
 
-from resource_server.catalog.mount import FAILURES, Mount, describe
+from resource_server.catalog.mount import FAILURES, Mount, describe_error
 from resource_server.errors import ResourceBusy
 from resource_server.provider import Change, SupportsWatch
 from resource_server.runtime.eager import Turns, is_cancelled
-from resource_server.subscriptions.interest import Interests
+from resource_server.subscriptions.interest import MountInterest
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ _LONGEST_END_S = 5.0
 EVERYTHING = Change((), "tree")
 
 
-class Watching:
+class WatchRunner:
     """Runs a provider's `changes` and gives each to `changed`, for as long as it is not closed.
 
     A mount that cannot start is tried again; when it comes, everything in it has changed.
@@ -31,7 +31,7 @@ class Watching:
 
     def __init__(self, mount: Mount, changed: Callable[[Change], None]) -> None:
         self.mount = mount
-        self.interest = Interests()
+        self.interest = MountInterest()
         self.looks: set[asyncio.Future[None]] = set()
         """Comparisons that wait for the provider."""
         self._changed = changed
@@ -69,7 +69,7 @@ class Watching:
             except (*FAILURES, asyncio.CancelledError) as error:
                 if is_cancelled():
                     raise
-                told = describe(error)
+                told = describe_error(error)
                 logger.warning("the watch of mount %s has failed: %s", self.mount.name, told)
                 logger.debug("the watch of mount %s", self.mount.name, exc_info=error)
             retry_after = _FIRST_RETRY_S if seen else min(retry_after * 2, _LONGEST_RETRY_S)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, Self, cast, get_args, get_type_hints
 
 from resource_server.provider import Change, Path, SupportsWatch
-from resource_server.subscriptions.interest import Interests
+from resource_server.subscriptions.interest import MountInterest
 from resource_server.testing.calls import SEGMENTS, SIGNATURE, Calls, is_addressable, is_path, show
 
 _GOES_ON = "changes goes on until it is closed"
@@ -30,7 +30,7 @@ class Watcher:
         """What was told, each once, until somebody clears it."""
         self._unarmed: set[Path] = set()
         """The paths of the interest that nothing was told of yet."""
-        self._interest = Interests()
+        self._interest = MountInterest()
         self._calls = calls
         self._watches = watches
         self._count = 0

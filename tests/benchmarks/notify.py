@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 from resource_server.cli import serve
 from resource_server.providers.filesystem import Filesystem
 from resource_server.runtime import inotify
-from resource_server.subscriptions.interest import Interests
+from resource_server.subscriptions.interest import MountInterest
 from tests.benchmarks import losses, servers
 from tests.benchmarks.listing import make_tree
 from tests.benchmarks.table import interleaved, limit, show
@@ -222,7 +222,7 @@ async def _beside_a_heart(watched: Watched) -> float:
 @asynccontextmanager
 async def _watched(tree: Path, directories: int) -> AsyncGenerator[None]:
     """Follow the listing of a folder; begins when the kernel watches each of its directories."""
-    interest = Interests()
+    interest = MountInterest()
     interest.listing = True
     shared = inotify.Inotify.shared()
     changes = Filesystem(path=tree).changes(interest)

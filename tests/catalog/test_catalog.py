@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from resource_server import uris
 from resource_server.catalog import catalog as catalog_module
 from resource_server.catalog import cursor
-from resource_server.catalog.catalog import Catalog, Limits, Page
+from resource_server.catalog.catalog import Catalog, CatalogLimits, ListPage
 from resource_server.catalog.completion import MAX_COMPLETIONS
 from resource_server.catalog.mount import Mount
 from resource_server.errors import (
@@ -54,12 +54,12 @@ LISTED = ["", "/a", "/b", "/b/c", "/b/c/d", "/b/e", "/b/empty", "/f%20g"]
 async def catalog_of(*providers: Provider, **limits: Any) -> Catalog:
     """Return a catalog of mounts `test://0`, `test://1`, ..."""
     mounts = [Mount(str(n), f"test://{n}/", provider) for n, provider in enumerate(providers)]
-    catalog = Catalog(mounts, Limits(**limits))
+    catalog = Catalog(mounts, CatalogLimits(**limits))
     await catalog.start()
     return catalog
 
 
-def uris_of(page: Page) -> list[str]:
+def uris_of(page: ListPage) -> list[str]:
     return [entry.uri for entry in page.entries]
 
 
@@ -134,9 +134,9 @@ async def test_listings_give_canonical_uris_whatever_was_asked(nested: Catalog) 
 async def test_contents_have_the_uri_as_asked_and_children_their_own() -> None:
     catalog = await catalog_of(Tree(NODES))
     reading = await catalog.read("TEST://0/%61")
-    assert [body.uri for body in reading.bodies] == ["TEST://0/%61"]
+    assert [body.uri for body in reading.items] == ["TEST://0/%61"]
     reading = await catalog.read("TEST://0/%62/")
-    assert [body.uri for body in reading.bodies] == [
+    assert [body.uri for body in reading.items] == [
         "test://0/b/c",
         "test://0/b/e",
         "test://0/b/empty",
@@ -283,7 +283,7 @@ async def paged() -> Catalog:
 
 
 def forged(scope: str, mount: str, *path: str) -> str:
-    return cursor.encode(cursor.Cursor(scope, mount, path))
+    return cursor.encode(cursor.ListCursor(scope, mount, path))
 
 
 async def test_cursors_of_one_listing_are_no_cursors_of_another(paged: Catalog) -> None:
@@ -570,18 +570,18 @@ async def test_templates_that_fail_are_those_of_their_mount_only(
 async def test_a_document_is_read_in_its_preferred_format(tree: type[Tree]) -> None:
     node = Leaf("plain", formats={"html": "<p>", "csv": "p"})
     catalog = await catalog_of(tree({"a": node}))
-    (body,) = (await catalog.read("test://0/a")).bodies
+    (body,) = (await catalog.read("test://0/a")).items
     assert body.content == Content("plain")
-    (body,) = (await catalog.read("test://0/a?format=csv")).bodies
+    (body,) = (await catalog.read("test://0/a?format=csv")).items
     assert body.content == Content("p", "text/csv")
 
 
 async def test_of_several_contents_the_first_is_the_preferred_one() -> None:
     provider = Broken(read=lambda *_: [Content("first"), Content("second")])
-    (body,) = (await (await catalog_of(provider)).read("test://0/a")).bodies
+    (body,) = (await (await catalog_of(provider)).read("test://0/a")).items
     assert body.content == Content("first")
     inline = await (await catalog_of(provider, alternatives=True)).read("test://0/a")
-    assert [body.content for body in inline.bodies] == [Content("first"), Content("second")]
+    assert [body.content for body in inline.items] == [Content("first"), Content("second")]
 
 
 @TREES
@@ -589,13 +589,13 @@ async def test_alternatives_follow_inline_where_the_manifest_says_so(tree: type[
     node = Leaf("plain", formats={"html": "<p>", "csv": "p"})
     catalog = await catalog_of(tree({"a": node}), alternatives=True)
     reading = await catalog.read("test://0/a")
-    assert [body.uri for body in reading.bodies] == ["test://0/a"] * 3
-    assert [body.content for body in reading.bodies] == [
+    assert [body.uri for body in reading.items] == ["test://0/a"] * 3
+    assert [body.content for body in reading.items] == [
         Content("plain"),
         Content("<p>", "text/html"),
         Content("p", "text/csv"),
     ]
-    assert len((await catalog.read("test://0/a?format=csv")).bodies) == 1
+    assert len((await catalog.read("test://0/a?format=csv")).items) == 1
 
 
 async def test_a_query_that_cannot_be_used_is_refused() -> None:
@@ -607,7 +607,7 @@ async def test_a_query_that_cannot_be_used_is_refused() -> None:
 
 async def test_reading_on_keeps_the_format_and_the_canonical_uri() -> None:
     catalog = await catalog_of(Tree({"a b": "1\n2\n3\n"}))
-    (body,) = (await catalog.read("TEST://0/a%20%62?lines=1")).bodies
+    (body,) = (await catalog.read("TEST://0/a%20%62?lines=1")).items
     assert body.next_uri == "test://0/a%20b?lines=3"
 
 
@@ -619,7 +619,7 @@ async def test_a_collection_is_read_as_its_children_with_theirs(tree: type[Tree]
     catalog = await catalog_of(tree(NODES))
     reading = await catalog.read("test://0")
     assert reading.complete
-    assert [(body.uri, body.content and body.content.data) for body in reading.bodies] == [
+    assert [(body.uri, body.content and body.content.data) for body in reading.items] == [
         ("test://0/a", "text of a"),
         ("test://0/b", None),
         ("test://0/f%20g", b"\x00"),
@@ -635,7 +635,7 @@ async def test_a_collection_read_ends_after_so_many_children(
 ) -> None:
     catalog = await catalog_of(tree(NODES), collection_children=children)
     reading = await catalog.read("test://0")
-    assert (len(reading.bodies), reading.complete) == (children, complete)
+    assert (len(reading.items), reading.complete) == (children, complete)
 
 
 @pytest.mark.parametrize("sized", [True, False])
@@ -646,7 +646,7 @@ async def test_a_collection_read_leaves_out_what_does_not_fit(
     node = Leaf(text, sized=sized)
     tree = Tree({"a": node, "b": node, "c": Leaf("small", sized=sized), "d": {}})
     reading = await (await catalog_of(tree, collection_bytes=100)).read("test://0")
-    assert [body.entry.resource.path for body in reading.bodies] == [("a",), ("c",), ("d",)]
+    assert [body.entry.resource.path for body in reading.items] == [("a",), ("c",), ("d",)]
     assert not reading.complete
     assert (await (await catalog_of(tree, collection_bytes=125)).read("test://0")).complete
 
@@ -654,7 +654,7 @@ async def test_a_collection_read_leaves_out_what_does_not_fit(
 async def test_a_child_too_large_by_its_own_account_is_not_even_read() -> None:
     tree = Tree({"a": Leaf("x" * 200, raises=AssertionError()), "b": "small"})
     reading = await (await catalog_of(tree, collection_bytes=100)).read("test://0")
-    assert [body.entry.resource.path for body in reading.bodies] == [("b",)]
+    assert [body.entry.resource.path for body in reading.items] == [("b",)]
     assert not reading.complete
 
 
@@ -678,7 +678,7 @@ async def test_a_child_that_is_read_wrongly_is_left_out(
 
     provider = Broken(list=lambda *_, **__: [child("a"), child("b")], read=read)
     reading = await (await catalog_of(provider)).read("test://0")
-    assert [body.uri for body in reading.bodies] == ["test://0/b"]
+    assert [body.uri for body in reading.items] == ["test://0/b"]
     assert "could not be read" in caplog.text
 
 
@@ -691,7 +691,7 @@ async def test_a_child_that_fails_is_left_out(
     catalog = await catalog_of(Tree({"a": Leaf(raises=error), "b": "fine"}))
     with caplog.at_level(logging.INFO):
         reading = await catalog.read("test://0")
-    assert [body.uri for body in reading.bodies] == ["test://0/b"]
+    assert [body.uri for body in reading.items] == ["test://0/b"]
     assert "could not be read" in caplog.text
 
 

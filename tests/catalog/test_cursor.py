@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_server.catalog.cursor import Cursor, decode, encode, pack, unpack
+from resource_server.catalog.cursor import ListCursor, decode, encode, pack, unpack
 from resource_server.errors import InvalidParameter
 
 SEGMENTS = st.text(st.characters(exclude_characters="/\0"), min_size=1).filter(
@@ -34,10 +34,10 @@ PATHS = st.lists(SEGMENTS, max_size=5).map(tuple).filter(encodable)
 
 @given(scope=SCOPES, mount=st.text(st.characters(codec="utf-8")), path=PATHS)
 def test_a_cursor_comes_back_as_it_was(scope: str, mount: str, path: tuple[str, ...]) -> None:
-    text = encode(Cursor(scope, mount, path))
+    text = encode(ListCursor(scope, mount, path))
     assert text
     assert text.isascii()
-    assert decode(text, scope=scope) == Cursor(scope, mount, path)
+    assert decode(text, scope=scope) == ListCursor(scope, mount, path)
 
 
 @given(scope=SCOPES, other=SCOPES, path=PATHS)
@@ -46,7 +46,7 @@ def test_a_cursor_of_another_listing_is_refused(
 ) -> None:
     if scope != other:
         with pytest.raises(InvalidParameter):
-            decode(encode(Cursor(scope, "m", path)), scope=other)
+            decode(encode(ListCursor(scope, "m", path)), scope=other)
 
 
 @given(text=st.text() | st.binary().map(lambda data: base64.urlsafe_b64encode(data).decode()))
@@ -67,7 +67,7 @@ def test_a_cursor_of_another_shape_is_refused(wire: list[Any]) -> None:
 
 def forged(path: list[bytes], version: int = 1) -> str:
     """Return a cursor of the listing `""` as anybody can make one."""
-    honest = encode(Cursor("", "m", ()))
+    honest = encode(ListCursor("", "m", ()))
     wire: list[Any] = msgspec.msgpack.decode(base64.urlsafe_b64decode(honest + "=="))
     wire[0], wire[3] = version, path
     return base64.urlsafe_b64encode(msgspec.msgpack.encode(wire)).decode()
@@ -116,7 +116,7 @@ def test_a_state_of_another_scope_or_shape_is_refused(scope: str, other: str) ->
         with pytest.raises(InvalidParameter):
             unpack(text, State, scope=other)
     with pytest.raises(InvalidParameter):
-        unpack(text, Cursor, scope=scope)
+        unpack(text, ListCursor, scope=scope)
     with pytest.raises(InvalidParameter):
         decode(text, scope=scope)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from resource_server import access
 from resource_server.access import Caller
 from resource_server.catalog import fallback_search, federated_search
-from resource_server.catalog.catalog import Catalog, Limits
+from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.federated_search import SearchResults
 from resource_server.catalog.mount import Mount
 from resource_server.errors import (
@@ -39,7 +39,7 @@ NODES: Mapping[str, Node] = {
 
 def catalog(*trees: Provider, size: int = 25) -> Catalog:
     mounts = [Mount(f"m{at}", f"test://m{at}/", tree) for at, tree in enumerate(trees)]
-    return Catalog(mounts, Limits(search_hits=size))
+    return Catalog(mounts, CatalogLimits(search_hits=size))
 
 
 def names(page: SearchResults) -> list[str]:
@@ -151,7 +151,7 @@ async def test_what_needs_scopes_is_found_by_those_who_have_them() -> None:
 
 async def test_a_cursor_of_more_scopes_gives_nothing_away() -> None:
     secret = Mount("m1", "test://m1/", Tree({"x1": "", "x2": ""}), access=frozenset({"s"}))
-    searched = Catalog([secret], Limits(search_hits=1))
+    searched = Catalog([secret], CatalogLimits(search_hits=1))
     cursor = (await searched.search("x")).next_cursor
     with access.acting(Caller("x", frozenset())), pytest.raises(InvalidParameter):
         await searched.search("x", after=cursor)
@@ -225,7 +225,7 @@ async def test_a_cursor_belongs_to_its_query_and_place() -> None:
     cursor = (await searched.search("a")).next_cursor
     assert cursor is not None
     assert (await searched.search("a", after=cursor)).hits
-    listed = (await Catalog(searched.mounts, Limits(page_size=2)).list()).next_cursor
+    listed = (await Catalog(searched.mounts, CatalogLimits(page_size=2)).list()).next_cursor
     for query, where, uri, after in (
         ("b", None, None, cursor),
         ("a", "names", None, cursor),

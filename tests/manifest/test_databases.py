@@ -60,7 +60,7 @@ def problems(folder: pathlib.Path, text: str) -> list[str]:
 def provider(folder: pathlib.Path, text: str) -> Any:
     (folder / "m.yaml").write_text(text, encoding="utf-8")
     manifest = load(folder / "m.yaml")
-    return plugins.load(manifest.mounts[0], manifest)
+    return plugins.load_provider(manifest.mounts[0], manifest)
 
 
 def test_a_database_is_read_with_all_its_options(tmp_path: pathlib.Path) -> None:

@@ -30,7 +30,7 @@ from resource_server.errors import (
 )
 from resource_server.provider import ByteSize, Change
 from resource_server.provider import Path as Member
-from resource_server.subscriptions.interest import Interests
+from resource_server.subscriptions.interest import MountInterest
 from resource_server.testing import check_provider, client
 
 pytestmark = pytest.mark.anyio
@@ -474,7 +474,7 @@ async def test_of_a_replaced_zip_only_what_differs_has_another_version(tmp_path:
     assert {name for name in before if before[name] != after[name]} == {"README.md", "latin"}
 
 
-class Impatient(Interests):
+class Impatient(MountInterest):
     """Has the file looked at more often than once a second."""
 
     async def next(self, within: float | None = None) -> tuple[Set[Member], Set[Member]]:
@@ -524,7 +524,7 @@ async def test_of_a_replaced_archive_the_directories_are_told_that_list_other_na
 
 async def test_names_that_may_have_been_listed_in_between_are_told(tmp_path: Path) -> None:
     file = zip_of(tmp_path / "a", FILES)
-    interest = Interests()
+    interest = MountInterest()
     interest.add(())
     async with Archive(file) as archive:
         changes = archive.changes(interest)
@@ -537,7 +537,7 @@ async def test_names_that_may_have_been_listed_in_between_are_told(tmp_path: Pat
 
 async def test_what_changed_before_anybody_was_interested_is_told(tmp_path: Path) -> None:
     file = zip_of(tmp_path / "a", FILES)
-    interest = Interests()
+    interest = MountInterest()
     async with Archive(file) as archive:
         zip_of(file, {**FILES, "new": b"new"})
         changes = archive.changes(interest)
@@ -554,7 +554,7 @@ async def test_a_file_system_that_hangs_does_not_hold_up_the_end(tmp_path: Path)
             hangs.wait()
             return super()._look()
 
-    interest = Interests()
+    interest = MountInterest()
     interest.add(())
     changes = Hanging(zip_of(tmp_path / "a", FILES)).changes(interest)
     watch = asyncio.ensure_future(anext(changes))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from resource_server.catalog.catalog import Limits
+from resource_server.catalog.catalog import CatalogLimits
 from resource_server.protocol import client_subscriptions
 from resource_server.protocol.server import Server
 from resource_server.provider import Path as Address
@@ -235,7 +235,7 @@ async def test_a_child_that_comes_between_read_and_subscription_is_told_of_the_c
 async def test_a_child_that_changes_between_a_read_of_some_and_a_subscription(
     tree: WatchedTree,
 ) -> None:
-    async with await server_of(tree, limits=Limits(collection_children=2)) as server:
+    async with await server_of(tree, limits=CatalogLimits(collection_children=2)) as server:
         wire = Wire(server, "2025-11-25")
         await wire.result("resources/read", {"uri": "test://one/"})
         await wire.result("resources/subscribe", {"uri": "test://one/"})

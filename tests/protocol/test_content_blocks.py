@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp_types.methods import validate_server_result
 
-from resource_server.catalog.catalog import Body, Catalog
+from resource_server.catalog.catalog import Catalog, ReadItem
 from resource_server.catalog.mount import Mount
 from resource_server.protocol import content_blocks
 from resource_server.protocol.revisions import HANDSHAKE, LATEST_HANDSHAKE, MODERN, Revision
@@ -35,7 +35,7 @@ async def block(uri: str, revision: Revision = LATEST_HANDSHAKE) -> Any:
     mount = Mount("one", "test://one/", Tree(NODES), annotations=Annotations(priority=0.9))
     async with Catalog([mount]) as catalog:
         reading = await catalog.read(f"test://one/{uri}")
-    made = json.loads(content_blocks.document(reading.bodies[0], revision))
+    made = json.loads(content_blocks.document(reading.items[0], revision))
     accept(made, revision)
     return made
 
@@ -106,7 +106,7 @@ async def test_a_part_of_a_picture_is_no_picture() -> None:
     cut = Truncation("requested", "bytes", 4, {"bytes": "2-3"})
     async with Catalog([Mount("one", "test://one/", Tree(NODES))]) as catalog:
         entry = await catalog.metadata("test://one/logo")
-    body = Body("test://one/logo?bytes=0-1", entry, Content(b"\x89P", truncated=cut))
+    body = ReadItem("test://one/logo?bytes=0-1", entry, Content(b"\x89P", truncated=cut))
     found = json.loads(content_blocks.document(body, LATEST_HANDSHAKE))
     assert base64.b64decode(found["resource"]["blob"]) == b"\x89P"
     assert "resource-server/truncated" in found["resource"]["_meta"]

@@ -12,7 +12,7 @@ from mcp_types.methods import (
     validate_server_result,
 )
 
-from resource_server.catalog.catalog import Limits
+from resource_server.catalog.catalog import CatalogLimits
 from tests.protocol.wire import EVERY, HANDSHAKE, MODERN, Wire, initialize, server_of
 from tests.providers_for_tests import Folder, Leaf, SlowTree, Tree, WatchedTree
 
@@ -245,7 +245,7 @@ async def test_what_may_be_cached_says_for_how_long_and_for_whom(method: str) ->
 
 @pytest.mark.parametrize("method", ["resources/list", "resources/templates/list"])
 async def test_the_last_page_has_no_cursor_at_all(method: str) -> None:
-    server = await server_of(Tree({}), Tree({}), limits=Limits(page_size=1))
+    server = await server_of(Tree({}), Tree({}), limits=CatalogLimits(page_size=1))
     wire = Wire(server, "2025-11-25")
     first = await wire.result(method)
     last = await wire.result(method, {"cursor": first["nextCursor"]})

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from resource_server.catalog.catalog import Limits
+from resource_server.catalog.catalog import CatalogLimits
 from resource_server.protocol import progress
 from tests.protocol.wire import EVERY, Wire, server_of
 from tests.providers_for_tests import SlowTree, Tree
@@ -60,7 +60,7 @@ async def test_a_listing_counts_its_entries_and_never_goes_back() -> None:
 
 async def test_progress_is_not_told_more_often_than_it_is_of_use() -> None:
     nodes = {f"{n:04}": "" for n in range(1000)}
-    limits = Limits(collection_children=1000)
+    limits = CatalogLimits(collection_children=1000)
     wire = Wire(await server_of(Tree(nodes), limits=limits), "2025-11-25")
     await wire.result("resources/read", with_token("t"))
     assert len(wire.notifications) < 100

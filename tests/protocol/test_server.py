@@ -49,9 +49,9 @@ async def test_a_server_serves_what_it_has_adopted_under_its_name() -> None:
     other = Server(
         catalog, name="other", title="Other", instructions="x", ttl_ms=5, cache_scope="public"
     )
-    live = server.live
+    live = server.broker
     server.adopt(other)
-    assert server.live is live
+    assert server.broker is live
     for wire in (modern, opened):
         (read,) = (await wire.result("resources/read", {"uri": "new://mount/b"}))["contents"]
         assert read["text"] == "words"
@@ -74,7 +74,7 @@ async def test_subscriptions_survive_another_catalog() -> None:
         wire = Wire(server, "2025-11-25")
         await wire.result("resources/subscribe", {"uri": "test://one/a"})
         server.adopt(servers[1])
-        server.live.swap(servers[1].catalog, relist=True)
+        server.broker.replace_catalog(servers[1].catalog, relist=True)
         await trees[1].asked(("a",), listing=True)
         assert await wire.notified(1) == [
             {"jsonrpc": "2.0", "method": "notifications/resources/list_changed"}

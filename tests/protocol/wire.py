@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from resource_server.catalog.catalog import Catalog, Limits
+from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import Mount
 from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.server import Server
@@ -26,7 +26,7 @@ PATIENCE_S = 10.0
 QUIET_S = 0.15
 
 
-async def server_of(*providers: Provider, limits: Limits | None = None) -> Server:
+async def server_of(*providers: Provider, limits: CatalogLimits | None = None) -> Server:
     """Return a server of started mounts `one`, `two`, ... at `test://one/`, `test://two/`, ..."""
     names = ("one", "two", "three")
     mounts = [

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_server.runtime.rate_limit import MAX_CALLERS, Rate, Rates
+from resource_server.runtime.rate_limit import MAX_CALLERS, Rate, RateLimiter
 
 
 def test_each_caller_has_a_bucket_and_the_memory_of_them_is_bounded() -> None:
-    rates = Rates(0.001, 1)
+    rates = RateLimiter(0.001, 1)
     assert rates.take("first") == 0
     for _ in range(2):
         assert 999 < rates.take("first") <= 1000
@@ -26,7 +26,7 @@ def test_each_caller_has_a_bucket_and_the_memory_of_them_is_bounded() -> None:
 def test_as_many_as_the_burst_are_never_refused(burst: int) -> None:
     # Rounding is no reason, whatever the rate.
     for rate in range(1, 200):
-        rates = Rates(rate / 7e6, burst)
+        rates = RateLimiter(rate / 7e6, burst)
         for _ in range(burst):
             assert rates.take("one") == 0
         assert rates.take("one") > 0

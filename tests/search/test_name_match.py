@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_server.search.name_match import EXACT, PART, PREFIX, WORD, Names
+from resource_server.search.name_match import EXACT, PART, PREFIX, WORD, NameQuery
 
 WORDS = st.text("abAB*?[]!-./ßİ", min_size=1, max_size=12)
 PATHS = st.lists(st.text("abABß.-", min_size=1, max_size=6), min_size=1, max_size=4).map(tuple)
@@ -14,7 +14,7 @@ PATHS = st.lists(st.text("abABß.-", min_size=1, max_size=6), min_size=1, max_si
 
 def found(query: str, *paths: str) -> list[str]:
     """Return the paths that fit, best first."""
-    names = Names(query)
+    names = NameQuery(query)
     keys = [
         names.key(path, rank)
         for path in (tuple(path.split("/")) for path in paths)
@@ -40,7 +40,7 @@ def found(query: str, *paths: str) -> list[str]:
 def test_a_name_fits_whole_at_its_beginning_at_a_word_or_somewhere(
     path: str, rank: int | None
 ) -> None:
-    assert Names("Read").rank(tuple(path.split("/"))) == rank
+    assert NameQuery("Read").rank(tuple(path.split("/"))) == rank
 
 
 def test_the_best_comes_first_then_the_shorter_path_then_by_path() -> None:
@@ -98,16 +98,16 @@ def test_a_bracket_that_is_not_closed_is_a_part_of_a_name(unclosed: str) -> None
 )
 def test_no_glob_takes_long(glob: str, name: tuple[str, ...]) -> None:
     # Without care these take longer than the universe lasts; the suite's own time limit tells.
-    assert Names(glob).rank(name) is None
+    assert NameQuery(glob).rank(name) is None
 
 
 @given(query=WORDS, path=PATHS)
 def test_any_query_is_answered_alike_for_one_name_and_for_many(
     query: str, path: tuple[str, ...]
 ) -> None:
-    names = Names(query)
+    names = NameQuery(query)
     rank = names.rank(path)
-    if not names.of_paths:
+    if not names.matches_paths:
         assert (path[-1] in names.among(["other", path[-1], "x"])) == (rank is not None)
     if not re.search(r"[*?\[]", query) and "/" not in query:
         assert (query.casefold() in path[-1].casefold()) == (rank is not None)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from resource_server.errors import InvalidParameter
 from resource_server.provider.search import SearchRequest
 from resource_server.search import text_match
-from resource_server.search.text_match import LONGEST_LINE, MOST_LINES, Lines
+from resource_server.search.text_match import LONGEST_LINE, MOST_LINES, LineQuery
 
 
 def found(query: str, text: str | bytes) -> list[tuple[int, str]]:
@@ -20,7 +20,7 @@ def found(query: str, text: str | bytes) -> list[tuple[int, str]]:
         text=query[1:-1] if is_pattern else query, where="text", is_pattern=is_pattern
     )
     data = text.encode() if isinstance(text, str) else text
-    return [(line.number, line.text) for line in Lines(sought).found(data)]
+    return [(line.number, line.text) for line in LineQuery(sought).found(data)]
 
 
 def test_a_part_is_found_in_any_case_with_the_number_of_its_line() -> None:
@@ -194,7 +194,7 @@ def test_without_its_engine_an_expression_is_refused_and_a_part_is_found(
 
 def test_one_line_of_50_megabytes_is_looked_through_in_steps_that_can_be_ended() -> None:
     data = b"a" * 50_000_000 + b"needle"
-    text = Lines(SearchRequest(text="needle", where="text"))
+    text = LineQuery(SearchRequest(text="needle", where="text"))
     assert [line.number for line in text.found(data)] == [1]
     steps = 0
 
@@ -211,7 +211,7 @@ def test_one_line_of_50_megabytes_is_looked_through_in_steps_that_can_be_ended()
     ):
         steps = 0
         with pytest.raises(TimeoutError):
-            Lines(sought).found(data, check)
+            LineQuery(sought).found(data, check)
 
 
 def test_no_step_keeps_other_threads_from_their_turn_for_long() -> None:
@@ -223,5 +223,5 @@ def test_no_step_keeps_other_threads_from_their_turn_for_long() -> None:
         SearchRequest(text="x+z$", where="text", is_pattern=True),
     ):
         moments = [time.monotonic()]
-        Lines(sought).found(data, lambda: moments.append(time.monotonic()))  # noqa: B023
+        LineQuery(sought).found(data, lambda: moments.append(time.monotonic()))  # noqa: B023
         assert len(moments) > 100

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server.errors import InvalidParameter
-from resource_server.search.name_match import Names
-from resource_server.search.top_k import Best, to_path
+from resource_server.search.name_match import NameQuery
+from resource_server.search.top_k import TopK, to_path
 
 NAMES = st.lists(st.text("abx", min_size=1, max_size=5), unique=True, max_size=40)
 
@@ -17,8 +17,8 @@ def page(
     walk: list[str], after: str | None, limit: int, most: int | None
 ) -> tuple[list[str], str | None]:
     """Walk on from a page, at most some steps, and return the next."""
-    names = Names("a")
-    best = Best[str](names, after, limit)
+    names = NameQuery("a")
+    best = TopK[str](names, after, limit)
     rest = [name for name in walk if (name,) > best.start]
     some = rest[:most]
     for name in some:
@@ -55,7 +55,7 @@ def test_of_whole_walks_the_best_come_first_over_all_pages(walk: list[str], limi
     while after is not None:
         some, after = page(sorted(walk), after, limit, None)
         found += some
-    names = Names("a")
+    names = NameQuery("a")
     assert found == sorted(
         (name for name in walk if "a" in name),
         key=lambda name: names.key((name,), names.rank((name,)) or 0),
@@ -65,7 +65,7 @@ def test_of_whole_walks_the_best_come_first_over_all_pages(walk: list[str], limi
 @pytest.mark.parametrize("forged", ["a//b", "../x", "a/.", "\0zzz", "a\0b\0c", "\0a/../b"])
 def test_where_no_search_was_is_refused(forged: str) -> None:
     with pytest.raises(InvalidParameter):
-        Best[str](Names("a"), forged, 1)
+        TopK[str](NameQuery("a"), forged, 1)
 
 
 def test_a_path_with_odd_bytes_comes_back() -> None:

@@ -24,7 +24,7 @@ from resource_server.provider import Change, Content, Interest, Path, Resource, 
 from resource_server.subscriptions import broker as live_module
 from resource_server.subscriptions import snapshot
 from resource_server.subscriptions.broker import Broker
-from resource_server.subscriptions.snapshot import ABSENT, State
+from resource_server.subscriptions.snapshot import ABSENT, DocumentState
 from tests.listeners import LIST, Recorder, mounted, uri_of
 
 pytestmark = pytest.mark.anyio
@@ -770,7 +770,7 @@ async def test_another_spelling_is_the_same_subscription() -> None:
             for uri in ("test://one/a%20b", "TEST://ONE/%61%20b?lines=1", "test://one/a%20b/")
         ]
         assert {topic.uri for topic in topics} == {"test://one/a%20b"}
-        assert topics[0].given == State("1")
+        assert topics[0].given == DocumentState("1")
         shelf.put("a b", "2")
         shelf.say("a b")
         await recorder.of("a b")
@@ -966,11 +966,11 @@ async def test_what_a_client_was_given_for_a_moment_is_told_of_though_it_is_as_b
     async with served(mounted(shelf)) as live:
         recorder = await subscribed(live, "a")
         await calm()
-        live.given(uri_of("a"), State("1"))
+        live.note_read(uri_of("a"), DocumentState("1"))
         assert await recorder.quiet(0.02) == []
-        live.given(uri_of("a"), State("2"))
+        live.note_read(uri_of("a"), DocumentState("2"))
         await recorder.of("a")
-        live.given(uri_of("a"), ABSENT)
+        live.note_read(uri_of("a"), ABSENT)
         await recorder.of("a")
         assert await recorder.quiet(0.02) == ["a", "a"]
 
@@ -981,7 +981,7 @@ async def test_a_read_that_never_gives_what_is_told_does_not_go_on_for_ever() ->
     async with served(mounted(shelf)) as live:
         recorder = await subscribed(live, "a")
         for number in range(100):
-            live.given(uri_of("a"), State(f"read {number}"))
+            live.note_read(uri_of("a"), DocumentState(f"read {number}"))
             await calm()
         assert 1 <= len(recorder.told) < 20
 
@@ -1001,7 +1001,7 @@ async def test_a_change_during_a_look_is_a_reason_for_another() -> None:
             await calm()
         slow.open.set()
         assert await recorder.quiet(0.02) == ["a", "a"]
-        assert topic.given == State("3")
+        assert topic.given == DocumentState("3")
 
 
 async def test_only_so_many_wait_for_a_slow_provider_at_once() -> None:
@@ -1130,7 +1130,7 @@ async def test_after_a_swap_what_differs_is_told_and_what_is_the_same_is_not() -
     async with served(mounted(before)) as live:
         recorder = await subscribed(live, "a", "b", "c")
         live.follow_list(recorder)
-        live.swap(Catalog([mounted(after)]), relist=False)
+        live.replace_catalog(Catalog([mounted(after)]), relist=False)
         await recorder.of("b", "c")
         assert sorted(await recorder.quiet()) == ["b", "c"]
         after.put("a", "3")
@@ -1148,10 +1148,10 @@ async def test_a_swap_tells_of_the_list_if_it_says_so() -> None:
         recorder = Recorder()
         live.follow_list(recorder)
         await calm()
-        live.swap(Catalog([mount]), relist=False)
+        live.replace_catalog(Catalog([mount]), relist=False)
         await calm()
         assert recorder.told == []
-        live.swap(Catalog([]), relist=True)
+        live.replace_catalog(Catalog([]), relist=True)
         await calm()
         assert recorder.told == [LIST]
 
@@ -1164,7 +1164,7 @@ async def test_a_mount_that_stays_is_watched_on() -> None:
         recorder = await subscribed(live, "a", "b")
         recorder.take()
         interest = shelf.interest
-        live.swap(Catalog([mounted(Shelf(), "two"), mount]), relist=False)
+        live.replace_catalog(Catalog([mounted(Shelf(), "two"), mount]), relist=False)
         await calm()
         assert (shelf.watchers, shelf.interest) == (1, interest)
         assert recorder.told == []
@@ -1180,14 +1180,14 @@ async def test_what_no_mount_has_any_more_is_told_and_told_again_when_one_has() 
     mount = mounted(shelf)
     async with served(mount) as live:
         recorder = await subscribed(live, "a")
-        live.swap(Catalog([]), relist=False)
+        live.replace_catalog(Catalog([]), relist=False)
         await recorder.of("a")
         assert await recorder.quiet() == ["a"]
-        live.swap(Catalog([mounted(Shelf(a="1"))]), relist=False)
+        live.replace_catalog(Catalog([mounted(Shelf(a="1"))]), relist=False)
         await recorder.of("a")
         assert await recorder.quiet() == ["a"]
         live.unsubscribe(uri_of("a"), recorder)
-        live.swap(Catalog([]), relist=False)
+        live.replace_catalog(Catalog([]), relist=False)
         assert await recorder.quiet() == []
 
 
@@ -1198,7 +1198,7 @@ async def test_a_deeper_mount_takes_over_what_lies_below_it() -> None:
     async with served(*mounts) as live:
         recorder = await subscribed(live, "sub/a", "b")
         mounts.append(Mount("inner", "test://one/sub/", inner))
-        live.swap(Catalog(mounts), relist=False)
+        live.replace_catalog(Catalog(mounts), relist=False)
         await recorder.of("sub/a")
         assert await recorder.quiet() == ["sub/a"]
         inner.put("a", "3")
@@ -1211,7 +1211,7 @@ async def test_what_nothing_tells_apart_is_told_after_a_swap() -> None:
     async with served(mounted(Shelf(a=None))) as live:
         recorder = await subscribed(live, "a")
         recorder.take()
-        live.swap(Catalog([mounted(Shelf(a=None))]), relist=False)
+        live.replace_catalog(Catalog([mounted(Shelf(a=None))]), relist=False)
         await recorder.of("a")
 
 
@@ -1222,10 +1222,10 @@ async def test_nothing_is_kept_of_a_mount_that_is_served_no_more() -> None:
         for version in ("1", "2"):
             shelf = Shelf(a=version)
             shelves.append(weakref.ref(shelf))
-            live.swap(Catalog([mounted(shelf)]), relist=False)
+            live.replace_catalog(Catalog([mounted(shelf)]), relist=False)
             await live.subscribe(uri_of("a"), recorder)
             del shelf
-        live.swap(Catalog([]), relist=False)
+        live.replace_catalog(Catalog([]), relist=False)
         await recorder.quiet()
         gc.collect()
         assert [shelf() for shelf in shelves] == [None, None]
@@ -1256,7 +1256,7 @@ async def test_nothing_is_left_and_nothing_told_after_the_end(
     slow.open.clear()
     shelf.say("", kind="tree")
     await calm()
-    live.swap(Catalog([mounted(slow)]), relist=True)
+    live.replace_catalog(Catalog([mounted(slow)]), relist=True)
     await live.close()
     slow.open.set()
     assert asyncio.all_tasks() == tasks

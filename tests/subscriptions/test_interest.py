@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from resource_server.runtime import clock
-from resource_server.subscriptions.interest import Interests
+from resource_server.subscriptions.interest import MountInterest
 
 pytestmark = pytest.mark.anyio
 
@@ -13,14 +13,14 @@ A, B = ("a",), ("b", "c")
 
 
 async def test_the_first_to_ask_is_told_of_all_there_is() -> None:
-    interests = Interests()
+    interests = MountInterest()
     interests.add(A)
     interests.add(B)
     assert await interests.next() == ({A, B}, set())
 
 
 async def test_who_asks_again_is_told_of_what_came_and_went_since() -> None:
-    interests = Interests()
+    interests = MountInterest()
     interests.add(A)
     await interests.next()
     interests.add(B)
@@ -29,7 +29,7 @@ async def test_who_asks_again_is_told_of_what_came_and_went_since() -> None:
 
 
 async def test_who_asks_waits_until_there_is_something_to_tell() -> None:
-    interests = Interests()
+    interests = MountInterest()
     asked = asyncio.create_task(interests.next())
     await asyncio.sleep(0)
     assert not asked.done()
@@ -38,14 +38,14 @@ async def test_who_asks_waits_until_there_is_something_to_tell() -> None:
 
 
 async def test_who_asks_waits_no_longer_than_he_wants() -> None:
-    interests = Interests()
+    interests = MountInterest()
     assert await interests.next(within=0.01) == (set(), set())
     interests.add(A)
     assert await interests.next(within=0.01) == ({A}, set())
 
 
 async def test_nothing_is_lost_to_who_gives_up_waiting() -> None:
-    interests = Interests()
+    interests = MountInterest()
     asked = asyncio.create_task(interests.next())
     await asyncio.sleep(0)
     interests.add(A)
@@ -55,14 +55,14 @@ async def test_nothing_is_lost_to_who_gives_up_waiting() -> None:
 
 
 async def test_what_came_and_went_unseen_is_not_told_of() -> None:
-    interests = Interests()
+    interests = MountInterest()
     interests.add(A)
     interests.remove(A)
     assert await interests.next(within=0.01) == (set(), set())
 
 
 async def test_what_went_and_came_again_is_told_of_as_both() -> None:
-    interests = Interests()
+    interests = MountInterest()
     interests.add(A)
     await interests.next()
     interests.remove(A)
@@ -71,7 +71,7 @@ async def test_what_went_and_came_again_is_told_of_as_both() -> None:
 
 
 async def test_what_went_came_and_went_again_has_gone() -> None:
-    interests = Interests()
+    interests = MountInterest()
     interests.add(A)
     await interests.next()
     interests.remove(A)
@@ -81,7 +81,7 @@ async def test_what_went_came_and_went_again_has_gone() -> None:
 
 
 async def test_what_is_known_already_is_no_news() -> None:
-    interests = Interests()
+    interests = MountInterest()
     interests.add(A)
     await interests.next()
     interests.add(A)
@@ -90,7 +90,7 @@ async def test_what_is_known_already_is_no_news() -> None:
 
 
 async def test_the_paths_are_those_of_now() -> None:
-    interests = Interests()
+    interests = MountInterest()
     paths = interests.paths
     interests.add(A)
     assert paths == {A}
@@ -99,7 +99,7 @@ async def test_the_paths_are_those_of_now() -> None:
 
 
 async def test_whether_the_listing_matters_is_news_when_it_changes() -> None:
-    interests = Interests()
+    interests = MountInterest()
     for wanted in (True, False):
         interests.listing = wanted
         assert await interests.next(within=5) == (set(), set())
@@ -112,7 +112,7 @@ async def test_whether_the_listing_matters_is_news_when_it_changes() -> None:
 
 
 async def test_since_when_the_listing_matters_is_known() -> None:
-    interests = Interests()
+    interests = MountInterest()
     before = clock.now_ns()
     interests.listing = True
     since = interests.listing_since_ns
@@ -122,7 +122,7 @@ async def test_since_when_the_listing_matters_is_known() -> None:
 
 
 async def test_who_begins_again_is_told_all_again() -> None:
-    interests = Interests()
+    interests = MountInterest()
     interests.add(A)
     interests.add(B)
     await interests.next()

@@ -13,7 +13,7 @@ import pytest
 from resource_server.errors import MountUnavailable
 from resource_server.provider import Change, Interest, Path
 from resource_server.subscriptions import watch_runner as watching_module
-from resource_server.subscriptions.watch_runner import EVERYTHING, Watching
+from resource_server.subscriptions.watch_runner import EVERYTHING, WatchRunner
 from tests.listeners import mounted
 from tests.providers_for_tests import Tree
 
@@ -121,9 +121,9 @@ def yielding(*what: object) -> Callable[[Interest], Any]:
 
 
 @asynccontextmanager
-async def watched(provider: Watched) -> AsyncGenerator[tuple[Watching, Taker]]:
+async def watched(provider: Watched) -> AsyncGenerator[tuple[WatchRunner, Taker]]:
     taker = Taker()
-    watching = Watching(mounted(provider), taker)
+    watching = WatchRunner(mounted(provider), taker)
     watching.start()
     try:
         yield watching, taker
@@ -159,7 +159,7 @@ async def test_a_provider_that_does_not_watch_needs_no_watch(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     taker = Taker()
-    watching = Watching(mounted(Tree({})), taker)
+    watching = WatchRunner(mounted(Tree({})), taker)
     watching.start()
     await asyncio.sleep(0.02)
     await watching.close()
@@ -351,7 +351,7 @@ async def test_a_watch_that_does_not_end_is_left_alone(
 
 
 async def test_a_watch_may_end_before_it_begins() -> None:
-    watching = Watching(mounted(Watched(one)), Taker())
+    watching = WatchRunner(mounted(Watched(one)), Taker())
     await watching.close()
     watching.start()
     await watching.close()

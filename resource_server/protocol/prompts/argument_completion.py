@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from resource_server import uris
 from resource_server.catalog import completion
-from resource_server.catalog.catalog import Catalog, Completion, TemplateEntry
+from resource_server.catalog.catalog import Catalog, CompletionResult, TemplateEntry
 from resource_server.errors import InvalidParameter, ResourceError, ResourceNotFound
 from resource_server.manifest.prompts import Prompt, completed
 from resource_server.protocol.prompts.messages import filled_uri
 from resource_server.provider import Path
 from resource_server.runtime.eager import settle
 
-_NOTHING = Completion((), 0)
+_NOTHING = CompletionResult((), 0)
 _SEGMENT = re.compile(r"\{(\+?[^{}]+)\}")
 
 
@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 async def complete(
     catalog: Catalog, prompt: Prompt, argument: str, value: str, given: Mapping[str, str]
-) -> Completion:
+) -> CompletionResult:
     """Suggest values of an argument that fit what has been typed, and the others that are given.
 
     Raises:
@@ -73,10 +73,10 @@ def template_of(prompt: Prompt, argument: str, given: Mapping[str, str]) -> str 
     return None if start is None else f"{start}{{{operator}{variable}}}"
 
 
-async def _listed(typed: str, known: Iterable[str]) -> Completion:
+async def _listed(typed: str, known: Iterable[str]) -> CompletionResult:
     folded = typed.casefold()
     fitting = [each for each in known if folded in each.casefold()]
-    return Completion(*await settle(completion.ranked(typed, fitting)))
+    return CompletionResult(*await settle(completion.ranked(typed, fitting)))
 
 
 async def place_of(catalog: Catalog, template: str) -> Place | None:
@@ -139,7 +139,9 @@ def _bound(segments: Sequence[str], path: Path) -> tuple[dict[str, str], Path, s
     return given, path[len(segments) :], None
 
 
-async def _completed(catalog: Catalog, place: Place, typed: str, *, encoded: bool) -> Completion:
+async def _completed(
+    catalog: Catalog, place: Place, typed: str, *, encoded: bool
+) -> CompletionResult:
     """Return what the catalog suggests; `encoded` where values are, as those of `{+x}`."""
     if len(typed) > uris.MAX_URI_LENGTH:
         return _NOTHING
@@ -153,7 +155,7 @@ async def _completed(catalog: Catalog, place: Place, typed: str, *, encoded: boo
     found = await catalog.complete(template, place.variable, typed, place.given)
     values = [_value(each, start, of_path=of_path, encoded=encoded) for each in found.values]
     kept = [value for value in values if value]
-    return Completion(kept, found.total if len(kept) == len(values) else len(kept))
+    return CompletionResult(kept, found.total if len(kept) == len(values) else len(kept))
 
 
 def _value(found: str, start: str, *, of_path: bool, encoded: bool) -> str | None:

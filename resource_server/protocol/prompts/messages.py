@@ -12,7 +12,7 @@ from functools import partial
 import msgspec
 
 from resource_server import uris
-from resource_server.catalog.catalog import Reading
+from resource_server.catalog.catalog import ReadResult
 from resource_server.errors import InvalidParameter, ResourceError, ResourceNotFound
 from resource_server.manifest import prompts
 from resource_server.manifest.prompts import PromptMessage
@@ -87,7 +87,7 @@ def _text(text: str, values: Mapping[str, str]) -> str:
 
 async def _read(
     call: Call, uri: str, variables: Iterable[str], values: Mapping[str, str]
-) -> Reading:
+) -> ReadResult:
     try:
         return await call.server.catalog.read(uri, call.progress)
     except ResourceError as error:
@@ -111,12 +111,12 @@ def _absent(given: Sequence[str]) -> str:
     return f"{named} nothing that can be read"
 
 
-def _blocks(call: Call, uri: str, reading: Reading) -> Sequence[bytes]:
+def _blocks(call: Call, uri: str, reading: ReadResult) -> Sequence[bytes]:
     if reading.collection is None:
         # A message says one thing: of a document read in all its formats, the preferred one.
-        return [content_blocks.document(reading.bodies[0], call.revision)]
+        return [content_blocks.document(reading.items[0], call.revision)]
     found = serialization.each(
-        partial(content_blocks.document, revision=call.revision), reading.bodies
+        partial(content_blocks.document, revision=call.revision), reading.items
     )
     if len(found) < len(reading.children) or not reading.complete:
         told = f"There is more in {uri} than the {len(found)} above."

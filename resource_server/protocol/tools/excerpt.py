@@ -9,7 +9,7 @@ from contextlib import suppress
 import msgspec
 
 from resource_server import uris
-from resource_server.catalog.catalog import Body, Catalog, Progress, Reading, content_size
+from resource_server.catalog.catalog import Catalog, Progress, ReadItem, ReadResult, content_size
 from resource_server.errors import InvalidParameter, ResourceTooLarge
 from resource_server.provider import Content, Truncation
 
@@ -19,7 +19,7 @@ MAX_TEXT_BYTES = 64 * 1024
 _INTERVAL = re.compile(r"([0-9]{1,15})-([0-9]{0,15})")
 
 
-async def read(catalog: Catalog, uri: str, progress: Progress | None) -> Reading:
+async def read(catalog: Catalog, uri: str, progress: Progress | None) -> ReadResult:
     """Read a resource; of a document that is too long, the beginning.
 
     Raises:
@@ -32,17 +32,17 @@ async def read(catalog: Catalog, uri: str, progress: Progress | None) -> Reading
         if shorter is None:
             raise
         return shorter
-    if reading.collection is not None or not any(map(_is_long, reading.bodies)):
+    if reading.collection is not None or not any(map(_is_long, reading.items)):
         return reading
     shorter = await _range(catalog, uri, progress)
-    if shorter is not None and not any(map(_is_long, shorter.bodies)):
+    if shorter is not None and not any(map(_is_long, shorter.items)):
         return shorter
     query = catalog.route(uri)[2]
-    bodies = [_cut(body, query) if _is_long(body) else body for body in reading.bodies]
-    return msgspec.structs.replace(reading, bodies=bodies)
+    bodies = [_cut(body, query) if _is_long(body) else body for body in reading.items]
+    return msgspec.structs.replace(reading, items=bodies)
 
 
-def _is_long(body: Body) -> bool:
+def _is_long(body: ReadItem) -> bool:
     content = body.content
     if content is None or content_size(content) <= MAX_TEXT_BYTES:
         return False
@@ -50,7 +50,7 @@ def _is_long(body: Body) -> bool:
     return isinstance(content.data, str) or not mime_type.startswith(("image/", "audio/"))
 
 
-async def _range(catalog: Catalog, uri: str, progress: Progress | None) -> Reading | None:
+async def _range(catalog: Catalog, uri: str, progress: Progress | None) -> ReadResult | None:
     """Read the first bytes of what is asked for, where the document can be read so."""
     query = catalog.route(uri)[2]
     if set(query) - {"bytes"}:
@@ -62,11 +62,11 @@ async def _range(catalog: Catalog, uri: str, progress: Progress | None) -> Readi
     part = {"bytes": f"{first}-{first + MAX_TEXT_BYTES - 1}"}
     with suppress(InvalidParameter):
         reading = await catalog.read(uris.with_query(uri.partition("?")[0], part), progress)
-        return msgspec.structs.replace(reading, bodies=[_as_asked(b, uri) for b in reading.bodies])
+        return msgspec.structs.replace(reading, items=[_as_asked(b, uri) for b in reading.items])
     return None
 
 
-def _as_asked(body: Body, uri: str) -> Body:
+def _as_asked(body: ReadItem, uri: str) -> ReadItem:
     """Return a part as what is left of what was asked for."""
     content = body.content
     if content is None or content.truncated is None:
@@ -77,14 +77,14 @@ def _as_asked(body: Body, uri: str) -> Body:
     )
 
 
-def _cut(body: Body, query: Mapping[str, str]) -> Body:
+def _cut(body: ReadItem, query: Mapping[str, str]) -> ReadItem:
     """Cut a text at the end of a line; say where it goes on if it was asked for by lines."""
     content = body.content
     if content is None:
         return body
     if isinstance(content.data, bytes):
         shorter = Truncation("limit", "bytes", len(content.data))
-        return Body(
+        return ReadItem(
             body.uri,
             body.entry,
             Content(content.data[:MAX_TEXT_BYTES], content.mime_type, shorter),
@@ -100,4 +100,4 @@ def _cut(body: Body, query: Mapping[str, str]) -> Body:
         first = int(lines[1]) + kept.count("\n")
         shorter = Truncation("limit", "lines", content.truncated and content.truncated.total)
         next_uri = uris.with_query(body.entry.uri, {"lines": f"{first}-{lines[2]}"})
-    return Body(body.uri, body.entry, Content(kept, content.mime_type, shorter), next_uri)
+    return ReadItem(body.uri, body.entry, Content(kept, content.mime_type, shorter), next_uri)

@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from resource_server import uris
-from resource_server.catalog.catalog import Body
+from resource_server.catalog.catalog import ReadItem
 from resource_server.catalog.mount import Mount
 from resource_server.errors import (
     DeadlineExceeded,
@@ -157,9 +157,9 @@ async def _embedded(call: Call, uri: str, content: Content | None) -> bytes:
     catalog = call.server.catalog
     if content is not None:
         # Whether it may be seen is up to its provider, as for all others.
-        body = Body(uri, await catalog.metadata(uri), content)
+        body = ReadItem(uri, await catalog.metadata(uri), content)
         return content_blocks.document(body, call.revision)
     reading = await catalog.read(uri)
     if reading.collection is not None:
         raise ResourceServerError(f"a collection cannot be embedded: {uris.display(uri)}")
-    return content_blocks.document(reading.bodies[0], call.revision)
+    return content_blocks.document(reading.items[0], call.revision)

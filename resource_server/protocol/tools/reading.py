@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from resource_server import uris
-from resource_server.catalog.catalog import Body, Reading, content_size
+from resource_server.catalog.catalog import ReadItem, ReadResult, content_size
 from resource_server.errors import ResourceServerError
 from resource_server.protocol import content_blocks, serialization
 from resource_server.protocol.call import Call, Result
@@ -29,8 +29,8 @@ async def read_resource(call: Call, asked: Asked) -> Result:
     """Read a resource, or as much of it as a model can take."""
     reading = await excerpt.read(call.server.catalog, asked.uri, call.progress)
     call.subscriber.read(reading)
-    described = serialization.each(_described, reading.bodies)
-    if reading.bodies and not described:
+    described = serialization.each(_described, reading.items)
+    if reading.items and not described:
         raise ResourceServerError("nothing of this read can be sent")
     cut = _cut(reading)
     content = _children(call, reading) if reading.collection else _document(call, reading)
@@ -42,7 +42,7 @@ async def read_resource(call: Call, asked: Asked) -> Result:
     return results.result(call, content, b"{%b}" % structured)
 
 
-def _described(body: Body) -> bytes:
+def _described(body: ReadItem) -> bytes:
     """Return one item of the structured form: hosts that read nothing else find the text there."""
     if body.content is None:
         return serialization.resource(body.entry)
@@ -51,9 +51,9 @@ def _described(body: Body) -> bytes:
     return serialization.head(body, body.content)
 
 
-def _document(call: Call, reading: Reading) -> list[bytes]:
+def _document(call: Call, reading: ReadResult) -> list[bytes]:
     content: list[bytes] = []
-    for body in reading.bodies:
+    for body in reading.items:
         if body.content is not None and isinstance(body.content.data, str):
             content.append(content_blocks.text(body.content.data))
         elif (size := content_size(body.content)) > MAX_MEDIA_BYTES:
@@ -65,35 +65,35 @@ def _document(call: Call, reading: Reading) -> list[bytes]:
     return content
 
 
-def _children(call: Call, reading: Reading) -> list[bytes]:
+def _children(call: Call, reading: ReadResult) -> list[bytes]:
     """Return a table of the children that were read, and each document among them."""
-    entries = [body.entry for body in reading.bodies]
+    entries = [body.entry for body in reading.items]
     words = table.of(entries)
     if not entries:
         uri = uris.display(reading.collection or "")
         words = "There is nothing in this collection."
         if reading.children:
             words = f"Nothing in this collection can be read here. List it: uri={uri}"
-    documents = [body for body in reading.bodies if body.content is not None]
+    documents = [body for body in reading.items if body.content is not None]
     encoded = serialization.each(
         lambda item: content_blocks.document(item, call.revision), documents
     )
     return [content_blocks.text(words), *encoded]
 
 
-def _cut(reading: Reading) -> dict[str, Any] | None:
+def _cut(reading: ReadResult) -> dict[str, Any] | None:
     """Return what is missing; None where nothing is."""
     if not reading.complete:
-        return {"returned": len(reading.bodies), "more": True}
+        return {"returned": len(reading.items), "more": True}
     if reading.collection is not None:
         return None  # what was cut of a child is said of it
-    for body in reading.bodies:
+    for body in reading.items:
         if body.content is not None and body.content.truncated is not None:
             return serialization.truncated(body.content.truncated, body.next_uri)
     return None
 
 
-def _notice(cut: dict[str, Any], reading: Reading) -> str:
+def _notice(cut: dict[str, Any], reading: ReadResult) -> str:
     if reading.collection is not None:
         uri = uris.display(reading.collection)
         return f"Not all of it was read. List its children: uri={uri}"

@@ -13,7 +13,7 @@ from resource_server import access
 from resource_server.access import Scopes
 from resource_server.catalog import cursor
 from resource_server.catalog.catalog import Catalog
-from resource_server.catalog.mount import FAILURES, Mount, describe, log_failure
+from resource_server.catalog.mount import FAILURES, Mount, describe_error, log_failure
 from resource_server.errors import ResourceServerError
 from resource_server.protocol import revisions
 from resource_server.protocol.error_mapping import Fault
@@ -91,7 +91,7 @@ class Toolbox:
             return ()
         return tuple(
             mount
-            for mount in self._catalog.views.of(scopes).mounts
+            for mount in self._catalog.visibility.for_scopes(scopes).mounts
             if mount.tools is not None and mount.name not in self.offer.without
         )
 
@@ -188,7 +188,7 @@ def _usable(mount: Mount, tools: Sequence[Tool]) -> Sequence[tuple[Tool, Argumen
             definition(tool, tool.name, revisions.LATEST_MODERN)
             usable.append((tool, arguments))
         except FAILURES as error:  # the code of a plugin
-            _leave_out(mount, name, describe(error))
+            _leave_out(mount, name, describe_error(error))
     if len(tools) > MAX_TOOLS:
         _leave_out(mount, f"{len(tools) - MAX_TOOLS} more", f"a mount has at most {MAX_TOOLS}")
     return usable

@@ -9,7 +9,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
-from resource_server.access import Access, allows, restrictions
+from resource_server.access import Access, allows, checked_restrictions
 from resource_server.errors import (
     MountUnavailable,
     ResourceError,
@@ -98,7 +98,7 @@ class Database:
                 scopes=tuple(read.difference(each.access.scopes))
             )
             self._needed[query] = read.union(each.access.scopes)
-        self._restrictions = restrictions(rules)
+        self._restrictions = checked_restrictions(rules)
         self._link: Link | None = None
         self._closing = asyncio.Event()
         self._check: asyncio.Task[None] | None = None

@@ -28,9 +28,9 @@ from resource_server.providers.filesystem.file_tree import (
 )
 from resource_server.providers.filesystem.root import resource_error
 from resource_server.providers.filesystem.worker_threads import WorkerThreads
-from resource_server.search.name_match import Names
-from resource_server.search.text_match import Check, Lines
-from resource_server.search.top_k import INVALID, Best, to_path
+from resource_server.search.name_match import NameQuery
+from resource_server.search.text_match import Check, LineQuery
+from resource_server.search.top_k import INVALID, TopK, to_path
 
 _AT_ONCE = 4
 """Searches of one folder; others wait."""
@@ -71,7 +71,7 @@ class FileSearch:
             top = self._tree.find(below)
             if request.where == "names":
                 return self._names(request, top, after, limit=limit, clock=clock)
-            text = DocumentSearcher(Lines(request), self._types, clock.check)
+            text = DocumentSearcher(LineQuery(request), self._types, clock.check)
             looking = _TextSearch(self._tree, self._factory, text, limit=limit, clock=clock)
             return looking.found(request, top, after)
 
@@ -91,12 +91,12 @@ class FileSearch:
         limit: int,
         clock: _TimeShare,
     ) -> SearchPage:
-        names = Names(request.text)
-        best = Best[Path](names, after, limit)
+        names = NameQuery(request.text)
+        best = TopK[Path](names, after, limit)
         looked_at = 0
         stopped_at: Path | None = None
         for path, _, _, some, _ in _runs(self._tree, top, best.start):
-            for name in some if names.of_paths else names.among(some):
+            for name in some if names.matches_paths else names.among(some):
                 rank = names.rank((*path, name))
                 if rank is not None:
                     best.add((*path, name), rank, (*path, name))
@@ -263,7 +263,7 @@ class _TextSearch:
 class DocumentSearcher:
     """Looks for lines in open documents; between blocks of large ones it calls `check`."""
 
-    def __init__(self, lines: Lines, types: tuple[tuple[str, str], ...], check: Check) -> None:
+    def __init__(self, lines: LineQuery, types: tuple[tuple[str, str], ...], check: Check) -> None:
         self._lines = lines
         self._types = types
         self._check = check

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from resource_server import media_types, uris
-from resource_server.access import allows, restrictions
+from resource_server.access import allows, checked_restrictions
 from resource_server.errors import NotACollection, ResourceError, ResourceNotFound
 from resource_server.provider import (
     ByteSize,
@@ -125,7 +125,7 @@ class Filesystem:
             encoding=canonical_encoding(self.encoding),
             reading=reading_fingerprint(self.max_size, self.encoding, *self.types.items()),
         )
-        self._restrictions = restrictions(
+        self._restrictions = checked_restrictions(
             {f"directories.{key}.access": each.access for key, each in self.directories.items()}
         )
         self._name = os.path.basename(os.path.abspath(self.path)) or "/"

@@ -82,7 +82,7 @@ def test_what_is_written_loads_and_changes_nothing(tmp_path: pathlib.Path) -> No
     manifest = load(file)
     (spec,) = manifest.mounts
     assert (spec.base, spec.title) == ("sqlite://shop/", "${shop} 🍵 \x7f")
-    found: Any = plugins.load(spec, manifest)
+    found: Any = plugins.load_provider(spec, manifest)
     assert found.url == f"sqlite:///{tmp_path}/shop.db"
     assert found.tables.pop("customers") == TableOptions(description="One per 5 ${customer}.\nYes.")
     assert found.tables.pop("broken") is False
@@ -98,7 +98,7 @@ def test_what_is_commented_out_loads_as_well(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "m.yaml"
     file.write_text("\n".join(lines), encoding="utf-8")
     manifest = load(file)
-    found: Any = plugins.load(manifest.mounts[0], manifest)
+    found: Any = plugins.load_provider(manifest.mounts[0], manifest)
     assert found.tables["customers"].columns.mask == {"email": "hash"}
     assert found.tables["sales"].key == ("id",)
     assert found.queries["newest"].parameters["count"].maximum == 100

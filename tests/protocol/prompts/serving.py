@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from resource_server.catalog.catalog import Catalog, Limits
+from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import Mount
 from resource_server.cli import runtime
 from resource_server.manifest.load import load
@@ -16,7 +16,7 @@ from resource_server.provider import Provider
 
 
 async def server_of(
-    prompts: Mapping[str, Prompt], *providers: Provider, limits: Limits | None = None
+    prompts: Mapping[str, Prompt], *providers: Provider, limits: CatalogLimits | None = None
 ) -> Server:
     """Return a server of started mounts at `test://one/`, `test://two/` and of prompts."""
     mounts = [

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from mcp_types.methods import CACHEABLE_METHODS, validate_server_result
 
-from resource_server.catalog.catalog import Limits
+from resource_server.catalog.catalog import CatalogLimits
 from resource_server.manifest.prompts import Prompt, PromptArgument, PromptMessage
 from tests.protocol.prompts.serving import got, server_of
 from tests.protocol.wire import EVERY, MODERN, Wire, initialize
@@ -46,7 +46,7 @@ async def test_a_prompt_is_listed_with_its_arguments_in_every_revision(revision:
 async def test_prompts_come_in_pages(revision: str) -> None:
     names = [f"p{number}" for number in (3, 1, 2, 5, 4)]
     prompts = {name: Prompt(messages=HELLO) for name in names}
-    wire = Wire(await server_of(prompts, limits=Limits(page_size=2)), revision)
+    wire = Wire(await server_of(prompts, limits=CatalogLimits(page_size=2)), revision)
     found: list[str] = []
     asked: dict[str, Any] = {}
     while True:
@@ -66,7 +66,7 @@ async def test_a_cursor_of_nobody_is_refused(cursor: str) -> None:
 
 
 async def test_a_cursor_of_a_prompt_that_is_gone_is_refused() -> None:
-    server = await server_of({"p": REVIEW, "q": REVIEW}, limits=Limits(page_size=1))
+    server = await server_of({"p": REVIEW, "q": REVIEW}, limits=CatalogLimits(page_size=1))
     wire = Wire(server, "2025-11-25")
     cursor = (await wire.result("prompts/list"))["nextCursor"]
     server.adopt(await server_of({"q": REVIEW}))
@@ -76,7 +76,7 @@ async def test_a_cursor_of_a_prompt_that_is_gone_is_refused() -> None:
 async def test_a_cursor_of_another_listing_is_refused() -> None:
     prompts = {"p": REVIEW, "q": REVIEW}
     wire = Wire(
-        await server_of(prompts, Tree({"a": "", "b": ""}), limits=Limits(page_size=1)),
+        await server_of(prompts, Tree({"a": "", "b": ""}), limits=CatalogLimits(page_size=1)),
         "2025-11-25",
     )
     for method, other in (("resources/list", "prompts/list"), ("prompts/list", "resources/list")):

@@ -14,7 +14,7 @@ from mcp_types.methods import validate_server_result
 
 from resource_server import uris
 from resource_server.access import Caller, acting
-from resource_server.catalog.catalog import Catalog, Limits
+from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import Mount
 from resource_server.errors import (
     DeadlineExceeded,
@@ -256,7 +256,7 @@ def test_a_part_of_the_path_without_a_value_makes_no_uri() -> None:
 
 
 async def test_of_all_formats_the_preferred_one_is_embedded() -> None:
-    server = await server_of(reading(ANY), Tree(NODES), limits=Limits(alternatives=True))
+    server = await server_of(reading(ANY), Tree(NODES), limits=CatalogLimits(alternatives=True))
     wire = Wire(server, "2025-11-25")
     assert texts(await wire.result(*got(file="formats"))) == ["x"]
 
@@ -276,7 +276,7 @@ async def test_a_collection_is_a_message_for_each_child(revision: str) -> None:
 
 @pytest.mark.parametrize("revision", EVERY)
 async def test_a_collection_that_is_cut_says_so_to_the_model_and_the_client(revision: str) -> None:
-    limits = Limits(collection_children=2)
+    limits = CatalogLimits(collection_children=2)
     server = await server_of(reading(ANY, "after"), Tree(NODES), limits=limits)
     result = await Wire(server, revision).result(*got(file="folder"))
     assert texts(result) == [

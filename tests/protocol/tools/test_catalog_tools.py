@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from resource_server.catalog.catalog import Limits
+from resource_server.catalog.catalog import CatalogLimits
 from resource_server.errors import (
     DeadlineExceeded,
     InvalidParameter,
@@ -64,7 +64,7 @@ async def test_everything_is_listed_as_a_table_and_as_it_is(
 
 @pytest.mark.parametrize("revision", EVERY)
 async def test_a_collection_is_listed_page_by_page(revision: str) -> None:
-    wire = await wired(revision, limits=Limits(page_size=2))
+    wire = await wired(revision, limits=CatalogLimits(page_size=2))
     found: list[str] = []
     more = ""
     asked: dict[str, Any] = {"uri": "test://one/folder"}
@@ -203,7 +203,7 @@ async def test_a_collection_is_a_table_and_its_documents(revision: str, tree: ty
 
 @pytest.mark.parametrize("revision", EVERY)
 async def test_what_of_a_collection_is_left_out_is_said(revision: str) -> None:
-    wire = await wired(revision, limits=Limits(collection_children=2))
+    wire = await wired(revision, limits=CatalogLimits(collection_children=2))
     result = await called(wire, "read_resource", revision, uri="test://one")
     assert words(result).endswith("Not all of it was read. List its children: uri=test://one")
     if revision in STRUCTURED:
@@ -227,7 +227,7 @@ async def test_a_collection_of_which_nothing_can_be_read_is_not_called_empty() -
 
 
 async def test_a_document_is_read_in_all_its_formats_where_the_manifest_says_so() -> None:
-    wire = await wired("2025-11-25", limits=Limits(alternatives=True))
+    wire = await wired("2025-11-25", limits=CatalogLimits(alternatives=True))
     result = await called(wire, "read_resource", "2025-11-25", uri="test://one/formats")
     assert [block["text"] for block in result["content"]] == ["x", "<p>x</p>"]
 
@@ -406,7 +406,7 @@ async def test_hits_are_quoted_with_their_lines_and_linked(revision: str, tree: 
 
 @pytest.mark.parametrize("revision", EVERY)
 async def test_a_search_goes_on_where_its_cursor_says(revision: str) -> None:
-    wire = await wired(revision, limits=Limits(page_size=1))
+    wire = await wired(revision, limits=CatalogLimits(page_size=1))
     found: list[str] = []
     asked: dict[str, Any] = {"query": "inner", "in": "names"}
     while True:

@@ -11,7 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from resource_server.access import Caller, acting
-from resource_server.catalog.catalog import Catalog, Limits
+from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import Mount
 from resource_server.protocol.server import Server
 from resource_server.protocol.tools import registry
@@ -40,7 +40,9 @@ async def names(wire: Wire) -> list[str]:
     return [each["name"] for each in await told(wire)]
 
 
-def served(*mounts: Mount, offer: Offer | None = None, limits: Limits | None = None) -> Server:
+def served(
+    *mounts: Mount, offer: Offer | None = None, limits: CatalogLimits | None = None
+) -> Server:
     return Server(Catalog(mounts, limits), tools=offer)
 
 
@@ -131,7 +133,7 @@ async def test_tools_are_advertised_where_there_are_any(
 @pytest.mark.parametrize("revision", EVERY)
 async def test_tools_come_in_pages_and_no_cursor_follows_the_last(revision: str) -> None:
     mount = Mount("m", "test://m/", having("..", ".", *(f"t{n}" for n in range(4))))
-    wire = Wire(served(mount, limits=Limits(page_size=3)), revision)
+    wire = Wire(served(mount, limits=CatalogLimits(page_size=3)), revision)
     found: list[str] = []
     asked: dict[str, Any] = {}
     for size in (3, 3, 3, 1):
@@ -145,7 +147,7 @@ async def test_tools_come_in_pages_and_no_cursor_follows_the_last(revision: str)
 
 async def test_a_cursor_that_this_listing_did_not_give_is_refused() -> None:
     mounts = [Mount(name, f"test://{name}/", having(name)) for name in ("one", "two")]
-    wire = Wire(served(*mounts, limits=Limits(page_size=1)), "2025-11-25")
+    wire = Wire(served(*mounts, limits=CatalogLimits(page_size=1)), "2025-11-25")
     foreign = (await wire.result("resources/list"))["nextCursor"]
     for cursor in ("x", "é", foreign, "A" * 100_000):
         assert (await wire.error("tools/list", {"cursor": cursor}))["code"] == -32602
@@ -270,7 +272,7 @@ async def test_more_tools_than_anybody_chooses_among_are_cut(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     many = having(*(f"t{n}" for n in range(registry.MAX_TOOLS + 7)))
-    server = served(Mount("m", "test://m/", many), limits=Limits(page_size=1000))
+    server = served(Mount("m", "test://m/", many), limits=CatalogLimits(page_size=1000))
     found = await names(Wire(server, "2025-11-25"))
     assert len(found) == len(FIXED) + registry.MAX_TOOLS
     assert "7 more" in caplog.text

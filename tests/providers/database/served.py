@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from resource_server.catalog.catalog import Body, Catalog, Limits
-from resource_server.catalog.mount import Entry
+from resource_server.catalog.catalog import Catalog, CatalogLimits, ReadItem
+from resource_server.catalog.mount import CatalogEntry
 from resource_server.providers.database.provider import Database
 from tests.listeners import BASE, mounted
 from tests.providers.database.owners import Owner
@@ -21,9 +21,9 @@ class Served:
         self.catalog = catalog
         self.base = BASE + prefix
 
-    async def read(self, path: str) -> Body:
+    async def read(self, path: str) -> ReadItem:
         """Return the one body of a document."""
-        (body,) = (await self.catalog.read(self.base + path)).bodies
+        (body,) = (await self.catalog.read(self.base + path)).items
         return body
 
     async def text(self, path: str) -> str:
@@ -37,14 +37,14 @@ class Served:
 
     async def query(self, name: str) -> Any:
         """Return the rows of a declared query; `name` may have parameters behind it."""
-        (body,) = (await self.catalog.read(f"{BASE}~query/{name}")).bodies
+        (body,) = (await self.catalog.read(f"{BASE}~query/{name}")).items
         assert body.content is not None
         return json.loads(body.content.data)["rows"]
 
-    async def entry(self, path: str) -> Entry:
+    async def entry(self, path: str) -> CatalogEntry:
         return await self.catalog.metadata(self.base + path)
 
-    async def entries(self, path: str | None = None) -> list[Entry]:
+    async def entries(self, path: str | None = None) -> list[CatalogEntry]:
         """Return the children of a collection, or all that is listed, page by page."""
         uri = None if path is None else (self.base + path)
         page = await self.catalog.list(uri)
@@ -79,6 +79,6 @@ class Served:
 async def served(owner: Owner, *, page_size: int = 100, **options: Any) -> AsyncGenerator[Served]:
     """Serve a database; `options` are those of the manifest."""
     provider = Database(url=owner.url, **options)
-    async with Catalog([mounted(provider)], Limits(page_size=page_size)) as catalog:
+    async with Catalog([mounted(provider)], CatalogLimits(page_size=page_size)) as catalog:
         assert await catalog.start() == {}
         yield Served(catalog, owner.prefix)

@@ -16,7 +16,7 @@ from resource_server.providers.database.options import ChangeHint, ColumnOptions
 from resource_server.providers.database.provider import Database
 from resource_server.runtime.option_types import Duration
 from resource_server.subscriptions.broker import Broker
-from resource_server.subscriptions.interest import Interests
+from resource_server.subscriptions.interest import MountInterest
 from tests.listeners import BASE, LIST, Recorder
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.served import Served, served
@@ -121,7 +121,7 @@ async def test_a_column_without_a_value_tells_by_the_number_of_rows(table: Owner
 
 async def test_what_changed_before_the_first_look_is_told(table: Owner) -> None:
     row, other = ((*table.prefix.split("/")[:-1], "t", key) for key in "12")
-    interest = Interests()
+    interest = MountInterest()
     async with Database(url=table.url, tables={"t": HINT}) as database:
         interest.add(row)
         await table.run("UPDATE t SET x = 'b' WHERE id = 1")
@@ -310,7 +310,7 @@ async def test_a_row_that_the_server_has_seen_otherwise_is_looked_at_again(owner
     await owner.run(TABLE)
     await owner.insert("t", (1, "a", 1))
     path = (*owner.prefix.split("/")[:-1], "t", "1")
-    interest = Interests()
+    interest = MountInterest()
     async with Database(url=owner.url, interval=Duration(0.02)) as database:
         interest.add(path)
         found = cast("AsyncGenerator[Change]", database.changes(interest))
@@ -333,7 +333,7 @@ async def test_a_file_that_is_away_for_a_while_ends_no_watch(tmp_path: Path) -> 
     async with owner_of(url) as owner:
         await owner.run(TABLE)
         await owner.insert("t", (1, "a", 1))
-    interest = Interests()
+    interest = MountInterest()
     async with Database(url=url, interval=Duration(0.02)) as database:
         interest.add(path)
         found = cast("AsyncGenerator[Change]", database.changes(interest))
@@ -356,7 +356,7 @@ async def test_nothing_is_left_of_a_watch_whenever_it_ends(table: Owner) -> None
         await database.metadata(path)
         before = asyncio.all_tasks()
         for turns in range(12):
-            interest, told = Interests(), asyncio.Event()
+            interest, told = MountInterest(), asyncio.Event()
             interest.add(path)
             watching = asyncio.create_task(follow(database, interest, told))
             await told.wait()
@@ -374,7 +374,7 @@ async def test_a_watch_ends_just_when_it_is_time_to_look(table: Owner) -> None:
     loop = asyncio.get_running_loop()
     async with Database(url=table.url, interval=Duration(0.02)) as database:
         for _ in range(5):
-            interest, ending = Interests(), loop.create_future()
+            interest, ending = MountInterest(), loop.create_future()
             interest.add(path)
             found = cast("AsyncGenerator[Change]", database.changes(interest))
             async with asyncio.timeout(PATIENCE_S):
@@ -386,7 +386,7 @@ async def test_a_watch_ends_just_when_it_is_time_to_look(table: Owner) -> None:
                     await ending
 
 
-async def follow(database: Database, interest: Interests, told: asyncio.Event) -> None:
+async def follow(database: Database, interest: MountInterest, told: asyncio.Event) -> None:
     async with aclosing(cast("AsyncGenerator[Change]", database.changes(interest))) as changes:
         async for _ in changes:
             told.set()

@@ -30,7 +30,7 @@ from resource_server.providers.database.options import (
 from resource_server.providers.database.provider import Database
 from resource_server.runtime.option_types import Duration
 from resource_server.subscriptions.broker import Broker
-from resource_server.subscriptions.interest import Interests
+from resource_server.subscriptions.interest import MountInterest
 from tests.listeners import BASE, LIST, PATIENCE_S, Recorder, impatient
 from tests.providers.database.owners import Owner
 from tests.providers.database.served import Served, served
@@ -240,7 +240,7 @@ async def test_a_prefix_of_keys_is_a_collection_where_rows_have_it(owner: Owner)
     async with served(owner) as it:
         assert (await it.entry("t/1")).resource.type == "collection"
         reading = await it.catalog.read(it.base + "t/1")
-        assert [body.uri for body in reading.bodies] == [it.base + "t/1/1", it.base + "t/1/2"]
+        assert [body.uri for body in reading.items] == [it.base + "t/1/1", it.base + "t/1/2"]
         for path in ("t/2", "t/x", "t/1/3", "t/1/1/1", "t/~n"):
             with pytest.raises(ResourceNotFound):
                 await it.read(path)
@@ -804,7 +804,7 @@ async def test_what_is_hidden_or_masked_is_so_on_every_path(owner: Owner, path: 
     async with served(owner, tables={"people": HIDING}) as it:
         reading = await it.catalog.read(it.base + path)
         shown = "".join(
-            str(body.content.data) for body in reading.bodies if body.content is not None
+            str(body.content.data) for body in reading.items if body.content is not None
         )
     assert shown
     for secret in ("ada@", "9000", "Bo", "bo@", "7000", "salary"):
@@ -1059,7 +1059,7 @@ async def test_a_query_is_a_document_beside_the_tables(owner: Owner) -> None:
             "csv",
             "markdown",
         }
-        (body,) = (await it.catalog.read(f"{BASE}~query/all?format=csv")).bodies
+        (body,) = (await it.catalog.read(f"{BASE}~query/all?format=csv")).items
         assert body.content is not None
         assert body.content.data == "id\r\n1\r\n2\r\n"
         with pytest.raises(ResourceNotFound):
@@ -1077,7 +1077,7 @@ async def test_a_query_has_no_more_rows_than_it_may(owner: Owner) -> None:
     }
     async with served(owner, queries=queries) as it:
         for name, expected in (("some", 3), ("many", 2), ("many?limit=7", 7)):
-            (body,) = (await it.catalog.read(f"{BASE}~query/{name}")).bodies
+            (body,) = (await it.catalog.read(f"{BASE}~query/{name}")).items
             assert body.content is not None
             result = json.loads(body.content.data)
             assert [row["id"] for row in result["rows"]] == list(range(1, expected + 1))
@@ -1336,7 +1336,7 @@ async def test_a_row_that_was_read_as_it_was_for_a_moment_is_suggested_again(own
         database = it.catalog.mounts[0].provider
         assert isinstance(database, Database)
         row, marker = (tuple(f"{owner.prefix}{path}".split("/")) for path in ("t/1", "marker"))
-        interest = Interests()
+        interest = MountInterest()
         async with aclosing(cast("AsyncGenerator[Change]", database.changes(interest))) as changes:
 
             async def suggested() -> set[Path]:

@@ -62,7 +62,7 @@ async def served(file: Path, **tables: TableOptions) -> AsyncGenerator[Catalog]:
 
 async def text(catalog: Catalog, path: str) -> str:
     reading = await catalog.read(BASE + path)
-    content = reading.bodies[0].content
+    content = reading.items[0].content
     assert content is not None
     assert isinstance(content.data, str)
     return content.data
@@ -81,8 +81,8 @@ async def children(catalog: Catalog, path: str = "") -> list[str]:
 
 
 async def test_the_example_keeps_the_contract(shop: Path) -> None:
-    manifest = plugins.find(str(shop))
-    provider = plugins.load(manifest.mounts[0], manifest)
+    manifest = plugins.find_with_plugins(str(shop))
+    provider = plugins.load_provider(manifest.mounts[0], manifest)
 
     def change() -> tuple[str, ...]:
         now = "strftime('%Y-%m-%dT%H:%M:%fZ')"

@@ -182,7 +182,7 @@ def shown(uri: str, contents: list[tuple[str, object]]) -> Hashable:
 async def present(catalog: Catalog, uri: str) -> Hashable:
     """Return what a client would read now; the server does not take note of this one."""
     try:
-        bodies = (await catalog.read(uri)).bodies
+        bodies = (await catalog.read(uri)).items
     except ResourceNotFound:
         return _ABSENT
     return shown(uri, [(body.uri, body.content.data if body.content else "") for body in bodies])
@@ -230,7 +230,7 @@ async def trial(owner: Owner, writers: Writers, seed: int) -> list[str]:
                 work.result()
                 return await missed_at_last(followers, it.catalog)
             finally:
-                await server.live.close()
+                await server.broker.close()
                 for task in reading:
                     task.cancel()
                     with suppress(asyncio.CancelledError):

@@ -31,7 +31,7 @@ from resource_server.providers.filesystem.exposure.secrets import SECRETS
 from resource_server.providers.filesystem.file_tree import WalkFrame
 from resource_server.providers.filesystem.options import DirectoryOptions
 from resource_server.runtime.eager import settle
-from resource_server.search.name_match import Names
+from resource_server.search.name_match import NameQuery
 from resource_server.search.text_match import MOST_LINES
 
 pytestmark = pytest.mark.anyio
@@ -230,7 +230,7 @@ async def test_hits_are_described_as_the_listing_does(zoo: Filesystem) -> None:
 async def test_names_are_those_of_the_listing_and_no_others(zoo: Filesystem) -> None:
     listed = [resource.path for resource in await settle(zoo.walk(after=None, limit=900))]
     for query in ("needle", "e", "*.txt", "a/", "a/**/*.py", "Straße", "[no"):
-        fits = Names(query)
+        fits = NameQuery(query)
         expected = {"/".join(path) for path in listed if fits.rank(path) is not None}
         found = await look(zoo, query, "names")
         assert set(paths(found)) == expected

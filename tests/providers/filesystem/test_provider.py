@@ -54,8 +54,8 @@ def from_manifest(root: Path, options: Mapping[str, object]) -> Filesystem:
     """Return the provider of a root with these options, as a manifest makes it."""
     file = root.parent / "mcp-resources.yaml"
     file.write_text(json.dumps({"roots": {"r": {"path": str(root), **options}}}))
-    manifest = plugins.find(str(file))
-    provider = plugins.load(manifest.mounts[0], manifest)
+    manifest = plugins.find_with_plugins(str(file))
+    provider = plugins.load_provider(manifest.mounts[0], manifest)
     assert isinstance(provider, Filesystem)
     return provider
 

@@ -26,7 +26,7 @@ from resource_server.providers.database.reading.tree import DatabaseTree
 from resource_server.providers.database.search.name_search import NameSearch, Placed, path_in
 from resource_server.providers.database.search.row_search import RowSearch
 from resource_server.runtime.eager import Turns
-from resource_server.search.text_match import Lines
+from resource_server.search.text_match import LineQuery
 
 _LOOP_CHARACTERS = 64 * 1024
 """Documents of more than this leave the event loop to be looked through."""
@@ -111,7 +111,7 @@ class DatabaseSearch:
         data = None if document is None else document.content.data
         if document is None or not isinstance(data, str):
             return SearchPage(hits=(), looked_at=1)
-        text, lines = data.encode("utf-8", "replace"), Lines(sought)
+        text, lines = data.encode("utf-8", "replace"), LineQuery(sought)
         if len(text) <= _LOOP_CHARACTERS and not sought.is_pattern:
             found = lines.found(text)
         else:

@@ -30,9 +30,9 @@ from resource_server.providers.database.queries.declared import DeclaredQueries
 from resource_server.providers.database.reading.exposed_table import ExposedTables
 from resource_server.providers.database.reading.tree import DatabaseTree
 from resource_server.runtime.eager import Turns
-from resource_server.search.name_match import Names
+from resource_server.search.name_match import NameQuery
 from resource_server.search.text_match import MOST_LINES
-from resource_server.search.top_k import Best, to_path
+from resource_server.search.top_k import TopK, to_path
 
 _COLUMNS = "~columns"
 """Begins the place of a table that was searched for columns; no path begins so."""
@@ -62,7 +62,7 @@ class NameSearch:
         self._queries = queries
         self._tree = tree
         self._sought = sought
-        self._names = Names(sought.text)
+        self._names = NameQuery(sought.text)
         self._turns = Turns()
         self._hits: list[Hit] = []
         self._looked_at = 0
@@ -81,7 +81,7 @@ class NameSearch:
         place = to_path(after or "") if (after or "").startswith(_COLUMNS) else None
         following: str | None = None
         if place is None:
-            best = Best[Hit](self._names, after, limit)
+            best = TopK[Hit](self._names, after, limit)
             await self._add_names(best, address, tables)
             self._hits, following = best.page(None)
         if following is None and isinstance(address, _WITH_COLUMNS):
@@ -93,7 +93,7 @@ class NameSearch:
             total=self._looked_at if after is None and following is None else None,
         )
 
-    async def _add_names(self, best: Best[Hit], address: Address, tables: Sequence[Placed]) -> None:
+    async def _add_names(self, best: TopK[Hit], address: Address, tables: Sequence[Placed]) -> None:
         for path, describe in sorted(self._named(address, tables), key=path_in):
             if path > best.start:
                 rank = self._names.rank(path)

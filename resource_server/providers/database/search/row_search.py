@@ -32,7 +32,7 @@ from resource_server.providers.database.reading.exposed_table import (
 )
 from resource_server.providers.database.reading.tree import DatabaseTree
 from resource_server.providers.database.search import like
-from resource_server.search.text_match import MOST_LINES, Lines
+from resource_server.search.text_match import MOST_LINES, LineQuery
 from resource_server.search.top_k import INVALID
 
 _LEAST_S = 0.4
@@ -74,7 +74,7 @@ class RowSearch:
         self._exposed = exposed_tables
         self._tree = tree
         self._sought = sought
-        self._lines = Lines(sought)
+        self._lines = LineQuery(sought)
         self._like = None if sought.is_pattern else like.containing(sought.text)
         self._limit = limit
         self._until = max(deadline, time.monotonic() + _LEAST_S)

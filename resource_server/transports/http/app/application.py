@@ -14,7 +14,7 @@ from resource_server.manifest.http import Http
 from resource_server.protocol import error_mapping, revisions
 from resource_server.protocol.error_mapping import Fault
 from resource_server.protocol.server import Server
-from resource_server.runtime.rate_limit import Rates
+from resource_server.runtime.rate_limit import RateLimiter
 from resource_server.transports.http.app.bodies import Bodies
 from resource_server.transports.http.app.endpoint import Endpoint
 from resource_server.transports.http.app.exchange import Exchange, Witness
@@ -80,7 +80,7 @@ class Application:
         self._authenticate = authenticate
         self._hosts = Names((*LOOPBACK_HOSTS, *hosts, *options.allowed_hosts))
         self._origins = Names((*LOOPBACK_ORIGINS, *options.allowed_origins))
-        self._rates = None if limits.rate is None else Rates(limits.rate, limits.burst)
+        self._rates = None if limits.rate is None else RateLimiter(limits.rate, limits.burst)
         self._sessions = Sessions(server, most=limits.sessions, idle=limits.session_idle)
         self._streams = streams = Streams(limits.streams)
         self._bodies = Bodies(limits.body)

@@ -230,6 +230,6 @@ def _end_of(caller: Caller) -> float:
 
 def is_same(server: Server, owner: Caller, caller: Caller) -> bool:
     """Tell whether a caller may use what another opened: who sees the same, under the same name."""
-    views = server.catalog.views
-    seen, before = views.of(caller.scopes), views.of(owner.scopes)
+    views = server.catalog.visibility
+    seen, before = views.for_scopes(caller.scopes), views.for_scopes(owner.scopes)
     return caller.subject == owner.subject and seen.mounts == before.mounts

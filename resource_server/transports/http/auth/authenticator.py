@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from resource_server.access import Caller
 from resource_server.manifest.http import Auth
-from resource_server.runtime.rate_limit import Rates
+from resource_server.runtime.rate_limit import RateLimiter
 from resource_server.transports.http.app.request import Request, too_often
 from resource_server.transports.http.auth.protected_resource import ProtectedResource
 
@@ -38,7 +38,7 @@ class Authenticator:
     """Tells who asks; what it asks for has to be authenticated before anything is done for it."""
 
     def __init__(
-        self, auth: Auth, resource: ProtectedResource, *, rates: Rates | None = None
+        self, auth: Auth, resource: ProtectedResource, *, rates: RateLimiter | None = None
     ) -> None:
         self._resource = resource
         self._rates = rates

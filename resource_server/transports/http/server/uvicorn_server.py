@@ -17,7 +17,7 @@ import uvicorn
 
 from resource_server.manifest.http import Http
 from resource_server.protocol.server import Server
-from resource_server.runtime.rate_limit import Rates
+from resource_server.runtime.rate_limit import RateLimiter
 from resource_server.transports.http.app.application import PATH, Application
 from resource_server.transports.http.app.exchange import Witness
 from resource_server.transports.http.auth.authenticator import Authenticator
@@ -142,10 +142,10 @@ def application_of(
         options.url or address.url,
         options.auth.issuers,
         options.auth.scopes,
-        more=lambda: server.catalog.views.scopes,
+        more=lambda: server.catalog.visibility.scopes,
     )
     limits = options.limits
-    rates = None if limits.rate is None else Rates(limits.rate, limits.burst)
+    rates = None if limits.rate is None else RateLimiter(limits.rate, limits.burst)
     authenticator = Authenticator(options.auth, resource, rates=rates)
     return Application(
         server,

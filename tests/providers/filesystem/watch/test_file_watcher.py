@@ -759,7 +759,7 @@ async def test_mounts_of_one_folder_are_told_each_and_do_without_the_other(
         folder.write("sub/c.txt", "another")
         await recorder.of("one/sub/c.txt", "three/c.txt")
         assert set(await recorder.quiet()) == {"one/sub/c.txt", "three/c.txt"}
-        hub.swap(Catalog(mounts[2:]), relist=False)
+        hub.replace_catalog(Catalog(mounts[2:]), relist=False)
         await recorder.of("one/sub/c.txt")
         await recorder.quiet()
         folder.write("sub/c.txt", "yet another")

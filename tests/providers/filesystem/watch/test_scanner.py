@@ -34,7 +34,7 @@ from resource_server.providers.filesystem.watch import file_watcher
 from resource_server.providers.filesystem.watch.file_system_kind import file_system_kind
 from resource_server.providers.filesystem.watch.scanner import DirectoryScanner
 from resource_server.subscriptions import broker, snapshot
-from resource_server.subscriptions.interest import Interests
+from resource_server.subscriptions.interest import MountInterest
 from tests.anybody import like_anybody
 from tests.listeners import LIST, Folder, Recorder, held, impatient, uri_of, watched
 
@@ -168,7 +168,7 @@ async def test_rules_that_change_are_told_of_where_other_names_are_exposed(
     plant(folder, 300)
     folder.write(".gitignore", "nothing\n")
     await asyncio.sleep(0.02)
-    interests = Interests()
+    interests = MountInterest()
     interests.listing = True
     told: list[Change] = []
 
@@ -505,7 +505,7 @@ async def test_of_trees_made_in_a_hurry_nothing_is_missed(
         reader = Reader()
         view = scene.view
         for name in subscribed:
-            await view.live.subscribe(uri_of(name), reader)
+            await view.broker.subscribe(uri_of(name), reader)
         await scene.follow()
         thread = threading.Thread(target=hurry)
         thread.start()
