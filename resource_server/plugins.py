@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
 from resource_server.manifest import Manifest, MountSpec, references, sources
-from resource_server.manifest.problems import Problems
+from resource_server.manifest.data import Problems
 from resource_server.manifest.wording import one_line, printable
 from resource_server.provider import Provider
 from resource_server.runtime.near_name import did_you_mean

@@ -8,8 +8,8 @@ import click
 
 from resource_server.cli import messages, output, runner
 from resource_server.errors import MountUnavailable, ResourceError
-from resource_server.manifest import init, sources
-from resource_server.manifest.databases.url import DatabaseUrl
+from resource_server.manifest import sources, starter
+from resource_server.manifest.databases.database_url import DatabaseUrl
 
 
 @click.command("init", short_help="Write a manifest to begin with.")
@@ -27,15 +27,15 @@ def command(source: str, force: bool, to: str | None) -> int:
     if not path.is_dir():
         reason = "neither a folder nor a database" if path.exists() else "no such folder"
         return messages.failed(f"{reason}: {source}")
-    return _write(init.write(path), path, to, force=force)
+    return _write(starter.folder_manifest(path), path, to, force=force)
 
 
 async def _of_database(url: DatabaseUrl, path: pathlib.Path, to: str | None, *, force: bool) -> int:
     # Imported here: a folder needs none of it.
-    from resource_server.manifest.databases import survey
+    from resource_server.manifest.databases import table_survey
 
     try:
-        text = await survey.manifest(url)
+        text = await table_survey.starter_manifest(url)
     except (MountUnavailable, ResourceError) as error:
         return messages.failed(f"the database cannot be read: {error}")
     return _write(text, path, to, force=force)

@@ -13,8 +13,7 @@ from resource_server.catalog.mount import FAILURES, log_failure
 from resource_server.cli import messages, output
 from resource_server.errors import Diagnostic, ResourceBusy, ResourceError
 from resource_server.manifest import Positions
-from resource_server.manifest.data import DataPath
-from resource_server.manifest.problems import dotted
+from resource_server.manifest.data import DataPath, dotted
 from resource_server.manifest.prompts import Prompt
 from resource_server.protocol.prompts.argument_completion import place_of, template_of
 from resource_server.protocol.prompts.messages import filled_uri

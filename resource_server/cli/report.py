@@ -14,8 +14,7 @@ from resource_server.catalog.mount import FAILURES, Mount, log_failure
 from resource_server.cli import messages, output
 from resource_server.errors import Diagnostic
 from resource_server.manifest import Manifest, MountSpec, Positions
-from resource_server.manifest.data import DataPath
-from resource_server.manifest.problems import dotted
+from resource_server.manifest.data import DataPath, dotted
 from resource_server.provider import Path, SupportsWarnings
 from resource_server.runtime.eager import is_cancelled, settle
 

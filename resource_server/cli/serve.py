@@ -16,7 +16,12 @@ from resource_server.cli import allocator, arguments, messages, runner
 from resource_server.cli.http_options import NO_TOKENS, Door, refuse_workers
 from resource_server.cli.reload import Served
 from resource_server.manifest import Manifest
-from resource_server.manifest.databases import url as database_url
+from resource_server.manifest.databases.database_url import (
+    is_database_url,
+    parse_database_url,
+    redacted_url,
+    resolve_database_url,
+)
 from resource_server.transports import stdio
 
 _SETTLED_S = 0.5
@@ -156,9 +161,9 @@ def _waiting(manifest: Manifest, source: str | None) -> str:
     bases = [spec.base for spec in manifest.mounts]
     served = ", ".join([*bases, *["the client's folders" for _ in manifest.client_roots[:1]]])
     place = str(pathlib.Path(source or ".").absolute())
-    if source and database_url.is_source(source):
-        url = database_url.resolved(database_url.parse(source), pathlib.Path.cwd())
-        place = database_url.shown(url.text)
+    if source and is_database_url(source):
+        url = resolve_database_url(parse_database_url(source), pathlib.Path.cwd())
+        place = redacted_url(url.text)
     config = {"command": "resource-server", "args": ["serve", uris.display(place)]}
     line = msgspec.json.encode(config).decode()
     return f"serving {served} to an MCP client, which starts it by {line}; Ctrl-D ends"

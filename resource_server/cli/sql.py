@@ -24,14 +24,14 @@ def command(
     The tables are those that the manifest exposes now.
     """
     # Imported here: this command alone knows that there are databases.
-    from resource_server.manifest.databases import exposed
+    from resource_server.manifest.databases import owner_sql
 
     if what is None:
         raise click.UsageError("--role or --notify is missing", click.get_current_context())
     messages.log_to_stderr(verbose)
     manifest = runtime.find(source, allow_plugins=not no_plugins)
     mounts = runtime.build(manifest, allow_plugins=not no_plugins).catalog.mounts
-    found = {each.name: each.provider for each in mounts if exposed.is_database(each.provider)}
+    found = {each.name: each.provider for each in mounts if owner_sql.is_database(each.provider)}
     if not found:
         return messages.failed("there is no database to print SQL for")
     if name is None and len(found) > 1:
@@ -43,12 +43,12 @@ def command(
 
 
 async def _print(name: str, database: Provider, what: str) -> int:
-    from resource_server.manifest.databases import exposed, roles, triggers
+    from resource_server.manifest.databases import owner_sql
 
-    assert exposed.is_database(database)  # noqa: S101
+    assert owner_sql.is_database(database)  # noqa: S101
     try:
-        found = await exposed.of(name, database)
+        found = await owner_sql.exposed_tables(name, database)
     except (MountUnavailable, ResourceError) as error:
         return messages.failed(f"what {name} exposes cannot be told: {error}")
-    output.document(roles.role(found) if what == "role" else triggers.notify(found))
+    output.document(owner_sql.role_sql(found) if what == "role" else owner_sql.notify_sql(found))
     return 0

@@ -3,6 +3,7 @@
 Importing this package loads neither YAML nor pydantic: the modules that need them do.
 """
 
+from resource_server.manifest.data import Positions
 from resource_server.manifest.model import (
     Cache,
     CollectionRead,
@@ -11,7 +12,6 @@ from resource_server.manifest.model import (
     MountSpec,
     Server,
 )
-from resource_server.manifest.positions import Positions
 from resource_server.runtime.option_types import Duration
 
 __all__ = [

@@ -15,12 +15,23 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from pydantic_core import ErrorDetails
 
-from resource_server.manifest import shapes
-from resource_server.manifest.data import DataPath, is_list, is_mapping
+from resource_server.manifest.data import DataPath, Positions, Problems, is_list, is_mapping
 from resource_server.manifest.model import MountOptions
-from resource_server.manifest.options import MISSING, Option, has_options, options_of
-from resource_server.manifest.positions import Positions
-from resource_server.manifest.problems import Problems
+from resource_server.manifest.typed_options import (
+    MISSING,
+    Option,
+    described_type,
+    has_options,
+    is_path_type,
+    item_types,
+    list_factory,
+    literal_values,
+    mapping_types,
+    options_of,
+    pydantic_annotation,
+    union_members,
+    unwrap_annotated,
+)
 from resource_server.manifest.wording import found, one_line, unknown
 from resource_server.runtime.near_name import did_you_mean
 
@@ -186,19 +197,19 @@ class Decoder:
     def _value(self, annotation: Any, raw: object, path: DataPath) -> Any:
         if path in self._positions.unset:
             return _FAILED
-        inner, metadata = shapes.unwrap(annotation)
-        members = shapes.arms(inner)
+        inner, metadata = unwrap_annotated(annotation)
+        members = union_members(inner)
         if len(members) > 1:
             return self._union(inner, members, raw, path)
-        if choices := shapes.choices(inner):
+        if choices := literal_values(inner):
             return self._choice(inner, choices, raw, path)
         if has_options(inner):
             return self._options(inner, raw, path)
-        if kinds := shapes.mapping_types(inner):
+        if kinds := mapping_types(inner):
             value = self._mapping(kinds, inner, raw, path)
-        elif make := shapes.list_type(inner):
+        elif make := list_factory(inner):
             value = self._list(make, inner, raw, path)
-        elif shapes.is_path(inner):
+        elif is_path_type(inner):
             value = self._path(inner, raw, path)
         else:
             return self._single(annotation, raw, path)
@@ -216,7 +227,7 @@ class Decoder:
         if len(fitting) == 1 and not _is_switch(fitting[0]):
             return self._value(fitting[0], raw, path)
         # "5" is text where both text and numbers may stand.
-        fitting.sort(key=lambda arm: shapes.unwrap(arm)[0] is not type(raw))
+        fitting.sort(key=lambda arm: unwrap_annotated(arm)[0] is not type(raw))
         for arm in fitting:
             attempt = Decoder(self._directory, self._positions, Problems(self._problems.file))
             value = attempt._value(arm, raw, path)
@@ -256,7 +267,7 @@ class Decoder:
         if not is_list(raw):
             hint = "; put it in brackets" if isinstance(raw, str) else ""
             return self._unexpected(annotation, raw, path, hint)
-        kinds = shapes.item_types(annotation, len(raw))
+        kinds = item_types(annotation, len(raw))
         if len(kinds) != len(raw):
             return self.refuse(path, f"expected {len(kinds)} items, found {len(raw)}")
         values = [
@@ -277,7 +288,7 @@ class Decoder:
             return self.refuse(path, f"found {self.found(raw, path)}, but there is no such user")
 
     def _single(self, annotation: Any, raw: object, path: DataPath) -> Any:
-        base, _ = shapes.unwrap(annotation)
+        base, _ = unwrap_annotated(annotation)
         if base is Any or base is object:
             return raw
         variable = self._positions.undecoded.get(path)
@@ -287,7 +298,7 @@ class Decoder:
         if isinstance(raw, bool) and base in (int, float):
             return self._unexpected(annotation, raw, path)
         try:
-            return TypeAdapter(shapes.for_pydantic(annotation)).validate_python(raw)
+            return TypeAdapter(pydantic_annotation(annotation)).validate_python(raw)
         except ValidationError as error:
             for each in error.errors(include_url=False):
                 self._explain(annotation, raw, path, each)
@@ -314,7 +325,7 @@ class Decoder:
             self.refuse(at, f"{reason[:1].lower()}{reason[1:]}, found {self.found(value, at)}")
 
     def _unexpected(self, annotation: Any, raw: object, path: DataPath, hint: str = "") -> Any:
-        expected = shapes.describe(annotation)
+        expected = described_type(annotation)
         if expected == "text" and isinstance(raw, int | float):
             hint = "; put it in quotes"
         return self.refuse(path, f"expected {expected}, found {self.found(raw, path)}{hint}")
@@ -326,27 +337,25 @@ def _failed(values: Iterable[object]) -> bool:
 
 def _fits(arm: Any, raw: object) -> bool:
     """Whether a union's member is of the kind of the data: a mapping, a list or a single value."""
-    inner, _ = shapes.unwrap(arm)
+    inner, _ = unwrap_annotated(arm)
     if is_mapping(raw):
-        return has_options(inner) or shapes.mapping_types(inner) is not None or _opaque(inner)
+        return has_options(inner) or mapping_types(inner) is not None or _opaque(inner)
     if is_list(raw):
-        return shapes.list_type(inner) is not None or _opaque(inner)
+        return list_factory(inner) is not None or _opaque(inner)
     if raw is None and has_options(inner):
         return True  # with nothing but defaults
-    return (
-        not has_options(inner) and not shapes.mapping_types(inner) and not shapes.list_type(inner)
-    )
+    return not has_options(inner) and not mapping_types(inner) and not list_factory(inner)
 
 
 def _is_switch(arm: Any) -> bool:
     """Whether all it can be is true, or false: what else it might be has to be said with it."""
-    values = shapes.choices(shapes.unwrap(arm)[0])
+    values = literal_values(unwrap_annotated(arm)[0])
     return bool(values) and all(isinstance(value, bool) for value in values)
 
 
 def _opaque(annotation: Any) -> bool:
     """Whether only pydantic knows what a type is made of."""
-    return not (shapes.choices(annotation) or shapes.is_path(annotation) or annotation in _SINGLE)
+    return not (literal_values(annotation) or is_path_type(annotation) or annotation in _SINGLE)
 
 
 def _follow(raw: object, path: DataPath, location: Iterable[str | int]) -> tuple[DataPath, object]:

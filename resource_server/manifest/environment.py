@@ -10,9 +10,7 @@ import dataclasses
 import re
 from collections.abc import Mapping
 
-from resource_server.manifest.data import DataPath, is_list, is_mapping
-from resource_server.manifest.positions import Positions
-from resource_server.manifest.problems import Problems
+from resource_server.manifest.data import DataPath, Positions, Problems, is_list, is_mapping
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-((?:(?!\$\{)[^}])*))?\})?")
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -14,10 +14,14 @@ import re
 from collections.abc import Mapping
 
 from resource_server import uris
-from resource_server.manifest import document, environment, references
-from resource_server.manifest.data import DataPath, is_mapping
-from resource_server.manifest.databases import url as database_url
-from resource_server.manifest.databases.url import DatabaseUrl
+from resource_server.manifest import environment, references, yaml_reader
+from resource_server.manifest.data import DataPath, Positions, Problems, dotted, is_mapping
+from resource_server.manifest.databases.database_url import (
+    DatabaseUrl,
+    is_database_url,
+    parse_database_url,
+    resolve_database_url,
+)
 from resource_server.manifest.decode import Decoder, FindClass
 from resource_server.manifest.http import Http
 from resource_server.manifest.model import (
@@ -26,13 +30,11 @@ from resource_server.manifest.model import (
     MountOptions,
     MountSpec,
     Server,
+    Tools,
 )
-from resource_server.manifest.options import Option, options_of
-from resource_server.manifest.positions import Positions
-from resource_server.manifest.problems import Problems, dotted
 from resource_server.manifest.prompt_problems import PromptProblems
 from resource_server.manifest.prompts import Prompt
-from resource_server.manifest.tools import Tools
+from resource_server.manifest.typed_options import Option, options_of
 from resource_server.manifest.wording import one_line, printable, unknown
 
 VERSION = 1
@@ -60,7 +62,7 @@ def load(path: pathlib.Path, *, find_class: FindClass | None = None) -> Manifest
         ManifestError: with all diagnostics, in file order.
     """
     problems = Problems(printable(str(path), longest=4096))
-    data, positions = document.parse(document.read(path, problems), problems)
+    data, positions = yaml_reader.parse(yaml_reader.read(path, problems), problems)
     data, positions = environment.substitute(data, positions, os.environ, problems)
     positions = _concealing(data, positions)
     reading = _Reading(path, data, positions, problems, find_class or _built_in)
@@ -76,9 +78,9 @@ def _concealing(data: Mapping[str, object], positions: Positions) -> Positions:
         mounts = data.get(section)
         for raw in mounts.values() if is_mapping(mounts) else ():
             url = raw.get("url") if is_mapping(raw) else None
-            if isinstance(url, str) and database_url.is_source(url):
+            if isinstance(url, str) and is_database_url(url):
                 with contextlib.suppress(ValueError):
-                    secrets |= dict.fromkeys(database_url.parse(url).secrets, "***")
+                    secrets |= dict.fromkeys(parse_database_url(url).secrets, "***")
     hidden = {path: "***" for path in positions.values if path[:3] == _TOKENS}
     return dataclasses.replace(positions, secrets=secrets, written={**hidden, **positions.written})
 
@@ -142,7 +144,7 @@ class _Reading:
     def _mounts(self) -> tuple[MountSpec, ...]:
         entries = [entry for section in MOUNTS for entry in self._entries(section)]
         if not (entries or self._data.get("prompts") or self._problems.sorted()):
-            self._decoder.refuse((), f"nothing to serve; write at least: {document.EXAMPLE}")
+            self._decoder.refuse((), f"nothing to serve; write at least: {yaml_reader.EXAMPLE}")
         entries.sort(key=lambda entry: self._positions.key(entry[0]))
         specs = [self._mount(path, raw) for path, raw in entries]
         return tuple(spec for spec in specs if spec is not None)
@@ -265,7 +267,7 @@ class _Reading:
         if at in self._positions.unset:
             return None
         try:
-            return database_url.resolved(database_url.parse(text), self._directory)
+            return resolve_database_url(parse_database_url(text), self._directory)
         except ValueError as error:
             self._decoder.refuse(at, str(error))
             return None
@@ -278,7 +280,7 @@ class _Reading:
             at, uri = path, default
         elif not isinstance(uri, str) or at in self._positions.unset:
             return None  # reported already
-        elif database_url.is_source(uri):
+        elif is_database_url(uri):
             return self._decoder.refuse(
                 at, "where a database is goes into 'url'; 'uri' is what clients see: sqlite://shop/"
             )

@@ -13,11 +13,9 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from resource_server.access import OPEN, Access
-from resource_server.manifest.data import DataPath
+from resource_server.manifest.data import DataPath, Positions
 from resource_server.manifest.http import Http
-from resource_server.manifest.positions import Positions
 from resource_server.manifest.prompts import Prompt
-from resource_server.manifest.tools import Tools
 from resource_server.provider import Annotations, ByteSize, Provider
 from resource_server.runtime.option_types import Duration
 
@@ -60,6 +58,20 @@ class Server:
     """Whether reading a document returns its other formats as well."""
     cache: Cache = Cache()
     """Caching hints for clients."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """Which tools clients may call; `false` in its place: none."""
+
+    enabled: bool = True
+    """Whether there are tools at all."""
+    search: bool = True
+    """Whether one of them searches."""
+    queries: bool = True
+    """Whether what databases declare are tools as well."""
+    prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{0,64}$")] = ""
+    """What all their names begin with: `acme_`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

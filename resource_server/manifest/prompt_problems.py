@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from resource_server import uris
 from resource_server.errors import ResourceError
 from resource_server.manifest import prompts
-from resource_server.manifest.data import DataPath, is_list, is_mapping
+from resource_server.manifest.data import DataPath, Positions, is_list, is_mapping
 from resource_server.manifest.decode import Decoder
-from resource_server.manifest.positions import Positions
 from resource_server.manifest.wording import printable
 from resource_server.runtime.near_name import did_you_mean
 

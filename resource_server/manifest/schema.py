@@ -18,13 +18,26 @@ from pydantic.errors import (
     PydanticUserError,
 )
 
-from resource_server.manifest import references, shapes
+from resource_server.manifest import references
 from resource_server.manifest.http import Http
 from resource_server.manifest.load import DATABASE_NAME, MOUNT_NAME, VERSION
-from resource_server.manifest.model import ClientFolders, MountOptions, Server
-from resource_server.manifest.options import MISSING, Option, descriptions, has_options, options_of
+from resource_server.manifest.model import ClientFolders, MountOptions, Server, Tools
 from resource_server.manifest.prompts import PROMPT_NAME, Prompt
-from resource_server.manifest.tools import Tools
+from resource_server.manifest.typed_options import (
+    MISSING,
+    Option,
+    descriptions,
+    has_options,
+    is_path_type,
+    item_types,
+    list_factory,
+    literal_values,
+    mapping_types,
+    options_of,
+    pydantic_annotation,
+    union_members,
+    unwrap_annotated,
+)
 from resource_server.provider import ByteSize
 from resource_server.runtime.option_types import Duration
 
@@ -178,23 +191,23 @@ def _summary(cls: type) -> str:
 
 
 def _of(annotation: Any) -> Schema:
-    inner, _ = shapes.unwrap(annotation)
-    members = [arm for arm in shapes.arms(inner) if arm is not types.NoneType]
+    inner, _ = unwrap_annotated(annotation)
+    members = [arm for arm in union_members(inner) if arm is not types.NoneType]
     if len(members) > 1:
         return {"anyOf": [_of(arm) for arm in members]}
     if members[0] is not inner:
         return _of(members[0])
-    if values := shapes.choices(inner):
+    if values := literal_values(inner):
         found: Schema = {"enum": list(values)}
         return {"anyOf": [found, _VARIABLE]} if any(isinstance(v, str) for v in values) else found
     if has_options(inner):
         return _object(inner)
-    if mapping := shapes.mapping_types(inner):
+    if mapping := mapping_types(inner):
         return {"type": ["object", "null"], "additionalProperties": _of(mapping[1])}
-    if shapes.list_type(inner):
-        item, *_ = shapes.item_types(inner, 1)
+    if list_factory(inner):
+        item, *_ = item_types(inner, 1)
         return {"type": "array", "items": _of(item)}
-    if shapes.is_path(inner):
+    if is_path_type(inner):
         return {"type": "string", "minLength": 1}
     return _single(annotation)
 
@@ -203,7 +216,7 @@ def _single(annotation: Any) -> Schema:
     if annotation is Any or annotation is object:
         return {}
     try:
-        found = TypeAdapter(shapes.for_pydantic(annotation)).json_schema()
+        found = TypeAdapter(pydantic_annotation(annotation)).json_schema()
     except (PydanticInvalidForJsonSchema, PydanticUserError, PydanticUndefinedAnnotation):
         return {}
     return found if found.get("type") == "string" else {"anyOf": [found, _VARIABLE]}

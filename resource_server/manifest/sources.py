@@ -10,8 +10,14 @@ import stat
 from typing import TYPE_CHECKING, NoReturn
 
 from resource_server.errors import Diagnostic, ManifestError, MountUnavailable
-from resource_server.manifest.databases import url as database_url
-from resource_server.manifest.databases.url import DatabaseUrl
+from resource_server.manifest.databases.database_url import (
+    DatabaseUrl,
+    is_database_url,
+    parse_database_url,
+    redacted_url,
+    resolve_database_url,
+    sqlite_url,
+)
 from resource_server.manifest.model import Manifest, MountSpec
 from resource_server.manifest.wording import printable
 from resource_server.uris import display
@@ -30,7 +36,7 @@ _SQLITE = b"SQLite format 3\0"
 
 def is_source(argument: str) -> bool:
     """Whether a command line's first argument is a source; otherwise it is a resource's URI."""
-    return database_url.is_source(argument) or _exists(argument)
+    return is_database_url(argument) or _exists(argument)
 
 
 def manifest_file(source: str | None = None) -> pathlib.Path | None:
@@ -39,7 +45,7 @@ def manifest_file(source: str | None = None) -> pathlib.Path | None:
     Raises:
         ManifestError: a folder with more than one.
     """
-    if source is not None and database_url.is_source(source):
+    if source is not None and is_database_url(source):
         return None
     path = pathlib.Path(source or ".")
     if path.is_dir():
@@ -53,9 +59,9 @@ def database(source: str) -> DatabaseUrl | None:
     Raises:
         ManifestError: it names one, but not one that can be read.
     """
-    if database_url.is_source(source):
+    if is_database_url(source):
         try:
-            url = database_url.resolved(database_url.parse(source), pathlib.Path.cwd())
+            url = resolve_database_url(parse_database_url(source), pathlib.Path.cwd())
         except ValueError as error:
             _refuse(source.partition("://")[0] + "://…", str(error))
         if url.engine == "sqlite":
@@ -65,9 +71,9 @@ def database(source: str) -> DatabaseUrl | None:
     with contextlib.suppress(OSError, ValueError):
         if path.suffix.lower() in _DATABASE_SUFFIXES and not path.is_dir():
             _check_file(path, source)
-            return database_url.of_file(path)
+            return sqlite_url(path)
         if path.is_file() and _header(path) == _SQLITE:
-            return database_url.of_file(path)
+            return sqlite_url(path)
     return None
 
 
@@ -189,7 +195,7 @@ def _of_database(url: DatabaseUrl) -> Manifest:
     try:
         provider = Database(url=url.text)
     except MountUnavailable as error:  # its driver is not installed
-        _refuse(database_url.shown(url.text), str(error))
+        _refuse(redacted_url(url.text), str(error))
     spec = MountSpec(
         name=name,
         base=f"{url.engine}://{name}/",
@@ -223,5 +229,5 @@ def titled(title: str) -> str:
 
 def _refuse(source: str, message: str) -> NoReturn:
     # It may be the URL of a database that is not supported, with its password.
-    place = printable(database_url.shown(source), longest=4096)
+    place = printable(redacted_url(source), longest=4096)
     raise ManifestError([Diagnostic(place, 0, 0, "", message)])

@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server.errors import ManifestError
-from resource_server.manifest import document
+from resource_server.manifest import yaml_reader
+from resource_server.manifest.data import Positions, Problems
 from resource_server.manifest.environment import substitute
 from resource_server.manifest.load import load
-from resource_server.manifest.positions import Positions
-from resource_server.manifest.problems import Problems
 
 ENVIRONMENT = {"NAME": "value", "EMPTY": "", "YAML": "x: [1, 2]\n- &a", "DOLLAR": "${NAME}"}
 
@@ -56,7 +55,7 @@ def test_an_unfinished_reference_says_how_to_write_one(text: str) -> None:
 
 def test_every_variable_that_is_not_set_is_named_at_its_value() -> None:
     problems = Problems("m.yaml")
-    data, positions = document.parse("a: ${ONE} ${TWO}\nb:\n  - ${THREE}\n", problems)
+    data, positions = yaml_reader.parse("a: ${ONE} ${TWO}\nb:\n  - ${THREE}\n", problems)
     substitute(data, positions, ENVIRONMENT, problems)
     assert [str(found) for found in problems.sorted()] == [
         "m.yaml:1:4: a: environment variable ONE is not set; set it or write ${ONE:-default}",

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from resource_server.manifest import init
+from resource_server.manifest import starter
 from resource_server.manifest.load import load
 from resource_server.manifest.schema import schema
 
@@ -92,7 +92,7 @@ def test_the_schema_refuses_mistakes(validator: Any, text: str) -> None:
 
 
 def test_the_schema_accepts_what_init_writes(validator: Any) -> None:
-    assert accepts(validator, init.write(REPOSITORY))
+    assert accepts(validator, starter.folder_manifest(REPOSITORY))
 
 
 def test_the_schema_accepts_every_manifest_of_the_repository(validator: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from resource_server.errors import ManifestError
 from resource_server.manifest import Manifest, Server, sources
-from resource_server.manifest.databases import url as database_url
+from resource_server.manifest.databases.database_url import parse_database_url, sqlite_url
 
 
 def refusal(source: str) -> str:
@@ -155,8 +155,8 @@ def test_a_sqlite_file_of_any_name_is_one_database_named_after_it(
     assert (found.file, found.directory, found.server) == (None, tmp_path, Server())
     assert only_mount(found) == (name, f"sqlite://{name}/", title)
     assert found.mounts[0].path == ("databases", name)
-    assert database_url.parse(str(url(found))).database == str(path)
-    assert sources.find(database_url.of_file(path).text) == found
+    assert parse_database_url(str(url(found))).database == str(path)
+    assert sources.find(sqlite_url(path).text) == found
 
 
 def test_a_url_of_a_file_is_relative_to_where_one_is(

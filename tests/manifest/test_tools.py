@@ -11,8 +11,8 @@ from jsonschema import Draft202012Validator
 
 from resource_server.errors import ManifestError
 from resource_server.manifest.load import load
+from resource_server.manifest.model import Tools
 from resource_server.manifest.schema import schema
-from resource_server.manifest.tools import Tools
 
 
 def tools(folder: pathlib.Path, text: str) -> Tools:

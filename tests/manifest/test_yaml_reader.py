@@ -11,14 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server.errors import ManifestError
-from resource_server.manifest import document
-from resource_server.manifest.positions import Positions
-from resource_server.manifest.problems import Problems
+from resource_server.manifest import yaml_reader
+from resource_server.manifest.data import Positions, Problems
 
 
 def parse(text: str) -> tuple[dict[str, object], Positions]:
     problems = Problems("m.yaml")
-    found = document.parse(text, problems)
+    found = yaml_reader.parse(text, problems)
     problems.raise_any()
     return found
 
@@ -32,7 +31,7 @@ def problem(text: str) -> str:
 def problem_of_bytes(folder: pathlib.Path, data: bytes) -> str:
     (folder / "m.yaml").write_bytes(data)
     with pytest.raises(ManifestError) as caught:
-        document.read(folder / "m.yaml", Problems("m.yaml"))
+        yaml_reader.read(folder / "m.yaml", Problems("m.yaml"))
     return str(caught.value)
 
 
@@ -59,7 +58,7 @@ def test_every_key_and_value_has_its_line_and_column() -> None:
 def test_both_parsers_of_pyyaml_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "a: &x\n  - 1\n  - {b: 'c: d'}\ne: *x\nf: |\n  g\n  h\n"
     found = parse(text)
-    monkeypatch.setattr(document, "_Parser", yaml.SafeLoader)
+    monkeypatch.setattr(yaml_reader, "_Parser", yaml.SafeLoader)
     assert parse(text) == found
 
 
@@ -106,7 +105,7 @@ def test_byte_order_mark_and_windows_line_ends_do_not_shift_positions(
     tmp_path: pathlib.Path, text: str
 ) -> None:
     (tmp_path / "m.yaml").write_bytes(text.encode())
-    read = document.read(tmp_path / "m.yaml", Problems("m.yaml"))
+    read = yaml_reader.read(tmp_path / "m.yaml", Problems("m.yaml"))
     data, positions = parse(read)
     assert data == {"a": 1, "b": 2}
     assert positions.values == {(): (1, 1), ("a",): (1, 4), ("b",): (2, 4)}
@@ -114,7 +113,7 @@ def test_byte_order_mark_and_windows_line_ends_do_not_shift_positions(
 
 def test_a_byte_order_mark_is_no_column(tmp_path: pathlib.Path) -> None:
     (tmp_path / "m.yaml").write_bytes("\ufeffa: \x01".encode())
-    read = document.read(tmp_path / "m.yaml", Problems("m.yaml"))
+    read = yaml_reader.read(tmp_path / "m.yaml", Problems("m.yaml"))
     assert problem(read).startswith("m.yaml:1:4: unprintable character")
 
 
@@ -224,7 +223,7 @@ def test_ten_thousand_levels_are_refused(opening: str) -> None:
 
 
 def test_a_mebibyte_of_nesting_is_refused() -> None:
-    assert problem("[" * document.MAX_BYTES).endswith("nested deeper than 64 levels")
+    assert problem("[" * yaml_reader.MAX_BYTES).endswith("nested deeper than 64 levels")
 
 
 def test_sixty_levels_are_not_deep() -> None:
@@ -240,7 +239,7 @@ def test_text_over_one_mebibyte_is_refused(tmp_path: pathlib.Path) -> None:
 
 def test_text_of_one_mebibyte_is_read(tmp_path: pathlib.Path) -> None:
     (tmp_path / "m.yaml").write_bytes(b"#" * 1024 * 1024)
-    assert len(document.read(tmp_path / "m.yaml", Problems("m.yaml"))) == 1024 * 1024
+    assert len(yaml_reader.read(tmp_path / "m.yaml", Problems("m.yaml"))) == 1024 * 1024
 
 
 def test_text_that_is_not_utf_8_is_refused_where_it_is_not(tmp_path: pathlib.Path) -> None:
@@ -252,7 +251,7 @@ def test_text_that_is_not_utf_8_is_refused_where_it_is_not(tmp_path: pathlib.Pat
 def test_a_fifo_is_refused_without_waiting(tmp_path: pathlib.Path) -> None:
     os.mkfifo(tmp_path / "m.yaml")
     with pytest.raises(ManifestError, match="not a regular file; name a manifest or a folder"):
-        document.read(tmp_path / "m.yaml", Problems("m.yaml"))
+        yaml_reader.read(tmp_path / "m.yaml", Problems("m.yaml"))
 
 
 @pytest.mark.parametrize(
@@ -262,7 +261,7 @@ def test_a_file_that_cannot_be_read_says_why(
     tmp_path: pathlib.Path, name: str, reason: str
 ) -> None:
     with pytest.raises(ManifestError, match=f"cannot be read: {reason}"):
-        document.read(tmp_path / name, Problems("m.yaml"))
+        yaml_reader.read(tmp_path / name, Problems("m.yaml"))
 
 
 @given(st.binary(max_size=200))
@@ -273,7 +272,7 @@ def test_any_bytes_are_read_or_refused(
     file.write_bytes(data)
     problems = Problems("any.yaml")
     with suppress(ManifestError):
-        document.parse(document.read(file, problems), problems)
+        yaml_reader.parse(yaml_reader.read(file, problems), problems)
     assert all("\n" not in str(found) for found in problems.sorted())
 
 
@@ -281,7 +280,7 @@ def test_any_bytes_are_read_or_refused(
 def test_any_text_of_yaml_signs_is_read_or_refused(text: str) -> None:
     problems = Problems("any.yaml")
     with suppress(ManifestError):
-        document.parse(text, problems)
+        yaml_reader.parse(text, problems)
     assert all("\n" not in str(found) for found in problems.sorted())
 
 
@@ -301,4 +300,4 @@ _values = st.recursive(
 @given(st.dictionaries(_keys, _values, min_size=1, max_size=4))
 def test_json_is_read_as_yaml(data: dict[str, object]) -> None:
     text = json.dumps(data, ensure_ascii=False)
-    assert document.parse(text, Problems("m.json"))[0] == data
+    assert yaml_reader.parse(text, Problems("m.json"))[0] == data

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 from typing import Any
 
 import pytest
@@ -9,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server import plugins
-from resource_server.manifest.databases.init import MOST_TABLES, Database, Found, Rows, write
+from resource_server.manifest import starter
 from resource_server.manifest.load import load
+from resource_server.manifest.starter import (
+    MAX_TABLES,
+    RowCount,
+    SurveyedDatabase,
+    SurveyedTable,
+    database_manifest,
+)
 from resource_server.providers.database.engines.reflection import Column, KeyKind, Table, TableName
 from resource_server.providers.database.options import TableOptions
 
@@ -32,26 +40,30 @@ def table(
     )
 
 
-def database(*tables: Found, url: str = "sqlite:///shop.db", title: str = "shop") -> Database:
-    return Database("shop", title, url, "URIs are sqlite://shop/...", tables)
+def database(
+    *tables: SurveyedTable, url: str = "sqlite:///shop.db", title: str = "shop"
+) -> SurveyedDatabase:
+    return SurveyedDatabase("shop", title, url, "URIs are sqlite://shop/...", tables)
 
 
 SHOP = (
-    Found(
+    SurveyedTable(
         "customers",
         table("customers", "email", "Password", comment="One per 5 ${customer}.\nYes."),
-        Rows(1234),
+        RowCount(1234),
     ),
-    Found("order lines", table("order lines", key=("order", "line no")), Rows(1)),
-    Found("off", table("off", key_kind="rowid", key=("rowid",)), Rows(5_000_000, about=True)),
-    Found("sales", table("sales", key=(), key_kind="none")),
-    Found("broken", None),
-    Found("odd[*]", table("odd[*]")),
+    SurveyedTable("order lines", table("order lines", key=("order", "line no")), RowCount(1)),
+    SurveyedTable(
+        "off", table("off", key_kind="rowid", key=("rowid",)), RowCount(5_000_000, about=True)
+    ),
+    SurveyedTable("sales", table("sales", key=(), key_kind="none")),
+    SurveyedTable("broken", None),
+    SurveyedTable("odd[*]", table("odd[*]")),
 )
 
 
 def test_each_table_has_its_facts_its_comment_and_what_may_be_meant() -> None:
-    lines = write(database(*SHOP)).splitlines()
+    lines = database_manifest(database(*SHOP)).splitlines()
     first = lines.index("    tables:")
     last = next(n for n, line in enumerate(lines) if line.startswith("    # queries:"))
     assert lines[first + 1 : last] == [
@@ -70,15 +82,15 @@ def test_each_table_has_its_facts_its_comment_and_what_may_be_meant() -> None:
 def test_columns_are_proposed_for_search_by_their_names_and_never_secrets() -> None:
     teas = table("teas", "Name", "price", "secret_note", "long description")
     loose = table("loose", "name", key=(), key_kind="none")
-    text = write(database(Found("teas", teas), Found("loose", loose)))
+    text = database_manifest(database(SurveyedTable("teas", teas), SurveyedTable("loose", loose)))
     assert '        # search: [Name, "long description"]  # rows are found by these\n' in text
     assert text.count("# search:") == 1
 
 
 def test_what_is_written_loads_and_changes_nothing(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "mcp-resources.yaml"
-    found_there = database(*SHOP, Found("", table("")), title="${shop} 🍵 \x7f")
-    file.write_text(write(found_there), encoding="utf-8")
+    found_there = database(*SHOP, SurveyedTable("", table("")), title="${shop} 🍵 \x7f")
+    file.write_text(database_manifest(found_there), encoding="utf-8")
     manifest = load(file)
     (spec,) = manifest.mounts
     assert (spec.base, spec.title) == ("sqlite://shop/", "${shop} 🍵 \x7f")
@@ -90,7 +102,7 @@ def test_what_is_written_loads_and_changes_nothing(tmp_path: pathlib.Path) -> No
 
 
 def test_what_is_commented_out_loads_as_well(tmp_path: pathlib.Path) -> None:
-    lines = write(database(*SHOP)).splitlines()
+    lines = database_manifest(database(*SHOP)).splitlines()
     start = lines.index("    tables:")
     lines[start:] = [
         line.replace("# ", "", 1) if line.strip()[0] == "#" else line for line in lines[start:]
@@ -106,31 +118,88 @@ def test_what_is_commented_out_loads_as_well(tmp_path: pathlib.Path) -> None:
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=5, unique=True), st.text())
 def test_any_name_and_comment_is_read_back(names: list[str], comment: str) -> None:
-    text = write(
-        database(*(Found(name, table(name, name, comment=comment or None)) for name in names))
+    text = database_manifest(
+        database(
+            *(SurveyedTable(name, table(name, name, comment=comment or None)) for name in names)
+        )
     )
     (shop,) = yaml.safe_load(text)["databases"].values()
     assert len(shop.get("tables", {})) == len(names)
 
 
 def test_a_name_that_is_not_unicode_is_left_out() -> None:
-    text = write(database(Found("a\udc80", table("a")), Found("b", table("b", "c\udc80", "email"))))
+    text = database_manifest(
+        database(
+            SurveyedTable("a\udc80", table("a")), SurveyedTable("b", table("b", "c\udc80", "email"))
+        )
+    )
     assert list(yaml.safe_load(text)["databases"]["shop"]["tables"]) == ["b"]
     assert "mask: {email: hash}" in text
 
 
 def test_of_many_tables_the_first_are_named() -> None:
-    text = write(database(*(Found(f"t{n}", table(f"t{n}")) for n in range(MOST_TABLES + 7))))
-    assert len(yaml.safe_load(text)["databases"]["shop"]["tables"]) == MOST_TABLES
+    text = database_manifest(
+        database(*(SurveyedTable(f"t{n}", table(f"t{n}")) for n in range(MAX_TABLES + 7)))
+    )
+    assert len(yaml.safe_load(text)["databases"]["shop"]["tables"]) == MAX_TABLES
     assert "# and 7 others, which are served as they are" in text
 
 
 @pytest.mark.parametrize("url", ["sqlite:///a%20b.db", "${DATABASE_URL}", "mysql://h/d?x=#1"])
 def test_a_url_is_kept_as_it_is(url: str) -> None:
-    assert yaml.safe_load(write(database(url=url)))["databases"]["shop"]["url"] == url
+    assert yaml.safe_load(database_manifest(database(url=url)))["databases"]["shop"]["url"] == url
 
 
 def test_schemas_are_named_where_there_are_any() -> None:
-    found = database(Found("public.orders", table("orders")))._replace(schemas=["public", "my one"])
-    shop = yaml.safe_load(write(found))["databases"]["shop"]
+    found = database(SurveyedTable("public.orders", table("orders")))._replace(
+        schemas=["public", "my one"]
+    )
+    shop = yaml.safe_load(database_manifest(found))["databases"]["shop"]
     assert (shop["schemas"], list(shop["tables"])) == (["public", "my one"], ["public.orders"])
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        "project",
+        "my project",
+        '"quo\'ted"',
+        "😀: {x}",
+        "a\nb\x7f\u2028",
+        "2024",
+        "null",
+        "-",
+        "${HOME}",
+        "a\\b",
+    ],
+)
+def test_what_init_writes_loads_without_a_diagnostic(tmp_path: pathlib.Path, folder: str) -> None:
+    path = tmp_path / folder
+    path.mkdir()
+    (path / "mcp-resources.yaml").write_text(starter.folder_manifest(path), encoding="utf-8")
+    manifest = load(path / "mcp-resources.yaml")
+    (spec,) = manifest.mounts
+    assert spec.options == {"path": "."}
+    assert spec.title == "".join(c if c.isprintable() else "\ufffd" for c in folder)
+
+
+def test_what_init_has_in_comments_loads_as_well(tmp_path: pathlib.Path) -> None:
+    text = starter.folder_manifest(tmp_path)
+    start = text.index("    # exclude")
+    options = re.sub("^    # ", "    ", text[start:], flags=re.MULTILINE)
+    (tmp_path / "mcp-resources.yaml").write_text(text[:start] + options)
+    (spec,) = load(tmp_path / "mcp-resources.yaml").mounts
+    assert list(spec.options) == [
+        "path",
+        "exclude",
+        "gitignore",
+        "hidden",
+        "max_size",
+        "directories",
+    ]
+
+
+def test_the_first_line_names_the_schema_for_editors(tmp_path: pathlib.Path) -> None:
+    first, second, *_ = starter.folder_manifest(tmp_path).splitlines()
+    assert first == "# yaml-language-server: $schema=./mcp-resources.schema.json"
+    assert second.endswith("resource-server schema > mcp-resources.schema.json")

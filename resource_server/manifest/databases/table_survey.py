@@ -8,14 +8,14 @@ from urllib.parse import quote_from_bytes
 
 from resource_server.errors import DeadlineExceeded, ResourceError, ResourceNotFound
 from resource_server.manifest import sources
-from resource_server.manifest.databases.init import (
-    MOST_TABLES,
-    Found,
-    Rows,
-    write,
+from resource_server.manifest.databases.database_url import DatabaseUrl
+from resource_server.manifest.starter import (
+    MAX_TABLES,
+    RowCount,
+    SurveyedDatabase,
+    SurveyedTable,
+    database_manifest,
 )
-from resource_server.manifest.databases.init import Database as Described
-from resource_server.manifest.databases.url import DatabaseUrl
 from resource_server.providers.database.engines.contract import Engine, Statement
 from resource_server.providers.database.engines.reflection import Table, TableInfo
 from resource_server.providers.database.provider import Database
@@ -27,7 +27,7 @@ _COUNT_S = 0.25
 _ALL_COUNTS_S = 5.0
 
 
-async def manifest(url: DatabaseUrl) -> str:
+async def starter_manifest(url: DatabaseUrl) -> str:
     """Return the text of a manifest for a database, to lie beside its file if it is one.
 
     Raises:
@@ -44,25 +44,25 @@ async def manifest(url: DatabaseUrl) -> str:
     else:
         written, note = url.text.replace("${", "$${"), f"URIs are {base}"
     async with Database(url=url.text) as database:
-        found, schemas = await tables(database.engine)
-    return write(Described(name, title, written, note, found, schemas))
+        found, schemas = await survey_tables(database.engine)
+    return database_manifest(SurveyedDatabase(name, title, written, note, found, schemas))
 
 
-async def tables(engine: Engine) -> tuple[list[Found], list[str]]:
+async def survey_tables(engine: Engine) -> tuple[list[SurveyedTable], list[str]]:
     """Return the tables of a database in order, and its schemas where it has them.
 
     Only the first are looked at; the others have their names alone.
     """
     infos = await engine.tables()
     enough = time.monotonic() + _ALL_COUNTS_S
-    found: list[Found] = []
-    for info in infos[:MOST_TABLES]:
+    found: list[SurveyedTable] = []
+    for info in infos[:MAX_TABLES]:
         table = await _table(engine, info)
         rows = (
             None if table is None else await _rows(engine, table, is_late=time.monotonic() > enough)
         )
-        found.append(Found(_name(info), table, rows))
-    found += [Found(_name(info), None) for info in infos[MOST_TABLES:]]
+        found.append(SurveyedTable(_name(info), table, rows))
+    found += [SurveyedTable(_name(info), None) for info in infos[MAX_TABLES:]]
     schemas = dict.fromkeys(info.name.schema for info in infos)
     return found, [schema for schema in schemas if schema is not None]
 
@@ -80,17 +80,17 @@ async def _table(engine: Engine, info: TableInfo) -> Table | None:
         return None
 
 
-async def _rows(engine: Engine, table: Table, *, is_late: bool) -> Rows | None:
+async def _rows(engine: Engine, table: Table, *, is_late: bool) -> RowCount | None:
     if not is_late:
         quote = engine.dialect.identifier_preparer.quote_identifier
         name = ".".join(quote(part) for part in table.name if part is not None)
         statement = Statement(f"SELECT count(*) FROM {name}")  # noqa: S608
         try:
             counted = await engine.fetch(statement, limit=1, within=_COUNT_S, lane="slow")
-            return Rows(int(str(counted.rows[0][0])))
+            return RowCount(int(str(counted.rows[0][0])))
         except DeadlineExceeded:
             pass
         except ResourceError:
             return None
     estimate = await engine.estimate(table.name)
-    return None if estimate is None else Rows(estimate, about=True)
+    return None if estimate is None else RowCount(estimate, about=True)

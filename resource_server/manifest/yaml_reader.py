@@ -17,9 +17,7 @@ from typing import NoReturn, cast
 
 import yaml
 
-from resource_server.manifest.data import DataPath, Scalar, is_mapping
-from resource_server.manifest.positions import Place, Positions
-from resource_server.manifest.problems import Problems
+from resource_server.manifest.data import DataPath, Place, Positions, Problems, Scalar, is_mapping
 from resource_server.manifest.wording import found, one_line, printable
 
 MAX_BYTES = 1024 * 1024

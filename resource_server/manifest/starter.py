@@ -1,17 +1,53 @@
-"""A commented manifest for a database, to begin with."""
+"""Starter manifests, commented, for a folder or a database."""
 
 from __future__ import annotations
 
 import glob
 import json
+import pathlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from resource_server.manifest.init import SCHEMA_NAME
-from resource_server.providers.database.engines.reflection import Table
+from resource_server.manifest.sources import mount_name
 
-MOST_TABLES = 200
+if TYPE_CHECKING:
+    from resource_server.providers.database.engines.reflection import Table
+
+SCHEMA_NAME = "mcp-resources.schema.json"
+
+_FOLDER_TEMPLATE = """\
+# yaml-language-server: $schema=./{schema}
+# Editors check and complete this file: resource-server schema > {schema}
+version: 1
+
+roots:
+  {name}:
+    path: .                         # relative to this file; URIs are file:///{name}/...
+    title: {title}
+    # Not served by default: what .gitignore, .ignore and .mcpignore files leave out, names that
+    # begin with a dot, secrets such as .env, private keys and credentials, symbolic links.
+    # `resource-server check` lists what is hidden here, and `check --explain URI` says why.
+    # exclude: ["*.log", "build/"]  # more to leave out, as in .gitignore
+    # gitignore: false              # serve what is ignored
+    # hidden: true                  # serve names that begin with a dot; secrets stay hidden
+    # max_size: 10MiB               # larger documents are read in ranges
+    # directories:                  # other rules for a folder in here
+    #   docs: {{title: Documentation, annotations: {{priority: 0.9}}}}
+    #   drafts: {{listed: false}}
+"""
+
+
+def folder_manifest(folder: pathlib.Path) -> str:
+    """Return the text of a manifest that serves `folder` and lies in it."""
+    name, title = mount_name(folder)
+    title = "".join(c if c.isprintable() else "\ufffd" for c in title)
+    # In YAML a JSON string means the same, unless it escapes emoji as surrogates.
+    quoted = json.dumps(title.replace("${", "$${"), ensure_ascii=False)
+    return _FOLDER_TEMPLATE.format(schema=SCHEMA_NAME, name=name, title=quoted)
+
+
+MAX_TABLES = 200
 """More are left to the rule that what is not named is served as it is."""
 
 _HEAD = """\
@@ -44,23 +80,23 @@ _PERSONAL = re.compile(r"e_?mail|phone|mobile", re.IGNORECASE)
 _SPOKEN = re.compile(r"name|title|subject|descr|summary|note|comment|text|body", re.IGNORECASE)
 
 
-class Rows(NamedTuple):
+class RowCount(NamedTuple):
     """How many rows a table has; `about` where only an estimate is known."""
 
     number: int
     about: bool = False
 
 
-class Found(NamedTuple):
+class SurveyedTable(NamedTuple):
     """A table as a manifest names it, as it was found."""
 
     name: str
     table: Table | None
     """None where it cannot be read, as a view on what is gone."""
-    rows: Rows | None = None
+    rows: RowCount | None = None
 
 
-class Database(NamedTuple):
+class SurveyedDatabase(NamedTuple):
     """A database as it was found."""
 
     name: str
@@ -70,13 +106,13 @@ class Database(NamedTuple):
     """As the manifest has it: it may hold `${NAME}`."""
     note: str
     """In a few words, where the URL leads."""
-    tables: Sequence[Found]
+    tables: Sequence[SurveyedTable]
     schemas: Sequence[str] = ()
 
 
-def write(found: Database) -> str:
+def database_manifest(database: SurveyedDatabase) -> str:
     """Return the text of a manifest that serves a database."""
-    name, title, url, note, tables, schemas = found
+    name, title, url, note, tables, schemas = database
     head = _HEAD.format(
         schema=SCHEMA_NAME,
         name=_key(name),
@@ -90,15 +126,15 @@ def write(found: Database) -> str:
     shown = [each for each in tables if each.name and _is_text(each.name)]
     if shown:
         lines.append("    tables:\n")
-        lines += [f"      {line}\n" for line in _tables(shown[:MOST_TABLES])]
-        if (rest := len(tables) - min(len(shown), MOST_TABLES)) > 0:
+        lines += [f"      {line}\n" for line in _tables(shown[:MAX_TABLES])]
+        if (rest := len(tables) - min(len(shown), MAX_TABLES)) > 0:
             lines.append(f"    # and {rest:,} others, which are served as they are\n")
         first = next((each.name for each in shown if each.table is not None), shown[0].name)
         lines.append(_TAIL.format(table=first if _NAME.fullmatch(first) else "…"))
     return "".join(lines)
 
 
-def _tables(tables: Iterable[Found]) -> Iterator[str]:
+def _tables(tables: Iterable[SurveyedTable]) -> Iterator[str]:
     for found in tables:
         name, table = _key(glob.escape(found.name)), found.table
         if table is None:
@@ -115,7 +151,7 @@ def _tables(tables: Iterable[Found]) -> Iterator[str]:
             yield f"  # search: [{', '.join(map(_key, names))}]  # rows are found by these"
 
 
-def _facts(table: Table, rows: Rows | None) -> Iterator[str]:
+def _facts(table: Table, rows: RowCount | None) -> Iterator[str]:
     if table.type != "table":
         yield table.type
     if rows is not None:

@@ -3,13 +3,19 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import make_url
 
-from resource_server.manifest.databases import url as database_url
+from resource_server.manifest.databases.database_url import (
+    parse_database_url,
+    redacted_url,
+    resolve_database_url,
+    sqlite_url,
+)
 
 FILES = st.text(
     st.characters(exclude_characters="\0/", exclude_categories=("Cs",)), min_size=1
@@ -20,18 +26,18 @@ WORDS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=20)
 @given(FILES)
 def test_the_url_of_a_file_leads_back_to_it(name: str) -> None:
     path = pathlib.Path("/folder") / name
-    assert database_url.parse(database_url.of_file(path).text).database == str(path)
+    assert parse_database_url(sqlite_url(path).text).database == str(path)
 
 
 def test_a_file_name_that_is_not_utf_8_is_kept() -> None:
     path = pathlib.Path(os.fsdecode(b"/a/caf\xe9.db"))
-    assert database_url.parse(database_url.of_file(path).text).database == str(path)
+    assert parse_database_url(sqlite_url(path).text).database == str(path)
 
 
 def test_a_file_is_relative_to_a_folder_unless_it_is_absolute() -> None:
     folder = pathlib.Path("/conf")
     found = [
-        database_url.resolved(database_url.parse(url), folder).text
+        resolve_database_url(parse_database_url(url), folder).text
         for url in ("sqlite:///shop.db", "sqlite+aiosqlite:///../a b.db", "sqlite:////data/x.db")
     ]
     assert found == [
@@ -43,12 +49,11 @@ def test_a_file_is_relative_to_a_folder_unless_it_is_absolute() -> None:
 
 @given(WORDS, WORDS, WORDS)
 def test_a_server_is_understood_as_sqlalchemy_does(user: str, password: str, name: str) -> None:
-    quote = database_url.quote
     url = (
         f"postgresql://{quote(user, safe='')}:{quote(password, safe='')}"
         f"@host:5432/{quote(name, safe='')}"
     )
-    found, theirs = database_url.parse(url), make_url(url)
+    found, theirs = parse_database_url(url), make_url(url)
     assert found.text == url
     assert (found.engine, found.host) == (theirs.get_backend_name(), theirs.host)
     assert found.database == (theirs.database or "")
@@ -68,7 +73,7 @@ def test_a_server_is_understood_as_sqlalchemy_does(user: str, password: str, nam
     ],
 )
 def test_what_may_be_left_out_is_empty(url: str, host: str, database: str) -> None:
-    found = database_url.parse(url)
+    found = parse_database_url(url)
     assert (found.host, found.database) == (host, database)
 
 
@@ -100,7 +105,7 @@ def test_what_may_be_left_out_is_empty(url: str, host: str, database: str) -> No
 )
 def test_what_cannot_be_used_says_what_to_do(url: str, reason: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(reason)}"):
-        database_url.parse(url)
+        parse_database_url(url)
 
 
 @pytest.mark.parametrize(
@@ -114,4 +119,4 @@ def test_what_cannot_be_used_says_what_to_do(url: str, reason: str) -> None:
     ],
 )
 def test_what_is_shown_of_a_url_has_no_login(text: str, shown: str) -> None:
-    assert database_url.shown(text) == shown
+    assert redacted_url(text) == shown

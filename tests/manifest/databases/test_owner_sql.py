@@ -15,9 +15,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from resource_server.manifest.databases.exposed import Exposed
-from resource_server.manifest.databases.roles import role
-from resource_server.manifest.databases.triggers import CHANNEL, notify
+from resource_server.manifest.databases.owner_sql import (
+    CHANNEL,
+    ExposedTables,
+    notify_sql,
+    role_sql,
+)
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.options import ReadLimits
 
@@ -87,8 +90,8 @@ def mariadb() -> Iterator[Server]:
         admin(f"drop user if exists `{name}_reader`@`%`; drop database `{name}`")
 
 
-def exposed(server: Server, engine: str, *tables: TableName) -> Exposed:
-    return Exposed(server.name, engine, server.name, tables, ReadLimits())
+def exposed(server: Server, engine: str, *tables: TableName) -> ExposedTables:
+    return ExposedTables(server.name, engine, server.name, tables, ReadLimits())
 
 
 def quoted(name: str) -> str:
@@ -106,7 +109,7 @@ def test_a_role_of_postgresql_reads_the_exposed_tables_and_nothing_else(postgres
         at = f"{quoted('my schema')}.{quoted(name)}"
         run(f"create table {at} (id int primary key, secret text); insert into {at} values (1);")
     tables = [TableName("my schema", name) for name in HOSTILE]
-    script = role(exposed(postgresql, "postgresql", *tables))
+    script = role_sql(exposed(postgresql, "postgresql", *tables))
     assert run(script) == ""
     assert run(script) == "", "a second time"
     for name in HOSTILE:
@@ -126,7 +129,7 @@ def test_a_role_of_postgresql_reads_the_exposed_tables_and_nothing_else(postgres
         run("show default_transaction_read_only; show statement_timeout;", *reader) == "on\n15s\n"
     )
     # What is no longer exposed is taken back.
-    run(role(exposed(postgresql, "postgresql", tables[0])))
+    run(role_sql(exposed(postgresql, "postgresql", tables[0])))
     with pytest.raises(PermissionError, match="permission denied"):
         run(f"select id from {quoted('my schema')}.{quoted(HOSTILE[1])};", *reader)
     assert run('select id from "my schema".plain;', *reader) == "1\n"
@@ -139,7 +142,7 @@ def test_a_login_of_mariadb_reads_the_exposed_tables_and_nothing_else(mariadb: S
         at = backquoted(name)
         run(f"create table {at} (id int primary key); insert into {at} values (1);")
     tables = [TableName(None, name) for name in HOSTILE]
-    script = role(exposed(mariadb, "mariadb", *tables))
+    script = role_sql(exposed(mariadb, "mariadb", *tables))
     assert run(script) == ""
     with pytest.raises(PermissionError, match="locked"):
         run("select 1;", "-u", f"{mariadb.name}_reader")
@@ -160,7 +163,7 @@ def test_a_login_of_mariadb_reads_the_exposed_tables_and_nothing_else(mariadb: S
             run(statement, *reader)
     assert run("select load_file('/etc/hostname') is null;", *reader) == "1\n"
     assert run("select @@max_statement_time;", *reader).startswith("15")
-    run(role(exposed(mariadb, "mariadb", tables[0])))
+    run(role_sql(exposed(mariadb, "mariadb", tables[0])))
     with pytest.raises(PermissionError, match="denied"):
         run(f"select id from {backquoted(HOSTILE[1])};", *reader)
     assert run("select id from plain;", *reader) == "1\n"
@@ -174,9 +177,9 @@ def test_only_the_shown_columns_can_be_given(postgresql: Server, mariadb: Server
         table = TableName(schema, "t")
         server.run("create table t (id int primary key, secret int); insert into t values (1, 2);")
         shown = exposed(server, engine, table)._replace(columns={table: ("id",)})
-        server.run(role(shown))
+        server.run(role_sql(shown))
         narrower = [
-            line[3:] for line in role(shown).splitlines() if "SELECT" in line and "--" in line
+            line[3:] for line in role_sql(shown).splitlines() if "SELECT" in line and "--" in line
         ]
         assert len(narrower) == 2
         server.run("\n".join(narrower))
@@ -196,7 +199,9 @@ def test_triggers_tell_of_every_commit_and_of_nothing_in_it(postgresql: Server) 
     run("create view seen as select * from plain;")
     tables = [TableName("public", name) for name in (*HOSTILE, "seen")]
     view = TableName("public", "seen")
-    script = notify(exposed(postgresql, "postgresql", *tables)._replace(views=frozenset((view,))))
+    script = notify_sql(
+        exposed(postgresql, "postgresql", *tables)._replace(views=frozenset((view,)))
+    )
     assert run(script) == ""
     assert run(script) == "", "a second time"
     heard = 'Asynchronous notification "resource_server" received from server process'
@@ -306,27 +311,27 @@ def test_a_manifest_of_a_server_has_its_schemas_and_never_its_password(postgresq
     assert found["url"] == without
 
 
-@pytest.mark.parametrize("write", [role, notify])
+@pytest.mark.parametrize("write", [role_sql, notify_sql])
 @pytest.mark.parametrize("engine", ["sqlite", "mysql", "mariadb", "postgresql"])
-def test_no_name_ends_a_comment(write: Callable[[Exposed], str], engine: str) -> None:
+def test_no_name_ends_a_comment(write: Callable[[ExposedTables], str], engine: str) -> None:
     name = "a\nhostile\r\u2028hostile"
     table = TableName(name if engine == "postgresql" else None, name)
-    found = Exposed("m", engine, "d", [TableName("s", "t")], ReadLimits(), frozenset([table]))
+    found = ExposedTables("m", engine, "d", [TableName("s", "t")], ReadLimits(), frozenset([table]))
     text = write(found._replace(columns={table: (name,)}))
     assert not any(line.startswith("hostile") for line in text.splitlines())
 
 
 def test_what_needs_no_sql_says_so() -> None:
-    sqlite = Exposed("shop", "sqlite", "shop.db", [], ReadLimits())
-    assert "Nothing to do." in role(sqlite)
-    assert "Nothing to do." in notify(sqlite)
-    assert "Nothing to do." in notify(sqlite._replace(engine="mariadb"))
-    assert "Nothing to do." in notify(sqlite._replace(engine="postgresql"))
-    every = role(sqlite) + notify(sqlite)
+    sqlite = ExposedTables("shop", "sqlite", "shop.db", [], ReadLimits())
+    assert "Nothing to do." in role_sql(sqlite)
+    assert "Nothing to do." in notify_sql(sqlite)
+    assert "Nothing to do." in notify_sql(sqlite._replace(engine="mariadb"))
+    assert "Nothing to do." in notify_sql(sqlite._replace(engine="postgresql"))
+    every = role_sql(sqlite) + notify_sql(sqlite)
     assert all(line.startswith("-- ") for line in every.splitlines())
 
 
 def test_the_role_of_mysql_has_no_option_that_only_mariadb_knows() -> None:
-    found = Exposed("shop", "mysql", "d", [TableName(None, "t")], ReadLimits())
-    assert "MAX_STATEMENT_TIME" not in role(found)
-    assert "GRANT SELECT ON `d`.`t` TO `shop_reader`@`%`;" in role(found)
+    found = ExposedTables("shop", "mysql", "d", [TableName(None, "t")], ReadLimits())
+    assert "MAX_STATEMENT_TIME" not in role_sql(found)
+    assert "GRANT SELECT ON `d`.`t` TO `shop_reader`@`%`;" in role_sql(found)

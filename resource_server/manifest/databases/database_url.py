@@ -43,7 +43,7 @@ class DatabaseUrl:
     """What no message may show: the password in every spelling."""
 
 
-def is_source(argument: str) -> bool:
+def is_database_url(argument: str) -> bool:
     """Whether an argument is a database's URL, and not a resource's URI below `sqlite://shop/`.
 
     It has a driver, a third slash, a login or a port.
@@ -51,7 +51,7 @@ def is_source(argument: str) -> bool:
     return bool(_SOURCE.match(argument) or _LOGIN.match(argument))
 
 
-def parse(url: str) -> DatabaseUrl:
+def parse_database_url(url: str) -> DatabaseUrl:
     """Take a URL apart.
 
     Raises:
@@ -72,18 +72,18 @@ def parse(url: str) -> DatabaseUrl:
     return _server(url, engine, authority, path, query)
 
 
-def of_file(path: pathlib.Path) -> DatabaseUrl:
+def sqlite_url(path: pathlib.Path) -> DatabaseUrl:
     """Return the URL of a SQLite file."""
     file = str(path.absolute())
     return DatabaseUrl(f"sqlite:///{quote(os.fsencode(file))}", "sqlite", file)
 
 
-def resolved(url: DatabaseUrl, directory: pathlib.Path) -> DatabaseUrl:
+def resolve_database_url(url: DatabaseUrl, directory: pathlib.Path) -> DatabaseUrl:
     """Return the URL with its file, if it is one, relative to a folder."""
-    return of_file(directory / url.database) if url.engine == "sqlite" else url
+    return sqlite_url(directory / url.database) if url.engine == "sqlite" else url
 
 
-def shown(text: str) -> str:
+def redacted_url(text: str) -> str:
     """Return an argument that may be a database's URL without its login and options."""
     scheme, separator, rest = text.partition("://")
     if not separator:
