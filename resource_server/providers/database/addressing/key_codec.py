@@ -1,48 +1,65 @@
-"""Key values as path segments and back: one canonical spelling for each value of a column.
+"""The codec of key values: as segments of a path, and as opaque page cursors.
 
-Plain text where the column's kind leaves no doubt (`5`, `DE`, `2026-11-20`), else a typed form:
+A value of a column has one canonical segment: plain text where the column's kind is unambiguous
+(`5`, `DE`, `2026-11-20`), and a typed form otherwise:
 
 | form | value |
 |---|---|
 | `~n` | NULL |
 | `~i5` | an integer |
-| `~r5.5`, `~r1e+300`, `~rinf`, `~rnan` | a floating-point number, as Python's `repr` has it |
-| `~tabc`, `~ta~2Fb`, `~t` | text; `~`, `/` and NUL are `~HH`, and `~t` alone is the empty text |
+| `~r5.5`, `~r1e+300`, `~rinf`, `~rnan` | a floating-point number, in Python's `repr` |
+| `~tabc`, `~ta~2Fb`, `~t` | text; `~`, `/` and NUL become `~HH`; `~t` alone is the empty string |
 | `~bAP8` | bytes, as base64url without padding |
 
-So no segment is ever empty, `.` or `..`, or holds `/` or NUL: URIs cannot carry these. Text that is
-not UTF-8 has lone surrogates for its bytes (`surrogateescape`) on both sides. Upper and lower case
-and Unicode normal forms are left as they are.
+No segment is empty, a dot segment, or contains `/` or NUL, which URIs cannot carry. Text that is
+not UTF-8 carries its bytes as lone surrogates (`surrogateescape`) on both sides. Case and Unicode
+normal forms are preserved.
+
+A cursor holds the key of the last row of a page. It needs no state on the server and survives
+restarts. It is not signed: a forged cursor only reaches another page of the same table, which its
+author may read anyway. Decoding accepts only values to bind, one for each column of the key.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
+import msgspec
+
 from resource_server import uris
-from resource_server.errors import ResourceNotFound
+from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.providers.database.engines.reflection import Column, Kind
 
+Temporal = TypeVar("Temporal", date, datetime, time)
 KeyValue: TypeAlias = bool | int | float | str | bytes | Decimal | date | time | UUID | None
-"""What a key in a URI can be: a value to bind. `datetime` is a `date` to Python."""
+"""A key value decoded from a URI, ready to bind. `datetime` is a subclass of `date`."""
 
 
 class RawText(bytes):
-    """A text of SQLite that is not UTF-8, to be bound as its bytes; see `Statements`."""
+    """SQLite text that is not UTF-8, bound as its bytes; see `Statements`."""
 
 
 MAX_LENGTH = uris.MAX_URI_LENGTH - 1024
-"""Characters of a percent-encoded key or path; the rest is for the mount's base and a query."""
+"""Maximum characters of a percent-encoded key or path; leaves room for the base and a query."""
+MAX_CURSOR_LENGTH = 12 * 1024
+"""Maximum characters of a cursor; leaves room for the path and other URI parameters."""
+
+INVALID_CURSOR = "cursor is not one that this table gave; begin again without a cursor"
+EXPIRED_CURSOR = "cursor expired, since the table has been changed; begin again without a cursor"
 
 _MAX_QUOTED = 12
-# Four bytes, each `%HH`.
+# A character may be four bytes, each written `%HH`.
+_MAX_DIGITS = 4000
+# Python converts at most 4,300 digits to an integer; no database has numbers that long.
+_CURSOR_VERSION = 1
 
 _TEXTUAL: frozenset[Kind] = frozenset(("text", "json", "other"))
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
@@ -58,8 +75,7 @@ _SPAN = re.compile(r"-?\d{2,3}:[0-5]\d:[0-5]\d(?:\.\d{6})?", re.ASCII)
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(-?)[0-9A-Fa-f]{4}(?:\1[0-9A-Fa-f]{4}){2}\1[0-9A-Fa-f]{12}")
 _SPECIAL = re.compile("[~/\0]")
 _ESCAPE = re.compile(rb"~(?:([0-9A-Fa-f]{2})|)")
-_NEVER = frozenset(("", ".", ".."))
-# Without a zone on purpose: so PostgreSQL's driver has them, in columns with zones too.
+# No zone on purpose: asyncpg represents infinity so, even in columns with zones.
 _INFINITIES = (datetime.min, datetime.max)  # noqa: DTZ901
 _CLASSES: Mapping[Kind, tuple[type, ...]] = {
     "integer": (int,),
@@ -69,13 +85,16 @@ _CLASSES: Mapping[Kind, tuple[type, ...]] = {
     "blob": (bytes,),
 }
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
+_CURSOR_TEXT = re.compile(r"[A-Za-z0-9_-]+")
+_CURSOR_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
+_NOT_FINITE = frozenset(("NaN", "Infinity", "-Infinity"))
 
 
 def encode_key(value: object, column: Column) -> str:
-    """Return the canonical segment of a value as the driver gave it.
+    """Return the canonical segment of a value from the driver.
 
     Raises:
-        ValueError: it cannot be addressed: too long for a URI, or of a class that is no key's.
+        ValueError: the value is too long for a URI, or its class cannot be a key.
     """
     if type(value) is int and column.kind == "integer" and -(2**63) <= value < 2**63:
         return str(value)
@@ -88,15 +107,15 @@ def encode_key(value: object, column: Column) -> str:
 
 
 def decode_key(segment: str, column: Column) -> KeyValue:
-    """Return the value that any spelling of a key means in this column.
+    """Return the value of a segment, canonical or not, in this column.
 
-    It is of the class that the kind of the column suggests, a time outside of the day (MySQL has
-    such) its text; a typed form is of its own class, whatever the column.
+    Plain text decodes to the class of the column's kind; a MySQL time beyond 24 hours stays text.
+    A typed form decodes to its own class, whatever the column.
 
     Raises:
-        ResourceNotFound: no key has this spelling.
+        ResourceNotFound: no key is spelled this way.
     """
-    if len(segment) > MAX_LENGTH or not _is_segment(segment):
+    if len(segment) > MAX_LENGTH or not _is_text_segment(segment):
         raise ResourceNotFound
     try:
         if segment[0] != "~":
@@ -110,9 +129,9 @@ def decode_key(segment: str, column: Column) -> KeyValue:
 
 
 def fits_column(value: KeyValue, column: Column) -> bool:
-    """Tell whether a decoded value is of a class that a column of a server may hold.
+    """Return whether a column of a server (not SQLite) can hold a decoded value.
 
-    There columns have types: one of another class is refused, or compared as something else.
+    Servers refuse a value of another class, or compare it as something else.
     """
     if value is None:
         return True
@@ -123,11 +142,10 @@ def fits_column(value: KeyValue, column: Column) -> bool:
 
 
 def prefix_bounds(begun: str, column: Column) -> Iterator[KeyValue]:
-    """Yield where in the order of a column those keys stand whose spelling begins so.
+    """Yield the lower bounds, in column order, of keys whose spelling begins with `begun`.
 
-    From each of these values on there are some, if there are any; None is the beginning. Of text,
-    and of all that is written in the order of its values, that is one place; of integers one for
-    each number of digits.
+    None is the start of the column. Text, and every kind whose spelling sorts like its values, has
+    one bound; integers have one for each number of digits.
     """
     if column.kind == "integer" and (match := _DIGITS.fullmatch(begun)):
         sign, digits = match.groups()
@@ -138,32 +156,32 @@ def prefix_bounds(begun: str, column: Column) -> Iterator[KeyValue]:
                 yield max(least, -(2**63))
         return
     try:
-        # A part of a word may be no value of an enumeration, which has but a few.
+        # A prefix may not be a value of an enumeration, and enumerations are short anyway.
         yield None if column.values or not begun else decode_key(begun, column)
     except ResourceNotFound:
         yield None
 
 
 def storage_value(value: object) -> object:
-    """Return a decoded value as one of the five storage classes of SQLite, which has no others.
+    """Return a decoded value in one of SQLite's five storage classes.
 
-    Decimals are the nearest floating-point number, integers beyond 64 bit as well (as SQLite takes
-    them itself), truth values 0 and 1, dates, times and UUIDs their text. Text that is not UTF-8 is
-    a `RawText`, since the driver binds none.
+    Decimals and integers beyond 64 bits become the nearest floating-point number, as in SQLite
+    itself; booleans become 0 and 1; dates, times and UUIDs become text. Text that is not UTF-8
+    becomes `RawText`, because the driver cannot bind it as `str`.
     """
     if isinstance(value, str):
         return value if value.isascii() else _bound_text(value)
     if value is None or isinstance(value, (bytes, float)):
         return value
     if isinstance(value, int):
-        # By way of a decimal, which makes infinity of what is too great.
+        # Through a decimal, which overflows to infinity instead of raising.
         return int(value) if -(2**63) <= value < 2**63 else float(Decimal(value))
     if isinstance(value, Decimal):
         return float(value)
     try:
         return _text_of(value)
     except ValueError:
-        return str(value)  # is in no row
+        return str(value)  # matches no row
 
 
 def _bound_text(text: str) -> str | RawText:
@@ -175,24 +193,23 @@ def _bound_text(text: str) -> str | RawText:
 
 
 def encode_text(text: str) -> str:
-    """Return the canonical segment of a text, or of a name: plain where a URI can carry it.
+    """Return the canonical segment of a text or name: plain if a URI can carry it.
 
     Raises:
-        ValueError: not Unicode, and not bytes as `surrogateescape` gives them.
+        ValueError: the text has surrogates that `surrogateescape` does not produce.
     """
-    if not _is_text(text):
-        raise ValueError("the text holds surrogates that are no bytes")
-    plain = text not in _NEVER and text[0] != "~" and "/" not in text and "\0" not in text
+    _text_bytes(text)
+    plain = uris.is_segment(text) and text[0] != "~"
     return text if plain else _typed_text(text)
 
 
 def decode_text(segment: str) -> str:
-    """Return the text that a segment means: itself, or what its typed form holds.
+    """Return the text of a segment: the segment itself, or the content of its `~t` form.
 
     Raises:
-        ResourceNotFound: the segment is of another typed form, or none that a URI can have.
+        ResourceNotFound: the segment has another typed form, or cannot occur in a URI.
     """
-    if not _is_segment(segment) or (segment[0] == "~" and segment[1:2] != "t"):
+    if not _is_text_segment(segment) or (segment[0] == "~" and segment[1:2] != "t"):
         raise ResourceNotFound
     if segment[0] != "~":
         return segment
@@ -212,7 +229,7 @@ def _encode(value: object, column: Column) -> str:
         plain = kind in ("real", "numeric") and math.isfinite(value)
         return repr(value) if plain else f"~r{value!r}"
     if isinstance(value, bytes):
-        return "~b" + urlsafe_b64encode(value).rstrip(b"=").decode()
+        return "~b" + _base64(value)
     if isinstance(value, str):
         if kind in _TEXTUAL:
             return encode_text(value)
@@ -220,7 +237,7 @@ def _encode(value: object, column: Column) -> str:
     if isinstance(value, Decimal) and not value.is_finite():
         return f"~r{float(value)!r}"
     if isinstance(value, timedelta) and kind != "time":
-        # An interval of PostgreSQL, whose text tells days from hours.
+        # A PostgreSQL interval: its text distinguishes days from hours, a timedelta does not.
         raise ValueError("an interval cannot be a key in a URI")
     text = _text_of(value)
     if kind in _TEXTUAL:
@@ -229,7 +246,7 @@ def _encode(value: object, column: Column) -> str:
 
 
 def _integer(value: int, column: Column) -> str:
-    """Spell an integer or a truth value."""
+    """Return the segment of an integer or boolean."""
     if column.kind == "boolean" and value in (0, 1):
         return "true" if value else "false"
     if column.kind == "numeric":
@@ -245,9 +262,9 @@ def _in_range(value: int, column: Column) -> bool:
 
 
 def _is_own_text(text: str, column: Column) -> bool:
-    """Return whether a text in a column of another kind is the very text of a value of this kind.
+    """Return whether a text in a date, time or UUID column is the canonical text of its value.
 
-    SQLite keeps dates as text: what binds the text of the decoded date finds it again.
+    SQLite stores dates as text, so binding the text of the decoded date finds the row again.
     """
     if column.kind not in ("date", "time", "datetime", "uuid") or not text.isascii():
         return False
@@ -270,10 +287,10 @@ def _kind_of(value: object) -> Kind | None:
 
 
 def _text_of(value: object) -> str:
-    """Return the one text of a value that is of no storage class; a text is its own.
+    """Return the canonical text of a value that SQLite has no storage class for.
 
     Raises:
-        ValueError: it has none.
+        ValueError: the class cannot be a key.
     """
     if isinstance(value, str):
         return value
@@ -293,7 +310,7 @@ def _text_of(value: object) -> str:
 
 
 def _check_size(value: Decimal) -> None:
-    """Refuse what would take more digits than a URI has room for."""
+    """Refuse a number with more digits than fit in a URI."""
     exponent = value.as_tuple().exponent
     if not isinstance(exponent, int) or exponent < -MAX_LENGTH or value.adjusted() > MAX_LENGTH:
         raise ValueError("the number is too long for a URI")
@@ -305,24 +322,23 @@ def _datetime_text(value: datetime) -> str:
     try:
         return value.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
     except OverflowError:
-        raise ValueError("the time is outside of the calendar in UTC") from None
+        raise ValueError("the time is outside the calendar in UTC") from None
 
 
 def _span_text(value: timedelta) -> str:
-    """Return a TIME of MySQL as it writes it; it goes from -838 to 838 hours."""
+    """Return a MySQL TIME, from -838 to 838 hours, as MySQL writes it."""
     microseconds = abs(value) // timedelta(microseconds=1)
     seconds, fraction = divmod(microseconds, 1_000_000)
     text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
     if fraction:
         text += f".{fraction:06}"
     if seconds >= 839 * 3600:
-        raise ValueError("the time is longer than any database has it")
+        raise ValueError("the time is longer than any database can store")
     return f"-{text}" if value < timedelta(0) else text
 
 
 def _typed_text(text: str) -> str:
-    if not _is_text(text):
-        raise ValueError("the text holds surrogates that are no bytes")
+    _text_bytes(text)
     return "~t" + _SPECIAL.sub(lambda found: f"~{ord(found[0]):02X}", text)
 
 
@@ -331,7 +347,7 @@ def _untyped_text(body: str) -> str:
         return body
 
     def byte(found: re.Match[bytes]) -> bytes:
-        # Without digits this is no escape, and no ValueError of `bytes.fromhex` either.
+        # A bare `~` is no escape, and `bytes.fromhex` would not raise for it.
         if found[1] is None:
             raise ValueError
         return bytes.fromhex(found[1].decode())
@@ -340,21 +356,34 @@ def _untyped_text(body: str) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def _is_text(text: str) -> bool:
-    """Return whether a text is Unicode, or bytes as `surrogateescape` gives them."""
-    if text.isascii():
-        return True
+def _text_bytes(text: str) -> bytes:
+    """Return UTF-8, with the bytes that `surrogateescape` has put into the text.
+
+    Raises:
+        ValueError: the text has other lone surrogates.
+    """
+    data = text.encode("utf-8", "surrogateescape")
+    if not text.isascii() and data.decode("utf-8", "surrogateescape") != text:
+        raise ValueError("the text contains surrogates that are not bytes")
+    return data
+
+
+def _is_text_segment(segment: str) -> bool:
+    if not uris.is_segment(segment):
+        return False
     try:
-        data = text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
+        _text_bytes(segment)
+    except ValueError:
         return False
-    return data.decode("utf-8", "surrogateescape") == text
+    return True
 
 
-def _is_segment(segment: str) -> bool:
-    if segment in _NEVER or "/" in segment or "\0" in segment:
-        return False
-    return _is_text(segment)
+def _base64(data: bytes) -> str:
+    return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _unbase64(text: str) -> bytes:
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 def _match(pattern: re.Pattern[str], text: str) -> str:
@@ -390,7 +419,7 @@ def _decode_float(text: str, column: Column) -> KeyValue:
 
 
 def _decode_numeric(text: str, column: Column) -> KeyValue:
-    """Return an integer where it is one of 64 bit, else a decimal, which is exact on servers."""
+    """Return an integer if it fits in 64 bits, otherwise a decimal, which servers keep exact."""
     value = Decimal(_match(_NUMBER, text))
     _check_size(value)
     if _WHOLE.fullmatch(text) and -(2**63) <= value < 2**63:
@@ -416,7 +445,7 @@ def _decode_time(text: str, column: Column) -> KeyValue:
 
 
 def _decode_datetime(text: str, column: Column) -> KeyValue:
-    """Return a date with time, in UTC where it has a zone; in a column with zones it has one."""
+    """Return a datetime; in UTC if it has a zone or the column's type has zones."""
     value = datetime.fromisoformat(_match(_DATETIME, text))
     declared = column.type.lower()
     if value.tzinfo is not None:
@@ -434,7 +463,7 @@ def _decode_uuid(text: str, column: Column) -> KeyValue:
 
 
 def _decode_bytes(text: str, column: Column) -> KeyValue:
-    return urlsafe_b64decode(_match(_BASE64, text) + "=" * (-len(text) % 4))
+    return _unbase64(_match(_BASE64, text))
 
 
 def _decode_null(text: str, column: Column) -> KeyValue:
@@ -470,4 +499,187 @@ _PLAIN: Mapping[Kind, _Decoder] = {
     "uuid": _decode_uuid,
     "blob": _ambiguous,
     "any": _ambiguous,
+}
+
+
+# -- page cursors
+
+
+class PageCursor(msgspec.Struct, frozen=True):
+    """The position after a row: its key and the direction of the order."""
+
+    fingerprint: str
+    """Digest of the table's columns and key; differs after they change."""
+    key: tuple[object, ...]
+    """Values of the driver; decoding returns the same classes."""
+    descending: bool = False
+
+
+class _CursorFields(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    version: int
+    fingerprint: str
+    descending: bool
+    # Each value with the letter of its class. Flat, so that no input can nest deeply.
+    key: tuple[tuple[str, bytes], ...]
+
+
+_cursor_decoder = msgspec.msgpack.Decoder(_CursorFields)
+
+
+def encode_cursor(cursor: PageCursor) -> str:
+    """Return the cursor as text of unreserved characters.
+
+    Raises:
+        ValueError: the text would be too long, or the class of a value (such as NULL) cannot be a
+            key.
+    """
+    key = tuple(_pack(value) for value in cursor.key)
+    if sum(len(data) for _, data in key) > MAX_CURSOR_LENGTH:
+        raise ValueError("the key is too long for a cursor")
+    wire = _CursorFields(_CURSOR_VERSION, cursor.fingerprint, cursor.descending, key)
+    text = _base64(msgspec.msgpack.encode(wire))
+    if len(text) > MAX_CURSOR_LENGTH:
+        raise ValueError("the key is too long for a cursor")
+    return text
+
+
+def decode_cursor(text: str, *, fingerprint: str, columns: int) -> PageCursor:
+    """Return the cursor of `text`, for a table with `columns` columns in its key.
+
+    Raises:
+        InvalidParameter: not a cursor, or a cursor of another table or of an earlier schema.
+    """
+    try:
+        if len(text) > MAX_CURSOR_LENGTH or not _CURSOR_TEXT.fullmatch(text):
+            raise InvalidParameter(INVALID_CURSOR)
+        wire = _cursor_decoder.decode(_unbase64(text))
+        if wire.version != _CURSOR_VERSION:
+            raise InvalidParameter(INVALID_CURSOR)
+        if wire.fingerprint != fingerprint:
+            raise InvalidParameter(EXPIRED_CURSOR)
+        if len(wire.key) != columns:
+            raise InvalidParameter(INVALID_CURSOR)
+        key = tuple([_UNPACK[letter](data) for letter, data in wire.key])
+    except (ValueError, KeyError, ArithmeticError):
+        raise InvalidParameter(INVALID_CURSOR) from None
+    return PageCursor(wire.fingerprint, key, wire.descending)
+
+
+def _pack(value: object) -> tuple[str, bytes]:
+    """Return the letter of a value's class and the value as bytes."""
+    for kind, letter, pack in _PACK:
+        if isinstance(value, kind):
+            return letter, pack(value)
+    if type(value).__module__ == "ipaddress":
+        # PostgreSQL's inet and cidr: asyncpg accepts their text, too.
+        return "t", str(value).encode()
+    raise ValueError(f"a {type(value).__name__} cannot be in a cursor")
+
+
+def _digits(value: int) -> bytes:
+    if value.bit_length() > 3 * _MAX_DIGITS:
+        raise ValueError("the number is too long for a cursor")
+    return str(int(value)).encode()
+
+
+def _decimal_text(value: Decimal) -> str:
+    """Return the text of a decimal within the size that databases support."""
+    text = str(value)
+    if value.is_finite():
+        exponent = value.as_tuple().exponent
+        # PostgreSQL allows 131,072 digits before the decimal point and 16,383 after it.
+        if not isinstance(exponent, int) or exponent < -20_000 or value.adjusted() > 140_000:
+            raise ValueError("the number is too long for a cursor")
+    elif text not in _NOT_FINITE:
+        raise ValueError("not a number that a database can store")
+    return text
+
+
+def _iso(value: date | time) -> bytes:
+    return value.isoformat().encode()
+
+
+# The first match counts: `bool` is a subclass of `int`, and `datetime` of `date`.
+_PACK: Sequence[tuple[type, str, Callable[[Any], bytes]]] = (
+    (bool, "o", lambda value: b"1" if value else b"0"),
+    (int, "i", _digits),
+    (float, "r", struct.Struct(">d").pack),
+    (str, "t", _text_bytes),
+    (bytes, "b", bytes),
+    (Decimal, "d", lambda value: _decimal_text(value).encode()),
+    (datetime, "s", _iso),
+    (date, "y", _iso),
+    (time, "h", _iso),
+    (timedelta, "l", lambda value: _digits(value // timedelta(microseconds=1))),
+    (UUID, "u", lambda value: value.bytes),
+)
+
+
+def _unpack_boolean(data: bytes) -> bool:
+    return {b"1": True, b"0": False}[data]
+
+
+def _unpack_integer(data: bytes) -> int:
+    text = data.decode("ascii")
+    if len(text) > _MAX_DIGITS or not _CURSOR_INTEGER.fullmatch(text):
+        raise ValueError
+    return int(text)
+
+
+def _unpack_float(data: bytes) -> float:
+    if len(data) != 8:
+        raise ValueError
+    value: float = struct.unpack(">d", data)[0]
+    return value
+
+
+def _unpack_text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _unpack_bytes(data: bytes) -> bytes:
+    return data
+
+
+def _unpack_decimal(data: bytes) -> Decimal:
+    text = data.decode("ascii")
+    value = Decimal(text)
+    if _decimal_text(value) != text:
+        raise ValueError
+    return value
+
+
+def _temporal(parse: Callable[[str], Temporal]) -> Callable[[bytes], Temporal]:
+    """Return a decoder of the one ISO 8601 form that Python writes."""
+
+    def unpack(data: bytes) -> Temporal:
+        text = data.decode("ascii")
+        value = parse(text)
+        if value.isoformat() != text:
+            raise ValueError
+        return value
+
+    return unpack
+
+
+def _unpack_span(data: bytes) -> timedelta:
+    return timedelta(microseconds=_unpack_integer(data))
+
+
+def _unpack_uuid(data: bytes) -> UUID:
+    return UUID(bytes=data)
+
+
+_UNPACK: Mapping[str, Callable[[bytes], object]] = {
+    "o": _unpack_boolean,
+    "i": _unpack_integer,
+    "r": _unpack_float,
+    "t": _unpack_text,
+    "b": _unpack_bytes,
+    "d": _unpack_decimal,
+    "s": _temporal(datetime.fromisoformat),
+    "y": _temporal(date.fromisoformat),
+    "h": _temporal(time.fromisoformat),
+    "l": _unpack_span,
+    "u": _unpack_uuid,
 }

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 
 from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.provider import Content, Link, Path, Truncation
-from resource_server.providers.database.addressing import page_cursor
+from resource_server.providers.database.addressing import key_codec
 from resource_server.providers.database.addressing.address import (
     CellAddress,
     DefinitionAddress,
@@ -171,7 +171,7 @@ class Documents:
         if (given := query.get("after")) is not None:
             if not exposed.key:
                 raise InvalidParameter("this table has no key, so there is only a first page")
-            cursor = page_cursor.decode_cursor(
+            cursor = key_codec.decode_cursor(
                 given, fingerprint=exposed.fingerprint, columns=len(exposed.key)
             )
             after = exposed.bound(cursor.key)
@@ -186,7 +186,7 @@ class Documents:
                 return None
             key = exposed.key_in(found.rows[count - 1], columns)
             try:
-                token = page_cursor.encode_cursor(page_cursor.PageCursor(exposed.fingerprint, key))
+                token = key_codec.encode_cursor(key_codec.PageCursor(exposed.fingerprint, key))
             except ValueError:
                 return None
             kept = {name: query[name] for name in ("limit", "columns") if name in query}

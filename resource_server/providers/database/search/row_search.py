@@ -21,7 +21,7 @@ from resource_server.errors import (
 )
 from resource_server.provider import Path
 from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest
-from resource_server.providers.database.addressing import page_cursor
+from resource_server.providers.database.addressing import key_codec
 from resource_server.providers.database.addressing.address import RowAddress, address_path
 from resource_server.providers.database.engines.contract import Rows
 from resource_server.providers.database.engines.reflection import TableName
@@ -254,9 +254,7 @@ def _place(exposed: ExposedTable, held: _Key | None) -> str | None:
     if held is None:
         return mark
     try:
-        return (
-            f"{mark}.{page_cursor.encode_cursor(page_cursor.PageCursor(exposed.fingerprint, held))}"
-        )
+        return f"{mark}.{key_codec.encode_cursor(key_codec.PageCursor(exposed.fingerprint, held))}"
     except ValueError:
         return None
 
@@ -273,6 +271,6 @@ def _begin(tables: Sequence[TableName], after: str | None) -> tuple[int, str | N
 
 
 def _decoded(cursor: str, exposed: ExposedTable) -> _Key:
-    return page_cursor.decode_cursor(
+    return key_codec.decode_cursor(
         cursor, fingerprint=exposed.fingerprint, columns=len(exposed.key)
     ).key

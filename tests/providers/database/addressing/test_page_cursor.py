@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from resource_server import uris
 from resource_server.errors import InvalidParameter
-from resource_server.providers.database.addressing.page_cursor import (
-    MAX_LENGTH,
+from resource_server.providers.database.addressing.key_codec import (
+    MAX_CURSOR_LENGTH,
     PageCursor,
     decode_cursor,
     encode_cursor,
@@ -182,19 +182,19 @@ def test_a_deeply_nested_cursor_is_refused() -> None:
 
 
 def test_a_cursor_has_a_bounded_size() -> None:
-    long = "a" * (MAX_LENGTH * 3 // 4 - 50)
+    long = "a" * (MAX_CURSOR_LENGTH * 3 // 4 - 50)
     assert decode_cursor(
         encode_cursor(PageCursor(TABLE, (long,))), fingerprint=TABLE, columns=1
     ).key == (long,)
-    for value in ("a" * MAX_LENGTH, b"a" * 10_000_000, 10**5000, Decimal("1E+999999")):
+    for value in ("a" * MAX_CURSOR_LENGTH, b"a" * 10_000_000, 10**5000, Decimal("1E+999999")):
         with pytest.raises(ValueError, match="too long"):
             encode_cursor(PageCursor(TABLE, (value,)))
     with pytest.raises(InvalidParameter):
-        decode_cursor(forged([("b", b"a" * MAX_LENGTH)]), fingerprint=TABLE, columns=1)
+        decode_cursor(forged([("b", b"a" * MAX_CURSOR_LENGTH)]), fingerprint=TABLE, columns=1)
 
 
 def test_a_cursor_in_a_uri_stays_within_the_length_of_uris() -> None:
-    after = encode_cursor(PageCursor(TABLE, ("a" * (MAX_LENGTH * 3 // 4 - 50),)))
+    after = encode_cursor(PageCursor(TABLE, ("a" * (MAX_CURSOR_LENGTH * 3 // 4 - 50),)))
     uri = uris.join("sqlite://shop/", ("orders", "~rows"), {"after": after})
     assert uris.parse(uri).query == {"after": after}
 
