@@ -16,8 +16,9 @@ from resource_server.protocol import client_subscriptions
 from resource_server.protocol.server import Server
 from resource_server.provider import Path as Address
 from resource_server.provider import Resource
-from resource_server.providers.database.options import Parameter, Query
+from resource_server.providers.database.options import Query
 from resource_server.providers.database.provider import Database
+from resource_server.providers.database.queries.parameters import Parameter
 from tests.protocol.wire import HANDSHAKE, Wire, initialize, request, server_of
 from tests.providers_for_tests import Gate, Node, SlowWatchedTree, Tree, WatchedTree
 

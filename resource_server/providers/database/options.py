@@ -10,11 +10,10 @@ from msgspec import Meta
 
 from resource_server.access import OPEN, Access
 from resource_server.provider import ByteSize
-from resource_server.providers.database.queries import parameters
+from resource_server.providers.database.queries.parameters import Parameter
 from resource_server.runtime.option_types import Duration
 
 Mask: TypeAlias = Literal["hash", "redact", "last4"]
-ParameterType: TypeAlias = Literal["string", "integer", "number", "boolean", "date", "datetime"]
 WatchMode: TypeAlias = Literal["auto", "notify", "poll", "off"]
 
 
@@ -93,33 +92,6 @@ class TableOptions:
         _check_names("search", self.search)
         if self.where is not None and not self.where.strip():
             raise ValueError("where: is empty; leave it out, or write an SQL condition")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
-    """One parameter of a query, written `:name` in its SQL."""
-
-    type: ParameterType = "string"
-    """What its values are."""
-    description: str | None = None
-    """What it means, for people and models."""
-    default: str | int | float | bool | None = None
-    """Without one it has to be given; a parameter that may be NULL is `optional`."""
-    optional: bool = False
-    """Whether it is NULL where it is not given."""
-    enum: tuple[str | int | float, ...] = ()
-    """The only values there are."""
-    examples: tuple[str | int | float, ...] = ()
-    """Values to suggest."""
-    minimum: float | None = None
-    """Of numbers."""
-    maximum: float | None = None
-    """Of numbers."""
-    max_length: Annotated[int, Meta(ge=1)] = 1000
-    """Of strings, in characters."""
-
-    def __post_init__(self) -> None:
-        parameters.check_parameter(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

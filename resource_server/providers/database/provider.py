@@ -40,7 +40,6 @@ from resource_server.providers.database.policy.diagnosis import Diagnosis
 from resource_server.providers.database.policy.policy import Policy
 from resource_server.providers.database.queries.declared import DeclaredQueries
 from resource_server.providers.database.queries.policy_rewrite import QueryRewriter, scopes_of
-from resource_server.providers.database.queries.query_tools import QueryTools
 from resource_server.providers.database.reading.documents import Documents
 from resource_server.providers.database.reading.exposed_table import ExposedTables
 from resource_server.providers.database.reading.path_completion import PathCompletion
@@ -121,7 +120,6 @@ class Database:
         self._documents = Documents(
             self._engine, self._exposed, self._queries, self.limits, self._uri
         )
-        self._tools = QueryTools(self._queries, self._documents)
         self._tree = DatabaseTree(
             self._engine,
             self._exposed,
@@ -322,13 +320,13 @@ class Database:
 
     def tools(self) -> Sequence[Tool]:
         """Return the queries that may be called. See `SupportsTools.tools`."""
-        return self._tools.tools()
+        return self._queries.tools
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, Any], request: ToolRequest
     ) -> ToolResult:
         """Return the rows of a query. See `SupportsTools.call_tool`."""
-        return await self._tools.call(name, arguments)
+        return await self._documents.call_query(name, arguments)
 
     async def complete(
         self, variable: str, value: str, *, given: Mapping[str, str]

@@ -22,12 +22,12 @@ from resource_server.errors import InvalidParameter, NotACollection, ResourceNot
 from resource_server.provider import ByteSize, Change, Path
 from resource_server.providers.database.options import (
     ColumnOptions,
-    Parameter,
     Query,
     ReadLimits,
     TableOptions,
 )
 from resource_server.providers.database.provider import Database
+from resource_server.providers.database.queries.parameters import Parameter
 from resource_server.runtime.option_types import Duration
 from resource_server.subscriptions.broker import Broker
 from resource_server.subscriptions.interest import MountInterest

@@ -45,6 +45,7 @@ import struct
 import sys
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
@@ -55,7 +56,6 @@ from resource_server import media_types, uris
 from resource_server.errors import InvalidParameter
 from resource_server.providers.database.engines.contract import Beginning
 from resource_server.providers.database.engines.reflection import Column
-from resource_server.providers.database.formats.literals import LITERALS, not_finite
 
 INLINE_BLOB_BYTES = 1024
 """As much of a blob as stands in a row."""
@@ -72,6 +72,8 @@ _NATIVE = frozenset(
 )  # fmt: skip
 _NUMBERS_AND_TEXT = frozenset((int, float, str))
 
+_FRACTION_ZEROS = re.compile(r"(?<=\.)(\d*?)0+(?=[+-]|\Z)")
+_RANGE_QUOTED = frozenset('"\\(),[] \t\n\r\v\f')
 _BIT = re.compile(r"bit(\(\d+\))?", re.IGNORECASE)
 
 _encode = msgspec.json.Encoder().encode
@@ -257,7 +259,7 @@ def _integer(value: int, cell: int) -> object:
 
 
 def _real(value: float, cell: int) -> object:
-    return float(value) if math.isfinite(value) else not_finite(value)
+    return float(value) if math.isfinite(value) else _not_finite(value)
 
 
 def _members(values: Iterable[object], order: Sequence[str], cell: int) -> object:
@@ -291,6 +293,107 @@ def _is_composite(cls: type) -> bool:
     return cls.__name__ == "Record" and cls.__module__.startswith("asyncpg")
 
 
+# -- values without a JSON form, as their database writes them
+
+
+def _not_finite(value: float) -> str:
+    """Return `NaN`, `Infinity` or `-Infinity`."""
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def _number_literal(value: float) -> str:
+    """Return a float as PostgreSQL writes those of points: `1` for 1.0, `Infinity`."""
+    return repr(value).removesuffix(".0") if math.isfinite(value) else _not_finite(value)
+
+
+def _decimal_literal(value: Decimal) -> str:
+    """Return a Decimal in digits, `0.00000001` instead of `1E-8`; `NaN` and `Infinity` as such."""
+    text = str(value)
+    return format(value, "f") if "E" in text and abs(value.adjusted()) < 1000 else text
+
+
+def _duration_literal(value: datetime.timedelta) -> str:
+    """Return `[-]HH:MM:SS[.ffffff]` with as many hours as it takes, as MariaDB writes a TIME."""
+    sign, value = ("-", -value) if value.days < 0 else ("", value)
+    minutes, seconds = divmod(value.days * 86400 + value.seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    fraction = f".{value.microseconds:06}" if value.microseconds else ""
+    return f"{sign}{hours:02}:{minutes:02}:{seconds:02}{fraction}"
+
+
+def _range_literal(value: Any) -> str:
+    if value.isempty:
+        return "empty"
+    opening = "[" if value.lower_inc else "("
+    closing = "]" if value.upper_inc else ")"
+    return f"{opening}{_bound_literal(value.lower)},{_bound_literal(value.upper)}{closing}"
+
+
+def _bound_literal(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, datetime.datetime):
+        text = _FRACTION_ZEROS.sub(r"\1", str(value))
+        text = text if value.tzinfo is None else text.removesuffix(":00")
+    elif isinstance(value, float):
+        text = _number_literal(value)
+    elif isinstance(value, Decimal):
+        text = _decimal_literal(value)
+    else:
+        text = str(value)
+    if text and _RANGE_QUOTED.isdisjoint(text):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '""') + '"'
+
+
+def _point_literal(value: Any) -> str:
+    return f"({_number_literal(value[0])},{_number_literal(value[1])})"
+
+
+def _points_literal(values: Iterable[Any]) -> str:
+    return ",".join(map(_point_literal, values))
+
+
+def _path_literal(value: Any) -> str:
+    return f"({_points_literal(value)})" if value.is_closed else f"[{_points_literal(value)}]"
+
+
+def _circle_literal(value: Any) -> str:
+    return f"<{_point_literal(value.center)},{_number_literal(value.radius)}>"
+
+
+def _line_literal(value: Any) -> str:
+    return "{" + ",".join(map(_number_literal, value)) + "}"
+
+
+def _bits_literal(value: Any) -> str:
+    return str(value.as_string()).replace(" ", "")
+
+
+_LITERALS: dict[tuple[str, str], Callable[[Any], str]] = {
+    ("asyncpg", "BitString"): _bits_literal,
+    ("asyncpg", "Box"): _points_literal,
+    ("asyncpg", "Circle"): _circle_literal,
+    ("asyncpg", "Line"): _line_literal,
+    ("asyncpg", "LineSegment"): lambda value: f"[{_points_literal(value)}]",
+    ("asyncpg", "Path"): _path_literal,
+    ("asyncpg", "Point"): _point_literal,
+    ("asyncpg", "Polygon"): lambda value: f"({_points_literal(value)})",
+    ("asyncpg", "Range"): _range_literal,
+    ("datetime", "timedelta"): _duration_literal,
+    ("decimal", "Decimal"): _decimal_literal,
+    ("ipaddress", "IPv4Address"): str,
+    ("ipaddress", "IPv4Interface"): str,
+    ("ipaddress", "IPv4Network"): str,
+    ("ipaddress", "IPv6Address"): str,
+    ("ipaddress", "IPv6Interface"): str,
+    ("ipaddress", "IPv6Network"): str,
+}
+"""By top package and name of the class."""
+
+
 _FORMS: dict[tuple[str, str], Callable[[Any, int], object]] = {
     ("asyncpg", "Record"): _compound,
     ("builtins", "bool"): lambda value, cell: bool(value),
@@ -318,7 +421,7 @@ def _form_of(cls: type) -> Callable[[Any, int], object]:
         name = (base.__module__.partition(".")[0], base.__name__)
         if form := _FORMS.get(name):
             return form
-        if literal := LITERALS.get(name):
+        if literal := _LITERALS.get(name):
             return functools.partial(_literal, literal)
     return functools.partial(_literal, str)
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
 from fnmatch import translate
-from typing import Literal, NamedTuple
+from functools import cache
+from hashlib import blake2b
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -16,12 +21,16 @@ from resource_server.providers.database.engines.reflection import (
     Table,
     TableName,
 )
-from resource_server.providers.database.options import TableOptions
-from resource_server.providers.database.policy import masks
-from resource_server.providers.database.policy.masks import Masker
+from resource_server.providers.database.options import Mask, TableOptions
 from resource_server.providers.database.queries import sql_tokenizer
 from resource_server.providers.database.queries.sql_tokenizer import EngineName
+from resource_server.runtime.near_name import did_you_mean
 
+REDACTED = "***"
+Masker: TypeAlias = Callable[[object], str | None]
+
+_HASH_CHARACTERS = 12
+_SHOWN = 4
 _EVERYTHING = TableOptions()
 _SPECIAL = frozenset("*?[")
 _MAX_DECIDED = 50_000
@@ -129,7 +138,7 @@ class Policy:
         key: bytes | None = None,
     ) -> None:
         self._engine = engine
-        self._key = masks.process_key() if key is None else key
+        self._key = process_key() if key is None else key
         self._rules = [_rule(pattern, given, engine) for pattern, given in tables.items()]
         self._exact = frozenset(tables)
         self._decided: dict[TableName, _Rule | None] = {}
@@ -206,7 +215,7 @@ class Policy:
             raise ValueError("a table that is not exposed has no view")
         hidden = {c.name for c in table.columns if _has(options.columns.hide, c.name)}
         maskers = {
-            column.name: masks.masker(mask, self._key)
+            column.name: masker(mask, self._key)
             for column in table.columns
             for written, mask in options.columns.mask.items()
             if column.name not in hidden and _same(written, column.name)
@@ -306,7 +315,7 @@ def _rule(pattern: str, given: TableOptions | bool, engine: EngineName) -> _Rule
         except ValueError as error:
             raise ValueError(f"tables.{pattern}.where: {error}") from None
         names = {name.casefold() for token in tokens if (name := token.identifier) is not None}
-        given = _with_condition(given, "".join(token.text for token in tokens))
+        given = replace(given, where="".join(token.text for token in tokens))
     if given.change is not None:
         names.add(given.change.column.casefold())
     return _Rule(pattern, given, expression, frozenset(names))
@@ -314,12 +323,6 @@ def _rule(pattern: str, given: TableOptions | bool, engine: EngineName) -> _Rule
 
 def _is_restricted(options: TableOptions) -> bool:
     return bool(options.columns.hide or options.columns.mask or options.where)
-
-
-def _with_condition(options: TableOptions, where: str) -> TableOptions:
-    from dataclasses import replace
-
-    return replace(options, where=where)
 
 
 def _same(written: str, name: str) -> bool:
@@ -368,7 +371,7 @@ def _unused(rule: _Rule, names: Sequence[TableName]) -> Problem:
     if rule.expression is not None:
         return Problem(option, "no table fits this pattern")
     known = [spelling for name in names for spelling in _spellings(name)]
-    return Problem(option, f"no table '{rule.pattern}'{_near(rule.pattern, known)}")
+    return Problem(option, f"no table '{rule.pattern}'{did_you_mean(rule.pattern, known)}")
 
 
 def _spellings(name: TableName) -> list[str]:
@@ -393,7 +396,7 @@ def _column_problems(
                 where = f"table '{tables[0].name.name}'" if len(tables) == 1 else "any such table"
                 yield Problem(
                     f"tables.{pattern}.{option}",
-                    f"no column '{name}' in {where}{_near(name, known)}",
+                    f"no column '{name}' in {where}{did_you_mean(name, known)}",
                 )
     covered = (*options.columns.hide, *options.columns.mask)
     for table in tables:
@@ -442,7 +445,57 @@ def _has_text(column: Column, engine: str) -> bool:
     return column.kind != "blob" and not textless
 
 
-def _near(word: str, known: Sequence[str]) -> str:
-    spelled = {name.casefold(): name for name in known}
-    found = get_close_matches(word.casefold(), spelled, n=1)
-    return f"; did you mean '{spelled[found[0]]}'?" if found else ""
+@cache
+def process_key() -> bytes:
+    """Return the random key of this process: hashes say nothing to who has not been served by it.
+
+    One for all databases and every state of the manifest, or each reload would change every row.
+    """
+    return secrets.token_bytes(32)
+
+
+def masker(mask: Mask, key: bytes) -> Masker:
+    """Return what makes of a driver's value the one that is shown; NULL stays NULL.
+
+    `hash`: the same for equal values, twelve characters of base32. `redact`: always the same.
+    `last4`: the last four characters, of texts and numbers of which these are at most a half.
+    """
+    match mask:
+        case "hash":
+            return lambda value: None if value is None else _hash(value, key)
+        case "redact":
+            return lambda value: None if value is None else REDACTED
+        case "last4":
+            return _last4
+
+
+def _last4(value: object) -> str | None:
+    if value is None:
+        return None
+    shown = isinstance(value, str | int | Decimal) and not isinstance(value, bool)
+    text = str(value) if shown else ""
+    return f"…{text[-_SHOWN:]}" if len(text) >= 2 * _SHOWN else REDACTED
+
+
+def _hash(value: object, key: bytes) -> str:
+    digest = blake2b(_canonical(value), key=key, digest_size=10).digest()
+    return base64.b32encode(digest)[:_HASH_CHARACTERS].decode("ascii").lower()
+
+
+def _canonical(value: object) -> bytes:
+    """Return the same bytes for values that a database holds to be equal, whatever their class."""
+    if isinstance(value, bytes | bytearray):
+        return b"b" + bytes(value)
+    if isinstance(value, int | float | Decimal):
+        return b"n" + _number(value).encode()
+    return b"t" + str(value).encode("utf-8", "surrogatepass")
+
+
+def _number(value: float | Decimal) -> str:
+    # Not normalize(), which rounds to 28 digits, nor format(), which writes 1e999999 out.
+    sign, digits, exponent = Decimal(repr(value) if isinstance(value, float) else value).as_tuple()
+    if not isinstance(exponent, int):
+        return f"{'-' * sign}{exponent}"
+    written = "".join(map(str, digits)).lstrip("0")
+    kept = written.rstrip("0")
+    return f"{'-' * sign}{kept}e{exponent + len(written) - len(kept)}" if kept else "0"

@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, NamedTuple, TypeAlias
 
 from resource_server.errors import InvalidParameter, MountUnavailable, ResourceNotFound
 from resource_server.provider import Template
-from resource_server.provider.tools import Tool
+from resource_server.provider.tools import Schema, Tool
 from resource_server.providers.database.engines.contract import Statement
-from resource_server.providers.database.options import Parameter, Query, ReadLimits
+from resource_server.providers.database.options import Query, ReadLimits
 from resource_server.providers.database.queries import parameters, sql_tokenizer
-from resource_server.providers.database.queries.parameters import ParameterValue, echo
+from resource_server.providers.database.queries.parameters import Parameter, ParameterValue, echo
 from resource_server.providers.database.queries.policy_rewrite import QueryRewriter
 from resource_server.providers.database.queries.sql_tokenizer import EngineName, SqlToken
+from resource_server.runtime.near_name import did_you_mean
 
 SEGMENT = "~query"
 """The first segment of the address of a query."""
 LIMIT = "limit"
 """The parameter that is the number of rows, where it is declared and the SQL does not use it."""
+
+TOOL_RESULT: Schema = {
+    "type": "object",
+    "properties": {
+        "columns": {"type": "array", "items": {"type": "string"}},
+        "rows": {"type": "array", "items": {"type": "array"}},
+        "truncated": {"type": "boolean"},
+    },
+    "required": ["columns", "rows", "truncated"],
+    "additionalProperties": False,
+}
+"""JSON Schema of the structured result of a query called as a tool."""
 
 _RESERVED = frozenset(("format",))
 _QUERY_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
@@ -62,7 +74,7 @@ class DeclaredQuery:
         self.name = name
         self.title = query.title or name
         self._title = query.title
-        self._is_tool = query.tool
+        self.is_tool = query.tool
         self.description = query.description
         self.parameters: Mapping[str, Parameter] = query.parameters
         self._engine: EngineName = engine
@@ -109,8 +121,8 @@ class DeclaredQuery:
 
     @property
     def tool(self) -> Tool | None:
-        """What models are told of it, but for its result; None where they are not to call it."""
-        if not self._is_tool:
+        """The query as a tool, or None if models may not call it."""
+        if not self.is_tool:
             return None
         schemas = {
             name: parameters.parameter_schema(each) for name, each in self.parameters.items()
@@ -129,6 +141,7 @@ class DeclaredQuery:
                 **({"required": needed} if needed else {}),
                 "additionalProperties": False,
             },
+            output_schema=TOOL_RESULT,
         )
 
     def bind(
@@ -194,11 +207,11 @@ class DeclaredQuery:
         names = list(self.parameters)
         for name in self.used:
             if name not in self.parameters:
-                hint = _near(name, [n for n in names if n not in self.used] or names)
+                hint = did_you_mean(name, [n for n in names if n not in self.used] or names)
                 raise ValueError(f"sql: parameter :{echo(name)} is not declared{hint}")
         for name, parameter in self.parameters.items():
             if name not in self.used and name != LIMIT:
-                hint = _near(name, self.used)
+                hint = did_you_mean(name, self.used)
                 raise ValueError(f"parameters.{name}: there is no :{name} in the SQL{hint}")
             if name == LIMIT and self._limits_rows:
                 self._check_limit(parameter)
@@ -296,6 +309,11 @@ class DeclaredQueries:
         """One for each query."""
         return [query.template for query in self._declared.values()]
 
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """The queries that models may call, in manifest order."""
+        return [tool for query in self._declared.values() if (tool := query.tool) is not None]
+
     def complete(self, variable: str, value: str, given: Mapping[str, str]) -> Sequence[str]:
         """Return values for a parameter, of every query that takes it and all that is given."""
         found: dict[str, None] = {}
@@ -376,13 +394,7 @@ def _described(name: str, parameter: Parameter) -> str:
 def _unknown(name: str, known: Mapping[str, Parameter]) -> str | None:
     if name in _RESERVED:
         return None
-    hint = _near(name, known)
+    hint = did_you_mean(name, known)
     if not hint:
         hint = f"; there are {', '.join((*known, *_RESERVED))}"
     return f"unknown query parameter '{echo(name)}'{hint}"
-
-
-def _near(word: str, known: Sequence[str] | Mapping[str, Parameter]) -> str:
-    found = get_close_matches(word[:64].lower(), [name.lower() for name in known], n=1)
-    spelled = {name.lower(): name for name in known}
-    return f"; did you mean '{spelled[found[0]]}'?" if found else ""

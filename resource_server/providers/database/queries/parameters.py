@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
+
+from msgspec import Meta
 
 from resource_server.errors import InvalidParameter
+from resource_server.providers.database.queries.sql_tokenizer import EngineName
 
-if TYPE_CHECKING:
-    from resource_server.providers.database.options import Parameter, ParameterType
-    from resource_server.providers.database.queries.sql_tokenizer import EngineName
-
+ParameterType: TypeAlias = Literal["string", "integer", "number", "boolean", "date", "datetime"]
 ParameterValue: TypeAlias = str | int | float | bool | date | datetime
 ManifestValue: TypeAlias = str | int | float | bool
 """What a manifest holds."""
@@ -48,6 +49,33 @@ _JSON_TYPES: dict[type, str] = {
     dict: "an object",
 }
 _FORMATS: dict[ParameterType, str] = {"date": "date", "datetime": "date-time"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One parameter of a query, written `:name` in its SQL."""
+
+    type: ParameterType = "string"
+    """What its values are."""
+    description: str | None = None
+    """What it means, for people and models."""
+    default: str | int | float | bool | None = None
+    """Without one it has to be given; a parameter that may be NULL is `optional`."""
+    optional: bool = False
+    """Whether it is NULL where it is not given."""
+    enum: tuple[str | int | float, ...] = ()
+    """The only values there are."""
+    examples: tuple[str | int | float, ...] = ()
+    """Values to suggest."""
+    minimum: float | None = None
+    """Of numbers."""
+    maximum: float | None = None
+    """Of numbers."""
+    max_length: Annotated[int, Meta(ge=1)] = 1000
+    """Of strings, in characters."""
+
+    def __post_init__(self) -> None:
+        _check_parameter(self)
 
 
 def value_from_text(name: str, parameter: Parameter, text: str) -> ParameterValue:
@@ -113,7 +141,7 @@ def _native_text(parameter: Parameter, value: object) -> str | None:
         return "a very long number"
 
 
-def check_parameter(parameter: Parameter) -> None:
+def _check_parameter(parameter: Parameter) -> None:
     """Refuse options that contradict each other.
 
     Raises:
@@ -131,14 +159,14 @@ def check_parameter(parameter: Parameter) -> None:
     values: list[ManifestValue] = list(parameter.enum)
     for option, written in (("enum", parameter.enum), ("examples", parameter.examples)):
         for each in written:
-            _check(option, parameter, each, values if option != "enum" else ())
+            _check_value(option, parameter, each, values if option != "enum" else ())
     if parameter.default is not None:
-        _check("default", parameter, parameter.default, values)
+        _check_value("default", parameter, parameter.default, values)
         if parameter.optional:
             raise ValueError("optional: true, and a default is given; one of them")
 
 
-def _check(option: str, parameter: Parameter, value: ManifestValue, enum: object) -> None:
+def _check_value(option: str, parameter: Parameter, value: ManifestValue, enum: object) -> None:
     try:
         found = declared_value(parameter, value)
     except ValueError as error:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 
 from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.provider import Content, Link, Path, Truncation
+from resource_server.provider.tools import TextBlock, ToolResult
 from resource_server.providers.database.addressing import key_codec
 from resource_server.providers.database.addressing.address import (
     CellAddress,
@@ -264,10 +265,19 @@ class Documents:
         truncated = Truncation("limit", "rows") if written.more else None
         return Document(Content(written.text, written.mime_type, truncated), version_of(page.rows))
 
-    async def query_table(self, name: str, arguments: Mapping[str, Any]) -> pages.RenderedTable:
-        """Return the result of a query that is given JSON values, as data and for reading."""
+    async def call_query(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Return the rows of a query as structured data and as a Markdown table.
+
+        Raises:
+            ResourceNotFound: no query of this name is a tool.
+            InvalidParameter: names every argument that cannot be used.
+        """
+        if not self._queries.get(name).is_tool:
+            raise ResourceNotFound
         page = await self._result(name, arguments, parameters.value_from_json)
-        return pages.write_table(page, max_bytes=self._limits.bytes, cell=self._limits.cell)
+        table = pages.write_table(page, max_bytes=self._limits.bytes, cell=self._limits.cell)
+        structured = {"columns": table.columns, "rows": table.rows, "truncated": table.more}
+        return ToolResult([TextBlock(table.markdown)], structured)
 
     async def _result(
         self, name: str, given: Mapping[str, Any], read: ParameterReader

@@ -155,7 +155,7 @@ class ExposedTable:
         self,
         limit: int,
         *,
-        like: str | None,
+        containing: str | None,
         after: Sequence[object] | None,
         below: Path,
         within: float,
@@ -168,8 +168,8 @@ class ExposedTable:
         statement = self.statements.texts(
             limit,
             self.searched,
-            like=like,
-            cut=self._limits.cell,
+            containing=containing,
+            max_characters=self._limits.cell,
             after=after,
             within=self.key_of(below),
         )

@@ -8,6 +8,7 @@ that order, of which each engine thinks something else; they are selected by the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -18,10 +19,15 @@ from sqlalchemy.sql.visitors import replacement_traverse
 from resource_server.providers.database.addressing.key_codec import RawText
 from resource_server.providers.database.engines.contract import Statement
 from resource_server.providers.database.engines.reflection import Table
-from resource_server.providers.database.search import like as patterns
 
 _Select: TypeAlias = "sa.Select[*tuple[Any, ...]]"
 
+LIKE_ESCAPE = "!"
+"""Makes `%`, `_` and itself characters like others."""
+
+_MAX_LIKE_LENGTH = 200
+"""Characters; SQLite takes patterns of 1,000 bytes."""
+_LIKE_SPECIAL = re.compile(f"[%_{LIKE_ESCAPE}]")
 _COLLATIONS = {"postgresql": "C", "mysql": "utf8mb4_general_ci", "mariadb": "utf8mb4_general_ci"}
 """Of patterns. SQLite has one way to compare with them."""
 
@@ -183,8 +189,8 @@ class Statements:
         limit: int,
         columns: Sequence[str],
         *,
-        like: str | None,
-        cut: int,
+        containing: str | None,
+        max_characters: int,
         after: Sequence[object] | None = None,
         within: Sequence[object] = (),
     ) -> Statement:
@@ -193,11 +199,12 @@ class Statements:
         With `like` only texts that fit this pattern, in any case of ASCII letters; else there is
         NULL. Of each text the beginning, so many characters as `cut` says.
         """
+        like = None if containing is None else like_pattern(containing)
         beyond = [self._rank(*pair) for pair in zip(self._key, after or (), strict=False)]
         values = {"limit": limit, "like": like, **_values("w", within), **_values("k", beyond)}
 
         def select() -> _Select:
-            found = [self._text(name, cut, is_any=like is None) for name in columns]
+            found = [self._text(name, max_characters, is_any=like is None) for name in columns]
             held = [self._column(name) for name in self._key]
             labelled = [each.label(f"c{place}") for place, each in enumerate([*held, *found])]
             selected = _select(*labelled).select_from(self._table)
@@ -205,7 +212,14 @@ class Statements:
             ordered = self._addressed(selected).order_by(*map(self._column, self._key))
             return ordered.limit(_bind("limit"))
 
-        shape = ("texts", tuple(columns), like is None, cut, after is not None, len(within))
+        shape = (
+            "texts",
+            tuple(columns),
+            like is None,
+            max_characters,
+            after is not None,
+            len(within),
+        )
         return self._statement(shape, select, values)
 
     def count(self, most: int | None = None) -> Statement:
@@ -267,10 +281,10 @@ class Statements:
     def _column(self, name: str) -> sa.ColumnClause[Any]:
         return self._table.c[name]
 
-    def _text(self, name: str, cut: int, *, is_any: bool) -> sa.ColumnElement[Any]:
+    def _text(self, name: str, max_characters: int, *, is_any: bool) -> sa.ColumnElement[Any]:
         """Return the beginning of a column's text, or NULL where it does not fit the pattern."""
         text: sa.ColumnElement[Any] = sa.cast(self._column(name), sa.Text)
-        text = sa.func.substr(text, sa.literal_column("1"), sa.literal_column(str(cut)))
+        text = sa.func.substr(text, sa.literal_column("1"), sa.literal_column(str(max_characters)))
         if self._dialect.name == "sqlite":
             # There any column may hold some, and their bytes would be taken for text.
             is_blob = sa.func.typeof(self._column(name)) == sa.literal_column("'blob'")
@@ -281,7 +295,7 @@ class Statements:
         collation = _COLLATIONS.get(self._dialect.name)
         compared = text if collation is None else sa.collate(text, collation)
         fits = compared.ilike if self._dialect.name == "postgresql" else compared.like
-        return sa.case((fits(_bind("like"), escape=patterns.ESCAPE), text))
+        return sa.case((fits(_bind("like"), escape=LIKE_ESCAPE), text))
 
     def _ordered(self, name: str) -> sa.ColumnElement[Any]:
         """Return what tells which of two values of a column comes first."""
@@ -358,3 +372,26 @@ def _bind(name: str) -> sa.BindParameter[Any]:
 
 def _values(prefix: str, values: Sequence[object]) -> dict[str, object]:
     return {f"{prefix}{place}": value for place, value in enumerate(values)}
+
+
+def like_pattern(text: str) -> str | None:
+    """Return a pattern that is fitted by all that holds a text, in any case of letters.
+
+    It is of the longest part that all engines compare in the same way, so that more may fit; None
+    where there is no such part.
+    """
+    alike = "".join(c if _is_alike(c) else "\0" for c in text)
+    longest = max(alike.split("\0"), key=len)[:_MAX_LIKE_LENGTH]
+    return f"%{_LIKE_SPECIAL.sub(_like_escape, longest)}%" if longest else None
+
+
+def _is_alike(character: str) -> bool:
+    # SQLite knows the case of ASCII letters only, other engines what their locale says.
+    if character.isascii():
+        return character != "\0"
+    is_surrogate = "\ud800" <= character <= "\udfff"
+    return character == character.casefold() == character.upper() and not is_surrogate
+
+
+def _like_escape(found: re.Match[str]) -> str:
+    return LIKE_ESCAPE + found[0]

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TypeAlias
 
-from resource_server.provider import Path
-from resource_server.provider.search import Hit, SearchPage, SearchRequest
+from msgspec.structs import replace
+
+from resource_server import uris
+from resource_server.errors import ResourceNotFound
+from resource_server.provider import Path, Resource
+from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest
 from resource_server.providers.database.addressing.address import (
     Address,
     CellAddress,
@@ -19,17 +27,28 @@ from resource_server.providers.database.addressing.address import (
     TableAddress,
     address_path,
 )
-from resource_server.providers.database.engines.reflection import TableName
+from resource_server.providers.database.addressing.key_codec import encode_text
+from resource_server.providers.database.engines.reflection import Column, TableInfo, TableName
 from resource_server.providers.database.queries.declared import DeclaredQueries
 from resource_server.providers.database.reading.exposed_table import ExposedTables
 from resource_server.providers.database.reading.tree import DatabaseTree
-from resource_server.providers.database.search.name_search import NameSearch, Placed, path_in
 from resource_server.providers.database.search.row_search import RowSearch
 from resource_server.runtime.eager import Turns
-from resource_server.search.text_match import LineQuery
+from resource_server.search.name_match import NameQuery
+from resource_server.search.text_match import MOST_LINES, LineQuery
+from resource_server.search.top_k import TopK, to_path
 
 _LOOP_CHARACTERS = 64 * 1024
 """Documents of more than this leave the event loop to be looked through."""
+
+_COLUMNS = "~columns"
+"""Begins the place of a table that was searched for columns; no path begins so."""
+
+
+_WITH_COLUMNS = (DatabaseAddress, SchemaAddress, TableAddress, DefinitionAddress)
+TableAtPath: TypeAlias = tuple[Path, TableInfo]
+"""A table and its path."""
+_Named: TypeAlias = tuple[Path, Callable[[], Resource]]
 
 
 class DatabaseSearch:
@@ -50,7 +69,7 @@ class DatabaseSearch:
         tables = await self._tables(address)
         if request.where == "names":
             await self._find(address, below)
-            names = NameSearch(self._exposed, self._queries, self._tree, request)
+            names = _NameSearch(self._exposed, self._queries, self._tree, request)
             return await names.found(
                 address, below, tables, after=after, limit=limit, deadline=deadline
             )
@@ -77,7 +96,7 @@ class DatabaseSearch:
             case _:
                 await self._tree.resource(below)
 
-    async def _tables(self, address: Address) -> Sequence[Placed]:
+    async def _tables(self, address: Address) -> Sequence[TableAtPath]:
         """Return the tables that are searched, in the order of their paths.
 
         What is not listed is, where it is asked for by its name.
@@ -85,7 +104,7 @@ class DatabaseSearch:
         if isinstance(address, QueriesAddress | QueryAddress):
             return ()
         turns = Turns()
-        found: list[Placed] = []
+        found: list[TableAtPath] = []
         for info in await self._exposed.infos():
             match address:
                 case DatabaseAddress():
@@ -98,9 +117,9 @@ class DatabaseSearch:
             if is_meant:
                 found.append((address_path(TableAddress(info.name)), info))
             await turns.others()
-        return sorted(found, key=path_in)
+        return sorted(found, key=_path_in)
 
-    def _with_rows(self, tables: Sequence[Placed]) -> Sequence[TableName]:
+    def _with_rows(self, tables: Sequence[TableAtPath]) -> Sequence[TableName]:
         """Return those in whose rows there is something to search."""
         named = [(info.name, self._exposed.options(info.name)) for _, info in tables]
         return [name for name, options in named if options.search and options.rows]
@@ -122,3 +141,125 @@ class DatabaseSearch:
         return SearchPage(
             hits=[Hit(document.resource, found)] if found else (), looked_at=1, total=1
         )
+
+
+class _NameSearch:
+    """One search for names in the making.
+
+    All names but those of columns are known at once. For these every table has to be looked at, so
+    they come afterwards, table after table, and time may end in between.
+    """
+
+    def __init__(
+        self,
+        exposed_tables: ExposedTables,
+        queries: DeclaredQueries,
+        tree: DatabaseTree,
+        sought: SearchRequest,
+    ) -> None:
+        self._exposed = exposed_tables
+        self._queries = queries
+        self._tree = tree
+        self._sought = sought
+        self._names = NameQuery(sought.text)
+        self._turns = Turns()
+        self._hits: list[Hit] = []
+        self._looked_at = 0
+
+    async def found(
+        self,
+        address: Address,
+        below: Path,
+        tables: Sequence[TableAtPath],
+        *,
+        after: str | None,
+        limit: int,
+        deadline: float,
+    ) -> SearchPage:
+        """Return a page of what is found among these tables, and what else the address holds."""
+        place = to_path(after or "") if (after or "").startswith(_COLUMNS) else None
+        following: str | None = None
+        if place is None:
+            best = TopK[Hit](self._names, after, limit)
+            await self._add_names(best, address, tables)
+            self._hits, following = best.page(None)
+        if following is None and isinstance(address, _WITH_COLUMNS):
+            following = await self._find_columns(tables, place or (_COLUMNS,), limit, deadline)
+        return SearchPage(
+            hits=[_spelled(hit, below) for hit in self._hits],
+            next=following,
+            looked_at=self._looked_at,
+            total=self._looked_at if after is None and following is None else None,
+        )
+
+    async def _add_names(
+        self, best: TopK[Hit], address: Address, tables: Sequence[TableAtPath]
+    ) -> None:
+        for path, describe in sorted(self._named(address, tables), key=_path_in):
+            if path > best.start:
+                rank = self._names.rank(path)
+                if rank is not None:
+                    best.add(path, rank, Hit(describe()))
+                self._saw()
+            await self._turns.others()
+
+    def _named(self, address: Address, tables: Sequence[TableAtPath]) -> Iterator[_Named]:
+        if isinstance(address, DatabaseAddress):
+            for schema in dict.fromkeys(info.name.schema for _, info in tables):
+                if schema is not None:
+                    yield address_path(SchemaAddress(schema)), partial(self._tree.schema, schema)
+        if isinstance(address, DatabaseAddress | SchemaAddress):
+            for path, info in tables:
+                yield path, partial(self._tree.table, info)
+        if isinstance(address, DatabaseAddress | QueriesAddress | QueryAddress):
+            for query in [address.name] if isinstance(address, QueryAddress) else self._queries:
+                yield address_path(QueryAddress(query)), partial(self._tree.query, query)
+
+    async def _find_columns(
+        self, tables: Sequence[TableAtPath], after: Path, limit: int, deadline: float
+    ) -> str | None:
+        """Look at table after table; return where to go on when room or time was over."""
+        has_got_on = False
+        for path, info in tables:
+            place = (_COLUMNS, *path)
+            if place <= after:
+                continue
+            if len(self._hits) == limit or (has_got_on and time.monotonic() >= deadline):
+                return "/".join(after)
+            with suppress(ResourceNotFound):  # gone meanwhile, or broken
+                await self._look_at(info.name, place)
+            self._saw()
+            after, has_got_on = place, True
+            await self._turns.others()
+        return None
+
+    async def _look_at(self, table: TableName, place: Path) -> None:
+        lines: list[MatchedLine] = []
+        columns = (await self._exposed.get(table)).table.columns
+        for number, column in enumerate(columns, 1):
+            with suppress(ValueError):  # not Unicode
+                if self._names.rank((*place, encode_text(column.name))) is not None:
+                    lines.append(_line(number, column))
+        if lines:
+            self._hits.append(Hit(self._tree.definition(table), tuple(lines[:MOST_LINES])))
+
+    def _saw(self) -> None:
+        self._looked_at += 1
+        self._sought.report_progress(1)
+
+
+def _path_in(placed: tuple[Path, object]) -> Path:
+    """Return the path by which something is placed."""
+    return placed[0]
+
+
+def _line(number: int, column: Column) -> MatchedLine:
+    return MatchedLine(number, " ".join(uris.display(f"{column.name} {column.type}").split()))
+
+
+def _spelled(hit: Hit, below: Path) -> Hit:
+    """Return a hit whose path begins as it was asked for, in whatever spelling."""
+    path = hit.resource.path
+    if path[: len(below)] == below:
+        return hit
+    return replace(hit, resource=replace(hit.resource, path=(*below, *path[len(below) :])))

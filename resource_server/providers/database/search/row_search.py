@@ -31,7 +31,6 @@ from resource_server.providers.database.reading.exposed_table import (
     version_of,
 )
 from resource_server.providers.database.reading.tree import DatabaseTree
-from resource_server.providers.database.search import like
 from resource_server.search.text_match import MOST_LINES, LineQuery
 from resource_server.search.top_k import INVALID
 
@@ -75,7 +74,7 @@ class RowSearch:
         self._tree = tree
         self._sought = sought
         self._lines = LineQuery(sought)
-        self._like = None if sought.is_pattern else like.containing(sought.text)
+        self._containing = None if sought.is_pattern else sought.text
         self._limit = limit
         self._until = max(deadline, time.monotonic() + _LEAST_S)
         self._is_cancelled = False
@@ -158,7 +157,7 @@ class RowSearch:
         left = max(self._until - time.monotonic(), 0.0)
         try:
             return await exposed.texts(
-                count, like=self._like, after=after, below=self._within, within=left
+                count, containing=self._containing, after=after, below=self._within, within=left
             )
         except InvalidParameter:
             if count > 1:

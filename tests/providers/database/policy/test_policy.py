@@ -21,8 +21,12 @@ from resource_server.providers.database.engines.reflection import (
 )
 from resource_server.providers.database.options import ChangeHint, ColumnOptions, Mask, TableOptions
 from resource_server.providers.database.policy import policy as policies
-from resource_server.providers.database.policy.masks import masker, process_key
-from resource_server.providers.database.policy.policy import Policy, Problem
+from resource_server.providers.database.policy.policy import (
+    Policy,
+    Problem,
+    masker,
+    process_key,
+)
 
 ORDERS = Table(
     TableName(None, "orders"),

@@ -12,8 +12,9 @@ import pytest
 
 from resource_server.access import Access
 from resource_server.errors import InvalidParameter
-from resource_server.providers.database.options import ColumnOptions, Parameter, Query, TableOptions
+from resource_server.providers.database.options import ColumnOptions, Query, TableOptions
 from resource_server.providers.database.provider import Database
+from resource_server.providers.database.queries.parameters import Parameter
 from tests.providers.database.owners import Owner
 from tests.providers.database.served import served
 from tests.providers.database.servers import eventually

@@ -23,14 +23,13 @@ from resource_server.provider import ByteSize
 from resource_server.provider.tools import TextBlock, Tool
 from resource_server.providers.database.options import (
     ColumnOptions,
-    Parameter,
-    ParameterType,
     Query,
     ReadLimits,
     TableOptions,
 )
 from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries import parameters
+from resource_server.providers.database.queries.parameters import Parameter, ParameterType
 from resource_server.runtime.option_types import Duration
 from resource_server.testing.tools import NobodyAsks
 from tests.listeners import mounted

@@ -12,9 +12,10 @@ import pytest
 from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.engines.registry import name_of
-from resource_server.providers.database.options import Parameter, Query, ReadLimits
+from resource_server.providers.database.options import Query, ReadLimits
 from resource_server.providers.database.policy.policy import Policy
 from resource_server.providers.database.provider import Database
+from resource_server.providers.database.queries.parameters import Parameter
 from resource_server.providers.database.reading.exposed_table import ExposedTables
 from tests.providers.database.owners import Owner
 from tests.providers.database.served import served
