@@ -22,6 +22,7 @@ from resource_server.providers.filesystem.file_tree import FileTree
 from resource_server.providers.filesystem.watch import file_watcher
 from resource_server.providers.filesystem.watch.file_watcher import FileWatcher
 from resource_server.providers.filesystem.watch.scanner import DirectoryScanner
+from resource_server.runtime.timing import Timing
 from resource_server.subscriptions.broker import Broker
 
 MARKS = ".marks"
@@ -40,11 +41,11 @@ class ObservedWatch(FileWatcher):
 
     running: ClassVar[WeakSet[ObservedWatch]] = WeakSet()
 
-    def __init__(self, tree: FileTree) -> None:
-        super().__init__(tree)
+    def __init__(self, tree: FileTree, timing: Timing) -> None:
+        super().__init__(tree, timing)
         self.seen = set[str]()
         """The marks it was told of."""
-        self._survey: DirectoryScanner | None = None
+        self._scanner: DirectoryScanner | None = None
         self._is_resting = False
         self._polled_since = float("-inf")
         """When the last polling began that is over."""
@@ -54,42 +55,44 @@ class ObservedWatch(FileWatcher):
             self.seen.add(name)
         super().happened(place, mask, name)
 
-    async def changes(self, survey: DirectoryScanner, interest: Interest) -> AsyncGenerator[Change]:
-        self._survey = survey
+    async def changes(
+        self, scanner: DirectoryScanner, interest: Interest
+    ) -> AsyncGenerator[Change]:
+        self._scanner = scanner
         self.running.add(self)
         try:
-            async with aclosing(super().changes(survey, interest)) as found:
+            async with aclosing(super().changes(scanner, interest)) as found:
                 async for change in found:
                     yield change
         finally:
             self.running.discard(self)
 
-    async def _pause(self, survey: DirectoryScanner) -> None:
+    async def _pause(self, scanner: DirectoryScanner) -> None:
         self._is_resting = True
         try:
-            await super()._pause(survey)
+            await super()._pause(scanner)
         finally:
             self._is_resting = False
 
-    def _look_around(self, survey: DirectoryScanner, now: float) -> None:
+    def _do_periodic_work(self, scanner: DirectoryScanner, now: float) -> None:
         began, before = time.monotonic(), self._poll_at
-        super()._look_around(survey, now)
+        super()._do_periodic_work(scanner, now)
         if self._poll_at != before:
             self._polled_since = began
 
     def is_calm(self, since: float) -> bool:
         """Say whether there is nothing left to do of what happened until then."""
-        survey = self._survey
-        if survey is None or not self._is_resting or self._wake.is_set():
+        scanner = self._scanner
+        if scanner is None or not self._is_resting or self._wake.is_set():
             return False
-        noticed = (self._events, self._unsettled, self._unfinished, self._renewed)
-        if any(noticed) or self._has_overflowed or survey.is_busy:
+        noticed = (self._events, self._unsettled, self._unfinished, self._replaced)
+        if any(noticed) or self._has_overflowed or scanner.has_work:
             return False
-        if not survey.is_wanted:
+        if not scanner.is_wanted:
             return True
-        if survey.has_polled and self._polled_since < since:
+        if scanner.has_polled and self._polled_since < since:
             return False
-        return self._due_at(survey) > time.monotonic()
+        return self._due_at(scanner) > time.monotonic()
 
 
 class ObservedBroker(Broker):

@@ -30,12 +30,11 @@ from resource_server.providers.filesystem.exposure.ignore_files import (
 )
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules, ExposureRules
 from resource_server.providers.filesystem.root import Root, resource_error
+from resource_server.runtime.clock import TICK_NS
 
 MAX_NAMES = 500_000
 """Kept in all; about 40 MB. A single directory may have more and is kept all the same."""
 
-_TICK_NS = 20_000_000
-"""Changes within one tick of the kernel's clock may leave the same time behind; 10 ms at most."""
 _COARSE_TICK_NS = 2_000_000_000
 """Of file systems that count seconds, or pairs of them."""
 _STEP = 8192
@@ -58,7 +57,7 @@ class Stamp(msgspec.Struct, frozen=True, gc=False):
     st_size: int
     st_dev: int
 
-    def is_still(self, status: os.stat_result) -> bool:
+    def is_unchanged(self, status: os.stat_result) -> bool:
         """Say whether the same file or directory, open all the while, is unchanged."""
         return (
             self.st_ctime_ns == status.st_ctime_ns
@@ -66,7 +65,7 @@ class Stamp(msgspec.Struct, frozen=True, gc=False):
             and self.st_size == status.st_size
         )
 
-    def is_of_the_same(self, other: Stamp) -> bool:
+    def is_same_file(self, other: Stamp) -> bool:
         """Say whether it is of the same file or directory, changed or not."""
         return self.st_ino == other.st_ino and self.st_dev == other.st_dev
 
@@ -81,7 +80,7 @@ def stamp(status: os.stat_result) -> Stamp:
 def is_fresh(status: os.stat_result | Stamp) -> bool:
     """Say whether it changed so lately that another change might not show in its stamp."""
     written, changed = status.st_mtime_ns, status.st_ctime_ns
-    tick = _TICK_NS if written % 1_000_000_000 else _COARSE_TICK_NS
+    tick = TICK_NS if written % 1_000_000_000 else _COARSE_TICK_NS
     return -tick < time.time_ns() - (written if written > changed else changed) < tick
 
 
@@ -326,7 +325,7 @@ class DirectoryCache:
 
     def _keep(self, directory: Directory, listing: Listing, fd: int) -> None:
         """Keep a directory with what was read of it, if nothing has changed meanwhile."""
-        if directory.stamp.is_still(os.fstat(fd)) and not is_fresh(directory.stamp):
+        if directory.stamp.is_unchanged(os.fstat(fd)) and not is_fresh(directory.stamp):
             known = Directory(
                 directory.prefix,
                 directory.stamp,

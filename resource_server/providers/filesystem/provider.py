@@ -48,6 +48,7 @@ from resource_server.providers.filesystem.options import (
 from resource_server.providers.filesystem.ranges import Range, parse_range
 from resource_server.providers.filesystem.root import Root
 from resource_server.providers.filesystem.worker_threads import WorkerThreads
+from resource_server.runtime.timing import Timing
 
 if TYPE_CHECKING:
     from resource_server.providers.filesystem.file_search import FileSearch
@@ -59,8 +60,8 @@ _MANY_ENTRIES = 1000
 _MANY_NAMES = 4096
 """More than these are looked through for completion in a worker thread."""
 _NEVER_SEGMENTS = frozenset(("", ".", ".."))
-_AT_ONCE = 32
-"""What waits for a slow disk at one time, of one folder."""
+_MAX_THREADS = 32
+"""Maximum threads of one folder that wait for a slow disk."""
 _DIRECTORY_TYPE = "inode/directory"
 
 _TEMPLATES = (
@@ -110,6 +111,11 @@ class Filesystem:
     watch: WatchMode = "auto"
     """How changes are noticed; `auto` takes what the system and the file system offer."""
 
+    timing: Timing = field(default=Timing(), init=False, repr=False, compare=False)
+    """Intervals of the watcher and of searches, for tests."""
+    threads: WorkerThreads = field(init=False, repr=False, compare=False)
+    """Threads for blocking work, shared by all views of the folder (`narrowed`)."""
+
     templates = _TEMPLATES
 
     def __post_init__(self) -> None:
@@ -130,7 +136,7 @@ class Filesystem:
         )
         self._name = os.path.basename(os.path.abspath(self.path)) or "/"
         self._types = tuple(self.types.items())
-        self._threads = WorkerThreads(_AT_ONCE)
+        self.threads = WorkerThreads(_MAX_THREADS)
         self._exposure = ExposureRules(directory_keys(self.directories), self.secrets.allow)
         self._root = Root(os.path.abspath(self.path))
         self._tree = FileTree(
@@ -209,7 +215,7 @@ class Filesystem:
             # Its status is older than its content: the version may say too little, never too much.
             return self.document(path, status, rules), (found,)
 
-        return self._threads.unless_now(work)
+        return self.threads.unless_now(work)
 
     def _collection(self, path: Path) -> tuple[Resource, Sequence[Content]]:
         entry = self._tree.find(path)
@@ -246,7 +252,7 @@ class Filesystem:
         illegal = "\0" in value or value.startswith("/") or not _NEVER_SEGMENTS.isdisjoint(path)
         if variable != "path" or illegal:
             return ()
-        return self._threads.unless_now(
+        return self.threads.unless_now(
             lambda patient: self._completions(path, typed, patient=patient)
         )
 
@@ -304,7 +310,7 @@ class Filesystem:
             for key, each in self.directories.items()
         }
         narrowed = replace(self, directories=directories)
-        narrowed._threads = self._threads
+        narrowed.threads, narrowed.timing = self.threads, self.timing
         return narrowed
 
     def explain(self, path: Path) -> str:
@@ -313,12 +319,12 @@ class Filesystem:
 
     def hides(self, *, limit: int) -> MaybeAwaitable[Sequence[tuple[Path, str]]]:
         """Return what is below the root and not shown. See `SupportsHides`."""
-        return self._threads.run(lambda: explain.hidden(self._tree, limit))
+        return self.threads.run(lambda: explain.hidden(self._tree, limit))
 
     def warnings(self) -> MaybeAwaitable[Sequence[tuple[str, str]]]:
         """Return which `directories` are none now. See `SupportsWarnings`."""
         written = dict(zip(self._exposure.directories, self.directories, strict=True))
-        return self._threads.run(
+        return self.threads.run(
             lambda: [
                 (f"directories.{written[key]}", problem)
                 for key, problem in explain.misnamed(self._tree)
@@ -330,7 +336,7 @@ class Filesystem:
         # Imported here: whoever only reads needs none of it.
         from resource_server.providers.filesystem.watch import file_watcher
 
-        return file_watcher.changes(self._tree, self.watch, interest)
+        return file_watcher.changes(self._tree, self.watch, interest, self.timing)
 
     @property
     def watched_by(self) -> str:
@@ -343,8 +349,8 @@ class Filesystem:
         self, work: Callable[[bool], Sequence[Resource]], limit: int
     ) -> MaybeAwaitable[Sequence[Resource]]:
         if limit > _MANY_ENTRIES:
-            return self._threads.run(lambda: work(True))
-        return self._threads.unless_now(work)
+            return self.threads.run(lambda: work(True))
+        return self.threads.unless_now(work)
 
     def _type(self, path: Path) -> str | None:
         return media_types.from_name(path[-1], self._types)

@@ -1,7 +1,7 @@
-"""The directories of one tree that a source tells of, as many as the system allows.
+"""Directories of one tree that are watched by events, as far as the system's limit allows.
 
-A directory is watched first and read then, so what comes into it in between is found by one or the
-other.
+A directory is watched first and read then, so whatever appears in between is found by one of the
+two.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 
 
 class OpenedDirectory(NamedTuple):
-    """A directory as of after it was watched."""
+    """A directory as read after its watch was added."""
 
     directory: Directory
     listing: Listing
     is_settled: bool
-    """False: its rules changed meanwhile, so it has to be looked at again."""
+    """False if its rules changed meanwhile, so that it has to be read again."""
 
 
 class ArmedDirectories:
-    """Which directories are watched by events; those subscribed to before all others."""
+    """Adds and removes watches. Subscribed directories take precedence over all others."""
 
     def __init__(self, tree: FileTree, source: EventSource | None, demand: Demand) -> None:
         self._tree = tree
@@ -44,10 +44,10 @@ class ArmedDirectories:
         self._kinds = FileSystemKinds(tree.root.path)
         self._demand = demand
         self._files: dict[str, Collection[str]] = {}
-        """The files that are watched themselves, by directory."""
+        """Files that have watches of their own, by directory prefix."""
         self.given_up: set[str] = set()
-        """The directories that are not watched any more, until somebody clears it."""
-        self._is_full = False
+        """Directories that lost their watches to others; the caller clears it."""
+        self._has_warned = False
 
     def __contains__(self, prefix: str) -> bool:
         return prefix in self._files
@@ -57,18 +57,18 @@ class ArmedDirectories:
         """Whether there are any events at all."""
         return self._source is not None
 
-    def open(self, prefix: str, outer: Directory | None, *, arm: bool) -> OpenedDirectory:
-        """Read a directory, and with `arm` watch it first if that can be.
+    def open(self, prefix: str, parent: Directory | None, *, arm: bool) -> OpenedDirectory:
+        """Read a directory; with `arm`, watch it first if possible.
 
-        `outer` is the directory above, where it is known.
+        `parent` is the directory above it, if that is known.
 
         Raises:
-            ResourceNotFound, NotACollection: not there, not exposed, or nothing to be watched.
+            ResourceNotFound, NotACollection: absent, not exposed, or on a pseudo file system.
             ResourceBusy: too many open files.
         """
         path = prefix_path(prefix)
         root = self._tree.root
-        fd = root.open(path, _FOLDER) if outer is None else root.open_listed(prefix[:-1], _FOLDER)
+        fd = root.open(path, _FOLDER) if parent is None else root.open_listed(prefix[:-1], _FOLDER)
         try:
             status = os.fstat(fd)
             kind = self._kinds.kind(prefix, status.st_dev)
@@ -76,8 +76,8 @@ class ArmedDirectories:
                 raise ResourceNotFound
             if arm and kind == "local":
                 self._arm(prefix, fd)
-            # What changed after `status` and before the watch is in what is read now.
-            directory, listing = self._read(path, outer, status, fd)
+            # Changes between `status` and the watch are included in what is read now.
+            directory, listing = self._read(path, parent, status, fd)
         finally:
             os.close(fd)
         if not directory.ignore_stamps and not self._files.get(prefix):
@@ -86,8 +86,8 @@ class ArmedDirectories:
         is_settled = self._arm_files(prefix, {name: seen for name, seen in found if seen})
         return OpenedDirectory(directory, listing, is_settled)
 
-    def is_there(self, prefix: str) -> bool:
-        """Say whether there is a directory that could be watched, if it could be opened."""
+    def exists(self, prefix: str) -> bool:
+        """Whether there is a directory that could be watched if it could be opened."""
         try:
             status = self._tree.directories.status(prefix[:-1])
         except ResourceError:
@@ -96,24 +96,24 @@ class ArmedDirectories:
         return is_directory and self._kinds.kind(prefix, status.st_dev) != "pseudo"
 
     def _read(
-        self, path: Path, outer: Directory | None, status: os.stat_result, fd: int
+        self, path: Path, parent: Directory | None, status: os.stat_result, fd: int
     ) -> tuple[Directory, Listing]:
-        if outer is not None:
-            return self._tree.directories.read(outer, path[-1], status, fd)
+        if parent is not None:
+            return self._tree.directories.read(parent, path[-1], status, fd)
         directory = self._tree.find(path).directory
         if directory is None:
             raise ResourceNotFound
         return directory, self._tree.directories.listing(directory, fd)
 
     def _arm(self, prefix: str, fd: int) -> None:
-        """Watch a directory, if that can be, perhaps instead of others."""
+        """Watch a directory if possible; a subscribed one may take the watch of another."""
         while self._source is not None:
             try:
                 self._source.add(prefix, fd, content=self._demand.needs_content(prefix))
             except OSError as error:
                 if error.errno != errno.ENOSPC:
                     break
-                self._say_full()
+                self._warn_full()
                 other = self._make_room() if self._demand.needs(prefix) else None
                 if other is None:
                     break
@@ -123,9 +123,9 @@ class ArmedDirectories:
                 break
 
     def _arm_files(self, prefix: str, files: Mapping[str, Stamp]) -> bool:
-        """Watch these files of a directory themselves: they may be written in place.
+        """Watch single files of a directory, which may be written in place.
 
-        Say whether each is still what was found.
+        Returns whether each still has the given stamp.
         """
         if self._source is None or prefix not in self._files:
             return True
@@ -143,30 +143,30 @@ class ArmedDirectories:
                 self._source.add_file(prefix, name, fd)
                 is_same = is_same and stamp(os.fstat(fd)) == files[name]
             except OSError:
-                self._say_full()
+                self._warn_full()
             finally:
                 os.close(fd)
         return is_same
 
     def disarm(self, prefix: str) -> None:
-        """Watch a directory and its files no longer."""
+        """Stop watching a directory and its files."""
         names = self._files.pop(prefix, None)
         if names is not None and self._source is not None:
             for name in ("", *names):
                 self._source.remove(prefix, name)
 
     def _make_room(self) -> str | None:
-        """Give up the watch of a directory that nobody subscribes to; return it."""
+        """Remove the watch of a directory without subscribers; return its prefix."""
         for prefix in self._files:
             if not self._demand.needs(prefix):
                 self.disarm(prefix)
                 return prefix
         return None
 
-    def _say_full(self) -> None:
-        if not self._is_full:
-            self._is_full = True
+    def _warn_full(self) -> None:
+        if not self._has_warned:
+            self._has_warned = True
             logger.warning(
-                "the limit of file watches is reached: other directories are looked at every now "
-                "and then; raise it with: sysctl fs.inotify.max_user_watches=1048576"
+                "the limit of file watches is reached: other directories are polled instead; "
+                "raise it with: sysctl fs.inotify.max_user_watches=1048576"
             )

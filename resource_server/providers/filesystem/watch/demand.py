@@ -1,4 +1,4 @@
-"""What is subscribed to in one tree, and which of its directories that takes."""
+"""Subscribed paths of one tree, and the directories that have to be watched for them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from resource_server.providers.filesystem.file_tree import FileTree
 
 
 class Demand:
-    """Subscribed paths by where they really are: their key, which a link may make another one.
+    """Subscribed paths by their keys: where they really are, which differs behind a link.
 
-    A directory is named by its prefix: its key with a slash at its end, or empty for the root.
+    A directory is named by its prefix: its key with a trailing slash, or empty for the root.
     """
 
     def __init__(self) -> None:
@@ -29,12 +29,12 @@ class Demand:
 
     @property
     def keys(self) -> Mapping[Path, str]:
-        """Where each subscribed path really is."""
+        """The key of each subscribed path."""
         return self._keys
 
     @property
     def through_links(self) -> Collection[Path]:
-        """The subscribed paths that lead somewhere else than they say."""
+        """The subscribed paths that lead through symbolic links."""
         return self._through_links
 
     def paths(self, key: str) -> Sequence[Path]:
@@ -42,65 +42,65 @@ class Demand:
         return tuple(self._paths.get(key, ()))
 
     def inside(self, prefix: str) -> Collection[str]:
-        """Return the keys in a directory that are subscribed to."""
+        """Return the subscribed keys in a directory."""
         return self._inside.get(prefix, ())
 
     def needs(self, prefix: str) -> bool:
-        """Say whether a directory is, or is on the way to, one that is subscribed to."""
+        """Whether a directory is subscribed to, or an ancestor of a subscribed path."""
         return prefix in self._needed
 
     def needs_content(self, prefix: str) -> bool:
-        """Say whether it matters what is written in a directory."""
+        """Whether writes to the files of a directory matter."""
         return prefix in self._content
 
     def add(self, path: Path, key: str) -> bool:
-        """Subscribe to a path; say whether it is the first of its key."""
+        """Subscribe to a path; return whether it is the first one of its key."""
         self._keys[path] = key
-        if links := prefixes_to_links(path, key):
+        if prefixes := link_prefixes(path, key):
             self._through_links.add(path)
-            self._needed.update(links)
+            self._needed.update(prefixes)
         paths = self._paths.setdefault(key, set())
         paths.add(path)
         if len(paths) > 1:
             return False
-        way = places(key)
-        self._inside.setdefault(way[-2], set()).add(key)
-        self._needed.update(way)
-        self._content.update(way[-2:])
+        prefixes = prefixes_to(key)
+        self._inside.setdefault(prefixes[-2], set()).add(key)
+        self._needed.update(prefixes)
+        self._content.update(prefixes[-2:])
         return True
 
     def remove(self, path: Path) -> None:
-        """Unsubscribe from a path that is subscribed to."""
+        """Unsubscribe from a subscribed path."""
         key = self._keys.pop(path)
         self._through_links.discard(path)
-        _subtract(self._needed, prefixes_to_links(path, key))
+        _subtract(self._needed, link_prefixes(path, key))
         paths = self._paths[key]
         paths.discard(path)
         if paths:
             return
         del self._paths[key]
-        way = places(key)
-        inside = self._inside[way[-2]]
+        prefixes = prefixes_to(key)
+        inside = self._inside[prefixes[-2]]
         inside.discard(key)
         if not inside:
-            del self._inside[way[-2]]
-        _subtract(self._needed, way)
-        _subtract(self._content, way[-2:])
+            del self._inside[prefixes[-2]]
+        _subtract(self._needed, prefixes)
+        _subtract(self._content, prefixes[-2:])
 
 
 class LinkResolver:
-    """Resolves what is subscribed to, and again what may be somewhere else by now."""
+    """Resolves subscribed paths through symbolic links, and again when those may have changed."""
 
     def __init__(self, tree: FileTree, demand: Demand) -> None:
         self._tree = tree
         self._demand = demand
-        self._doubtful: dict[Path, None] = {}
+        self._outdated: dict[Path, None] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._doubtful)
+        return bool(self._outdated)
 
-    def real(self, path: Path) -> str:
-        """Return the key of where a path leads; of itself where nothing is."""
+    def key(self, path: Path) -> str:
+        """Return the key of what a path leads to; the path itself if that does not exist."""
         if self._tree.follow_links:
             try:
                 return self._tree.find(path).key
@@ -108,47 +108,47 @@ class LinkResolver:
                 pass
         return "/".join(path)
 
-    def doubt(self, paths: Iterable[Path]) -> None:
-        """See to it that these are resolved again."""
+    def mark_outdated(self, paths: Iterable[Path]) -> None:
+        """Have these paths resolved again."""
         if self._tree.follow_links:
-            self._doubtful.update(dict.fromkeys(paths))
+            self._outdated.update(dict.fromkeys(paths))
 
-    def doubt_below(self, keys: Collection[str] | None) -> None:
-        """Doubt what is at or below these keys, at which something came or went; None: all.
+    def mark_outdated_below(self, keys: Collection[str] | None) -> None:
+        """Have paths at or below created or removed `keys` resolved again; None means all.
 
-        What leads through a link is doubted in any case.
+        Paths that lead through links are resolved again in any case.
         """
         if keys is None or any(self._demand.needs(f"{key}/") for key in keys):
-            self.doubt(self._demand.keys)
+            self.mark_outdated(self._demand.keys)
         else:
-            self.doubt(self._demand.through_links)
+            self.mark_outdated(self._demand.through_links)
             for key in keys:
-                self.doubt(self._demand.paths(key))
+                self.mark_outdated(self._demand.paths(key))
 
     def resolve_next(self) -> Path | None:
-        """Resolve one that is doubted; return it if it is somewhere else."""
-        path, _ = self._doubtful.popitem()
+        """Resolve one outdated path; return it if it leads elsewhere now."""
+        path, _ = self._outdated.popitem()
         known = self._demand.keys.get(path)
-        return path if known is not None and self.real(path) != known else None
+        return path if known is not None and self.key(path) != known else None
 
 
-def _subtract(counter: Counter[str], some: Sequence[str]) -> None:
-    counter.subtract(some)
-    for each in some:
-        if counter[each] <= 0:
-            del counter[each]
+def _subtract(counter: Counter[str], prefixes: Sequence[str]) -> None:
+    counter.subtract(prefixes)
+    for prefix in prefixes:
+        if counter[prefix] <= 0:
+            del counter[prefix]
 
 
-def prefixes_to_links(path: Path, key: str) -> Sequence[str]:
-    """Return the directories on the way that a path says, where links lead elsewhere from it."""
-    said = "/".join(path)
-    return places(said)[:-1] if said != key else ()
+def link_prefixes(path: Path, key: str) -> Sequence[str]:
+    """Return the directories on the way to a path as written, if links lead it elsewhere."""
+    written = "/".join(path)
+    return prefixes_to(written)[:-1] if written != key else ()
 
 
-def places(key: str) -> list[str]:
-    """Return the directories on the way to a key, and the key itself as one: ``, `a/`, `a/b/`.
+def prefixes_to(key: str) -> list[str]:
+    """Return the prefixes on the way to a key, its own included: ``, `a/`, `a/b/`.
 
-    At least two, so that the last two are always its parent and itself.
+    At least two, so that the last two are always its parent's and its own.
     """
     if not key:
         return ["", ""]

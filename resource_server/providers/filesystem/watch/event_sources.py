@@ -1,4 +1,4 @@
-"""Where a watch gets its events from: inotify, watchfiles, or nowhere, so that it polls."""
+"""Sources of file system events: inotify, watchfiles, or none, where a folder is polled."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import Protocol
 from resource_server.providers.filesystem.options import WatchMode
 from resource_server.providers.filesystem.watch.file_system_kind import file_system_kind
 from resource_server.runtime import inotify
+from resource_server.runtime.timing import Timing
 
 logger = logging.getLogger(__name__)
 
@@ -30,99 +31,94 @@ _STRUCTURE = (
 )
 _CONTENT = inotify.MODIFY | inotify.CLOSE_WRITE
 _FILE = inotify.MODIFY | inotify.CLOSE_WRITE | inotify.DELETE_SELF | inotify.MOVE_SELF
-_STEP_MS = 10
-_DEBOUNCE_MS = 50
-_PULSE_MS = 500
-_RESTART_S = 1.0
 
 
 class EventSource(Protocol):
-    """Where events come from. The methods are called in worker threads, one at a time."""
+    """Watches directories and files one by one. Methods run in worker threads, one at a time."""
 
     def add(self, prefix: str, fd: int, *, content: bool) -> None:
-        """Watch the directory `prefix`, open as `fd`; with `content` also what is written in it.
+        """Watch the directory `prefix`, open as `fd`; with `content`, writes to its files, too.
 
         Raises:
-            OSError: ENOSPC, there can be no more watches.
+            OSError: ENOSPC, the limit of watches is reached.
         """
         ...
 
     def add_file(self, prefix: str, name: str, fd: int) -> None:
-        """Watch what is written into one file, open as `fd`; raises as `add`."""
+        """Watch writes to a single file of a directory, open as `fd`; raises as `add`."""
         ...
 
     def remove(self, prefix: str, name: str = "") -> None:
-        """Watch a directory, or a file in it, no longer."""
+        """Stop watching a directory, or a single file in it."""
         ...
 
 
 @asynccontextmanager
-async def opened(
-    path: str, option: WatchMode, watch: inotify.Watcher
+async def event_source(
+    path: str, mode: WatchMode, sink: inotify.Watcher, timing: Timing
 ) -> AsyncGenerator[EventSource | None]:
-    """Open the source of events for a folder; None if it can only be polled."""
-    if option == "auto":
-        option = _best(path)
-    if option == "inotify":
+    """Open the event source of a folder, which feeds `sink`; None if it has to be polled."""
+    if mode == "auto":
+        mode = _best_mode(path)
+    if mode == "inotify":
         try:
-            source = _InotifySource(watch)
+            source = _InotifySource(sink)
         except (OSError, AttributeError) as error:
-            _say_none(_why_none(error))
+            _warn_without_inotify(_why_no_inotify(error))
         else:
             with source:
                 yield source
             return
-    elif option == "watchfiles":
-        async with _watchfiles(path, watch) as source:
+    elif mode == "watchfiles":
+        async with _watchfiles_source(path, sink, timing) as source:
             yield source
         return
     yield None
 
 
-def _best(path: str) -> WatchMode:
+def back_end(path: str, mode: WatchMode) -> str:
+    """Return what watches a folder in this mode, with the reason if it is polled.
+
+    For the operator; call it on an event loop.
+    """
+    if mode in ("off", "poll"):
+        return mode
+    if (kind := file_system_kind(path)) != "local":
+        # Such folders are always polled, beside watchfiles where that is asked for.
+        also = "watchfiles and " if mode == "watchfiles" else ""
+        return f"{also}poll ({kind} file system)"
+    best = _best_mode(path) if mode == "auto" else mode
+    if best == "inotify":
+        try:
+            inotify.Inotify.shared().release()
+        except (OSError, AttributeError) as error:
+            return f"poll (no inotify: {_why_no_inotify(error)})"
+    return best
+
+
+def _best_mode(path: str) -> WatchMode:
     if file_system_kind(path) == "remote":
         return "poll"
     return "inotify" if sys.platform == "linux" else "watchfiles"
 
 
-def back_end(path: str, option: WatchMode) -> str:
-    """Return what notices the changes of a folder with this option, and why if it has to poll.
-
-    For the operator; on an event loop.
-    """
-    if option in ("off", "poll"):
-        return option
-    if (found := file_system_kind(path)) != "local":
-        # There watchfiles runs beside.
-        also = "watchfiles and " if option == "watchfiles" else ""
-        return f"{also}poll ({found} file system)"
-    best = _best(path) if option == "auto" else option
-    if best == "inotify":
-        try:
-            inotify.Inotify.shared().release()
-        except (OSError, AttributeError) as error:
-            return f"poll (no inotify: {_why_none(error)})"
-    return best
-
-
-def _why_none(error: OSError | AttributeError) -> str:
-    """Return why there is no inotify, and what helps if anything does."""
+def _why_no_inotify(error: OSError | AttributeError) -> str:
+    """Return why inotify is unavailable, with the remedy if there is one."""
     if isinstance(error, OSError) and error.errno == errno.EMFILE:
         return "too many instances; more with: sysctl fs.inotify.max_user_instances=1024"
     return getattr(error, "strerror", None) or "this system has none"
 
 
-@functools.cache
-def _say_none(reason: str) -> None:
-    """Say that folders are polled: once in a process, however many there are."""
-    logger.warning("no inotify (%s): folders are looked at once a second instead", reason)
+@functools.cache  # once per process, not once per folder
+def _warn_without_inotify(reason: str) -> None:
+    logger.warning("no inotify (%s): folders are polled once a second instead", reason)
 
 
 class _InotifySource:
-    """The directories of one tree in the descriptor of the process."""
+    """The directories of one tree in the inotify instance of the process."""
 
-    def __init__(self, watch: inotify.Watcher) -> None:
-        self._watch = watch
+    def __init__(self, sink: inotify.Watcher) -> None:
+        self._sink = sink
         self._inotify = inotify.Inotify.shared()
         self._watches: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -132,11 +128,11 @@ class _InotifySource:
         pass
 
     def __exit__(self, *_: object) -> None:
-        # A look may go on for a while in its thread, and must not watch anything from here on.
+        # A scan may still run in its thread; it must add no watches from here on.
         with self._lock:
             self._is_closed = True
         if not self._inotify.release():
-            # There may be very many.
+            # In a thread: there may be very many watches.
             threading.Thread(target=self._remove_all, daemon=True).start()
 
     def _remove_all(self) -> None:
@@ -157,27 +153,30 @@ class _InotifySource:
         with self._lock:
             if self._is_closed:
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-            watch = self._inotify.add(fd, mask, self._watch, place)
+            watch = self._inotify.add(fd, mask, self._sink, place)
             before = self._watches.get(place)
             if before is not None and before != watch:
-                self._inotify.remove(before, self._watch, place)
+                self._inotify.remove(before, self._sink, place)
             self._watches[place] = watch
 
     def _remove(self, place: str) -> None:
         watch = self._watches.pop(place, None)
         if watch is not None:
-            self._inotify.remove(watch, self._watch, place)
+            self._inotify.remove(watch, self._sink, place)
 
 
 class _WatchfilesSource:
-    """Watches a whole tree at once; single directories need no watch of their own."""
+    """Watches the whole tree with watchfiles; directories need no watches of their own."""
 
-    def __init__(self) -> None:
-        self.is_alive = False
-        """Whether there are events now."""
+    def __init__(self, path: str, sink: inotify.Watcher, timing: Timing) -> None:
+        self._path = path
+        self._sink = sink
+        self._timing = timing
+        self._is_alive = False
+        """Whether events arrive."""
 
     def add(self, prefix: str, fd: int, *, content: bool) -> None:
-        if not self.is_alive:
+        if not self._is_alive:
             raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
     def add_file(self, prefix: str, name: str, fd: int) -> None:
@@ -186,11 +185,73 @@ class _WatchfilesSource:
     def remove(self, prefix: str, name: str = "") -> None:
         pass
 
+    async def run(self) -> None:
+        """Feed the events of watchfiles to the sink, and restart its stream when that fails.
+
+        In between, the folder is polled.
+        """
+        has_warned = False
+        while True:
+            try:
+                await self._run_once()
+            except (OSError, RuntimeError, ExceptionGroup) as error:
+                # Among other causes: a name that is not UTF-8, or a missing root.
+                (logger.info if has_warned else logger.warning)(
+                    "watchfiles has failed (%s): folders are polled once a second until it is back",
+                    type(error).__name__,
+                )
+                has_warned = True
+            if self._is_alive:
+                self._is_alive = False
+                self._sink.overflowed()
+            await asyncio.sleep(self._timing.watchfiles_restart_s)
+
+    async def _run_once(self) -> None:
+        # Imported here: on Linux few need it.
+        import watchfiles
+
+        masks = {
+            watchfiles.Change.added: inotify.MOVED_TO,
+            watchfiles.Change.modified: inotify.MODIFY | inotify.CLOSE_WRITE,
+            watchfiles.Change.deleted: inotify.DELETE,
+        }
+        identity = _identity(self._path)
+        stream = watchfiles.awatch(  # pyright: ignore[reportUnknownMemberType]
+            self._path,
+            watch_filter=None,
+            step=_milliseconds(self._timing.watchfiles_step_s),
+            debounce=_milliseconds(self._timing.watchfiles_debounce_s),
+            rust_timeout=_milliseconds(self._timing.watchfiles_pulse_s),
+            yield_on_timeout=True,
+        )
+        async with aclosing(stream):
+            async for events in stream:
+                if not self._is_alive:
+                    # Only the first batch proves that it watches: discard earlier scans.
+                    self._is_alive = True
+                    self._sink.overflowed()
+                for change, name in events:
+                    self._forward(name, masks[change])
+                if _identity(self._path) != identity:
+                    return  # watchfiles would go on watching the directory that was there
+
+    def _forward(self, name: str, mask: int) -> None:
+        key = os.path.relpath(name, self._path).replace(os.sep, "/")
+        if key == ".":
+            self._sink.happened("", mask, "")
+            return
+        parent, _, last = key.rpartition("/")
+        if mask & inotify.MOVED_TO and os.path.isdir(name):
+            mask |= inotify.ISDIR
+        self._sink.happened(f"{parent}/" if parent else "", mask, last)
+
 
 @asynccontextmanager
-async def _watchfiles(path: str, watch: inotify.Watcher) -> AsyncGenerator[EventSource]:
-    source = _WatchfilesSource()
-    task = asyncio.create_task(_run_watchfiles(path, watch, source))
+async def _watchfiles_source(
+    path: str, sink: inotify.Watcher, timing: Timing
+) -> AsyncGenerator[EventSource]:
+    source = _WatchfilesSource(path, sink, timing)
+    task = asyncio.create_task(source.run())
     try:
         yield source
     finally:
@@ -199,56 +260,8 @@ async def _watchfiles(path: str, watch: inotify.Watcher) -> AsyncGenerator[Event
             await task
 
 
-async def _run_watchfiles(path: str, watch: inotify.Watcher, source: _WatchfilesSource) -> None:
-    """Put the events of watchfiles into `watch`; when its stream dies, begin another.
-
-    In between everything is polled.
-    """
-    told = False
-    while True:
-        try:
-            await _until_it_dies(path, watch, source)
-        except (OSError, RuntimeError, ExceptionGroup) as error:
-            # Among others for a name that is not UTF-8, and where the root is missing.
-            (logger.info if told else logger.warning)(
-                "watchfiles has failed (%s): folders are looked at once a second until it is back",
-                type(error).__name__,
-            )
-            told = True
-        if source.is_alive:
-            source.is_alive = False
-            watch.overflowed()
-        await asyncio.sleep(_RESTART_S)
-
-
-async def _until_it_dies(path: str, watch: inotify.Watcher, source: _WatchfilesSource) -> None:
-    # Imported here: on Linux it is only used where somebody asks for it.
-    import watchfiles
-
-    masks = {
-        watchfiles.Change.added: inotify.MOVED_TO,
-        watchfiles.Change.modified: inotify.MODIFY | inotify.CLOSE_WRITE,
-        watchfiles.Change.deleted: inotify.DELETE,
-    }
-    identity = _identity(path)
-    stream = watchfiles.awatch(  # pyright: ignore[reportUnknownMemberType]
-        path,
-        watch_filter=None,
-        step=_STEP_MS,
-        debounce=_DEBOUNCE_MS,
-        rust_timeout=_PULSE_MS,
-        yield_on_timeout=True,
-    )
-    async with aclosing(stream):
-        async for events in stream:
-            if not source.is_alive:
-                # Only now it watches for certain; what was looked at before counts for nothing.
-                source.is_alive = True
-                watch.overflowed()
-            for kind, name in events:
-                _tell(watch, path, name, masks[kind])
-            if _identity(path) != identity:
-                return  # it goes on watching the directory that was there
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)
 
 
 def _identity(path: str) -> tuple[int, int] | None:
@@ -257,14 +270,3 @@ def _identity(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _tell(watch: inotify.Watcher, root: str, name: str, mask: int) -> None:
-    key = os.path.relpath(name, root).replace(os.sep, "/")
-    if key == ".":
-        watch.happened("", mask, "")
-        return
-    above, _, last = key.rpartition("/")
-    if mask & inotify.MOVED_TO and os.path.isdir(name):
-        mask |= inotify.ISDIR
-    watch.happened(f"{above}/" if above else "", mask, last)

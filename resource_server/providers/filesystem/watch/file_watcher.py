@@ -1,8 +1,8 @@
-"""Watches a tree: turns events of the system, or of polling, into changes of resources.
+"""The file watcher: turns file system events and polls into changes of resources.
 
-An event only says where to look. What is written to a file that is subscribed to is told when its
-writer closes it, or after 50 ms of writing. What comes and goes in a directory is looked at 50 ms
-after it began, so that the temporary file of an editor comes and goes unnoticed.
+An event only says where to look. A write to a subscribed file is reported when its writer closes
+it, or after 50 ms of writing. A directory is scanned 50 ms after an entry first came or went, so
+the temporary file of an editor comes and goes unnoticed.
 """
 
 from __future__ import annotations
@@ -28,22 +28,18 @@ from resource_server.providers.filesystem.exposure.ignore_files import (
 )
 from resource_server.providers.filesystem.file_tree import FileTree
 from resource_server.providers.filesystem.options import WatchMode
-from resource_server.providers.filesystem.watch.event_sources import opened
+from resource_server.providers.filesystem.watch.event_sources import event_source
 from resource_server.providers.filesystem.watch.scanner import DirectoryScanner
 from resource_server.runtime import inotify
+from resource_server.runtime.timing import Timing
 
-_SETTLE_S = 0.05
-_ROOT_S = 1.0
-"""Between two looks whether the root is still the same directory: nothing tells of that."""
-_LOST_ROOT_S = 0.1
-_POLL_S = 1.0
-_POLL_SHARE = 20
-"""Polling takes at most so much of the time, and a look at a large directory."""
-_SWEEP_S = 30.0
 _SWEEP_SHARE = 300
-_EVENTS_AT_ONCE = 512
+"""A sweep that takes a second is followed by this many without one."""
+_MAX_EVENTS = 512
+"""Maximum events handled before the loop has its turn."""
 _FINE_TIME = (6, 13)
-"""The Linux that ended it: before, two changes in a few milliseconds may leave the same time."""
+"""The Linux version that fixed this: before, two changes a few milliseconds apart may leave the
+same time behind."""
 
 _CAME_OR_WENT = inotify.CREATE | inotify.DELETE | inotify.MOVED_FROM | inotify.MOVED_TO
 _FINISHED = _CAME_OR_WENT & ~inotify.CREATE | inotify.CLOSE_WRITE | inotify.ATTRIB
@@ -56,46 +52,50 @@ class _Event(NamedTuple):
     name: str
 
 
-async def changes(tree: FileTree, option: WatchMode, interest: Interest) -> AsyncGenerator[Change]:
-    """Yield what may have changed in a tree, noticed in the way that `option` says."""
-    watch = FileWatcher(tree)
+async def changes(
+    tree: FileTree, mode: WatchMode, interest: Interest, timing: Timing
+) -> AsyncGenerator[Change]:
+    """Yield what may have changed in a tree, as `SupportsWatch.changes`."""
+    watcher = FileWatcher(tree, timing)
     async with (
-        opened(tree.root.path, option, watch) as source,
-        aclosing(watch.changes(DirectoryScanner(tree, source), interest)) as found,
+        event_source(tree.root.path, mode, watcher, timing) as source,
+        aclosing(watcher.changes(DirectoryScanner(tree, source, timing), interest)) as found,
     ):
         async for change in found:
             yield change
 
 
 class FileWatcher:
-    """The watch over one tree. Events are put in by `happened` and `overflowed`."""
+    """The watcher of one tree. Event sources feed it through `happened` and `overflowed`."""
 
-    def __init__(self, tree: FileTree) -> None:
+    def __init__(self, tree: FileTree, timing: Timing) -> None:
         self._tree = tree
-        # Its own: those that all share may be taken by whatever hangs.
+        self._timing = timing
+        # A thread of its own: a hanging disk may take all threads of a shared pool.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="watch")
         self._events: deque[_Event] = deque()
         self._has_overflowed = False
         self._wake = asyncio.Event()
         self._unsettled: dict[str, float] = {}
-        """When to look at directories in which something came or went."""
+        """When to scan directories in which an entry came or went."""
         self._unfinished: dict[str, float] = {}
-        """When to tell of files that are being written."""
+        """When to report files that are being written."""
         self._written: set[str] = set()
-        """Files that have been written to for certain, since they were told of last."""
-        self._renewed: set[str] = set()
-        self._replaced: dict[str, set[str]] = {}
-        """By directory, what came or went in it: a link may have led there, or lead now."""
+        """Files that were certainly written since they were last reported."""
+        self._replaced: set[str] = set()
+        """Directories that another one may have replaced."""
+        self._moved: dict[str, set[str]] = {}
+        """Entries that came or went, by directory: they may be links, or targets of links."""
         self._root_at = 0.0
         self._poll_at = 0.0
-        self._sweep_at = time.monotonic() + _SWEEP_S
+        self._sweep_at = time.monotonic() + timing.sweep_s
 
     # -- events
 
     def happened(self, place: str, mask: int, name: str) -> None:
         """Take note of an event; see `inotify.Watcher`.
 
-        A place is a directory's prefix; with a NUL and a name behind it, a file in it.
+        A place is a directory's prefix, or a prefix, a NUL and the name of a single file.
         """
         self._events.append(_Event(place, mask, name))
         self._wake.set()
@@ -108,18 +108,20 @@ class FileWatcher:
 
     # -- the loop
 
-    async def changes(self, survey: DirectoryScanner, interest: Interest) -> AsyncGenerator[Change]:
+    async def changes(
+        self, scanner: DirectoryScanner, interest: Interest
+    ) -> AsyncGenerator[Change]:
         """Yield what may have changed, as `SupportsWatch.changes`."""
-        following = asyncio.create_task(self._follow(survey, interest))
+        following = asyncio.create_task(self._follow(scanner, interest))
         try:
             while True:
-                await self._pause(survey)
+                await self._pause(scanner)
                 if following.done():
                     following.result()
-                for change in self._told(survey):
+                for change in self._reported(scanner):
                     yield change
-                if self._has_work(survey):
-                    for change in await self._work(survey):
+                if self._has_work(scanner):
+                    for change in await self._work(scanner):
                         yield change
         finally:
             self._thread.shutdown(wait=False)
@@ -127,50 +129,50 @@ class FileWatcher:
             with suppress(asyncio.CancelledError):
                 await following
 
-    async def _follow(self, survey: DirectoryScanner, interest: Interest) -> None:
-        """Let the survey know what is wanted."""
+    async def _follow(self, scanner: DirectoryScanner, interest: Interest) -> None:
+        """Hand on what clients are interested in."""
         while True:
             came, went = await interest.next()
-            survey.remove(went)
-            survey.add(came)
-            survey.listing_since_ns = interest.listing_since_ns
-            survey.listing = interest.listing
+            scanner.remove(went)
+            scanner.add(came)
+            scanner.listing_since_ns = interest.listing_since_ns
+            scanner.listing = interest.listing
             self._wake.set()
 
-    async def _pause(self, survey: DirectoryScanner) -> None:
+    async def _pause(self, scanner: DirectoryScanner) -> None:
         """Wait until there is something to do."""
-        if self._events or survey.is_busy:
+        if self._events or scanner.has_work:
             await asyncio.sleep(0)
         else:
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._seconds(survey)):
+                async with asyncio.timeout(self._idle_s(scanner)):
                     await self._wake.wait()
         self._wake.clear()
 
-    def _seconds(self, survey: DirectoryScanner) -> float | None:
-        """Return how long there is nothing to do; None for ever."""
-        if not survey.is_wanted:
+    def _idle_s(self, scanner: DirectoryScanner) -> float | None:
+        """Return the seconds until there is something to do; None means for ever."""
+        if not scanner.is_wanted:
             return None
-        due = min([self._due_at(survey), *list(self._unfinished.values())[:1]])
+        due = min([self._due_at(scanner), *list(self._unfinished.values())[:1]])
         return max(0.0, due - time.monotonic())
 
-    def _due_at(self, survey: DirectoryScanner) -> float:
-        """Return when there is something to look at."""
+    def _due_at(self, scanner: DirectoryScanner) -> float:
+        """Return when the next scan, check or poll is due."""
         times = [self._root_at, self._sweep_at, *self._unsettled.values()]
-        if survey.has_polled:
+        if scanner.has_polled:
             times.append(self._poll_at)
         return min(times)
 
-    def _told(self, survey: DirectoryScanner) -> Iterator[Change]:
-        """Yield what the events of the moment tell of by themselves, without a look."""
+    def _reported(self, scanner: DirectoryScanner) -> Iterator[Change]:
+        """Yield the changes that follow from events alone, without a scan."""
         now = time.monotonic()
         finished: dict[str, None] = {}
-        for _ in range(min(len(self._events), _EVENTS_AT_ONCE)):
+        for _ in range(min(len(self._events), _MAX_EVENTS)):
             event = self._events.popleft()
             if event.name:
-                self._entry(survey, event, now, finished)
+                self._take_entry_event(scanner, event, now, finished)
             else:
-                self._itself(event, now)
+                self._take_own_event(event, now)
         while self._unfinished:
             key, due = next(iter(self._unfinished.items()))
             if due > now:
@@ -178,55 +180,57 @@ class FileWatcher:
             del self._unfinished[key]
             finished[key] = None
         for key in finished:
-            yield from self._changes_of(survey, key)
+            yield from self._changes_of(scanner, key)
 
-    def _entry(
-        self, survey: DirectoryScanner, event: _Event, now: float, finished: dict[str, None]
+    def _take_entry_event(
+        self, scanner: DirectoryScanner, event: _Event, now: float, finished: dict[str, None]
     ) -> None:
-        """Take in an event of an entry of a directory that is watched."""
+        """Handle an event of an entry of a watched directory."""
         place, mask, name = event
         key = place + name
         if name in IGNORE_FILES or key == ROOT_IGNORE_FILE:
             self._unsettled["" if key == ROOT_IGNORE_FILE else place] = now
+        settled_at = now + self._timing.watch_settle_s
         if mask & _CAME_OR_WENT:
-            patience = max(_SETTLE_S, _POLL_SHARE * survey.patience_s(place))
-            self._unsettled.setdefault(place, now + patience)
+            pause = self._timing.watch_poll_share * scanner.scan_time_s(place)
+            self._unsettled.setdefault(place, max(settled_at, now + pause))
             if self._tree.follow_links:
-                self._replaced.setdefault(place, set()).add(key)
+                self._moved.setdefault(place, set()).add(key)
             if mask & inotify.ISDIR:
-                self._renewed.add(f"{key}/")
+                self._replaced.add(f"{key}/")
         elif mask & inotify.ISDIR and mask & inotify.ATTRIB:
-            self._unsettled.setdefault(f"{key}/", now + _SETTLE_S)
-        elif not survey.subscribed(key) and place in self._unsettled:
-            return  # a look at the whole directory is about to come
+            self._unsettled.setdefault(f"{key}/", settled_at)
+        elif not scanner.subscribed(key) and place in self._unsettled:
+            return  # the whole directory is about to be scanned
         if mask & inotify.MODIFY:
             self._written.add(key)
         if mask & _FINISHED:
             self._unfinished.pop(key, None)
             finished[key] = None
         elif key not in finished:
-            self._unfinished.setdefault(key, now + _SETTLE_S)
+            self._unfinished.setdefault(key, settled_at)
 
-    def _itself(self, event: _Event, now: float) -> None:
-        """Take in an event of a directory that is watched, or of an ignore file."""
+    def _take_own_event(self, event: _Event, now: float) -> None:
+        """Handle an event of a watched directory itself, or of an ignore file."""
         place, mask, _ = event
         prefix, is_file, _ = place.partition("\0")
+        settled_at = now + self._timing.watch_settle_s
         if is_file:
             self._unsettled[prefix] = now
         elif mask & inotify.ATTRIB:
-            self._unsettled.setdefault(place, now + _SETTLE_S)
+            self._unsettled.setdefault(place, settled_at)
         elif not place:
             self._root_at = now
         elif mask & _GONE:
-            self._renewed.add(place)
-            above = place[: place.rfind("/", 0, -1) + 1]
-            self._unsettled.setdefault(above, now + _SETTLE_S)
+            self._replaced.add(place)
+            parent = place[: place.rfind("/", 0, -1) + 1]
+            self._unsettled.setdefault(parent, settled_at)
 
-    def _changes_of(self, survey: DirectoryScanner, key: str) -> Iterator[Change]:
+    def _changes_of(self, scanner: DirectoryScanner, key: str) -> Iterator[Change]:
         """Yield the changes of a file or directory, and of the collection it is in."""
-        paths = set(survey.subscribed(key))
-        above, _, name = key.rpartition("/")
-        paths.update((*path, name) for path in survey.subscribed(above))
+        paths = set(scanner.subscribed(key))
+        parent, _, name = key.rpartition("/")
+        paths.update((*path, name) for path in scanner.subscribed(parent))
         if not paths:
             self._written.discard(key)
             return
@@ -236,68 +240,71 @@ class FileWatcher:
             yield Change(path, certain=certain)
 
     def _may_hide_changes(self, key: str) -> bool:
-        """Say whether the stamp of a file may be the same as before its last change."""
+        """Whether the last change of a file may have left its stamp as it was."""
         try:
             return _time_is_coarse() and is_fresh(self._tree.directories.status(key))
         except ResourceError:
             return False
 
-    # -- looks
+    # -- scans
 
-    def _has_work(self, survey: DirectoryScanner) -> bool:
-        if survey.is_busy:
+    def _has_work(self, scanner: DirectoryScanner) -> bool:
+        if scanner.has_work:
             return True
-        is_due = self._has_overflowed or self._due_at(survey) <= time.monotonic()
-        return survey.is_wanted and is_due
+        is_due = self._has_overflowed or self._due_at(scanner) <= time.monotonic()
+        return scanner.is_wanted and is_due
 
-    async def _work(self, survey: DirectoryScanner) -> Sequence[Change]:
+    async def _work(self, scanner: DirectoryScanner) -> Sequence[Change]:
         now = time.monotonic()
-        unsettled = {place for place, due in self._unsettled.items() if due <= now}
-        for place in unsettled:
-            del self._unsettled[place]
-        renewed, self._renewed = self._renewed, set()
-        replaced = {key for place in unsettled for key in self._replaced.pop(place, ())}
-        overflowed, self._has_overflowed = self._has_overflowed, False
+        unsettled = {prefix for prefix, due in self._unsettled.items() if due <= now}
+        for prefix in unsettled:
+            del self._unsettled[prefix]
+        replaced, self._replaced = self._replaced, set()
+        moved = {key for prefix in unsettled for key in self._moved.pop(prefix, ())}
+        has_overflowed, self._has_overflowed = self._has_overflowed, False
 
         def work() -> Sequence[Change]:
-            for prefix in renewed:
-                survey.renew(prefix)
+            for prefix in replaced:
+                scanner.invalidate(prefix)
             for prefix in unsettled:
-                survey.look_at(prefix)
+                scanner.rescan(prefix)
             if unsettled:
-                survey.follow_links_again(replaced)
-            if overflowed:
-                survey.look_at_everything()
-            self._look_around(survey, now)
-            return survey.work()
+                scanner.recheck_links(moved)
+            if has_overflowed:
+                scanner.rescan_all()
+            self._do_periodic_work(scanner, now)
+            return scanner.work()
 
-        # Not by anyio: to import what it needs for a thread would hold up the loop for 14 ms.
+        # Not with anyio: importing its threads would hold up the loop for 14 ms.
         job = asyncio.get_running_loop().run_in_executor(self._thread, work)
         try:
             return await asyncio.shield(job)
         except asyncio.CancelledError:
-            # What it uses is about to be closed; but whoever only polls may hang on a dead drive.
-            if not survey.only_polls:
+            # The job uses what is about to be closed; but a poll may hang on a dead drive.
+            if not scanner.only_polls:
                 await asyncio.wait([job])
             raise
 
-    def _look_around(self, survey: DirectoryScanner, now: float) -> None:
-        """Look at what is to be looked at every now and then."""
+    def _do_periodic_work(self, scanner: DirectoryScanner, now: float) -> None:
+        """Check the root, sweep or poll, if that is due."""
+        timing = self._timing
         if self._root_at <= now:
-            is_there = survey.check_root()
-            self._root_at = time.monotonic() + (_ROOT_S if is_there else _LOST_ROOT_S)
+            is_there = scanner.check_root()
+            interval = timing.watch_root_s if is_there else timing.watch_lost_root_s
+            self._root_at = time.monotonic() + interval
         if self._sweep_at <= now:
             began = time.monotonic()
-            survey.poll(everything=True)
-            survey.follow_links_again()
+            scanner.poll(everything=True)
+            scanner.recheck_links()
             ended = time.monotonic()
-            self._sweep_at = ended + max(_SWEEP_S, _SWEEP_SHARE * (ended - began))
-        elif survey.has_polled and self._poll_at <= now:
+            self._sweep_at = ended + max(timing.sweep_s, _SWEEP_SHARE * (ended - began))
+        elif scanner.has_polled and self._poll_at <= now:
             began = time.monotonic()
-            survey.poll()
-            survey.follow_links_again()
+            scanner.poll()
+            scanner.recheck_links()
             ended = time.monotonic()
-            self._poll_at = ended + max(_POLL_S, _POLL_SHARE * (ended - began))
+            pause = timing.watch_poll_share * (ended - began)
+            self._poll_at = ended + max(timing.watch_poll_s, pause)
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""What differs from how it was looked at last, without an event that tells of it."""
+"""Polling: finds changes without events, by comparing stamps with earlier ones."""
 
 from __future__ import annotations
 
@@ -11,72 +11,72 @@ from resource_server.errors import ResourceError
 from resource_server.provider import Change
 from resource_server.providers.filesystem.directory import Stamp, is_fresh, stamp
 from resource_server.providers.filesystem.file_tree import FileTree
-from resource_server.providers.filesystem.watch.demand import Demand, places
+from resource_server.providers.filesystem.watch.demand import Demand, prefixes_to
 
-Finding: TypeAlias = Literal["same", "changed", "unknown", "another"]
-"""`unknown`: no stamp tells. `another`: there is another directory in its place."""
+Difference: TypeAlias = Literal["same", "changed", "unknown", "replaced"]
+"""`unknown`: a stamp is missing. `replaced`: another directory has taken the place."""
 
 
 class DirectorySnapshot(msgspec.Struct, eq=False, gc=False):
-    """One directory as last looked at."""
+    """One directory as last scanned, for comparison."""
 
     digest: int
-    """Of the exposed names, and of which are directories."""
+    """Hash of its listing."""
     rules: int
-    """Of what its ignore files say, and those above."""
+    """Hash of its ignore rules and those of its ancestors."""
     own_rules: int | None
-    """Of what its ignore files say; None where there are none."""
+    """Version of its own ignore rules; None without ignore files."""
     stamp: Stamp | None
-    """None where it may have changed without a trace."""
+    """None if it may change without a trace in its stamp."""
     directories: frozenset[str]
 
 
 class Poller:
-    """Compares stamps of directories and of what is subscribed to."""
+    """Compares the stamps of directories and of subscribed files."""
 
     def __init__(self, tree: FileTree, demand: Demand) -> None:
         self._tree = tree
         self._demand = demand
-        self._seen: dict[str, Stamp | None] = {}
-        """What was subscribed to in a polled directory, as last looked at."""
+        self._stamps: dict[str, Stamp | None] = {}
+        """The last stamps of subscribed keys in polled directories."""
 
     def forget(self, key: str) -> None:
-        """Compare a file no longer."""
-        self._seen.pop(key, None)
+        """Forget the stamp of a file or directory."""
+        self._stamps.pop(key, None)
 
-    def directories(
-        self, nodes: Mapping[str, DirectorySnapshot], prefixes: Iterable[str]
-    ) -> Iterator[tuple[str, Finding]]:
-        """Yield what is found of each of these directories; `nodes` may change meanwhile."""
+    def compare(
+        self, snapshots: Mapping[str, DirectorySnapshot], prefixes: Iterable[str]
+    ) -> Iterator[tuple[str, Difference]]:
+        """Yield each directory with its difference; `snapshots` may change meanwhile."""
         for prefix in prefixes:
-            node = nodes.get(prefix)
-            if node is not None:
-                yield prefix, self._compare(node, self._stamp(prefix[:-1]))
+            snapshot = snapshots.get(prefix)
+            if snapshot is not None:
+                yield prefix, self._difference(snapshot, self._stamp(prefix[:-1]))
 
-    def _compare(self, node: DirectorySnapshot, now: Stamp | None) -> Finding:
-        if node.stamp is None or now is None:
+    def _difference(self, snapshot: DirectorySnapshot, now: Stamp | None) -> Difference:
+        if snapshot.stamp is None or now is None:
             return "unknown"
-        if not node.stamp.is_of_the_same(now):
-            return "another"
-        # An ignore file may have been written in place.
-        return "changed" if node.stamp != now or node.own_rules is not None else "same"
+        if not snapshot.stamp.is_same_file(now):
+            return "replaced"
+        # An ignore file may have been written in place, which leaves the stamp unchanged.
+        return "changed" if snapshot.stamp != now or snapshot.own_rules is not None else "same"
 
     def subscribed(self, polled: Collection[str]) -> Iterator[Change]:
-        """Yield changes of what is subscribed to in these directories, themselves included."""
+        """Yield changes of what is subscribed to in polled directories, themselves included."""
         for key in set(self._demand.keys.values()) if polled else ():
-            above, own = places(key)[-2:]
-            # What is written in a collection leaves nothing behind in its own stamp.
-            if own in polled or (above in polled and self._differs(key)):
+            parent, own = prefixes_to(key)[-2:]
+            # Writes to the files of a directory leave its own stamp unchanged.
+            if own in polled or (parent in polled and self._differs(key)):
                 yield from (Change(path) for path in self._demand.paths(key))
 
     def _differs(self, key: str) -> bool:
         now = self._stamp(key)
-        before = self._seen.get(key)
-        self._seen[key] = now
+        before = self._stamps.get(key)
+        self._stamps[key] = now
         return now is None or now != before
 
     def _stamp(self, key: str) -> Stamp | None:
-        """Return the stamp of a file or directory, unless another change might not show in it."""
+        """Return the stamp of a file or directory, unless another change might not alter it."""
         try:
             status = self._tree.directories.status(key)
         except ResourceError:

@@ -214,10 +214,10 @@ def test_an_ignore_file_that_is_written_just_before_it_is_watched_is_read_again(
 ) -> None:
     folder.write("sub/a.txt")
     folder.write("sub/.gitignore", "nothing\n")
-    survey = DirectoryScanner(tree_of(folder), Meddler(folder, "*.txt\n"))
-    survey.listing = True
+    scanner = DirectoryScanner(tree_of(folder), Meddler(folder, "*.txt\n"))
+    scanner.listing = True
     # Of the directory that nobody knew, and of what it is after the ignore file was written.
-    assert work(survey).count(Change(("sub",), "children")) == 2
+    assert work(scanner).count(Change(("sub",), "children")) == 2
 
 
 class Retargeter(Meddler):
@@ -235,12 +235,12 @@ def test_a_link_that_comes_to_lead_elsewhere_just_before_it_is_watched_is_follow
     folder.write("b.txt")
     folder.make("links")
     folder.link("links/file", "../a.txt")
-    survey = DirectoryScanner(tree_of(folder, follow_links=True), Retargeter(folder, "b.txt"))
+    scanner = DirectoryScanner(tree_of(folder, follow_links=True), Retargeter(folder, "b.txt"))
     path = ("links", "file")
-    survey.add([path])
-    assert Change(path) in work(survey)
-    assert survey.subscribed("b.txt") == (path,)
-    assert survey.subscribed("a.txt") == ()
+    scanner.add([path])
+    assert Change(path) in work(scanner)
+    assert scanner.subscribed("b.txt") == (path,)
+    assert scanner.subscribed("a.txt") == ()
 
 
 class Scarce(Meddler):
@@ -265,18 +265,18 @@ def test_what_gives_up_its_watch_for_what_is_hidden_then_is_polled(folder: Folde
     for name in ("a", "b"):
         folder.write(f"{name}/file")
     source = Scarce(folder)
-    survey = DirectoryScanner(tree_of(folder), source)
-    survey.listing = True
-    work(survey)
+    scanner = DirectoryScanner(tree_of(folder), source)
+    scanner.listing = True
+    work(scanner)
     assert source.watched == {"", "a/", "b/"}
     folder.write("wanted/file")
-    survey.add([("wanted", "file")])
-    survey.look_at("")
-    work(survey)
+    scanner.add([("wanted", "file")])
+    scanner.rescan("")
+    work(scanner)
     (given_up,) = {"a/", "b/"} - source.watched
     folder.write(f"{given_up}new")
-    survey.poll()
-    assert Change((given_up[:-1],), "children") in work(survey)
+    scanner.poll()
+    assert Change((given_up[:-1],), "children") in work(scanner)
 
 
 # -- what no event tells of
@@ -319,14 +319,14 @@ def test_a_directory_that_another_one_replaces_without_an_event_is_watched_anew(
     if is_old:
         grow_old(folder)
     source = Register()
-    survey = DirectoryScanner(tree_of(folder), source)
-    survey.listing = True
-    work(survey)
+    scanner = DirectoryScanner(tree_of(folder), source)
+    scanner.listing = True
+    work(scanner)
     folder.move("sub", tmp_path / "before")
     other.root.rename(folder.at("sub"))
     grow_old(folder)
-    survey.poll(everything=True)
-    work(survey)
+    scanner.poll(everything=True)
+    work(scanner)
     assert source.watched == inodes(folder, ("", "sub/", "sub/deep/"))
 
 
@@ -337,15 +337,15 @@ def test_a_directory_that_another_one_replaces_without_an_event_is_told_of(
     for each in (folder.at("sub"), other.root):
         Folder(each).write("file")
     grow_old(folder)
-    survey = DirectoryScanner(tree_of(folder), Register())
-    survey.listing = True
-    survey.add([("sub", "file")])
-    work(survey)
+    scanner = DirectoryScanner(tree_of(folder), Register())
+    scanner.listing = True
+    scanner.add([("sub", "file")])
+    work(scanner)
     folder.move("sub", tmp_path / "before")
     other.root.rename(folder.at("sub"))
     grow_old(folder)
-    survey.poll(everything=True)
-    assert {Change((), "children"), Change(("sub",), "tree")} <= {*work(survey)}
+    scanner.poll(everything=True)
+    assert {Change((), "children"), Change(("sub",), "tree")} <= {*work(scanner)}
 
 
 def test_a_directory_that_can_be_read_at_last_is_found_by_the_sweep(folder: Folder) -> None:
@@ -353,15 +353,15 @@ def test_a_directory_that_can_be_read_at_last_is_found_by_the_sweep(folder: Fold
     folder.at("shut").chmod(0)
     grow_old(folder)
     source = Register()
-    survey = DirectoryScanner(tree_of(folder), source)
-    survey.listing = True
-    survey.add([("shut", "deep", "file")])
+    scanner = DirectoryScanner(tree_of(folder), source)
+    scanner.listing = True
+    scanner.add([("shut", "deep", "file")])
     with like_anybody():
-        work(survey)
+        work(scanner)
         assert source.watched.keys() == {""}
         folder.at("shut").chmod(0o700)
-        survey.poll(everything=True)
-        found = work(survey)
+        scanner.poll(everything=True)
+        found = work(scanner)
     assert source.watched == inodes(folder, ("", "shut/", "shut/deep/"))
     assert {Change(("shut",), "children"), Change(("shut", "deep", "file"))} <= {*found}
 
@@ -403,15 +403,15 @@ async def test_what_is_written_in_a_directory_that_cannot_be_listed_is_told_of(
 
 def test_a_directory_for_which_there_was_no_descriptor_is_looked_at_again(folder: Folder) -> None:
     source = Register()
-    survey = DirectoryScanner(tree_of(folder), source)
-    survey.listing = True
-    work(survey)
+    scanner = DirectoryScanner(tree_of(folder), source)
+    scanner.listing = True
+    work(scanner)
     folder.write("new/file")
-    survey.look_at("")
+    scanner.rescan("")
     with no_descriptors():
-        assert work(survey) == []
-    survey.poll()
-    assert Change((), "children") in work(survey)
+        assert work(scanner) == []
+    scanner.poll()
+    assert Change((), "children") in work(scanner)
     assert source.watched == inodes(folder, ("", "new/"))
 
 
@@ -432,31 +432,31 @@ def no_descriptors() -> Generator[None]:
 def test_what_the_kernel_makes_up_is_not_looked_at_unless_it_is_subscribed_to() -> None:
     source = Register()
     scope = DirectoryRules(include=Selection(["/proc/sys/fs/**"]))
-    survey = DirectoryScanner(
+    scanner = DirectoryScanner(
         FileTree(Root("/"), ExposureRules({}), scope, follow_links=False), source
     )
-    survey.listing = True
-    work(survey)
+    scanner.listing = True
+    work(scanner)
     assert source.watched.keys() == {""}
-    assert not survey.has_polled
+    assert not scanner.has_polled
     path = ("proc", "sys", "fs", "file-max")
-    survey.add([path])
-    assert Change(path) in work(survey)
-    survey.poll()
-    assert Change(path) in work(survey)
+    scanner.add([path])
+    assert Change(path) in work(scanner)
+    scanner.poll()
+    assert Change(path) in work(scanner)
     assert source.watched.keys() == {""}
-    assert survey.has_polled
-    survey.remove([path])
-    work(survey)
-    survey.poll()
-    assert Change(path) not in work(survey)
+    assert scanner.has_polled
+    scanner.remove([path])
+    work(scanner)
+    scanner.poll()
+    assert Change(path) not in work(scanner)
 
 
-def work(survey: DirectoryScanner) -> list[Change]:
+def work(scanner: DirectoryScanner) -> list[Change]:
     """Return what is found until there is nothing left to do."""
     found: list[Change] = []
-    while survey.is_busy:
-        found += survey.work()
+    while scanner.has_work:
+        found += scanner.work()
     return found
 
 
