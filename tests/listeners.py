@@ -20,7 +20,7 @@ from resource_server.errors import ResourceNotFound
 from resource_server.provider import Provider
 from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.options import WatchMode
-from resource_server.providers.filesystem.watch import event_sources, file_watcher
+from resource_server.runtime.timing import Timing
 from resource_server.subscriptions import broker
 from resource_server.subscriptions.topic import Listener
 from tests.calm import MARKS, ObservedBroker, marked, observed_watches, settled
@@ -37,6 +37,17 @@ EVENTS = _EVENTS if sys.platform == "linux" else _EVENTS[1:]
 """The ways of a watch that tell of events."""
 NATIVE = EVENTS[:1]
 EVERY: tuple[WatchMode, ...] = (*EVENTS, "poll")
+IMPATIENT = Timing(
+    watch_settle_s=0.01,
+    watch_poll_s=0.02,
+    watch_root_s=0.05,
+    watch_lost_root_s=0.03,
+    watchfiles_step_s=0.003,
+    watchfiles_debounce_s=0.01,
+    watchfiles_pulse_s=0.02,
+    watchfiles_restart_s=0.03,
+)
+"""Times of a folder's watcher, shortened to about a third."""
 
 
 class Recorder:
@@ -160,7 +171,8 @@ class Scene:
     def __init__(self, root: Path, options: Iterable[WatchMode], **more: Any) -> None:
         self.folder = Folder(root)
         self.views = {
-            option: View(mounted(Filesystem(root, watch=option, **more))) for option in options
+            option: View(mounted(impatient_folder(root, watch=option, **more)))
+            for option in options
         }
         if "watchfiles" in self.views:
             root.joinpath(MARKS).mkdir(exist_ok=True)
@@ -249,14 +261,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         (broker, "_INTERVAL_S", 0.01),
         (broker, "_LIST_INTERVAL_S", 0.02),
         (broker, "_GRACE_S", 0.01),
-        (file_watcher, "_SETTLE_S", 0.01),
-        (file_watcher, "_POLL_S", 0.02),
-        (file_watcher, "_ROOT_S", 0.05),
-        (file_watcher, "_LOST_ROOT_S", 0.03),
-        (event_sources, "_STEP_MS", 3),
-        (event_sources, "_DEBOUNCE_MS", 10),
-        (event_sources, "_PULSE_MS", 20),
-        (event_sources, "_RESTART_S", 0.03),
     ):
         monkeypatch.setattr(module, name, value)
 
@@ -266,6 +270,13 @@ def uri_of(path: str, base: str = BASE) -> str:
     return uris.join(base, tuple(path.split("/")) if path else ())
 
 
+def impatient_folder(root: Path, timing: Timing = IMPATIENT, **options: Any) -> Filesystem:
+    """Return a folder whose watcher waits less than it does in a server."""
+    folder = Filesystem(root, **options)
+    folder.timing = timing
+    return folder
+
+
 def mounted(provider: Provider, name: str = "one", **options: Any) -> Mount:
     """Return a mount at `test://<name>/`."""
     return Mount(name, f"test://{name}/", provider, **options)
@@ -273,10 +284,14 @@ def mounted(provider: Provider, name: str = "one", **options: Any) -> Mount:
 
 @asynccontextmanager
 async def watched(
-    root: Path, options: Iterable[WatchMode] = NATIVE, **more: Any
+    root: Path,
+    options: Iterable[WatchMode] = NATIVE,
+    *,
+    timing: Timing = IMPATIENT,
+    **more: Any,
 ) -> AsyncGenerator[Scene]:
     """Serve and watch a folder in these ways at once; `more` are options of each provider."""
-    scene = Scene(root, options, **more)
+    scene = Scene(root, options, timing=timing, **more)
     with observed_watches():
         try:
             yield scene

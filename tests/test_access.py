@@ -40,6 +40,7 @@ from tests.listeners import (
     Folder,
     Recorder,
     impatient,
+    impatient_folder,
     mounted,
     silence,
     uri_of,
@@ -532,7 +533,7 @@ async def telling(*mounts: Mount) -> AsyncGenerator[Told]:
 
 def guarded_folder(root: Path) -> Mount:
     directories = {"hr": DirectoryOptions(access=needs("hr:read"))}
-    return mounted(Filesystem(root, directories=directories, watch="inotify"))
+    return mounted(impatient_folder(root, directories=directories, watch="inotify"))
 
 
 async def test_nobody_is_told_of_changes_in_what_they_may_not_see(tmp_path: Path) -> None:
@@ -559,7 +560,7 @@ async def test_two_who_see_different_things_may_leave_in_any_order(tmp_path: Pat
     folder = Folder(tmp_path)
     folder.write("a.txt")
     async with telling(mounted(WatchedTree({}), "two", access=HR), mounted(
-        Filesystem(tmp_path, watch="inotify")
+        impatient_folder(tmp_path, watch="inotify")
     )) as told:  # fmt: skip
         clerk, guest = await told.subscribe("a.txt")
         # Of one and the same mount: it is watched for both.
@@ -590,7 +591,7 @@ async def test_nobody_is_told_of_the_list_of_a_mount_that_they_may_not_see() -> 
 async def test_rules_that_change_take_away_what_was_subscribed_to(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.write("hr/pay.txt")
-    async with telling(mounted(Filesystem(tmp_path, watch="inotify"))) as told:
+    async with telling(mounted(impatient_folder(tmp_path, watch="inotify"))) as told:
         assert len(await told.subscribe("hr/pay.txt")) == 2
         async with Catalog([guarded_folder(tmp_path)]) as other:
             told.live.replace_catalog(other, relist=True)

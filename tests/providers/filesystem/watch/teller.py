@@ -19,7 +19,7 @@ from resource_server import uris
 from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import Mount
 from resource_server.providers.filesystem import Filesystem
-from resource_server.providers.filesystem.watch import file_watcher
+from resource_server.runtime.timing import Timing
 from resource_server.subscriptions.broker import Broker
 
 _CLONE_NEWUSER = 0x1000_0000
@@ -46,7 +46,9 @@ def limit(**limits: int) -> None:
 
 
 async def main(options: dict[str, Any]) -> None:
-    mount = Mount("one", "test://one/", Filesystem(Path(options["root"])))
+    folder = Filesystem(Path(options["root"]))
+    folder.timing = Timing(**options["times"])
+    mount = Mount("one", "test://one/", folder)
     async with Catalog([mount]) as catalog:
         live = Broker(catalog)
         printer = Printer()
@@ -74,6 +76,4 @@ if __name__ == "__main__":
         except OSError as error:
             say(f"<not permitted: {error.strerror}>")
             sys.exit()
-    for name, seconds in asked["times"].items():
-        setattr(file_watcher, name, seconds)
     asyncio.run(main(asked))

@@ -19,6 +19,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from resource_server.provider import Change
 from resource_server.providers.filesystem import Filesystem
@@ -30,13 +31,12 @@ from resource_server.providers.filesystem.exposure.rules import (
 )
 from resource_server.providers.filesystem.file_tree import FileTree
 from resource_server.providers.filesystem.root import Root
-from resource_server.providers.filesystem.watch import file_watcher
 from resource_server.providers.filesystem.watch.file_system_kind import file_system_kind
 from resource_server.providers.filesystem.watch.scanner import DirectoryScanner
 from resource_server.subscriptions import broker, snapshot
 from resource_server.subscriptions.interest import MountInterest
 from tests.anybody import like_anybody
-from tests.listeners import LIST, Folder, Recorder, held, impatient, uri_of, watched
+from tests.listeners import IMPATIENT, LIST, Folder, Recorder, held, impatient, uri_of, watched
 
 pytestmark = [
     pytest.mark.anyio,
@@ -544,12 +544,11 @@ async def test_a_huge_directory_is_looked_at_seldom_and_its_files_are_told_at_on
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     impatient(monkeypatch)
-    monkeypatch.setattr("resource_server.providers.filesystem.watch.scanner._SLOW_S", 0.0)
-    monkeypatch.setattr(file_watcher, "_POLL_SHARE", 1000)
+    timing = replace(IMPATIENT, watch_slow_scan_s=0.0, watch_poll_share=1000.0)
     folder.make("huge")
     for number in range(1000):
         folder.at(f"huge/{number}").touch()
-    async with watched(folder.root) as scene:
+    async with watched(folder.root, timing=timing) as scene:
         await scene.follow("huge/7")
         for number in range(50):
             folder.write(f"huge/new{number}")
@@ -708,7 +707,7 @@ async def test_with_too_few_watches_subscribers_come_first_and_the_rest_is_polle
     names = plant(folder, 40)
     for name in names:
         folder.write(f"{name}/file", "body")
-    often = {"_POLL_S": 0.02, "_POLL_SHARE": 1}
+    often = {"watch_poll_s": 0.02, "watch_poll_share": 1}
     subscribed = [f"{name}/file" for name in names[::20]]
     async with teller(folder, *subscribed, limits={"watches": 12}, times=often) as process:
         await process.quiet()
@@ -729,7 +728,7 @@ async def test_with_too_few_watches_what_is_subscribed_to_later_is_still_watched
     names = plant(folder, 40)
     for name in names:
         folder.write(f"{name}/file", "body")
-    never = {"_POLL_S": 3600.0, "_SWEEP_S": 3600.0}
+    never = {"watch_poll_s": 3600.0, "sweep_s": 3600.0}
     async with teller(folder, limits={"watches": 12}, times=never) as process:
         await process.quiet()
         for name in names[::20]:
@@ -742,6 +741,7 @@ async def test_of_more_directories_than_are_looked_at_those_subscribed_to_are_wa
     folder: Folder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     impatient(monkeypatch)
+    # Patched: no option sets the limit, and what it does is seen from outside.
     monkeypatch.setattr("resource_server.providers.filesystem.watch.scanner._MAX_DIRECTORIES", 3)
     names = [f"d{number}/file" for number in range(10)]
     for name in names:
@@ -763,7 +763,7 @@ async def test_of_more_directories_than_are_looked_at_those_subscribed_to_are_wa
 
 async def test_without_any_watch_everything_is_polled(folder: Folder) -> None:
     folder.write("a/b", "body")
-    often = {"_POLL_S": 0.02, "_POLL_SHARE": 1}
+    often = {"watch_poll_s": 0.02, "watch_poll_share": 1}
     for limits, warning in (({"watches": 0}, _WARNING), ({"instances": 0}, "no inotify")):
         async with teller(folder, "a/b", limits=limits, times=often) as process:
             await process.quiet(0.1)

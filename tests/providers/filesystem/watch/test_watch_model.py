@@ -22,9 +22,8 @@ import pytest
 from resource_server import uris
 from resource_server.catalog.catalog import Catalog
 from resource_server.errors import NotACollection, ResourceNotFound
-from resource_server.providers.filesystem import Filesystem
 from resource_server.subscriptions.broker import Broker
-from tests.listeners import BASE, PATIENCE_S, impatient, mounted
+from tests.listeners import BASE, PATIENCE_S, impatient, impatient_folder, mounted
 from tests.providers.filesystem.watch.changes import PATHS
 
 pytestmark = pytest.mark.anyio
@@ -202,7 +201,7 @@ async def trial(changes: Changer, root: Path, seed: int, **options: Any) -> str 
     dice = random.Random(seed)  # noqa: S311
     root.mkdir()  # noqa: ASYNC240
     await changes.change(root, seed + 1_000_000, 40)
-    catalog = Catalog([mounted(Filesystem(root, **options))])
+    catalog = Catalog([mounted(impatient_folder(root, **options))])
     live = Broker(catalog)
     clients = [Client(live, random.Random(seed + number)) for number in range(2)]  # noqa: S311
     reading = [asyncio.create_task(client.run()) for client in clients]
