@@ -312,8 +312,8 @@ def test_a_source_without_a_manifest_needs_neither_yaml_nor_pydantic(
     code = (
         "import sys\n"
         "from resource_server import plugins\n"
-        "manifest = plugins.find(sys.argv[1])\n"
-        "plugins.load(manifest.mounts[0], manifest)\n"
+        "manifest = plugins.find_with_plugins(sys.argv[1])\n"
+        "plugins.load_provider(manifest.mounts[0], manifest)\n"
         "print(sorted({'yaml', 'pydantic', 'pydantic_core', 'sqlalchemy'} & set(sys.modules)))\n"
     )
     done = subprocess.run(
