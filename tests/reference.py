@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from resource_server.cli.commands import program
-from resource_server.manifest.schema import schema
+from resource_server.cli.program import program
+from resource_server.manifest.schema import manifest_schema
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = {"manifest reference": DOCS / "manifest.md", "command reference": DOCS / "commands.md"}
@@ -35,7 +35,7 @@ def _marks(section: str) -> str:
 
 
 def _manifest() -> str:
-    root = schema()
+    root = manifest_schema()
     lines: list[str] = []
     for title, path in (
         ("Under `server`", "server"),

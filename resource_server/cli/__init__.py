@@ -1,5 +1,5 @@
 """The command line: serve, check, list, read, metadata, watch, init, schema, version."""
 
-from resource_server.cli.commands import main
+from resource_server.cli.program import main
 
 __all__ = ["main"]

@@ -10,7 +10,7 @@ import msgspec
 from resource_server import uris
 from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import FAILURES, log_failure
-from resource_server.cli import messages, output
+from resource_server.cli import console
 from resource_server.errors import Diagnostic, ResourceBusy, ResourceError
 from resource_server.manifest import Positions
 from resource_server.manifest.data import DataPath, dotted
@@ -32,7 +32,9 @@ class PromptReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     """What cannot have been meant, each with its place in the manifest."""
 
 
-async def of(catalog: Catalog, name: str, prompt: Prompt, positions: Positions) -> PromptReport:
+async def report_prompt(
+    catalog: Catalog, name: str, prompt: Prompt, positions: Positions
+) -> PromptReport:
     """Return the report of a prompt; the mounts of the catalog were started."""
     mistakes = [
         str(Diagnostic(positions.file, *positions.value(at), dotted(at), uris.display(text)))
@@ -87,14 +89,14 @@ async def _problem(catalog: Catalog, uri: str) -> str | None:
     return None
 
 
-def show(report: PromptReport) -> None:
+def print_prompt_report(report: PromptReport) -> None:
     """Print a report for people."""
-    output.line(f"{output.emphasised(report.name)}  prompt")
-    output.fields((f"  {name}", value) for name, value in _facts(report))
+    console.print_line(f"{console.emphasised(report.name)}  prompt")
+    console.print_fields((f"  {name}", value) for name, value in _facts(report))
 
 
 def _facts(report: PromptReport) -> Iterator[tuple[str, str]]:
-    yield "title", messages.shown(report.title or "")
+    yield "title", console.escaped(report.title or "")
     asked = [f"{name} (required)" if name in report.required else name for name in report.arguments]
     yield "arguments", ", ".join(asked)
     for mistake in report.mistakes:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
 from resource_server.catalog.mount import FAILURES, Mount, log_failure
-from resource_server.cli import client_folders, messages, runtime
+from resource_server.cli import client_folders, console, server_builder
 from resource_server.cli.client_folders import Folder
 from resource_server.errors import Diagnostic, ManifestError, ResourceBusy
 from resource_server.manifest import Manifest, sources
@@ -43,7 +43,7 @@ class _Built(NamedTuple):
     """Why other folders of the client are not served."""
 
 
-class Served:
+class ReloadingServer:
     """The server of a source. As long as it is entered, what its manifest says then is served.
 
     A manifest that cannot be used is reported, and what was served before goes on. A mount whose
@@ -68,8 +68,8 @@ class Served:
         self._file = sources.manifest_file(source)
         # Before it is read: what is written from here on is noticed.
         self._stamp = _stamp(self._file)
-        manifest = runtime.find(source, allow_plugins=allow_plugins, strict=strict)
-        self.server = runtime.build(manifest, allow_plugins=allow_plugins)
+        manifest = server_builder.load_manifest(source, allow_plugins=allow_plugins, strict=strict)
+        self.server = server_builder.build_server(manifest, allow_plugins=allow_plugins)
         self.server.reloads = manifest.file is not None
         self.server.may_watch = any(spec.watch for spec in manifest.client_roots)
         self._built = _Built(manifest, manifest, self.server)
@@ -148,7 +148,7 @@ class Served:
         offered = client_folders.mounts(manifest, self._folders)
         whole = dataclasses.replace(manifest, mounts=(*manifest.mounts, *offered.mounts))
         known = zip(self._built.whole.mounts, self._built.server.catalog.mounts, strict=True)
-        server = runtime.build(whole, allow_plugins=self._allow_plugins, known=known)
+        server = server_builder.build_server(whole, allow_plugins=self._allow_plugins, known=known)
         return _Built(manifest, whole, server, offered.refused)
 
     def _keep(self, built: _Built) -> None:
@@ -177,7 +177,7 @@ class Served:
         built = None
         diagnostics: Sequence[Diagnostic] = ()
         try:
-            manifest = runtime.find(
+            manifest = server_builder.load_manifest(
                 self._source, allow_plugins=self._allow_plugins, strict=self._strict
             )
             built = self._build(manifest)
@@ -207,7 +207,7 @@ class Served:
         elif diagnostics:
             logger.warning("the manifest cannot be used; what it said last is served on")
             for diagnostic in diagnostics:
-                messages.note(str(diagnostic), prefix=False)
+                console.note(str(diagnostic), prefix=False)
         self._told = diagnostics
 
     # -- on the event loop

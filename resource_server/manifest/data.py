@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn, TypeAlias, TypeGuard
 
 from resource_server.errors import Diagnostic, ManifestError
-from resource_server.manifest.wording import one_line, printable, text_of
+from resource_server.manifest.wording import exception_text, one_line, printable
 
 Scalar: TypeAlias = str | int | float | bool | None
 
@@ -76,7 +76,7 @@ class Positions:
 
     def scrub(self, error: object) -> str:
         """Return an error of foreign code as one line, without values of the environment."""
-        message = text_of(error)
+        message = exception_text(error)
         if self.secrets:
             longest_first = sorted(self.secrets, key=len, reverse=True)
             anywhere = re.compile("|".join(map(re.escape, longest_first)))

@@ -32,7 +32,7 @@ from resource_server.manifest.typed_options import (
     union_members,
     unwrap_annotated,
 )
-from resource_server.manifest.wording import found, one_line, unknown
+from resource_server.manifest.wording import one_line, quoted_value, unknown_name
 from resource_server.runtime.near_name import did_you_mean
 
 FindClass: TypeAlias = Callable[[str, pathlib.Path], type | None]
@@ -111,7 +111,7 @@ class Decoder:
 
     def found(self, raw: object, path: DataPath) -> str:
         """Say what stands at `path`, without the values of environment variables."""
-        return found(self._positions.written.get(path, raw))
+        return quoted_value(self._positions.written.get(path, raw))
 
     def _options(
         self,
@@ -149,7 +149,7 @@ class Decoder:
     def _option(self, known: Mapping[str, Option], name: str, raw: object, path: DataPath) -> Any:
         if name in known:
             return self._value(known[name].annotation, raw, path)
-        return self.refuse(path, unknown("option", name, known), at_key=True)
+        return self.refuse(path, unknown_name("option", name, known), at_key=True)
 
     def _construct(self, cls: type, values: Mapping[str, object], path: DataPath) -> Any:
         try:

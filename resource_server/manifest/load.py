@@ -35,7 +35,7 @@ from resource_server.manifest.model import (
 from resource_server.manifest.prompt_problems import PromptProblems
 from resource_server.manifest.prompts import Prompt
 from resource_server.manifest.typed_options import Option, options_of
-from resource_server.manifest.wording import one_line, printable, unknown
+from resource_server.manifest.wording import one_line, printable, unknown_name
 
 VERSION = 1
 MOUNT_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
@@ -116,7 +116,7 @@ class _Reading:
     def manifest(self) -> Manifest:
         for name in self._data:
             if name not in (*_SECTIONS, _SCHEMA):
-                self._decoder.refuse((name,), unknown("section", name, _SECTIONS), at_key=True)
+                self._decoder.refuse((name,), unknown_name("section", name, _SECTIONS), at_key=True)
         self._check_version()
         specs = self._mounts()
         server = self._decoder.build(Server, self._data.get("server"), ("server",))

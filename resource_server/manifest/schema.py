@@ -47,7 +47,7 @@ _VARIABLE: Schema = {"type": "string", "pattern": r"\$\{"}
 """What may stand for any single value: text that environment variables become part of."""
 
 
-def schema() -> Schema:
+def manifest_schema() -> Schema:
     """Return the JSON Schema of the manifest. Imports the classes of installed providers."""
     definitions: Schema = {
         "root": _root(),

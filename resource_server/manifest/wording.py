@@ -20,10 +20,10 @@ def printable(text: str, *, longest: int = _LONGEST) -> str:
 
 def one_line(error: object) -> str:
     """Return an exception's text as one line of bounded length."""
-    return shortened(" ".join(text_of(error).split()), _LONGEST_REASON)
+    return shortened(" ".join(exception_text(error).split()), _LONGEST_REASON)
 
 
-def text_of(error: object) -> str:
+def exception_text(error: object) -> str:
     """Return an exception's text, also where the exception fails to give one."""
     try:
         return str(error)
@@ -36,7 +36,7 @@ def shortened(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
-def found(value: object) -> str:
+def quoted_value(value: object) -> str:
     """Say what a manifest holds: `the number 5`, `'distt/'`, `a list`, `nothing`."""
     match value:
         case None:
@@ -53,7 +53,7 @@ def found(value: object) -> str:
             return "a mapping"
 
 
-def unknown(what: str, word: str, known: Iterable[str]) -> str:
+def unknown_name(what: str, word: str, known: Iterable[str]) -> str:
     """Say that a word is unknown, with the one probably meant or else all that are known."""
     names = list(known)
     hint = did_you_mean(word, names)

@@ -18,7 +18,7 @@ from typing import NoReturn, cast
 import yaml
 
 from resource_server.manifest.data import DataPath, Place, Positions, Problems, Scalar, is_mapping
-from resource_server.manifest.wording import found, one_line, printable
+from resource_server.manifest.wording import one_line, printable, quoted_value
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 64
@@ -93,7 +93,7 @@ def parse(text: str, problems: Problems) -> tuple[dict[str, object], Positions]:
     data = flat.add(root, ())
     if not is_mapping(data):
         problems.fail(
-            root.place, (), f"expected a mapping, found {found(data)}; begin with: {EXAMPLE}"
+            root.place, (), f"expected a mapping, found {quoted_value(data)}; begin with: {EXAMPLE}"
         )
     return data, Positions(file=problems.file, keys=flat.keys, values=flat.values)
 
@@ -283,7 +283,7 @@ def _fail_syntax(error: yaml.MarkedYAMLError, text: str, problems: Problems) -> 
     elif "mapping values" in problem:
         message = "unexpected ':'; put text that holds ': ' in quotes, or check the indentation"
     elif "cannot start any token" in problem:
-        message = f"a value cannot begin with {found(character)}; put it in quotes"
+        message = f"a value cannot begin with {quoted_value(character)}; put it in quotes"
     elif "expected ':'" in problem:
         message = f"expected 'key: value' on line {opened}; is a ':' missing?"
     elif "escape" in problem:

@@ -36,3 +36,5 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """Minimum time for a document that a search has begun, however late it is."""
     search_grace_s: float = 0.4
     """How far a search may overrun its deadline; soon after, nobody waits for it."""
+    watch_listing_interval_s: float = 30.0
+    """Between listings of the `watch` command, for mounts that report no changes."""

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from resource_server.catalog.catalog import Catalog
-from resource_server.cli import runtime, serve
+from resource_server.cli import process_tuning, server_builder
 from tests.benchmarks import servers
 from tests.benchmarks.client import Client
 from tests.benchmarks.table import Goal, interleaved, limit, show
@@ -26,7 +26,7 @@ HEARTBEAT_S = 0.001
 def run(*, quick: bool) -> None:
     """Print times of pages and whole listings, and the memory that they take."""
     count, rounds = (10_000, 3) if quick else (100_000, 5)
-    serve.favour_the_loop()
+    process_tuning.favour_the_loop()
     with tempfile.TemporaryDirectory() as scratch:
         tree, flat = Path(scratch) / "modules", Path(scratch) / "flat"
         entries = make_tree(tree, count)
@@ -41,8 +41,8 @@ def run(*, quick: bool) -> None:
 
 
 def _catalog(folder: Path) -> Catalog:
-    manifest = runtime.find(str(folder), allow_plugins=False)
-    return runtime.build(manifest, allow_plugins=False).catalog
+    manifest = server_builder.load_manifest(str(folder), allow_plugins=False)
+    return server_builder.build_server(manifest, allow_plugins=False).catalog
 
 
 def make_tree(root: Path, count: int) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resource_server.catalog.catalog import Catalog
-from resource_server.cli import runtime, serve
+from resource_server.cli import process_tuning, server_builder
 from resource_server.provider.search import Where
 from tests.benchmarks.table import Goal, interleaved, limit, show
 
@@ -91,7 +91,7 @@ CASES = (
 def run(*, quick: bool) -> None:
     """Print times of first pages and whole searches, and what the loop is kept from meanwhile."""
     count, rounds = (20_000, 3) if quick else (100_000, 5)
-    serve.favour_the_loop()
+    process_tuning.favour_the_loop()
     with tempfile.TemporaryDirectory() as scratch:
         tree = Path(scratch) / "modules"
         _make_tree(tree, count)
@@ -108,8 +108,8 @@ def run(*, quick: bool) -> None:
 
 
 def _catalog(folder: Path) -> Catalog:
-    manifest = runtime.find(str(folder), allow_plugins=False)
-    return runtime.build(manifest, allow_plugins=False).catalog
+    manifest = server_builder.load_manifest(str(folder), allow_plugins=False)
+    return server_builder.build_server(manifest, allow_plugins=False).catalog
 
 
 def _make_tree(root: Path, count: int) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from resource_server.cli import output, tree
+from resource_server.cli import console
+from resource_server.cli.commands.list import MAX_LINES
 from tests.cli.conftest import Run
 
 
@@ -70,14 +71,14 @@ def test_json_is_one_resource_a_line_as_a_client_sees_it(run: Run, folder: Path)
 
 @pytest.fixture
 def crowded(tmp_path: Path) -> Path:
-    for number in range(tree.MOST_SHOWN + 20):
+    for number in range(MAX_LINES + 20):
         (tmp_path / f"{number:04}").touch()
     return tmp_path
 
 
 def test_a_long_listing_stops_and_says_how_much_is_left(run: Run, crowded: Path) -> None:
     done = run("list", crowded)
-    assert len(done.out.splitlines()) == tree.MOST_SHOWN
+    assert len(done.out.splitlines()) == MAX_LINES
     assert done.err == "resource-server: 21 more; --all prints them\n"
 
 
@@ -86,7 +87,7 @@ def test_a_long_listing_is_whole_where_that_is_asked_for(
     run: Run, crowded: Path, option: str
 ) -> None:
     done = run("list", crowded, option)
-    assert (len(done.out.splitlines()), done.err) == (tree.MOST_SHOWN + 21, "")
+    assert (len(done.out.splitlines()), done.err) == (MAX_LINES + 21, "")
 
 
 @pytest.mark.parametrize(
@@ -147,4 +148,4 @@ def test_a_plugin_that_is_refused_does_not_stop_the_others(run: Run, folder: Pat
     ],
 )
 def test_sizes_for_people_are_short(count: int, text: str) -> None:
-    assert output.abbreviated(count) == text
+    assert console.short_size(count) == text

@@ -99,7 +99,7 @@ def test_what_a_folder_has_no_use_for_is_not_loaded(folder: Path) -> None:
         check=True,
     )
     loaded = set(re.findall(r"^import time:.*\| +([\w.]+)$", done.stderr, re.MULTILINE))
-    assert {"msgspec", "resource_server.cli.runtime"} <= loaded
+    assert {"msgspec", "resource_server.cli.server_builder"} <= loaded
     assert not LATER & loaded
 
 

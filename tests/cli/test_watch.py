@@ -269,12 +269,12 @@ def test_a_resource_that_is_not_there_is_one_line_and_status_1(run: Run, folder:
         assert done.err == f"resource-server: resource not found: {uri}\n"
 
 
-def test_a_mount_that_tells_of_no_changes_is_said_so(folder: Path) -> None:
+def test_a_mount_without_change_events_is_named(folder: Path) -> None:
     keep(folder, "roots:\n  a: {path: docs}\n  b: {path: docs, watch: off}\n")
     with started("watch", folder) as (_, errors):
         errors.readline()
         assert errors.readline() == (
-            "resource-server: nothing tells of changes in file:///b/; looking for them every 30 s\n"
+            "resource-server: no change events from file:///b/; listing every 30 s instead\n"
         )
 
 

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from resource_server.manifest import starter
 from resource_server.manifest.load import load
-from resource_server.manifest.schema import schema
+from resource_server.manifest.schema import manifest_schema
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 
@@ -70,7 +70,7 @@ BAD = [
 
 @pytest.fixture(scope="module")
 def validator() -> Any:
-    found = schema()
+    found = manifest_schema()
     Draft202012Validator.check_schema(found)
     return Draft202012Validator(json.loads(json.dumps(found)))
 
@@ -109,12 +109,12 @@ def test_an_installed_provider_that_cannot_be_imported_is_left_open(
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[resource_server.providers]\nbad = no_such_module:X\n")
     monkeypatch.syspath_prepend(tmp_path)  # pyright: ignore[reportUnknownMemberType]
-    validator = Draft202012Validator(schema())
+    validator = Draft202012Validator(manifest_schema())
     assert accepts(validator, "providers: {a: {use: bad, anything: 1}}")
 
 
 def test_options_carry_descriptions_defaults_and_choices() -> None:
-    found = schema()
+    found = manifest_schema()
     server = found["properties"]["server"]["properties"]
     assert server["page_size"] == {
         "anyOf": [
@@ -147,14 +147,14 @@ def test_every_option_has_a_description() -> None:
             inner.append((name, option))
         return missing + [m for name, each in inner for m in undescribed(each, f"{place}.{name}")]
 
-    found = schema()
+    found = manifest_schema()
     assert undescribed(found["$defs"]["root"], "root") == []
     assert undescribed(found["$defs"]["database"], "database") == []
     assert undescribed(found["properties"]["server"], "server") == []
 
 
 def test_providers_are_offered_by_name() -> None:
-    found = schema()
+    found = manifest_schema()
     assert (
         "filesystem"
         in found["properties"]["providers"]["additionalProperties"]["properties"]["use"]["anyOf"][

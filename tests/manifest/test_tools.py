@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from resource_server.errors import ManifestError
 from resource_server.manifest.load import load
 from resource_server.manifest.model import Tools
-from resource_server.manifest.schema import schema
+from resource_server.manifest.schema import manifest_schema
 
 
 def tools(folder: pathlib.Path, text: str) -> Tools:
@@ -64,7 +64,7 @@ def test_a_mistake_is_told_where_it_stands(tmp_path: pathlib.Path, text: str, to
 
 
 def test_editors_are_told_the_same() -> None:
-    validator: Any = Draft202012Validator(json.loads(json.dumps(schema())))
+    validator: Any = Draft202012Validator(json.loads(json.dumps(manifest_schema())))
     for value in (True, False, {}, {"search": False, "prefix": "a_"}):
         assert validator.is_valid({"roots": {"a": {"path": "."}}, "tools": value})
     mistakes: list[Any] = [5, [], {"serch": True}, {"prefix": "a b"}]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from resource_server.errors import InvalidParameter
 from resource_server.manifest.prompts import Prompt
-from resource_server.manifest.wording import found, printable
+from resource_server.manifest.wording import printable, quoted_value
 from resource_server.runtime.near_name import did_you_mean
 
 _MOST_TOLD = 5
@@ -39,7 +39,7 @@ def _problems(prompt: Prompt, given: Mapping[str, object]) -> Iterator[str]:
     for name, argument in prompt.arguments.items():
         value = given.get(name, "")
         if not isinstance(value, str):
-            yield f"argument '{name}': expected text, found {found(value)}"
+            yield f"argument '{name}': expected text, found {quoted_value(value)}"
         elif argument.required and not value:
             yield f"argument '{name}' is required"
         elif value and argument.enum and value not in argument.enum:

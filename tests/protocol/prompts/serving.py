@@ -8,7 +8,7 @@ from typing import Any
 
 from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import Mount
-from resource_server.cli import runtime
+from resource_server.cli import server_builder
 from resource_server.manifest.load import load
 from resource_server.manifest.prompts import Prompt, PromptArgument, PromptMessage
 from resource_server.protocol.server import Server
@@ -33,7 +33,7 @@ def folder_server(folder: Path, prompts: str, options: str = "") -> Server:
     file = folder.parent / "m.yaml"
     root = f"roots: {{p: {{path: '{folder}', {options}}}}}\n"
     file.write_text(f"{root}prompts:\n{prompts}", "utf-8")
-    return runtime.build(load(file), allow_plugins=False)
+    return server_builder.build_server(load(file), allow_plugins=False)
 
 
 def reading(

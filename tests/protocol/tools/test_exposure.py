@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from resource_server.cli import runtime
+from resource_server.cli import server_builder
 from resource_server.protocol.in_process_client import LocalClient
 from tests.protocol.tools.tooled import refusal
 from tests.protocol.wire import HANDSHAKE
@@ -95,7 +95,9 @@ def make(top: Path) -> None:
 async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[LocalClient]:
     assert request.param in HANDSHAKE
     make(tmp_path)
-    server = runtime.build(runtime.find(str(tmp_path), allow_plugins=False), allow_plugins=False)
+    server = server_builder.build_server(
+        server_builder.load_manifest(str(tmp_path), allow_plugins=False), allow_plugins=False
+    )
     async with server, LocalClient(server, request.param) as client:
         yield client
 

@@ -6,16 +6,17 @@ from collections.abc import Sequence
 
 import click
 
-from resource_server.cli import arguments, client, messages, output, tree
-from resource_server.cli.client import Json
+from resource_server.cli import console, log_output, source_arguments, source_client
+from resource_server.cli.commands.list import print_tree
+from resource_server.cli.source_client import Json
 from resource_server.protocol.in_process_client import LocalClient
 from resource_server.protocol.serialization import META_TRUNCATED
 
 
 @click.command("read", short_help="Print the content of a resource.")
 @click.argument("words", nargs=-1, metavar="[SOURCE] URI")
-@arguments.as_json
-@arguments.shared
+@source_arguments.json_option
+@source_arguments.common_options
 def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int) -> int:
     """Print the resource URI of SOURCE.
 
@@ -23,40 +24,40 @@ def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int)
     ?lines=10-40, ?bytes=0-65535, ?tail=100. Of a collection the children are listed. With --json
     the result is printed as a client sees it.
     """
-    messages.log_to_stderr(verbose)
-    source, uris = arguments.source_and_uris(words)
-    uri = arguments.exactly_one(uris)
+    log_output.log_to_stderr(verbose)
+    source, uris = source_arguments.split_source_and_uris(words)
+    uri = source_arguments.exactly_one_uri(uris)
 
     async def reading(to: LocalClient) -> int:
         if as_json:
-            output.json(await to.request("resources/read", {"uri": uri}))
+            console.print_json(await to.request("resources/read", {"uri": uri}))
             return 0
         described = await to.request("resources/metadata", {"uri": uri})
         if described["resource"]["resourceType"] == "collection":
-            messages.note(f"a collection; its children: {uri}")
-            return await tree.show(to, uri)
+            console.note(f"a collection; its children: {uri}")
+            return await print_tree(to, uri)
         result = await to.request("resources/read", {"uri": uri})
         return _print(result["contents"][0])
 
-    return client.ask(source, reading, allow_plugins=not no_plugins)
+    return source_client.run_with_client(source, reading, allow_plugins=not no_plugins)
 
 
 def _print(content: Json) -> int:
     if "text" in content:
-        output.document(content["text"])
-    elif output.is_terminal():
+        console.write_text(content["text"])
+    elif console.is_terminal():
         kind = content.get("mimeType", "binary")
-        return messages.failed(
+        return console.fail(
             f"{kind} is nothing for a terminal; write it to a file with > FILE: {content['uri']}"
         )
     else:
         # Imported here: most of what is read on a command line is text.
         import pybase64
 
-        output.raw(pybase64.b64decode(content["blob"]))
+        console.write_bytes(pybase64.b64decode(content["blob"]))
     cut = content["_meta"].get(META_TRUNCATED)
     if cut is not None and ("next" in cut or cut["reason"] != "requested"):
-        messages.note(_cut(cut))
+        console.note(_cut(cut))
     return 0
 
 

@@ -7,34 +7,34 @@ from collections.abc import Iterator, Sequence
 import click
 import msgspec
 
-from resource_server.cli import arguments, client, messages, output
-from resource_server.cli.client import Json
+from resource_server.cli import console, log_output, source_arguments, source_client
+from resource_server.cli.source_client import Json
 from resource_server.protocol import serialization
 from resource_server.protocol.in_process_client import LocalClient
 
 
 @click.command("metadata", short_help="Print what is known of a resource.")
 @click.argument("words", nargs=-1, metavar="[SOURCE] URI")
-@arguments.as_json
-@arguments.shared
+@source_arguments.json_option
+@source_arguments.common_options
 def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int) -> int:
     """Print what is known of the resource URI of SOURCE without reading it.
 
     With --json as a client sees it.
     """
-    messages.log_to_stderr(verbose)
-    source, uris = arguments.source_and_uris(words)
-    uri = arguments.exactly_one(uris)
+    log_output.log_to_stderr(verbose)
+    source, uris = source_arguments.split_source_and_uris(words)
+    uri = source_arguments.exactly_one_uri(uris)
 
     async def asking(to: LocalClient) -> int:
         resource = (await to.request("resources/metadata", {"uri": uri}))["resource"]
         if as_json:
-            output.json(resource)
+            console.print_json(resource)
         else:
-            output.fields(_facts(resource))
+            console.print_fields(_facts(resource))
         return 0
 
-    return client.ask(source, asking, allow_plugins=not no_plugins)
+    return source_client.run_with_client(source, asking, allow_plugins=not no_plugins)
 
 
 def _facts(resource: Json) -> Iterator[tuple[str, str]]:

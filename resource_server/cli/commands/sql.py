@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from resource_server.cli import arguments, messages, output, runner, runtime
+from resource_server.cli import console, log_output, runner, server_builder, source_arguments
 from resource_server.errors import MountUnavailable, ResourceError
-from resource_server.manifest.wording import unknown
+from resource_server.manifest.wording import unknown_name
 from resource_server.provider import Provider
 
 
@@ -15,7 +15,7 @@ from resource_server.provider import Provider
 @click.option("--role", "what", flag_value="role", help="A login that reads what is exposed.")
 @click.option("--notify", "what", flag_value="notify", help="Triggers that tell of changes.")
 @click.option("--name", metavar="NAME", help="Which database, where there are several.")
-@arguments.shared
+@source_arguments.common_options
 def command(
     source: str | None, what: str | None, name: str | None, no_plugins: bool, verbose: int
 ) -> int:
@@ -28,16 +28,16 @@ def command(
 
     if what is None:
         raise click.UsageError("--role or --notify is missing", click.get_current_context())
-    messages.log_to_stderr(verbose)
-    manifest = runtime.find(source, allow_plugins=not no_plugins)
-    mounts = runtime.build(manifest, allow_plugins=not no_plugins).catalog.mounts
+    log_output.log_to_stderr(verbose)
+    manifest = server_builder.load_manifest(source, allow_plugins=not no_plugins)
+    mounts = server_builder.build_server(manifest, allow_plugins=not no_plugins).catalog.mounts
     found = {each.name: each.provider for each in mounts if owner_sql.is_database(each.provider)}
     if not found:
-        return messages.failed("there is no database to print SQL for")
+        return console.fail("there is no database to print SQL for")
     if name is None and len(found) > 1:
-        return messages.failed(f"--name is missing; one of {', '.join(found)}", status=2)
+        return console.fail(f"--name is missing; one of {', '.join(found)}", status=2)
     if name is not None and name not in found:
-        return messages.failed(unknown("database", name, found), status=2)
+        return console.fail(unknown_name("database", name, found), status=2)
     name = name or next(iter(found))
     return runner.run(_print(name, found[name], what))
 
@@ -49,6 +49,6 @@ async def _print(name: str, database: Provider, what: str) -> int:
     try:
         found = await owner_sql.exposed_tables(name, database)
     except (MountUnavailable, ResourceError) as error:
-        return messages.failed(f"what {name} exposes cannot be told: {error}")
-    output.document(owner_sql.role_sql(found) if what == "role" else owner_sql.notify_sql(found))
+        return console.fail(f"what {name} exposes cannot be told: {error}")
+    console.write_text(owner_sql.role_sql(found) if what == "role" else owner_sql.notify_sql(found))
     return 0

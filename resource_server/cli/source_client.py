@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeAlias
 
-from resource_server.cli import messages, runner, runtime
+from resource_server.cli import console, runner, server_builder
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
 
@@ -16,7 +16,7 @@ Question: TypeAlias = Callable[[LocalClient], Awaitable[int]]
 """Talks to a server, prints what it learns, and returns the exit status."""
 
 
-def ask(source: str | None, question: Question, *, allow_plugins: bool) -> int:
+def run_with_client(source: str | None, question: Question, *, allow_plugins: bool) -> int:
     """Let `question` talk to the server of `source`.
 
     An error that the server answers with is one line on standard error and exit status 1.
@@ -24,8 +24,10 @@ def ask(source: str | None, question: Question, *, allow_plugins: bool) -> int:
     Raises:
         ManifestError: the source cannot be served.
     """
-    manifest = runtime.find(source, allow_plugins=allow_plugins)
-    return runner.run(_asked(runtime.build(manifest, allow_plugins=allow_plugins), question))
+    manifest = server_builder.load_manifest(source, allow_plugins=allow_plugins)
+    return runner.run(
+        _asked(server_builder.build_server(manifest, allow_plugins=allow_plugins), question)
+    )
 
 
 async def _asked(server: Server, question: Question) -> int:
@@ -33,10 +35,10 @@ async def _asked(server: Server, question: Question) -> int:
         try:
             return await question(client)
         except ErrorReply as error:
-            return messages.failed(sentence(error))
+            return console.fail(error_sentence(error))
 
 
-def sentence(error: ErrorReply) -> str:
+def error_sentence(error: ErrorReply) -> str:
     """Return what the server says, the URI it is about, and what can be read instead."""
     about: Json = error.data or {}
     text = error.message[:1].lower() + error.message[1:]
@@ -47,7 +49,7 @@ def sentence(error: ErrorReply) -> str:
     return text
 
 
-async def pages(client: LocalClient, uri: str | None) -> AsyncIterator[Json]:
+async def listing_pages(client: LocalClient, uri: str | None) -> AsyncIterator[Json]:
     """Yield the results of `resources/list`, page by page; without a URI of all that is listed."""
     asked = {} if uri is None else {"uri": uri}
     while True:

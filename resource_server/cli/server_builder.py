@@ -14,7 +14,7 @@ from resource_server.protocol.tools.offer import Offer
 from resource_server.provider import Content, Path, Provider, Resource, Template
 
 
-def find(source: str | None, *, allow_plugins: bool, strict: bool = False) -> Manifest:
+def load_manifest(source: str | None, *, allow_plugins: bool, strict: bool = False) -> Manifest:
     """Return the manifest of a source; `strict` runs its plugins to check their options as well.
 
     Raises:
@@ -28,7 +28,7 @@ def find(source: str | None, *, allow_plugins: bool, strict: bool = False) -> Ma
     return plugins.find_with_plugins(source, allow_plugins=allow_plugins)
 
 
-def build(
+def build_server(
     manifest: Manifest, *, allow_plugins: bool, known: Iterable[tuple[MountSpec, Mount]] = ()
 ) -> Server:
     """Return the server of a manifest, nothing started. A plugin that fails fails its mount.

@@ -13,7 +13,7 @@ from resource_server.manifest import sources
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def source_and_uris(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
+def split_source_and_uris(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
     """Take a command's arguments apart: the source may be left out, URIs follow it.
 
     A first argument that is neither an existing path nor holds `://` is a source as well: a
@@ -26,10 +26,10 @@ def source_and_uris(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
         if ":" not in word:
             reason = f"'{word}' is no URI; `resource-server list` shows them"
             raise click.UsageError(reason, click.get_current_context())
-    return source, [as_uri(word) for word in arguments]
+    return source, [typed_uri(word) for word in arguments]
 
 
-def as_uri(word: str) -> str:
+def typed_uri(word: str) -> str:
     """Return a URI as it was typed, bytes that are not UTF-8 spelt as URIs spell them."""
     return _UNDECODED.sub(lambda byte: f"%{ord(byte[0]) - 0xDC00:02X}", word)
 
@@ -37,23 +37,23 @@ def as_uri(word: str) -> str:
 _UNDECODED = re.compile("[\udc80-\udcff]")
 
 
-def at_most_one(uris: Sequence[str]) -> str | None:
+def at_most_one_uri(uris: Sequence[str]) -> str | None:
     """Return the URI of a command that takes one or none."""
     if len(uris) > 1:
         raise click.UsageError(f"one URI expected, found {len(uris)}", click.get_current_context())
     return uris[0] if uris else None
 
 
-def exactly_one(uris: Sequence[str]) -> str:
+def exactly_one_uri(uris: Sequence[str]) -> str:
     """Return the URI of a command that needs one."""
-    uri = at_most_one(uris)
+    uri = at_most_one_uri(uris)
     if uri is None:
         reason = "a resource's URI is missing; `resource-server list` shows them"
         raise click.UsageError(reason, click.get_current_context())
     return uri
 
 
-def shared(command: Command) -> Command:
+def common_options(command: Command) -> Command:
     """Add the options that every command with a source takes."""
     command = click.option(
         "--no-plugins",
@@ -65,7 +65,7 @@ def shared(command: Command) -> Command:
     )(command)
 
 
-def as_json(command: Command) -> Command:
+def json_option(command: Command) -> Command:
     """Add the option for output that programs read."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(
         command

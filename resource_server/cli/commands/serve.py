@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import os
 import pathlib
-import sys
 
 import click
 import msgspec
 
 from resource_server import uris
-from resource_server.cli import allocator, arguments, messages, runner
+from resource_server.cli import console, log_output, process_tuning, runner, source_arguments
 from resource_server.cli.http_options import NO_TOKENS, Door, refuse_workers
-from resource_server.cli.reload import Served
+from resource_server.cli.reload import ReloadingServer
 from resource_server.manifest import Manifest
 from resource_server.manifest.databases.database_url import (
     is_database_url,
@@ -23,9 +20,6 @@ from resource_server.manifest.databases.database_url import (
     resolve_database_url,
 )
 from resource_server.transports import stdio
-
-_SETTLED_S = 0.5
-"""After so long the first client has its first answer."""
 
 
 @click.command("serve", short_help="Serve a source to an MCP client.")
@@ -47,7 +41,7 @@ _SETTLED_S = 0.5
 )
 @click.option("--workers", hidden=True, expose_value=False, callback=refuse_workers)
 @click.option("--strict", is_flag=True, help="Refuse to serve unless everything can be served.")
-@arguments.shared
+@source_arguments.common_options
 def command(
     source: str | None,
     *,
@@ -74,11 +68,11 @@ def command(
         raise click.UsageError("these options need --http", click.get_current_context())
     # First of all: from here on nothing that a plugin prints or reads touches the protocol.
     reader, writer = stdio.claim()
-    messages.log_to_stderr(verbose, waits=False)
-    served = Served(source, allow_plugins=not no_plugins, strict=strict)
+    log_output.log_to_stderr(verbose, blocking=False)
+    served = ReloadingServer(source, allow_plugins=not no_plugins, strict=strict)
     if os.isatty(reader):
-        messages.note(_waiting(served.manifest, source))
-    favour_the_loop()
+        console.note(_waiting(served.manifest, source))
+    process_tuning.favour_the_loop()
     return runner.run(_serve(served, reader, writer, strict=strict))
 
 
@@ -86,7 +80,7 @@ def _over_http(
     source: str | None, door: Door, *, strict: bool, no_plugins: bool, verbose: int
 ) -> int:
     # Imported here: one client over standard input and output does without.
-    from resource_server.cli import access_log
+    from resource_server.cli import log_output
     from resource_server.transports.http.server import uvicorn_server
     from resource_server.transports.http.server.tls import Certificate
 
@@ -95,64 +89,51 @@ def _over_http(
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--http") from None
     door.check()
-    messages.log_to_stderr(verbose, waits=False)
+    log_output.log_to_stderr(verbose, blocking=False)
     if door.logs_access:
-        access_log.to_stderr()
-    served = Served(source, allow_plugins=not no_plugins, strict=strict, over_http=True)
+        log_output.enable_access_log()
+    served = ReloadingServer(source, allow_plugins=not no_plugins, strict=strict, over_http=True)
     http = served.manifest.http
     if reason := door.refusal(http, is_loopback=address.is_loopback):
-        return messages.failed(reason)
+        return console.fail(reason)
     if served.server.catalog.visibility.scopes and not http.auth:
-        messages.note(NO_TOKENS)
+        console.note(NO_TOKENS)
 
     async def serve() -> int:
-        _once_it_runs()
+        process_tuning.keep_buffers_soon()
         async with served as server:
             if strict and (problems := await server.catalog.start()):
-                return messages.failed(f"refused to serve without: {', '.join(problems)}")
+                return console.fail(f"refused to serve without: {', '.join(problems)}")
             try:
                 await uvicorn_server.serve(
                     server,
                     http,
                     address,
-                    started=lambda actual: messages.note(f"serving at {actual.url}"),
+                    started=lambda actual: console.note(f"serving at {actual.url}"),
                     certificate=Certificate(door.tls_cert, door.tls_key) if door.tls_cert else None,
                     proxies=door.proxies,
                     logs_access=door.logs_access,
                     legacy=door.is_legacy,
                 )
             except OSError as error:
-                return messages.failed(f"cannot listen on {door.address}: {error.strerror}")
+                return console.fail(f"cannot listen on {door.address}: {error.strerror}")
             except ValueError as error:
-                return messages.failed(str(error))
+                return console.fail(str(error))
         return 0
 
-    favour_the_loop()
+    process_tuning.favour_the_loop()
     return runner.run(serve(), busy=True)
 
 
-def favour_the_loop() -> None:
-    """Let nothing keep the event loop waiting for long: no other thread, no search for garbage."""
-    sys.setswitchinterval(0.001)
-    # A request leaves no cycles, and what is loaded stays loaded.
-    gc.freeze()
-    # One of ten thousand takes some 3 ms.
-    gc.set_threshold(10_000, 20, 50)
-
-
-def _once_it_runs() -> None:
-    asyncio.get_running_loop().call_later(_SETTLED_S, allocator.keep_buffers)
-
-
-async def _serve(served: Served, reader: int, writer: int, *, strict: bool) -> int:
-    _once_it_runs()
+async def _serve(served: ReloadingServer, reader: int, writer: int, *, strict: bool) -> int:
+    process_tuning.keep_buffers_soon()
     async with served as server:
         if strict and (problems := await server.catalog.start()):
-            return messages.failed(f"refused to serve without: {', '.join(problems)}")
+            return console.fail(f"refused to serve without: {', '.join(problems)}")
         try:
             await stdio.serve(server, reader, writer, roots=served.offer)
         except OSError as error:
-            return messages.failed(f"answers cannot be written: {error.strerror}")
+            return console.fail(f"answers cannot be written: {error.strerror}")
     return 0
 
 

@@ -6,7 +6,7 @@ import pathlib
 
 import click
 
-from resource_server.cli import messages, output, runner
+from resource_server.cli import console, log_output, runner
 from resource_server.errors import MountUnavailable, ResourceError
 from resource_server.manifest import sources, starter
 from resource_server.manifest.databases.database_url import DatabaseUrl
@@ -18,7 +18,7 @@ from resource_server.manifest.databases.database_url import DatabaseUrl
 @click.option("--output", "-o", "to", metavar="NAME", help="Another file name; - prints it.")
 def command(source: str, force: bool, to: str | None) -> int:
     """Write a commented manifest that serves SOURCE: into the folder, or beside the database."""
-    messages.log_to_stderr(0)
+    log_output.log_to_stderr(0)
     url = sources.database(source)
     if url is not None:
         path = pathlib.Path(url.database).parent if url.engine == "sqlite" else pathlib.Path()
@@ -26,7 +26,7 @@ def command(source: str, force: bool, to: str | None) -> int:
     path = pathlib.Path(source)
     if not path.is_dir():
         reason = "neither a folder nor a database" if path.exists() else "no such folder"
-        return messages.failed(f"{reason}: {source}")
+        return console.fail(f"{reason}: {source}")
     return _write(starter.folder_manifest(path), path, to, force=force)
 
 
@@ -37,27 +37,27 @@ async def _of_database(url: DatabaseUrl, path: pathlib.Path, to: str | None, *, 
     try:
         text = await table_survey.starter_manifest(url)
     except (MountUnavailable, ResourceError) as error:
-        return messages.failed(f"the database cannot be read: {error}")
+        return console.fail(f"the database cannot be read: {error}")
     return _write(text, path, to, force=force)
 
 
 def _write(text: str, path: pathlib.Path, to: str | None, *, force: bool) -> int:
     """Write a manifest into a folder, or print it."""
     if to == "-":
-        output.document(text)
+        console.write_text(text)
         return 0
     if to is not None and pathlib.Path(to).suffix.lower() not in sources.SUFFIXES:
         endings = ", ".join(sources.SUFFIXES)
-        return messages.failed(f"the name of a manifest ends in one of {endings}", status=2)
+        return console.fail(f"the name of a manifest ends in one of {endings}", status=2)
     file = sources.manifest_file(str(path)) if to is None else path / to
     if file is None or file.parent != path:
-        return messages.failed("a manifest lies beside what it serves; name no folder", status=2)
+        return console.fail("a manifest lies beside what it serves; name no folder", status=2)
     try:
         with file.open("w" if force else "x", encoding="utf-8") as stream:
             stream.write(text)
     except FileExistsError:
-        return messages.failed(f"exists already; --force overwrites it: {file}")
+        return console.fail(f"exists already; --force overwrites it: {file}")
     except OSError as error:
-        return messages.failed(f"cannot be written, {error.strerror}: {file}")
-    output.line(f"wrote {messages.shown(str(file))}")
+        return console.fail(f"cannot be written, {error.strerror}: {file}")
+    console.print_line(f"wrote {console.escaped(str(file))}")
     return 0

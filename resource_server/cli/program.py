@@ -16,9 +16,9 @@ import click
 
 from resource_server import __version__
 from resource_server.catalog.mount import log_failure
-from resource_server.cli import messages, runner, streams
+from resource_server.cli import console, runner
 from resource_server.errors import ManifestError, ResourceError
-from resource_server.manifest.wording import unknown
+from resource_server.manifest.wording import unknown_name
 
 PROGRAM = "resource-server"
 _COMMANDS = (
@@ -33,18 +33,40 @@ _COMMANDS = (
     "schema",
     "version",
 )
+"""All commands, in the order of the help."""
+
+
+@click.command("schema", short_help="Print the JSON Schema of the manifest.")
+def _schema() -> None:
+    """Print the JSON Schema of the manifest, with the options of all installed providers."""
+    # Imported here: `schema --help` does without pydantic.
+    from resource_server.manifest.schema import manifest_schema
+
+    console.print_indented_json(manifest_schema())
+
+
+@click.command("version")
+def _version() -> None:
+    """Print the version."""
+    click.echo(f"{PROGRAM}, version {__version__}")
+
+
+_SMALL_COMMANDS = {"schema": _schema, "version": _version}
+"""Commands without a module of their own."""
 
 
 class _Commands(click.Group):
-    """The commands, each imported when it is asked for: `serve` starts without the others."""
+    """The commands, each imported on use: `serve` starts without the others."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
         if cmd_name not in _COMMANDS:
-            ctx.fail(unknown("command", cmd_name, _COMMANDS))
-        module = importlib.import_module(f"resource_server.cli.{cmd_name}")
+            ctx.fail(unknown_name("command", cmd_name, _COMMANDS))
+        if cmd_name in _SMALL_COMMANDS:
+            return _SMALL_COMMANDS[cmd_name]
+        module = importlib.import_module(f"resource_server.cli.commands.{cmd_name}")
         return module.command
 
 
@@ -63,13 +85,13 @@ def program() -> None:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command and leave the process with its exit status."""
     others = set(threading.enumerate())
-    streams.prepare()
+    console.prepare_streams()
     try:
         status = program.main(arguments, prog_name=PROGRAM, standalone_mode=False) or 0
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read our output has enough.
-        streams.discard(sys.stdout)
+        console.discard(sys.stdout)
         status = 1
     except (click.Abort, KeyboardInterrupt):
         status = 130
@@ -82,23 +104,23 @@ def _failed(error: Exception) -> int:
     """Say in one line, or in one for each problem, why a command failed; return its status."""
     match error:
         case ManifestError():
-            return messages.failed(*map(str, error.diagnostics), prefix=False, status=2)
+            return console.fail(*map(str, error.diagnostics), prefix=False, status=2)
         case click.exceptions.NoArgsIsHelpError():
             error.show()
             return error.exit_code
         case click.UsageError(ctx=click.Context(command_path=path)):
             text = error.format_message().rstrip(".")
             text = f"{text[:1].lower()}{text[1:]}; see {path} --help"
-            return messages.failed(text, status=error.exit_code)
+            return console.fail(text, status=error.exit_code)
         case click.ClickException():
-            return messages.failed(error.format_message(), status=error.exit_code)
+            return console.fail(error.format_message(), status=error.exit_code)
         case OSError(strerror=str(reason)):
             about = f": {error.filename}" if error.filename else ""
-            messages.failed(f"{reason[:1].lower()}{reason[1:]}{about}")
-            streams.discard(sys.stdout)
+            console.fail(f"{reason[:1].lower()}{reason[1:]}{about}")
+            console.discard(sys.stdout)
             return 1
         case ResourceError():
-            return messages.failed(str(error))
+            return console.fail(str(error))
         case _:
             log_failure(error, "internal error")
             return 1

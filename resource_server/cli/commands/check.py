@@ -8,7 +8,15 @@ import click
 
 from resource_server import media_types, uris
 from resource_server.catalog.catalog import Catalog
-from resource_server.cli import arguments, messages, output, prompt_report, report, runner, runtime
+from resource_server.cli import (
+    console,
+    log_output,
+    mount_report,
+    prompt_report,
+    runner,
+    server_builder,
+    source_arguments,
+)
 from resource_server.cli.http_options import NO_TOKENS
 from resource_server.errors import ResourceBusy, ResourceError, ResourceNotFound
 from resource_server.manifest import Manifest
@@ -23,8 +31,8 @@ from resource_server.runtime.eager import settle
 @click.option(
     "--explain", "explained", multiple=True, metavar="URI", help="Say why URI is shown or not."
 )
-@arguments.as_json
-@arguments.shared
+@source_arguments.json_option
+@source_arguments.common_options
 def command(
     source: str | None, explained: Sequence[str], as_json: bool, no_plugins: bool, verbose: int
 ) -> int:
@@ -32,9 +40,9 @@ def command(
 
     Exit status 1: a mount cannot be served, or an option names nothing; 2: the manifest is wrong.
     """
-    messages.log_to_stderr(verbose)
-    manifest = runtime.find(source, allow_plugins=not no_plugins, strict=True)
-    server = runtime.build(manifest, allow_plugins=not no_plugins)
+    log_output.log_to_stderr(verbose)
+    manifest = server_builder.load_manifest(source, allow_plugins=not no_plugins, strict=True)
+    server = server_builder.build_server(manifest, allow_plugins=not no_plugins)
     if explained:
         return runner.run(_explain(server.catalog, explained, as_json=as_json))
     return runner.run(_check(server, manifest, as_json=as_json))
@@ -49,15 +57,15 @@ async def _check(server: Server, manifest: Manifest, *, as_json: bool) -> int:
     async with catalog:
         await catalog.start()
         reports = [
-            await report.of(mount, use, spec, manifest.positions)
+            await mount_report.report_mount(mount, use, spec, manifest.positions)
             for mount, use, spec in zip(catalog.mounts, uses, manifest.mounts, strict=True)
         ]
         asked = [
-            await prompt_report.of(catalog, name, prompt, manifest.positions)
+            await prompt_report.report_prompt(catalog, name, prompt, manifest.positions)
             for name, prompt in manifest.prompts.items()
         ]
         tools = await cost(server.toolbox, LATEST_MODERN)
-    reports += report.of_clients(manifest)
+    reports += mount_report.report_client_roots(manifest)
     if not manifest.http.auth:
         for each in reports:
             if each.access:
@@ -65,16 +73,16 @@ async def _check(server: Server, manifest: Manifest, *, as_json: bool) -> int:
     problem = media_types.magic_problem()
     if as_json:
         found = {"mounts": reports, "prompts": asked, "tools": tools}
-        output.indented_json({**found, "libmagicProblem": problem})
+        console.print_indented_json({**found, "libmagicProblem": problem})
     else:
         for each in reports:
-            report.show(each)
+            mount_report.print_mount_report(each)
         for each in asked:
-            prompt_report.show(each)
+            prompt_report.print_prompt_report(each)
         if tools.count:
-            output.line(f"{tools.count} tools, about {tools.tokens:,} tokens in tools/list")
+            console.print_line(f"{tools.count} tools, about {tools.tokens:,} tokens in tools/list")
         if problem is not None:
-            messages.note(problem)
+            console.note(problem)
     unusable = any(each.problem or each.mistakes for each in reports)
     return 1 if unusable or any(each.mistakes for each in asked) else 0
 
@@ -83,7 +91,7 @@ async def _explain(catalog: Catalog, asked: Sequence[str], *, as_json: bool) -> 
     status = 0
     bases = ", ".join(mount.base for mount in catalog.mounts) or "none"
     async with catalog:
-        for uri in map(arguments.as_uri, asked):
+        for uri in map(source_arguments.typed_uri, asked):
             try:
                 text = await _explanation(catalog, uri)
             except ResourceNotFound:
@@ -91,9 +99,9 @@ async def _explain(catalog: Catalog, asked: Sequence[str], *, as_json: bool) -> 
             except ResourceBusy:
                 text, status = "its mount cannot serve now", 1
             if as_json:
-                output.json({"uri": uri, "explanation": uris.display(text)})
+                console.print_json({"uri": uri, "explanation": uris.display(text)})
             else:
-                output.line(messages.shown(f"{uri}: {text}"))
+                console.print_line(console.escaped(f"{uri}: {text}"))
     return status
 
 

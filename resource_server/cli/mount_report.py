@@ -11,7 +11,7 @@ import msgspec
 from resource_server import uris
 from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import FAILURES, Mount, log_failure
-from resource_server.cli import messages, output
+from resource_server.cli import console
 from resource_server.errors import Diagnostic
 from resource_server.manifest import Manifest, MountSpec, Positions
 from resource_server.manifest.data import DataPath, dotted
@@ -61,7 +61,9 @@ class Report(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """Options that cannot have been meant, each with its place in the manifest."""
 
 
-async def of(mount: Mount, provider: str, spec: MountSpec, positions: Positions) -> Report:
+async def report_mount(
+    mount: Mount, provider: str, spec: MountSpec, positions: Positions
+) -> Report:
     """Return the report of a mount that was started, or tried to be."""
     report = Report(name=mount.name, uri=mount.base, provider=provider, listed=mount.listed)
     if mount.problem is not None:
@@ -83,7 +85,7 @@ async def of(mount: Mount, provider: str, spec: MountSpec, positions: Positions)
     return report
 
 
-def of_clients(manifest: Manifest) -> list[Report]:
+def report_client_roots(manifest: Manifest) -> list[Report]:
     """Return reports of what the client decides: there is nothing before it has offered it."""
     reports: list[Report] = []
     all_go_to: str | None = None
@@ -212,10 +214,10 @@ def _examples(paths: Sequence[Path]) -> list[str]:
     return [uris.display("/".join(path)) for path in paths[:_EXAMPLES]]
 
 
-def show(report: Report) -> None:
+def print_mount_report(report: Report) -> None:
     """Print a report for people."""
-    output.line(f"{output.emphasised(report.name)}  {messages.shown(report.uri)}")
-    output.fields((f"  {name}", value) for name, value in _facts(report))
+    console.print_line(f"{console.emphasised(report.name)}  {console.escaped(report.uri)}")
+    console.print_fields((f"  {name}", value) for name, value in _facts(report))
 
 
 def _facts(report: Report) -> Iterator[tuple[str, str]]:

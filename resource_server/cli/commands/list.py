@@ -1,0 +1,101 @@
+"""`resource-server list`: the tree that clients see, or the children of one collection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from resource_server.cli import console, log_output, source_arguments, source_client
+from resource_server.cli.source_client import Json
+from resource_server.protocol.in_process_client import LocalClient
+from resource_server.protocol.serialization import META_UNAVAILABLE
+
+MAX_LINES = 500
+_MAX_COUNTED = 10_000
+
+
+@click.command("list", short_help="List resources as a tree.")
+@click.argument("words", nargs=-1, metavar="[SOURCE] [URI]")
+@click.option("--all", "everything", is_flag=True, help=f"Print more than {MAX_LINES} lines.")
+@source_arguments.json_option
+@source_arguments.common_options
+def command(
+    words: Sequence[str], everything: bool, as_json: bool, no_plugins: bool, verbose: int
+) -> int:
+    """List the resources of SOURCE as a tree, or the direct children of the collection URI.
+
+    With --json every resource as a client sees it, one a line, however many there are.
+    """
+    log_output.log_to_stderr(verbose)
+    source, uris = source_arguments.split_source_and_uris(words)
+    uri = source_arguments.at_most_one_uri(uris)
+
+    async def listing(to: LocalClient) -> int:
+        if as_json:
+            return await _print_json(to, uri)
+        return await print_tree(to, uri, everything=everything)
+
+    return source_client.run_with_client(source, listing, allow_plugins=not no_plugins)
+
+
+async def _print_json(to: LocalClient, uri: str | None) -> int:
+    status = 0
+    async for page in source_client.listing_pages(to, uri):
+        console.print_json(*page["resources"])
+        status |= exit_status(page)
+    return status
+
+
+async def print_tree(to: LocalClient, uri: str | None, *, everything: bool = False) -> int:
+    """Print the children of a collection, or without a URI all that is listed.
+
+    Beyond `MAX_LINES` lines it only says how many more there are. Returns the exit status: 1 where
+    a mount is missing because it cannot serve now.
+    """
+    status = shown = more = 0
+    above: list[str] = []
+    async for page in source_client.listing_pages(to, uri):
+        status |= exit_status(page)
+        for resource in page["resources"]:
+            if everything or shown < MAX_LINES:
+                shown += 1
+                console.print_line(_line(resource, _depth(resource["uri"], above)))
+            else:
+                more += 1
+        if more > _MAX_COUNTED:
+            break
+    if more:
+        count = f"more than {_MAX_COUNTED:,}" if more > _MAX_COUNTED else f"{more:,}"
+        console.note(f"{count} more; --all prints them")
+    return status
+
+
+def exit_status(page: Json) -> int:
+    """Return the exit status that a page of a listing leads to."""
+    return 1 if page.get("_meta", {}).get(META_UNAVAILABLE) else 0
+
+
+def _depth(uri: str, above: list[str]) -> int:
+    """Return in how many collections of this listing a resource lies; `above` are the last ones."""
+    while above and not uri.startswith(above[-1]):
+        above.pop()
+    above.append(uri if uri.endswith("/") else f"{uri}/")
+    return len(above) - 1
+
+
+def _line(resource: Json, depth: int) -> str:
+    size = _size(resource.get("size"))
+    # What lies in nothing else shows its URI: with it begin the URIs of all below.
+    name = console.escaped(resource["name"] if depth else resource["uri"])
+    if resource["resourceType"] == "collection":
+        name = console.emphasised(name if name.endswith("/") else f"{name}/")
+    title = f"  {console.faint(console.escaped(resource['title']))}" if "title" in resource else ""
+    return f"{console.faint(size)}  {'  ' * depth}{name}{title}"
+
+
+def _size(count: int | None) -> str:
+    """Return a number of bytes in a column: short for people, all its digits for programs."""
+    people = console.is_terminal()
+    text = "" if count is None else console.short_size(count) if people else str(count)
+    return text.rjust(5 if people else 10)

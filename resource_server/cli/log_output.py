@@ -1,0 +1,96 @@
+"""Logging to standard error: one line per record, without blocking the server."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from contextlib import suppress
+from queue import SimpleQueue
+
+from resource_server.cli.console import escaped
+
+_MAX_QUEUED_RECORDS = 1000
+_FLUSH_TIMEOUT_S = 1.0
+
+
+class _OneLineFormatter(logging.Formatter):
+    """`resource-server: warning: …` on one line; tracebacks only at debug level."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = escaped(f"resource-server: {record.levelname.lower()}: {record.getMessage()}")
+        if record.exc_info and logging.root.level <= logging.DEBUG:
+            return f"{line}\n{self.formatException(record.exc_info)}"
+        return line
+
+
+class _AccessLogFormatter(logging.Formatter):
+    """Leaves lines of the access log as they are; hands the rest to another formatter."""
+
+    def __init__(self, access_log: str, other: logging.Formatter | None) -> None:
+        super().__init__()
+        self._access_log = access_log
+        self._other = other or logging.Formatter()
+
+    def format(self, record: logging.LogRecord) -> str:
+        if record.name == self._access_log:
+            return record.getMessage()
+        return self._other.format(record)
+
+
+class _NonblockingHandler(logging.Handler):
+    """Writes from a thread, so that a reader who stops reading blocks nobody; drops the excess.
+
+    It bypasses the buffer of `sys.stderr`, whose lock may be held for ever at exit.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines = SimpleQueue[bytes]()
+        self._is_idle = threading.Event()
+        self._is_idle.set()
+        self._thread: threading.Thread | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # Starting a thread while the interpreter exits would wait for ever.
+        if self._lines.qsize() >= _MAX_QUEUED_RECORDS or sys.is_finalizing():
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._write, daemon=True)
+            self._thread.start()
+        self._is_idle.clear()
+        self._lines.put(f"{self.format(record)}\n".encode(errors="backslashreplace"))
+
+    def _write(self) -> None:
+        while True:
+            line = self._lines.get()
+            with suppress(OSError):
+                while line:
+                    line = line[os.write(sys.stderr.fileno(), line) :]
+            if self._lines.empty():
+                self._is_idle.set()
+
+    def flush(self) -> None:
+        self._is_idle.wait(_FLUSH_TIMEOUT_S)
+
+
+def log_to_stderr(verbosity: int, *, blocking: bool = True) -> None:
+    """Log warnings to standard error; from verbosity 1 information, from 2 every detail.
+
+    Unless `blocking`, logging never waits for the reader and drops records past its queue.
+    """
+    handler = logging.StreamHandler() if blocking else _NonblockingHandler()
+    handler.setFormatter(_OneLineFormatter())
+    level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbosity, 2)]
+    logging.basicConfig(handlers=[handler], level=level, force=True)
+
+
+def enable_access_log() -> None:
+    """Let the lines of the HTTP access log through, unchanged."""
+    # Imported here: stdio does without.
+    from resource_server.transports.http.observability import access_log
+
+    for handler in logging.root.handlers:
+        handler.setFormatter(_AccessLogFormatter(access_log.__name__, handler.formatter))
+    logging.getLogger(access_log.__name__).setLevel(logging.INFO)
