@@ -31,8 +31,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from tests.transports.program import PATIENCE_S, Program, modern, request
-from tests.transports.running import running
+from tests.transports.program import PATIENCE_S, Program, modern, request, running
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")

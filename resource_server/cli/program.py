@@ -19,6 +19,7 @@ from resource_server.catalog.mount import log_failure
 from resource_server.cli import console, runner
 from resource_server.errors import ManifestError, ResourceError
 from resource_server.manifest.wording import unknown_name
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 PROGRAM = "resource-server"
 _COMMANDS = (
@@ -82,12 +83,12 @@ def program() -> None:
     """Serve folders and databases as MCP resources."""
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
+def main(arguments: Sequence[str] | None = None, *, timing: Timing = DEFAULT_TIMING) -> NoReturn:
     """Run one command and leave the process with its exit status."""
     others = set(threading.enumerate())
     console.prepare_streams()
     try:
-        status = program.main(arguments, prog_name=PROGRAM, standalone_mode=False) or 0
+        status = program.main(arguments, prog_name=PROGRAM, standalone_mode=False, obj=timing) or 0
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read our output has enough.

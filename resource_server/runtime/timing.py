@@ -38,3 +38,38 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """How far a search may overrun its deadline; soon after, nobody waits for it."""
     watch_listing_interval_s: float = 30.0
     """Between listings of the `watch` command, for mounts that report no changes."""
+
+    request_timeout_s: float = 30.0
+    """A client must send a whole request within this time."""
+    slow_reader_timeout_s: float = 60.0
+    """A client must read at least 64 KiB of its response within this time."""
+    sse_keep_alive_s: float = 15.0
+    """Silence on an event stream before a comment keeps proxies from closing it."""
+    http_drain_s: float = 2.0
+    """Requests in flight may go on for this time when their session or the server ends."""
+    shutdown_timeout_s: float = 10.0
+    """Connections may stay open for this time when the server ends."""
+    session_evictable_s: float = 60.0
+    """A session idle for this time may make room for another, when there are too many."""
+    token_cache_s: float = 60.0
+    """A verified token is verified again after this time: its key may have been withdrawn."""
+    clock_skew_s: float = 30.0
+    """The clocks of an issuer and of this machine may differ by this much."""
+    jwks_fresh_s: float = 300.0
+    """An issuer's keys older than this are used, and renewed."""
+    jwks_max_age_s: float = 3600.0
+    """Keys that cannot be renewed are used for this time: one may have been withdrawn."""
+    jwks_fetch_pause_s: float = 10.0
+    """Between two fetches for unknown keys: any client can invent one."""
+    jwks_fetch_timeout_s: float = 10.0
+    """For all requests to an issuer that one fetch of its keys takes."""
+    jwks_retry_first_s: float = 2.0
+    """After a first failed fetch of keys; the delay doubles with each."""
+    jwks_retry_max_s: float = 60.0
+    """The longest delay between two failed fetches of keys."""
+    jwks_wait_s: float = 10.0
+    """A request waits this long for the key of its token."""
+
+
+DEFAULT_TIMING = Timing()
+"""The times that the server runs with."""

@@ -42,7 +42,7 @@ async def _main() -> None:
     async with Server(Catalog([Mount("slow", "test://slow/", tree)])) as server:
         await server.catalog.start()
         if "--http" in sys.argv:
-            await uvicorn_server.serve(
+            await uvicorn_server.serve_http(
                 server, Http(), uvicorn_server.Address("127.0.0.1", 0), started=_tell
             )
         else:

@@ -17,6 +17,7 @@ from resource_server.catalog.mount import Mount
 from resource_server.manifest.http import Auth, Http
 from resource_server.protocol.server import Server
 from resource_server.providers.filesystem import Filesystem
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.transports.http.server.uvicorn_server import Address, application_of
 from tests.protocol.wire import CLIENT, ENVELOPE
 from tests.transports.issuer import AUDIENCE, Issuer
@@ -111,15 +112,17 @@ def auth(*issuers: Issuer, **more: Any) -> Auth:
 
 
 @asynccontextmanager
-async def guarded(folder: Path, auth: Auth, **options: Any) -> AsyncGenerator[Endpoint]:
-    """Serve a folder to who has a token; the public address is that of this machine."""
+async def guarded(
+    folder: Path, auth: Auth, *, timing: Timing = DEFAULT_TIMING, **options: Any
+) -> AsyncGenerator[Endpoint]:
+    """Serve a folder to callers with a token; the public address is that of this machine."""
     catalog = Catalog([Mount("one", ROOT, Filesystem(folder))])
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = Address(*listening.getsockname())
         async with Server(catalog) as server:
             options.setdefault("url", address.url)
             http = Http(auth=auth, **options)
-            application = application_of(server, http, address)
+            application = application_of(server, http, address, timing=timing)
             config = uvicorn.Config(application, log_config=None, lifespan="off", ws="none")
             runner = uvicorn.Server(config)
             running = asyncio.create_task(runner.serve(sockets=[listening]))

@@ -1,9 +1,10 @@
-"""The real program on a port of this machine, and a client that sends it any bytes."""
+"""The real program on a port of this machine, and a client that can send it any bytes."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import select
 import socket
@@ -16,12 +17,13 @@ from collections.abc import Callable, Generator, Mapping
 from fcntl import ioctl
 from pathlib import Path
 from termios import TIOCOUTQ
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self
 
 from tests.protocol.wire import CLIENT, ENVELOPE, MODERN
 
 ROOT = Path(__file__).parents[2]
 GATES = Path(__file__).with_name("gates.py")
+PHONE = Path(__file__).with_name("phone.py")
 PATIENCE_S = 20.0
 _START_S = 60.0
 """A start takes the processor, which may be shared with much else."""
@@ -30,6 +32,9 @@ README = "file:///project/read%20me.md"
 GATE, OPEN, STATE = "test://gates/gate/", "test://gates/open/", "test://gates/state/"
 LARGE, MANY = "test://gates/large", "test://gates/many"
 
+# Progress is told at most every so often; tests want all of it.
+EACH_PROGRESS = "from resource_server.protocol import progress; progress.INTERVAL_S = 0.0"
+
 _MANIFEST = """
 version: 1
 roots: {{project: {{path: project}}}}
@@ -37,13 +42,10 @@ providers: {{gates: {{use: {gates}, uri: "test://gates/"}}}}
 http: {http}
 """
 _PROGRAM = """
-import sys
-from functools import partial
 from resource_server.cli import main
-from resource_server.protocol import engine, progress
-from resource_server.transports.http import answers, backlog, channel, listen, peer, sessions
-{patches}
-main()
+from resource_server.runtime.timing import Timing
+{code}
+main(timing=Timing(**{timing}))
 """
 _SERVING = re.compile(r"serving at https?://\S+:(\d+)/mcp")
 
@@ -405,29 +407,64 @@ class Session:
 
 
 @contextlib.contextmanager
-def serving(place: Path, *options: str, http: str = "{}", patches: str = "") -> Generator[Program]:
-    """Run the program; `http` is that section of its manifest, `patches` are Python."""
-    folder = place / "project"
-    folder.mkdir(exist_ok=True)
-    (folder / "read me.md").write_text("# Hällo\n", encoding="utf-8")
-    (place / "mcp-resources.yaml").write_text(_MANIFEST.format(gates=GATES, http=http))
-    code = _PROGRAM.format(patches=patches)
-    manifest = str(place / "mcp-resources.yaml")
+def running(
+    manifest: Path,
+    *options: str,
+    http: str = "127.0.0.1:0",
+    timing: Mapping[str, float] | None = None,
+    code: str = "",
+    env: Mapping[str, str] | None = None,
+) -> Generator[Program]:
+    """Run `resource-server serve MANIFEST --http …`.
+
+    `timing` has members of `Timing`, `code` is Python that runs before, for the few limits that
+    nothing else can shorten, `env` is added to the environment.
+    """
+    program = _PROGRAM.format(code=code, timing=dict(timing or {}))
     process = subprocess.Popen(
-        [sys.executable, "-c", code, "serve", manifest, "--http", "127.0.0.1:0", *options],
+        [sys.executable, "-c", program, "serve", str(manifest), "--http", http, *options],
         stderr=subprocess.PIPE,
         cwd=ROOT,
+        env={**os.environ, **(env or {})},
         text=True,
     )
-    program: Program | None = None
+    started: Program | None = None
     try:
-        program = Program(process, folder)
-        yield program
+        started = Program(process, manifest.parent / "project")
+        yield started
     finally:
         process.kill()
         process.wait()
-        if program is not None:
-            program.close()
+        if started is not None:
+            started.close()
 
 
-Running: TypeAlias = Generator[Program]
+@contextlib.contextmanager
+def serving(
+    place: Path,
+    *options: str,
+    http: str = "{}",
+    timing: Mapping[str, float] | None = None,
+    code: str = "",
+) -> Generator[Program]:
+    """Run the program with a folder and gates; `http` is that section of its manifest."""
+    folder = place / "project"
+    folder.mkdir(exist_ok=True)
+    (folder / "read me.md").write_text("# Hällo\n", encoding="utf-8")
+    manifest = place / "mcp-resources.yaml"
+    manifest.write_text(_MANIFEST.format(gates=GATES, http=http))
+    with running(manifest, *options, timing=timing, code=code) as program:
+        yield program
+
+
+def project(place: Path, http: str = "{}", more: str = "", provider: Path = PHONE) -> Path:
+    """Write a manifest with a folder and a phone, or another provider; `more` is YAML below it."""
+    (place / "project").mkdir()
+    (place / "project" / "read me.md").write_text("# Hello\n")
+    manifest = place / "mcp-resources.yaml"
+    manifest.write_text(
+        f"roots: {{project: {{path: project}}}}\n"
+        f'providers: {{phone: {{use: {provider}, uri: "test://phone/"}}}}\n'
+        f"http: {http}\n{more}"
+    )
+    return manifest

@@ -19,6 +19,7 @@ from resource_server.manifest.databases.database_url import (
     redacted_url,
     resolve_database_url,
 )
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.transports import stdio
 
 
@@ -82,13 +83,14 @@ def _over_http(
     # Imported here: one client over standard input and output does without.
     from resource_server.cli import log_output
     from resource_server.transports.http.server import uvicorn_server
-    from resource_server.transports.http.server.tls import Certificate
 
     try:
         address = uvicorn_server.parse_address(door.address)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--http") from None
     door.check()
+    timing = click.get_current_context().find_object(Timing) or DEFAULT_TIMING
+    certificate = uvicorn_server.Certificate(door.tls_cert, door.tls_key) if door.tls_cert else None
     log_output.log_to_stderr(verbose, blocking=False)
     if door.logs_access:
         log_output.enable_access_log()
@@ -105,15 +107,16 @@ def _over_http(
             if strict and (problems := await server.catalog.start()):
                 return console.fail(f"refused to serve without: {', '.join(problems)}")
             try:
-                await uvicorn_server.serve(
+                await uvicorn_server.serve_http(
                     server,
                     http,
                     address,
                     started=lambda actual: console.note(f"serving at {actual.url}"),
-                    certificate=Certificate(door.tls_cert, door.tls_key) if door.tls_cert else None,
+                    certificate=certificate,
                     proxies=door.proxies,
                     logs_access=door.logs_access,
                     legacy=door.is_legacy,
+                    timing=timing,
                 )
             except OSError as error:
                 return console.fail(f"cannot listen on {door.address}: {error.strerror}")

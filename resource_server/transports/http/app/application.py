@@ -1,10 +1,9 @@
-"""The ASGI application: which request goes where, and which goes nowhere."""
+"""The ASGI application: routes, checks every MCP request must pass, and error responses."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeAlias
@@ -15,47 +14,39 @@ from resource_server.protocol import error_mapping, revisions
 from resource_server.protocol.error_mapping import Fault
 from resource_server.protocol.server import Server
 from resource_server.runtime.rate_limit import RateLimiter
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.transports.http.app.bodies import Bodies
-from resource_server.transports.http.app.endpoint import Endpoint
-from resource_server.transports.http.app.exchange import Exchange, Witness
-from resource_server.transports.http.app.host_allowlist import (
-    LOOPBACK_HOSTS,
-    LOOPBACK_ORIGINS,
-    Names,
-)
-from resource_server.transports.http.app.legacy import POST_PATH, STREAM_PATH, Legacy
+from resource_server.transports.http.app.host_allowlist import HostAllowlist, preflight_headers
+from resource_server.transports.http.app.legacy import POST_PATH, STREAM_PATH, LegacyTransport
 from resource_server.transports.http.app.request import (
-    CLOSE,
-    Gone,
+    AsgiReceive,
+    AsgiScope,
+    AsgiSend,
+    ClientDisconnected,
+    Exchange,
     Headers,
-    Receive,
-    Refused,
-    Request,
-    Scope,
-    Send,
-    too_often,
+    HttpError,
+    HttpRequest,
+    RequestObserver,
+    rate_limited,
 )
-from resource_server.transports.http.app.sessions import Sessions
+from resource_server.transports.http.app.sessions import SessionRequests, Sessions
+from resource_server.transports.http.app.stateless import StatelessRequests
 from resource_server.transports.http.auth.protected_resource import ProtectedResource
-from resource_server.transports.http.observability.health import Authenticate, Operation
-from resource_server.transports.http.sse.stream_limits import Streams
+from resource_server.transports.http.observability.health import (
+    Authenticate,
+    OperatorEndpoints,
+)
+from resource_server.transports.http.sse.stream_limits import StreamLimiter
 
 logger = logging.getLogger(__name__)
 
 PATH = "/mcp"
 
-Handle: TypeAlias = Callable[[Request, Caller], Awaitable[None]]
-"""Answers a request of who may ask."""
+Handle: TypeAlias = Callable[[HttpRequest, Caller], Awaitable[None]]
+"""Answers a request of an authenticated caller."""
 
-_ASKED_WITH = (
-    b"accept, authorization, content-type, last-event-id, mcp-method, mcp-name, "
-    b"mcp-protocol-version, mcp-session-id"
-)
-_REPEATING = re.compile(rb"mcp-param-[!#$%&'*+.^_`|~0-9a-z-]+")
-"""Which of these there are is up to the tools."""
-_EXPOSED = (b"access-control-expose-headers", b"mcp-session-id, www-authenticate, retry-after")
-_VARY = (b"vary", b"Origin")
-_CODES = {
+_ERROR_CODES = {
     429: revisions.BUSY,
     500: revisions.INTERNAL_ERROR,
     503: revisions.BUSY,
@@ -74,146 +65,137 @@ class Application:
         resource: ProtectedResource | None = None,
         hosts: Iterable[str] = (),
         legacy: bool = False,
-        witnesses: Sequence[Witness] = (),
+        observers: Sequence[RequestObserver] = (),
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
         limits = options.limits
         self._authenticate = authenticate
-        self._hosts = Names((*LOOPBACK_HOSTS, *hosts, *options.allowed_hosts))
-        self._origins = Names((*LOOPBACK_ORIGINS, *options.allowed_origins))
+        self._allowlist = HostAllowlist((*hosts, *options.allowed_hosts), options.allowed_origins)
         self._rates = None if limits.rate is None else RateLimiter(limits.rate, limits.burst)
-        self._sessions = Sessions(server, most=limits.sessions, idle=limits.session_idle)
-        self._streams = streams = Streams(limits.streams)
         self._bodies = Bodies(limits.body)
-        self._endpoint = Endpoint(server, self._sessions, streams, self._bodies)
-        self._operation = Operation(
+        self._streams = streams = StreamLimiter(limits.streams)
+        self._sessions = Sessions(
+            server, max_sessions=limits.sessions, idle_s=limits.session_idle, timing=timing
+        )
+        self._session_requests = SessionRequests(self._sessions, streams, self._bodies, timing)
+        self._stateless_requests = StatelessRequests(server, streams, self._bodies, timing)
+        self._operators = OperatorEndpoints(
             server,
             self._sessions,
             streams,
-            check=self._admitted,
+            check=self._cors_headers,
             authenticate=authenticate or _everybody,
-            tells_others=options.metrics,
+            public_metrics=options.metrics,
         )
-        self._tallies = self._operation.tallies
-        self._witnesses = witnesses
-        self._routes: dict[str, Callable[[Request], Awaitable[None]]] = {
-            PATH: partial(self._admit, self._endpoint),
-            "/healthz": self._operation.healthy,
-            "/readyz": self._operation.ready,
-            "/metrics": self._operation.measured,
+        self._metrics = self._operators.requests
+        self._observers = observers
+        self._routes: dict[str, Callable[[HttpRequest], Awaitable[None]]] = {
+            PATH: partial(self._admit, self._handle),
+            "/healthz": self._operators.healthz,
+            "/readyz": self._operators.readyz,
+            "/metrics": self._operators.metrics,
         }
-        self._legacy = Legacy(server, streams, self._bodies)
+        self._legacy = LegacyTransport(server, streams, self._bodies, timing)
         if legacy:
             self._routes[STREAM_PATH] = partial(self._admit, self._legacy.stream)
             self._routes[POST_PATH] = partial(self._admit, self._legacy.post)
         if resource is not None:
             self._routes |= dict.fromkeys(resource.paths, resource.describe)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or one WebSocket that is refused."""
-        if scope["type"] == "http":
-            await self._answer(scope, receive, send)
-        elif scope["type"] == "lifespan":
+    async def __call__(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
+        """Answer one HTTP request; WebSockets are refused by the web server."""
+        if scope["type"] == "lifespan":
             await _lifespan(receive, send)
+        elif scope["type"] == "http":
+            await self._respond(scope, receive, send)
+
+    async def _respond(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
+        exchange = Exchange(scope, send, self._metrics.sent, self._observers)
+        try:
+            request = HttpRequest(scope, receive, exchange)
+            route = self._routes.get(request.path)
+            if route is None:
+                raise HttpError(404, "not found")
+            await route(request)
+            if exchange.status and not exchange.is_complete:
+                # A stream that goes on with another request, or later.
+                await exchange.send_part(b"", is_last=True)
+        except HttpError as error:
+            if not exchange.status:
+                await _respond_error(exchange, error)
+        except ClientDisconnected:
+            pass
+        except Exception:
+            logger.exception("a request failed")
+            if not exchange.status:
+                await _respond_error(exchange, HttpError(500, "internal error"))
+        finally:
+            if exchange.held_bytes:
+                self._bodies.release(exchange)
+            self._metrics.add(exchange)
+            exchange.finish(scope)
 
     async def close(self) -> None:
         """End all streams and sessions; requests in flight may be answered for a moment."""
         self._bodies.close()
         self._streams.close()
         await asyncio.gather(
-            self._endpoint.close(),
+            self._stateless_requests.close(),
             self._sessions.close(),
             self._legacy.close(),
-            self._operation.close(),
+            self._operators.close(),
         )
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = Exchange(scope, send, self._tallies.volume, self._witnesses)
-        try:
-            request = Request(scope, receive, exchange)
-            route = self._routes.get(request.path)
-            if route is None:
-                raise Refused(404, "not found")
-            await route(request)
-            if exchange.status and not exchange.is_over:
-                # A stream that goes on elsewhere, or later.
-                await exchange.send(b"", is_last=True)
-        except Refused as refused:
-            if not exchange.status:
-                await _refuse(exchange, refused, waits=_waits(scope, exchange))
-        except Gone:
-            pass
-        except Exception:
-            logger.exception("a request failed")
-            if not exchange.status:
-                await _refuse(exchange, Refused(500, "internal error"))
-        finally:
-            if exchange.held:
-                self._bodies.release(exchange)
-            self._tallies.add(exchange)
-            exchange.end(scope)
-
-    async def _admit(self, handle: Handle, request: Request) -> None:
+    async def _admit(self, handle: Handle, request: HttpRequest) -> None:
+        """Check host, origin, token and rate of a request before it is handled."""
         exchange = request.exchange
         exchange.is_mcp = True
-        exchange.more_headers = self._admitted(request)
+        exchange.cors_headers = self._cors_headers(request)
         if request.method == "OPTIONS":
-            is_asked = bool(exchange.more_headers)
-            await exchange.answer(204, headers=_preflight(request) if is_asked else ())
+            is_preflight = bool(exchange.cors_headers)
+            headers = preflight_headers(request) if is_preflight else ()
+            await exchange.respond(204, headers=headers)
             return
         try:
             caller = EVERYBODY
             if self._authenticate is not None:
                 exchange.caller = caller = await self._authenticate(request)
-            if self._rates and (wait := self._rates.take(request.owner(caller))):
-                raise too_often(wait)
+            if self._rates and (wait_s := self._rates.take(request.owner(caller))):
+                raise rate_limited(wait_s)
             await handle(request, caller)
         finally:
-            if exchange.messages > 1 and self._rates:
-                self._rates.charge(request.owner(exchange.caller), exchange.messages - 1)
+            if exchange.batch_size > 1 and self._rates:
+                self._rates.charge(request.owner(exchange.caller), exchange.batch_size - 1)
 
-    def _admitted(self, request: Request) -> Headers:
-        """Refuse what was not meant for this server; return what a web page has to be told."""
-        host = request.headers.get(b"host")
-        if host is None or host not in self._hosts:
-            raise Refused(421, "this server is not known by that name; see http.allowed_hosts")
-        origin = request.headers.get(b"origin")
-        if origin is None:
-            return ()
-        if origin not in self._origins:
-            raise Refused(403, "web pages of this origin are not allowed; see http.allowed_origins")
-        return ((b"access-control-allow-origin", origin.strip(b" \t")), _EXPOSED, _VARY)
+    def _cors_headers(self, request: HttpRequest) -> Headers:
+        return self._allowlist.check(request.headers.get(b"host"), request.headers.get(b"origin"))
 
-
-def _preflight(request: Request) -> Headers:
-    """Return what a web page may ask, and with which headers."""
-    wanted = request.headers.get(b"access-control-request-headers", b"").lower()
-    return (
-        (b"access-control-allow-methods", b"GET, POST, DELETE"),
-        (b"access-control-allow-headers", b", ".join([_ASKED_WITH, *_REPEATING.findall(wanted)])),
-        (b"access-control-max-age", b"600"),
-    )
+    async def _handle(self, request: HttpRequest, caller: Caller) -> None:
+        """Handle a request to the MCP endpoint in the era that its headers name."""
+        version = request.header(b"mcp-protocol-version")
+        if version is None or version in revisions.HANDSHAKE:
+            await self._session_requests.handle(request, caller)
+        elif request.method == "POST":
+            await self._stateless_requests.post(request, version, caller)
+        elif version in revisions.MODERN:
+            raise HttpError(405, "the method is not allowed here", [(b"allow", b"POST")])
+        else:
+            await self._session_requests.handle(request, caller)
 
 
-async def _everybody(_: Request) -> Caller:
+async def _everybody(_: HttpRequest) -> Caller:
     return EVERYBODY
 
 
-def _waits(scope: Scope, exchange: Exchange) -> bool:
-    """Tell whether a client waits for leave to send its body."""
-    return exchange.body is None and any(name == b"expect" for name, _ in scope["headers"])
+async def _respond_error(exchange: Exchange, error: HttpError) -> None:
+    code = _ERROR_CODES.get(error.status, revisions.INVALID_REQUEST)
+    body = error_mapping.message(None, Fault(code, error.message))
+    await exchange.respond(
+        error.status, body, headers=error.headers, media_type=b"application/json"
+    )
 
 
-async def _refuse(exchange: Exchange, refused: Refused, *, waits: bool = False) -> None:
-    code = _CODES.get(refused.status, revisions.INVALID_REQUEST)
-    body = error_mapping.message(None, Fault(code, refused.message))
-    headers = refused.headers
-    if waits and CLOSE not in headers:
-        # It sends no body any more, and what comes next would be taken for it.
-        headers = [*headers, CLOSE]
-    await exchange.answer(refused.status, body, headers=headers, type=b"application/json")
-
-
-async def _lifespan(receive: Receive, send: Send) -> None:
+async def _lifespan(receive: AsgiReceive, send: AsgiSend) -> None:
     while True:
         message = await receive()
         await send({"type": f"{message['type']}.complete"})

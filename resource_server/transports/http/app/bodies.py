@@ -1,59 +1,66 @@
-"""Bodies of requests: each not too long, and all together not too much to keep."""
+"""Request bodies: JSON only, each bounded, and all together bounded."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import Any
 
-from resource_server.transports.http.app.exchange import Exchange
-from resource_server.transports.http.app.request import CLOSE, Gone, Refused, Request, closing
+from resource_server.transports.http.app.request import (
+    CLOSE,
+    EVENT_STREAM,
+    JSON,
+    ClientDisconnected,
+    Exchange,
+    HttpError,
+    HttpRequest,
+    shutting_down,
+)
 
-MAX_BYTES = 256 * 1024 * 1024
-"""Of all bodies that are read or answered at one time."""
-SMALL_BYTES = 64 * 1024
-"""A body that is no longer counts for nothing: its connection may hold as much in any case."""
+MAX_TOTAL_BYTES = 256 * 1024 * 1024
+"""Maximum bytes of all bodies being read or answered at one time."""
+UNCOUNTED_BYTES = 64 * 1024
+"""Bodies up to this size are not counted: a connection may buffer as much in any case."""
 
 
 class Bodies:
-    """Reads bodies of at most `longest` bytes, and counts those that are held."""
+    """Reads bodies of at most `max_bytes`, and counts those that are held."""
 
-    def __init__(self, longest: int) -> None:
-        self._longest = longest
-        self._held = 0
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._held_bytes = 0
         self._is_closed = False
 
-    async def read(self, request: Request) -> bytes:
-        """Return a whole body, which counts as held until it is given to `release`.
+    async def read_message(self, request: HttpRequest) -> bytes:
+        """Return the body of a POST, decoded into the request's exchange.
+
+        The body counts as held until `release`, or as long as `keep` says.
 
         Raises:
-            Refused: it is too long, or all that are held are, or no more are taken.
-            Gone: the client has left, or was sent away because it took too long.
+            HttpError: it is not JSON or too large, all bodies together are, the server shuts
+                down, or the client accepts none of our responses.
+            ClientDisconnected: the client has left, or took too long.
         """
-        body = request.exchange.body
-        if body is None:
-            body = await self._received(request)
-            request.exchange.body = body
-        elif len(body) > self._longest:
-            raise self._too_long()
-        elif len(body) > SMALL_BYTES:
-            self._hold(request.exchange, len(body))
+        _check_media_types(request)
+        body = await self._read(request)
         if self._is_closed:
-            raise closing()
+            raise shutting_down()
+        request.exchange.receive_body(request, body)
         return body
 
-    async def _received(self, request: Request) -> bytes:
-        if int(request.headers.get(b"content-length", b"0")) > self._longest:
-            raise self._too_long()
+    async def _read(self, request: HttpRequest) -> bytes:
+        if int(request.headers.get(b"content-length", b"0")) > self._max_bytes:
+            raise self._too_large()
         whole: bytes | bytearray = b""  # in most cases the first part is all of it
         while True:
             message = await request.receive()
             if message["type"] == "http.disconnect":
-                raise Gone
+                raise ClientDisconnected
             part: bytes = message.get("body", b"")
             length = len(whole) + len(part)
-            if length > self._longest:
-                raise self._too_long()
-            if length > SMALL_BYTES:
+            if length > self._max_bytes:
+                raise self._too_large()
+            if length > UNCOUNTED_BYTES:
                 self._hold(request.exchange, length)
             is_last = not message.get("more_body", False)
             if not whole:
@@ -66,30 +73,68 @@ class Bodies:
                 return bytes(whole)
 
     def _hold(self, exchange: Exchange, length: int) -> None:
-        held = self._held + length - exchange.held
-        if held > MAX_BYTES:
+        held = self._held_bytes + length - exchange.held_bytes
+        if held > MAX_TOTAL_BYTES:
             reason = "too much is being sent at once"
-            raise Refused(503, reason, [(b"retry-after", b"1"), CLOSE])
-        self._held, exchange.held = held, length
+            raise HttpError(503, reason, [(b"retry-after", b"1"), CLOSE])
+        self._held_bytes, exchange.held_bytes = held, length
 
     def release(self, exchange: Exchange) -> None:
-        """Hold the body of a request no longer."""
-        self._held -= exchange.held
-        exchange.held = 0
-
-    def close(self) -> None:
-        """Take no more, not even the rest of those that are being read."""
-        self._is_closed = True
+        """Stop counting a request's body."""
+        self._held_bytes -= exchange.held_bytes
+        exchange.held_bytes = 0
 
     def keep(self, exchange: Exchange, answering: asyncio.Future[Any]) -> None:
-        """Hold a body until its messages are answered, which may be after the client has left."""
-        held, exchange.held = exchange.held, 0
+        """Count a body until its messages are answered, even if the client leaves before."""
+        held, exchange.held_bytes = exchange.held_bytes, 0
         if held:
             answering.add_done_callback(lambda _: self._forget(held))
 
     def _forget(self, held: int) -> None:
-        self._held -= held
+        self._held_bytes -= held
 
-    def _too_long(self) -> Refused:
-        # What is still sent of it is read and thrown away: who is cut off sees no answer.
-        return Refused(413, f"the body is longer than {self._longest} bytes")
+    def close(self) -> None:
+        """Accept no more bodies, not even the rest of those being read."""
+        self._is_closed = True
+
+    def _too_large(self) -> HttpError:
+        # The rest is read and dropped: a client that is disconnected sees no response.
+        return HttpError(413, f"the body is longer than {self._max_bytes} bytes")
+
+
+def _check_media_types(request: HttpRequest) -> None:
+    headers = request.headers
+    refusal = _refusal(
+        headers.get(b"content-type", b""),
+        headers.get(b"content-encoding"),
+        accepts_any=request.accepts(JSON) or request.accepts(EVENT_STREAM),
+    )
+    if refusal is not None:
+        raise HttpError(*refusal)
+
+
+# Most clients send the same headers with every request.
+@functools.lru_cache(maxsize=256)
+def _refusal(
+    content_type: bytes, encoding: bytes | None, *, accepts_any: bool
+) -> tuple[int, str] | None:
+    if not _is_json(content_type):
+        return 415, "the body must be application/json in UTF-8"
+    if encoding not in (None, b"identity"):
+        return 415, "the body must have no Content-Encoding"
+    if not accepts_any:
+        return 406, "responses are application/json or text/event-stream"
+    return None
+
+
+def _is_json(content_type: bytes) -> bool:
+    media_type, _, parameters = content_type.decode("latin-1").lower().partition(";")
+    return media_type.strip() == JSON and _charset(parameters) in ("", "utf-8", "utf8")
+
+
+def _charset(parameters: str) -> str:
+    for parameter in parameters.split(";"):
+        name, _, value = parameter.partition("=")
+        if name.strip() == "charset":
+            return value.strip().strip('"')
+    return ""

@@ -1,18 +1,16 @@
-"""Answers to messages: JSON that is sent at once, or a stream where it has to wait."""
+"""Responses to JSON-RPC messages: JSON if they are there at once, else an event stream."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
 
 from resource_server.protocol import error_mapping, revisions
-from resource_server.protocol.error_mapping import Fault
+from resource_server.protocol.error_mapping import ErrorMessage, Fault
 from resource_server.protocol.params import RequestId
-from resource_server.transports.http.app.negotiation import JSON, STREAM, accepts
-from resource_server.transports.http.app.request import Headers, Request
-from resource_server.transports.http.sse.event_stream import KEEP_ALIVE_S, Channel
+from resource_server.transports.http.app.request import EVENT_STREAM, JSON, Headers, HttpRequest
+from resource_server.transports.http.sse.event_stream import EventStream
 
-_JSON = JSON.encode()
-_STATUS = {
+_STATUSES = {
     revisions.PARSE_ERROR: 400,
     revisions.INVALID_REQUEST: 400,
     revisions.INVALID_PARAMS: 400,
@@ -23,41 +21,44 @@ _STATUS = {
 }
 
 
-async def is_whole(request: Request, channel: Channel) -> bool:
-    """Wait until an answer begins; tell whether that is all of it, so that JSON can hold it.
+async def fits_json(request: HttpRequest, stream: EventStream, wait_s: float) -> bool:
+    """Wait for the first message; return whether it is all, so that a JSON response can hold it.
 
-    Where the client takes no stream it is awaited to its end.
+    If the client does not accept an event stream, wait for the last message instead.
 
     Raises:
-        Gone: the client has left.
+        ClientDisconnected: the client has left.
     """
-    if not accepts(request, JSON):
+    if not request.accepts(JSON):
         return False
-    streams = accepts(request, STREAM)
-    if streams:
-        await request.unless_gone(channel.wait(KEEP_ALIVE_S))
+    accepts_stream = request.accepts(EVENT_STREAM)
+    if accepts_stream:
+        await request.unless_disconnected(stream.wait(wait_s))
     else:
-        await request.unless_gone(channel.whole())
-    return channel.is_ended and (channel.is_empty or not streams)
+        await request.unless_disconnected(stream.wait_ended())
+    return stream.is_ended and (stream.has_only_response or not accepts_stream)
 
 
-def answered(
-    request: Request, data: bytes, *, modern: bool = False, headers: Headers = ()
+def respond(
+    request: HttpRequest, data: bytes, *, modern: bool = False, headers: Headers = ()
 ) -> Awaitable[None]:
-    """Send a JSON-RPC answer, with the HTTP status that its error has."""
-    return request.exchange.answer(_status(data, modern), data, headers=headers, type=_JSON)
+    """Send a JSON-RPC response, with the HTTP status of its error."""
+    status = _status(data, modern)
+    return request.exchange.respond(status, data, headers=headers, media_type=JSON.encode())
 
 
-def refused(request: Request, fault: Fault, request_id: RequestId | None = None) -> Awaitable[None]:
-    """Refuse a message before it has come to the engine."""
+def refuse(
+    request: HttpRequest, fault: Fault, request_id: RequestId | None = None
+) -> Awaitable[None]:
+    """Send an error for a message that the protocol engine has not seen."""
     data = error_mapping.message(request_id, fault)
-    return request.exchange.answer(_STATUS.get(fault.code, 400), data, type=_JSON)
+    status = _STATUSES.get(fault.code, 400)
+    return request.exchange.respond(status, data, media_type=JSON.encode())
 
 
 def _status(data: bytes, modern: bool) -> int:
-    code = error_mapping.code_of(data)
-    if code is None:
+    if not isinstance(data, ErrorMessage):
         return 200
     if modern:
-        return _STATUS.get(code, 200)
-    return 400 if code in (revisions.PARSE_ERROR, revisions.INVALID_REQUEST) else 200
+        return _STATUSES.get(data.code, 200)
+    return 400 if data.code in (revisions.PARSE_ERROR, revisions.INVALID_REQUEST) else 200

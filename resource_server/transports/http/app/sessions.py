@@ -1,4 +1,4 @@
-"""Sessions of the handshake revisions: one client's connection over many requests."""
+"""Sessions of the handshake revisions: one client's connection over many HTTP requests."""
 
 from __future__ import annotations
 
@@ -10,114 +10,129 @@ from collections import OrderedDict
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from resource_server.access import Caller
-from resource_server.protocol.client_connection import ClientConnection
-from resource_server.protocol.server import Server
-from resource_server.transports.http.app.request import Refused
-from resource_server.transports.http.sse.event_stream import Channel
-from resource_server.transports.http.sse.shares import Shares
+from msgspec import UNSET
 
-DRAIN_S = 2.0
-"""So long what is in flight may take to be answered when it is to end."""
+from resource_server.access import Caller, acting
+from resource_server.protocol import revisions
+from resource_server.protocol.client_connection import ClientConnection
+from resource_server.protocol.error_mapping import Fault
+from resource_server.protocol.server import Server
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
+from resource_server.transports.http.app.bodies import Bodies
+from resource_server.transports.http.app.request import (
+    EVENT_STREAM,
+    Exchange,
+    Headers,
+    HttpError,
+    HttpRequest,
+)
+from resource_server.transports.http.app.responses import fits_json, refuse, respond
+from resource_server.transports.http.app.stateless import version_mismatch
+from resource_server.transports.http.sse.event_stream import EventStream
+from resource_server.transports.http.sse.stream_limits import OwnerCounts, StreamLimiter
 
 _DAY_S = 86_400.0
-_MAX_CHANNELS = 64
-_MAX_KEPT_BYTES = 256 * 1024
-_EVICTED_AFTER_S = 60.0
-"""Where there is no place for another session, one that is idle for so long makes room."""
+_MAX_RESUMABLE_STREAMS = 64
+_MAX_RESUMABLE_BYTES = 256 * 1024
+"""Maximum bytes of the responses that one session keeps for clients that reconnect."""
+_PRIMED_SINCE = "2025-11-25"
 
 
 class Session:
-    """One client: its connection, the stream of what it subscribed to, answers it may resume."""
+    """One client: its connection, its stream of notifications, and responses it may resume."""
 
     def __init__(self, server: Server, caller: Caller, owner: str) -> None:
-        self.owner = owner
-        """Of whose share it is."""
-        self.until = _end_of(caller)
-        """When the last token that it was used with ends, in seconds since the epoch."""
-        self.expiry: asyncio.TimerHandle | None = None
-        """Looks then."""
         self.id = secrets.token_urlsafe(16)
+        self.owner = owner
+        """The key by which limits count the session."""
         self.caller = caller
-        """Whose token opened it; nobody else may use it, nor they where they see other things."""
-        self.told = Channel(b"0")
+        """The caller that opened it; see `Sessions.is_open_to`."""
+        self.expires_at = _expiry_of(caller)
+        """When the last of its tokens expires, in seconds since the epoch."""
+        self.expiry_timer: asyncio.TimerHandle | None = None
+        self.notifications = EventStream(b"0")
         """What belongs to no request."""
-        self.connection = ClientConnection(server, push=self.told.tell, push_room=self.told.room)
+        self.connection = ClientConnection(
+            server, push=self.notifications.put_once, push_room=self.notifications.room
+        )
         self.connection.owner = owner
-        self.used = time.monotonic()
+        self.last_used = time.monotonic()
         self.requests = 0
-        """As many are being answered; streams are among them."""
+        """Requests being answered, streams included."""
         self.is_ended = False
-        self._channels = OrderedDict[bytes, Channel]()
-        self._count = 0
+        self._streams = OrderedDict[bytes, EventStream]()
+        self._stream_count = 0
 
-    def channel(self) -> Channel:
-        """Return a channel for the answer to one request."""
-        self._count += 1
-        return Channel(b"%d" % self._count)
+    def new_stream(self) -> EventStream:
+        """Return a stream for the response to one request."""
+        self._stream_count += 1
+        return EventStream(b"%d" % self._stream_count)
 
-    def keep(self, channel: Channel) -> None:
-        """Keep a channel for who was cut off and asks for the rest; perhaps others no longer."""
-        if channel.name is not None and channel.size <= _MAX_KEPT_BYTES:
-            self._channels[channel.name] = channel
-            self._forget()
+    def keep(self, stream: EventStream) -> None:
+        """Keep a stream for a client that is cut off; the oldest are dropped for it."""
+        if stream.name is not None and stream.kept_bytes <= _MAX_RESUMABLE_BYTES:
+            self._streams[stream.name] = stream
+            self._drop_oldest()
 
-    def answered(self, channel: Channel) -> None:
-        """Take note that nothing more will be put in a channel: now its length is known."""
-        channel.end()
-        if channel.size > _MAX_KEPT_BYTES and channel.name is not None:
-            self._channels.pop(channel.name, None)
-        self._forget()
+    def end_stream(self, stream: EventStream) -> None:
+        """End a stream whose request is answered: now its length is known."""
+        stream.end()
+        if stream.kept_bytes > _MAX_RESUMABLE_BYTES and stream.name is not None:
+            self._streams.pop(stream.name, None)
+        self._drop_oldest()
 
-    def _forget(self) -> None:
-        size = sum(each.size for each in self._channels.values())
-        while size > _MAX_KEPT_BYTES or len(self._channels) > _MAX_CHANNELS:
-            _, dropped = self._channels.popitem(last=False)
-            size -= dropped.size
+    def _drop_oldest(self) -> None:
+        size = sum(each.kept_bytes for each in self._streams.values())
+        while size > _MAX_RESUMABLE_BYTES or len(self._streams) > _MAX_RESUMABLE_STREAMS:
+            _, dropped = self._streams.popitem(last=False)
+            size -= dropped.kept_bytes
 
-    def resumed(self, event_id: str) -> tuple[Channel, int | None]:
-        """Return the channel that an event was on, and its number there.
+    def resume(self, event_id: str) -> tuple[EventStream, int]:
+        """Return the stream of an event, and the event's number there.
 
         Raises:
-            Refused: what came after it is not kept.
+            HttpError: what came after it is not kept.
         """
         name, _, number = event_id.partition("-")
-        channel = self.told if name == "0" else self._channels.get(name.encode("latin-1"))
-        if channel is None or not (number.isascii() and number.isdigit() and len(number) < 16):
-            raise Refused(400, "there is no such event in this session")
-        if not channel.keeps(int(number)):
-            raise Refused(400, "what came after this event is not kept any more")
-        return channel, int(number)
+        stream = self.notifications if name == "0" else self._streams.get(name.encode("latin-1"))
+        if stream is None or not (number.isascii() and number.isdigit() and len(number) < 16):
+            raise HttpError(400, "there is no such event in this session")
+        if not stream.can_resume(int(number)):
+            raise HttpError(400, "what came after this event is not kept any more")
+        return stream, int(number)
 
     async def close(self) -> None:
         """End its streams and cancel what is in flight."""
         self.is_ended = True
-        if self.expiry is not None:
-            self.expiry.cancel()
+        if self.expiry_timer is not None:
+            self.expiry_timer.cancel()
         await self.connection.close()
-        for channel in (self.told, *self._channels.values()):
-            channel.end()
+        for stream in (self.notifications, *self._streams.values()):
+            stream.end()
 
-    async def drain(self) -> None:
-        """Let what is in flight be answered, for a moment, and then close it."""
-        await self.connection.drain(DRAIN_S)
+    async def drain(self, timeout_s: float) -> None:
+        """Let what is in flight be answered for a moment, and then close."""
+        await self.connection.drain(timeout_s)
         await self.close()
 
 
 class Sessions:
-    """All sessions, at most `most`, each for as long as it is used every `idle` seconds.
+    """All sessions, at most `max_sessions`, each until it is idle for `idle_s`.
 
-    It ends with its token, unless another one was used. Where there is no place for a session,
-    whoever has most loses one.
+    A session ends with its token, unless a later token was used in it. When there are too many,
+    the owner with the most sessions loses one.
     """
 
-    def __init__(self, server: Server, *, most: int, idle: float) -> None:
+    def __init__(
+        self, server: Server, *, max_sessions: int, idle_s: float, timing: Timing = DEFAULT_TIMING
+    ) -> None:
         self._server = server
-        self._most = most
-        self._idle = idle
-        # In the order in which they were used, the least recently used first.
+        self._max_sessions = max_sessions
+        self._idle_s = idle_s
+        self._timing = timing
+        # The least recently used first.
         self._sessions = OrderedDict[str, Session]()
-        self._shares = Shares()
+        self._counts = OwnerCounts()
         self._closing = set[asyncio.Task[None]]()
         self._reaper: asyncio.TimerHandle | None = None
 
@@ -125,76 +140,77 @@ class Sessions:
         return len(self._sessions)
 
     def open(self, caller: Caller, owner: str) -> Session:
-        """Begin a session, one more of an owner.
+        """Begin a session.
 
         Raises:
-            Refused: there are too many.
+            HttpError: there are too many.
         """
         self._reap()
-        if len(self._sessions) >= self._most and not self._evict(owner):
-            raise Refused(503, "there are too many sessions", [(b"retry-after", b"60")])
+        if len(self._sessions) >= self._max_sessions and not self._evict(owner):
+            raise HttpError(503, "there are too many sessions", [(b"retry-after", b"60")])
         session = Session(self._server, caller, owner)
         self._sessions[session.id] = session
-        self._shares.add(owner)
-        if session.until < math.inf:
+        self._counts.add(owner)
+        if session.expires_at < math.inf:
             self._expire(session)
         return session
 
     def get(self, session_id: str, caller: Caller) -> Session:
-        """Return a session that the caller has opened.
+        """Return a session that the caller may use.
 
         Raises:
-            Refused: there is none; it has ended, or is somebody else's.
+            HttpError: there is none; it has ended, or is another caller's.
         """
         session = self._sessions.get(session_id)
         if session is None or not self.is_open_to(session, caller):
-            raise Refused(404, "there is no such session")
-        session.until = max(session.until, _end_of(caller))
+            raise HttpError(404, "there is no such session")
+        session.expires_at = max(session.expires_at, _expiry_of(caller))
         return session
 
     def is_open_to(self, session: Session, caller: Caller) -> bool:
-        """Tell whether a caller may use a session now."""
-        return is_same(self._server, session.caller, caller)
+        """Return whether a caller may use a session now."""
+        return is_same_caller(self._server, session.caller, caller)
 
     @contextmanager
-    def using(self, session: Session) -> Generator[None]:
-        """Answer a request in a session, which does not become idle before it is answered."""
+    def in_use(self, session: Session) -> Generator[None]:
+        """Keep a session from becoming idle while one of its requests is answered."""
         session.requests += 1
         try:
             yield
         finally:
             session.requests -= 1
-            session.used = time.monotonic()
+            session.last_used = time.monotonic()
             if session.id in self._sessions:
                 self._sessions.move_to_end(session.id)
 
     def end(self, session: Session) -> None:
         """End a session."""
         if self._sessions.pop(session.id, None) is not None:
-            self._shares.remove(session.owner)
+            self._counts.remove(session.owner)
             task = asyncio.get_running_loop().create_task(session.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
     def _expire(self, session: Session) -> None:
-        """End a session if its last token has ended; else look again when that may be so."""
-        left = session.until - time.time()
-        if left > 0:
+        """End a session whose last token has expired; otherwise check again when it may have."""
+        left_s = session.expires_at - time.time()
+        if left_s > 0:
             loop = asyncio.get_running_loop()
-            session.expiry = loop.call_later(min(left, _DAY_S), self._expire, session)
+            session.expiry_timer = loop.call_later(min(left_s, _DAY_S), self._expire, session)
         else:
             self.end(session)
 
     def _evict(self, owner: str) -> bool:
-        """End a session of who has far more than an owner, or the one that is idle for longest."""
-        if (richer := self._shares.richer(owner)) is not None:
-            theirs = (each for each in self._sessions.values() if each.owner == richer)
-            # The least recently used, rather one that is not in use now.
+        """End a session of an owner with far more, or else the one that is idle for longest."""
+        largest = self._counts.larger_than(owner)
+        if largest is not None:
+            theirs = (each for each in self._sessions.values() if each.owner == largest)
+            # The least recently used, if possible one that is not in use now.
             self.end(min(theirs, key=lambda session: session.requests > 0))
             return True
         now = time.monotonic()
         for session in self._sessions.values():
-            if now - session.used < _EVICTED_AFTER_S:
+            if now - session.last_used < self._timing.session_evictable_s:
                 return False
             if not session.requests:
                 self.end(session)
@@ -202,34 +218,172 @@ class Sessions:
         return False
 
     def _reap(self) -> None:
-        """End what was not used for too long, and look again when the next one may be due."""
+        """End sessions that are idle for too long, and schedule the next such check."""
         if self._reaper is not None:
             self._reaper.cancel()
-        limit = time.monotonic() - self._idle
+        limit = time.monotonic() - self._idle_s
         for session in list(self._sessions.values()):
-            if session.used > limit:
+            if session.last_used > limit:
                 break
             if not session.requests:
                 self.end(session)
-        pause = max(self._idle / 4, 1.0)
-        self._reaper = asyncio.get_running_loop().call_later(pause, self._reap)
+        pause_s = max(self._idle_s / 4, 1.0)
+        self._reaper = asyncio.get_running_loop().call_later(pause_s, self._reap)
 
     async def close(self) -> None:
-        """End all sessions: what is in flight may be answered for a moment."""
+        """End all sessions; what is in flight may be answered for a moment."""
         if self._reaper is not None:
             self._reaper.cancel()
         sessions = list(self._sessions.values())
         self._sessions.clear()
-        self._shares = Shares()
-        await asyncio.gather(*(session.drain() for session in sessions), *self._closing)
+        self._counts = OwnerCounts()
+        drain_s = self._timing.http_drain_s
+        await asyncio.gather(*(session.drain(drain_s) for session in sessions), *self._closing)
 
 
-def _end_of(caller: Caller) -> float:
+class SessionRequests:
+    """Answers POST, GET and DELETE of the handshake revisions, each within a session."""
+
+    def __init__(
+        self, sessions: Sessions, streams: StreamLimiter, bodies: Bodies, timing: Timing
+    ) -> None:
+        self._sessions = sessions
+        self._streams = streams
+        self._bodies = bodies
+        self._timing = timing
+
+    async def handle(self, request: HttpRequest, caller: Caller) -> None:
+        """Answer one request.
+
+        Raises:
+            HttpError: the request is refused.
+            ClientDisconnected: the client has left.
+        """
+        if request.method == "POST":
+            await self._post(request, caller)
+        elif request.method == "GET":
+            await self._get(request, caller)
+        elif request.method == "DELETE":
+            self._sessions.end(self._session(request, caller))
+            await request.exchange.respond(204)
+        else:
+            allowed = [(b"allow", b"GET, POST, DELETE")]
+            raise HttpError(405, "the method is not allowed here", allowed)
+
+    async def _post(self, request: HttpRequest, caller: Caller) -> None:
+        body = await self._bodies.read_message(request)
+        if request.header(b"mcp-session-id") is None:
+            fault = _stray_fault(request.exchange)
+            if fault is not None:
+                await refuse(request, fault)
+                return
+            session = self._sessions.open(caller, request.owner(caller))
+        else:
+            session = self._session(request, caller)
+        with self._sessions.in_use(session):
+            try:
+                await self._answer(request, session, body, caller)
+            finally:
+                if session.connection.revision is None:
+                    # Opened by an `initialize` that failed.
+                    self._sessions.end(session)
+
+    async def _answer(
+        self, request: HttpRequest, session: Session, body: bytes, caller: Caller
+    ) -> None:
+        exchange = request.exchange
+        stream = session.new_stream()
+        with acting(caller):
+            pending = session.connection.receive(
+                body,
+                stream.put_response,
+                stream.put,
+                can_ask=request.accepts(EVENT_STREAM),
+                message=exchange.decoded,
+            )
+        headers: Headers = ()
+        if request.header(b"mcp-session-id") is None and session.connection.revision is not None:
+            headers = [(b"mcp-session-id", session.id.encode())]
+        if pending is not None:
+            pending.add_done_callback(lambda _: session.end_stream(stream))
+            self._bodies.keep(exchange, pending)
+        elif stream.response is None:
+            await exchange.respond(202, headers=headers)
+            return
+        is_ready = stream.response is not None and stream.has_only_response
+        if not is_ready and not await fits_json(request, stream, self._timing.sse_keep_alive_s):
+            session.keep(stream)
+            first = _priming_event(session, stream, None)
+            await stream.serve(
+                request,
+                headers=headers,
+                first=first,
+                until=caller.expires,
+                keep_alive_s=self._timing.sse_keep_alive_s,
+            )
+        elif stream.response is not None:
+            await respond(request, stream.response, headers=headers)
+        elif session.is_ended:
+            raise HttpError(404, "there is no such session any more")
+        else:
+            # A cancelled request is never answered.
+            await exchange.respond(202, headers=headers)
+
+    async def _get(self, request: HttpRequest, caller: Caller) -> None:
+        if not request.accepts(EVENT_STREAM):
+            raise HttpError(406, "the response is text/event-stream")
+        session = self._session(request, caller)
+        last_event = request.header(b"last-event-id")
+        stream, after = session.resume(last_event) if last_event else (session.notifications, None)
+        slot = self._streams.slot(request.owner(caller), stream.disconnect)
+        with slot, self._sessions.in_use(session):
+            await stream.serve(
+                request,
+                after=after,
+                first=_priming_event(session, stream, after),
+                until=caller.expires,
+                # After a reload, one subject may see different mounts with different tokens.
+                allowed=lambda: self._sessions.is_open_to(session, caller),
+                keep_alive_s=self._timing.sse_keep_alive_s,
+            )
+
+    def _session(self, request: HttpRequest, caller: Caller) -> Session:
+        session_id = request.header(b"mcp-session-id")
+        if session_id is None:
+            raise HttpError(400, "the header Mcp-Session-Id is missing")
+        session = self._sessions.get(session_id, caller)
+        version = request.header(b"mcp-protocol-version")
+        revision = session.connection.revision
+        if version is not None and revision is not None and version != revision.name:
+            raise HttpError(400, f"this session is one of revision {revision.name}")
+        return session
+
+
+def _priming_event(session: Session, stream: EventStream, after: int | None) -> bytes:
+    revision = session.connection.revision
+    is_primed = revision is not None and revision.name >= _PRIMED_SINCE
+    return stream.priming_event(after) if is_primed else b""
+
+
+def _stray_fault(exchange: Exchange) -> Fault | None:
+    """Return the fault of a message outside any session; None for an `initialize`."""
+    message = exchange.message
+    if isinstance(message, Fault):
+        return message
+    if message.method == "initialize" and message.id is not UNSET:
+        return None
+    if message.version is not UNSET:
+        return version_mismatch()
+    reason = "begin with initialize; after it the header Mcp-Session-Id is required"
+    return Fault(revisions.INVALID_REQUEST, f"Invalid request: {reason}")
+
+
+def _expiry_of(caller: Caller) -> float:
     return math.inf if caller.expires is None else caller.expires
 
 
-def is_same(server: Server, owner: Caller, caller: Caller) -> bool:
-    """Tell whether a caller may use what another opened: who sees the same, under the same name."""
+def is_same_caller(server: Server, owner: Caller, caller: Caller) -> bool:
+    """Return whether a caller has the name of another, and sees the same mounts."""
     views = server.catalog.visibility
-    seen, before = views.for_scopes(caller.scopes), views.for_scopes(owner.scopes)
-    return caller.subject == owner.subject and seen.mounts == before.mounts
+    visible, before = views.for_scopes(caller.scopes), views.for_scopes(owner.scopes)
+    return caller.subject == owner.subject and visible.mounts == before.mounts

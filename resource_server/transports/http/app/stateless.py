@@ -1,4 +1,4 @@
-"""Requests of 2026-07-28: each stands for itself, and says in its headers what its body says."""
+"""Requests of 2026-07-28, each on its own, with headers that repeat its body."""
 
 from __future__ import annotations
 
@@ -15,171 +15,185 @@ from resource_server.protocol.error_mapping import Fault
 from resource_server.protocol.message import JsonRpcMessage
 from resource_server.protocol.server import Server
 from resource_server.protocol.tools.header_arguments import decoded
-from resource_server.transports.http.app.negotiation import STREAM, accepts
-from resource_server.transports.http.app.request import Refused, Request, closing
-from resource_server.transports.http.app.responses import answered, is_whole, refused
-from resource_server.transports.http.app.sessions import DRAIN_S
-from resource_server.transports.http.sse.event_stream import Channel
-from resource_server.transports.http.sse.stream_limits import Streams
+from resource_server.runtime.timing import Timing
+from resource_server.transports.http.app.bodies import Bodies
+from resource_server.transports.http.app.request import (
+    EVENT_STREAM,
+    HttpError,
+    HttpRequest,
+    shutting_down,
+)
+from resource_server.transports.http.app.responses import fits_json, refuse, respond
+from resource_server.transports.http.sse.event_stream import EventStream
+from resource_server.transports.http.sse.stream_limits import StreamLimiter
 
 _NAMED_BY: Mapping[str, Literal["uri", "name"]] = {
     "resources/read": "uri",
     "prompts/get": "name",
     "tools/call": "name",
 }
+"""The parameter that the header `Mcp-Name` repeats, by method."""
 
 
-class _Turn:
-    """A connection for one request at a time, and the answer: a stream only where it takes one.
+class _Responder:
+    """A connection for one request at a time, and its response; a stream only if it needs one.
 
-    It may take the next request once it has given an answer on the spot: nothing is left of it.
+    It may take another request once it has responded at once: then it holds nothing of the last.
     """
 
-    __slots__ = ("answer", "channel", "connection")
+    __slots__ = ("connection", "response", "stream")
 
     def __init__(self, server: Server) -> None:
-        self.answer: bytes | None = None
-        self.channel: Channel | None = None
-        self.connection = ClientConnection(server, revisions.LATEST_MODERN, push=self.put)
+        self.response: bytes | None = None
+        self.stream: EventStream | None = None
+        self.connection = ClientConnection(server, revisions.LATEST_MODERN, push=self._put)
 
-    def receive(self, request: Request, body: bytes) -> None:
-        message = request.exchange.decoded
-        header = request.header
-        self.connection.receive(body, self.reply, self.put, header=header, message=message)
+    def receive(self, request: HttpRequest, body: bytes) -> None:
+        self.connection.receive(
+            body,
+            self._put_response,
+            self._put,
+            header=request.header,
+            message=request.exchange.decoded,
+        )
 
-    def reply(self, data: bytes) -> None:
-        if self.channel is None:
-            self.answer = data
+    def open_stream(self) -> EventStream:
+        if self.stream is None:
+            self.stream = EventStream()
+        return self.stream
+
+    def _put(self, data: bytes) -> None:
+        self.open_stream().put(data)
+
+    def _put_response(self, data: bytes) -> None:
+        if self.stream is None:
+            self.response = data
         else:
-            self.channel.reply(data)
-
-    def put(self, data: bytes) -> None:
-        self.stream().put(data)
-
-    def stream(self) -> Channel:
-        if self.channel is None:
-            self.channel = Channel()
-        return self.channel
+            self.stream.put_response(data)
 
 
-class Stateless:
+class StatelessRequests:
     """Answers requests that belong to no session."""
 
-    def __init__(self, server: Server, streams: Streams) -> None:
+    def __init__(
+        self, server: Server, streams: StreamLimiter, bodies: Bodies, timing: Timing
+    ) -> None:
         self._server = server
         self._streams = streams
-        self._waiting: dict[ClientConnection, Channel] = {}
-        self._spare: _Turn | None = None
-        """For what is answered on the spot: to begin with nothing takes as long as the answer."""
+        self._bodies = bodies
+        self._timing = timing
+        self._waiting: dict[ClientConnection, EventStream] = {}
+        self._spare: _Responder | None = None
+        """Used again by the next request: to make one takes as long as to answer."""
 
-    async def post(self, request: Request, body: bytes, version: str, caller: Caller) -> None:
-        """Answer one message; `version` is that of the header.
+    async def post(self, request: HttpRequest, version: str, caller: Caller) -> None:
+        """Answer one message; `version` is the revision that its header names.
 
         Raises:
-            Refused: it is answered with a status alone.
-            Gone: nobody waits for the answer.
+            HttpError: the request is refused.
+            ClientDisconnected: the client has left.
         """
+        body = await self._bodies.read_message(request)
         message = request.exchange.message
         if isinstance(message, Fault):
-            await refused(request, message)
+            await refuse(request, message)
             return
         request_id = None if message.id is UNSET else message.id
-        fault = _refusal(request, message, version)
+        fault = _fault(request, message, version)
         if fault is not None:
-            await refused(request, fault, request_id)
+            await refuse(request, fault, request_id)
         elif message.id is UNSET:
-            # Nothing is told by a notification in this revision: to leave is to cancel.
-            await request.exchange.answer(202)
-        else:
-            await self._answer(request, body, message, caller)
-
-    async def _answer(
-        self, request: Request, body: bytes, message: JsonRpcMessage, caller: Caller
-    ) -> None:
-        if message.method == "subscriptions/listen":
+            # Notifications mean nothing in this revision: a client cancels by leaving.
+            await request.exchange.respond(202)
+        elif message.method == "subscriptions/listen":
             await self._listen(request, body, caller)
-            return
-        turn = self._spare or _Turn(self._server)
+        else:
+            await self._answer(request, body, caller)
+
+    async def _answer(self, request: HttpRequest, body: bytes, caller: Caller) -> None:
+        responder = self._spare or _Responder(self._server)
         self._spare = None
-        turn.connection.owner = request.owner(caller)
+        responder.connection.owner = request.owner(caller)
         if caller is EVERYBODY:
-            turn.receive(request, body)
+            responder.receive(request, body)
         else:
             with acting(caller):
-                turn.receive(request, body)
-        data, turn.answer = turn.answer, None
+                responder.receive(request, body)
+        data, responder.response = responder.response, None
         if data is None:
-            await self._wait(request, turn.stream(), turn.connection, caller)
+            await self._wait(request, responder.open_stream(), responder.connection, caller)
         else:
-            self._spare = turn
-            await answered(request, data, modern=True)
+            self._spare = responder
+            await respond(request, data, modern=True)
 
-    async def _listen(self, request: Request, body: bytes, caller: Caller) -> None:
-        if not accepts(request, STREAM):
-            raise Refused(406, "the answer is text/event-stream")
-        channel = Channel()
+    async def _listen(self, request: HttpRequest, body: bytes, caller: Caller) -> None:
+        if not request.accepts(EVENT_STREAM):
+            raise HttpError(406, "the response is text/event-stream")
+        stream = EventStream()
         connection = ClientConnection(
-            self._server, revisions.LATEST_MODERN, push=channel.put, push_room=channel.room
+            self._server, revisions.LATEST_MODERN, push=stream.put, push_room=stream.room
         )
-        with self._streams.using(request.owner(caller), channel.end):
+        with self._streams.slot(request.owner(caller), stream.end):
             with acting(caller):
                 message = request.exchange.decoded
-                connection.receive(body, channel.reply, channel.put, message=message)
-            await self._wait(request, channel, connection, caller)
+                connection.receive(body, stream.put_response, stream.put, message=message)
+            await self._wait(request, stream, connection, caller)
 
     async def _wait(
         self,
-        request: Request,
-        channel: Channel,
+        request: HttpRequest,
+        stream: EventStream,
         connection: ClientConnection,
         caller: Caller,
     ) -> None:
-        self._waiting[connection] = channel
+        self._waiting[connection] = stream
+        keep_alive_s = self._timing.sse_keep_alive_s
         try:
-            if not await is_whole(request, channel):
-                await channel.serve(request, until=caller.expires)
-            elif channel.answer is not None:
-                await answered(request, channel.answer, modern=True)
+            if not await fits_json(request, stream, keep_alive_s):
+                await stream.serve(request, until=caller.expires, keep_alive_s=keep_alive_s)
+            elif stream.response is not None:
+                await respond(request, stream.response, modern=True)
             else:
-                raise closing()
+                raise shutting_down()
         finally:
             del self._waiting[connection]
             await connection.close()
-            channel.clear()
+            stream.clear()
 
     async def close(self) -> None:
-        """End all streams; what is in flight may be answered for a moment, and is then cancelled.
+        """End all streams; what is in flight may be answered for a moment.
 
-        Nothing may be asked any more.
+        No request may come any more.
         """
-        await asyncio.gather(*(connection.drain(DRAIN_S) for connection in self._waiting))
+        drain_s = self._timing.http_drain_s
+        await asyncio.gather(*(connection.drain(drain_s) for connection in self._waiting))
         await asyncio.gather(*(connection.close() for connection in self._waiting))
-        for channel in self._waiting.values():
-            channel.end()
+        for stream in self._waiting.values():
+            stream.end()
 
 
-def _refusal(request: Request, message: JsonRpcMessage, version: str) -> Fault | None:
-    """Return what is wrong with a message, as far as that can be told by its headers."""
+def _fault(request: HttpRequest, message: JsonRpcMessage, version: str) -> Fault | None:
+    """Return the fault of a message that its method and headers already show."""
     if message.method is UNSET:
-        # An answer, say: nothing was asked of this client.
+        # A response, for example: this client was sent no request.
         return Fault(revisions.INVALID_REQUEST, "Invalid request: no method")
-    fault = None if message.id is UNSET else _contradiction(request, message, version)
+    fault = None if message.id is UNSET else _header_mismatch(request, message, version)
     if fault is not None:
         return fault
     if version not in revisions.MODERN:
         return error_mapping.unsupported(version)
     if message.method == "initialize":
-        # The header has told already which revision is meant.
+        # The header has named the revision already.
         return Fault(revisions.METHOD_NOT_FOUND, "Method not found", {"method": "initialize"})
     return None
 
 
-def _contradiction(request: Request, message: JsonRpcMessage, version: str) -> Fault | None:
-    """Return which header of a request does not say what its body says."""
-    said = message.version
-    if said is UNSET:
+def _header_mismatch(request: HttpRequest, message: JsonRpcMessage, version: str) -> Fault | None:
+    """Return the fault of a request with a header that differs from its body."""
+    named_version = message.version
+    if named_version is UNSET:
         return None
-    if said != version:
+    if named_version != version:
         return version_mismatch()
     if version not in revisions.MODERN:
         return None
@@ -188,37 +202,37 @@ def _contradiction(request: Request, message: JsonRpcMessage, version: str) -> F
     member = _NAMED_BY.get(message.method if isinstance(message.method, str) else "")
     if member is not None:
         named = message.param(member)
-        if named is not UNSET and not _repeats(request, b"mcp-name", named, decoded=_decoded):
+        if named is not UNSET and not _repeats(request, b"mcp-name", named, decode=_decoded):
             return error_mapping.header_mismatch("Mcp-Name", f"params.{member}")
     return None
 
 
 def _repeats(
-    request: Request,
-    header: bytes,
+    request: HttpRequest,
+    name: bytes,
     value: object,
     *,
-    decoded: Callable[[str | None], str | None] | None = None,
+    decode: Callable[[str | None], str | None] | None = None,
 ) -> bool:
-    """Tell whether a header says a value of the body, which may be encoded in it."""
-    # In most cases the same bytes, which need no decoding.
+    """Return whether a header has a value of the body, perhaps encoded."""
     if not isinstance(value, str):
         return False
+    # In most cases the same bytes, which need no decoding.
     is_plain = value.isascii() and value.isprintable() and value[:2] != "=?"
-    if is_plain and request.headers.get(header) == value.encode():
+    if is_plain and request.headers.get(name) == value.encode():
         return True
-    said = request.header(header)
-    return (said if decoded is None else decoded(said)) == value
+    header = request.header(name)
+    return (header if decode is None else decode(header)) == value
 
 
 def version_mismatch() -> Fault:
-    """Return the refusal of a request whose header says another revision than its envelope."""
+    """Return the fault of a request whose header and envelope name different revisions."""
     return error_mapping.header_mismatch("MCP-Protocol-Version", "the protocol version in _meta")
 
 
-def _decoded(value: str | None) -> str | None:
-    """Return what a header says; None where that is nothing, or not written right."""
+def _decoded(header: str | None) -> str | None:
+    """Return the text of a header that may be in base64; None if it is missing or malformed."""
     try:
-        return None if value is None else decoded(value)
+        return None if header is None else decoded(header)
     except ValueError:
         return None

@@ -1,4 +1,4 @@
-"""Who asks, by the token of a request: one that an issuer has signed, or one given out by hand."""
+"""Authentication of requests by bearer token: a signed one, or a static one of the manifest."""
 
 from __future__ import annotations
 
@@ -12,126 +12,130 @@ from typing import TYPE_CHECKING, NamedTuple
 from resource_server.access import Caller
 from resource_server.manifest.http import Auth
 from resource_server.runtime.rate_limit import RateLimiter
-from resource_server.transports.http.app.request import Request, too_often
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
+from resource_server.transports.http.app.request import HttpRequest, rate_limited
 from resource_server.transports.http.auth.protected_resource import ProtectedResource
 
 if TYPE_CHECKING:
-    from resource_server.transports.http.auth.jwt import Verifier
+    from resource_server.transports.http.auth.jwt import TokenVerifier
 
 MAX_TOKEN_BYTES = 16 * 1024
-REMEMBERED = 4096
-"""Tokens that have been verified lately."""
-REMEMBERED_S = 60.0
-"""Then a token is verified again: its key may have been withdrawn."""
+MAX_VERIFIED_TOKENS = 4096
+"""Maximum tokens whose verification is cached."""
 
 _BEARER = re.compile(r"bearer(?: +|$)", re.IGNORECASE)
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 
-class _Known(NamedTuple):
+class _VerifiedToken(NamedTuple):
     caller: Caller
     until: float
     """In seconds since the epoch."""
 
 
 class Authenticator:
-    """Tells who asks; what it asks for has to be authenticated before anything is done for it."""
+    """Returns the caller of a request, or refuses the request."""
 
     def __init__(
-        self, auth: Auth, resource: ProtectedResource, *, rates: RateLimiter | None = None
+        self,
+        auth: Auth,
+        resource: ProtectedResource,
+        *,
+        rates: RateLimiter | None = None,
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self._resource = resource
         self._rates = rates
-        """How often one address may come with a token that is not known to be good."""
+        """The rate per address of requests whose token is not yet known to be valid."""
+        self._timing = timing
         self._required = frozenset(auth.scopes)
-        self._given = [
+        self._static = [
             (
                 _digest(each.token),
                 Caller(each.subject, None if each.scopes is None else frozenset(each.scopes)),
             )
             for each in auth.named_tokens
         ]
-        self._verifier = _verifier(auth, resource) if auth.issuers else None
+        self._verifier = _verifier(auth, resource, timing) if auth.issuers else None
         # The least recently verified first.
-        self._known = OrderedDict[bytes, _Known]()
+        self._verified = OrderedDict[bytes, _VerifiedToken]()
 
-    async def __call__(self, request: Request) -> Caller:
-        """Return who asks.
+    async def __call__(self, request: HttpRequest) -> Caller:
+        """Return the caller of a request.
 
         Raises:
-            Refused: 401 without a token that counts, 403 without the scopes, 400 where it cannot be
-                told what is meant, 429 where too many did not count that came from the same
-                address, 503 where keys are not to be had.
+            HttpError: 401 without a valid token, 403 without the required scopes, 400 for a
+                malformed header, 429 after too many invalid tokens from one address, 503 while
+                the issuer's keys are not available.
         """
         if b"access_token=" in request.scope.get("query_string", b""):
-            raise self._resource.refused(
+            raise self._resource.refusal(
                 400, "a token belongs into the header Authorization", "invalid_request"
             )
         token = self._token(request)
         digest = _digest(token)
-        caller = self._recalled(digest)
+        caller = self._known_caller(digest)
         if caller is None or not caller.may(self._required):
-            # Before it is verified, which takes a while; who is known is not held up.
-            wait = self._rates.take(request.address) if self._rates else 0
-            if wait:
-                raise too_often(wait)
+            # Before the verification, which takes a while; known callers are not held up.
+            wait_s = self._rates.take(request.address) if self._rates else 0
+            if wait_s:
+                raise rate_limited(wait_s)
         if caller is None:
-            caller = await self._verified(token)
+            caller = await self._verify(token)
             self._remember(digest, caller)
         if not caller.may(self._required):
-            raise self._resource.refused(403, "the token lacks a scope", "insufficient_scope")
+            raise self._resource.refusal(403, "the token lacks a scope", "insufficient_scope")
         return caller
 
-    def _token(self, request: Request) -> str:
-        given = request.header(b"authorization")
-        scheme = None if given is None else _BEARER.match(given)
-        if given is None or scheme is None:
-            raise self._resource.refused(401, "a token is required")
-        token = given[scheme.end() :]
+    def _token(self, request: HttpRequest) -> str:
+        header = request.header(b"authorization")
+        scheme = None if header is None else _BEARER.match(header)
+        if header is None or scheme is None:
+            raise self._resource.refusal(401, "a token is required")
+        token = header[scheme.end() :]
         if not _TOKEN.fullmatch(token):
-            raise self._resource.refused(400, "expected: Bearer and a token", "invalid_request")
+            raise self._resource.refusal(400, "expected: Bearer and a token", "invalid_request")
         if len(token) > MAX_TOKEN_BYTES:
-            raise self._resource.refused(401, "the token is too long", "invalid_token")
+            raise self._resource.refusal(401, "the token is too long", "invalid_token")
         return token
 
-    def _recalled(self, digest: bytes) -> Caller | None:
-        """Return whose token it is, if that is known."""
+    def _known_caller(self, digest: bytes) -> Caller | None:
         found = None
-        for known, caller in self._given:
-            # All of them, so that the time it takes tells nothing.
-            if hmac.compare_digest(known, digest):
+        for static, caller in self._static:
+            # All are compared, so that the time reveals nothing.
+            if hmac.compare_digest(static, digest):
                 found = caller
-        if found is None and (seen := self._known.get(digest)) is not None:
-            found = seen.caller if time.time() < seen.until else None
+        if found is None and (verified := self._verified.get(digest)) is not None:
+            found = verified.caller if time.time() < verified.until else None
         return found
 
-    async def _verified(self, token: str) -> Caller:
+    async def _verify(self, token: str) -> Caller:
         if self._verifier is None:
-            raise self._resource.refused(401, "the token is not known here", "invalid_token")
-        # Imported here: whoever gives tokens out by hand does without the library for the others.
-        from resource_server.transports.http.auth.jwt import Invalid
+            raise self._resource.refusal(401, "the token is not known here", "invalid_token")
+        # Imported here: static tokens work without the library for signed ones.
+        from resource_server.transports.http.auth.jwt import InvalidToken
 
         try:
             return await self._verifier.verify(token)
-        except Invalid as error:
-            raise self._resource.refused(401, str(error), "invalid_token") from None
+        except InvalidToken as error:
+            raise self._resource.refusal(401, str(error), "invalid_token") from None
 
     def _remember(self, digest: bytes, caller: Caller) -> None:
-        until = time.time() + REMEMBERED_S
-        self._known[digest] = _Known(caller, min(until, caller.expires or until))
-        self._known.move_to_end(digest)
-        if len(self._known) > REMEMBERED:
-            self._known.popitem(last=False)
+        until = time.time() + self._timing.token_cache_s
+        self._verified[digest] = _VerifiedToken(caller, min(until, caller.expires or until))
+        self._verified.move_to_end(digest)
+        if len(self._verified) > MAX_VERIFIED_TOKENS:
+            self._verified.popitem(last=False)
 
 
-def _verifier(auth: Auth, resource: ProtectedResource) -> Verifier:
+def _verifier(auth: Auth, resource: ProtectedResource, timing: Timing) -> TokenVerifier:
     try:
-        from resource_server.transports.http.auth.jwks import Keys
-        from resource_server.transports.http.auth.jwt import Verifier
+        from resource_server.transports.http.auth.jwks import IssuerKeys
+        from resource_server.transports.http.auth.jwt import TokenVerifier
     except ImportError:
         raise ValueError("http.auth needs: pip install 'resource-server[auth]'") from None
-    keys = {issuer: Keys(issuer, auth.jwks_url) for issuer in auth.issuers}
-    return Verifier(keys, auth.audience or resource.url)
+    keys = {issuer: IssuerKeys(issuer, auth.jwks_url, timing=timing) for issuer in auth.issuers}
+    return TokenVerifier(keys, auth.audience or resource.url, timing=timing)
 
 
 def _digest(token: str) -> bytes:

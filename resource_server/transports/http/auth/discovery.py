@@ -1,6 +1,6 @@
-"""The keys of an issuer, from where it says they are (RFC 8414, OpenID Connect Discovery).
+"""Discovery of an issuer's keys by its metadata (RFC 8414, OpenID Connect Discovery).
 
-Blocks: for a thread of its own.
+Blocks, so it runs in a thread.
 """
 
 from __future__ import annotations
@@ -19,16 +19,13 @@ from resource_server import __version__
 from resource_server.manifest.http import is_trustworthy
 
 Jwk: TypeAlias = Mapping[str, Any]
-"""A public key as RFC 7517 writes it, not looked into."""
+"""A public key in the form of RFC 7517, not validated."""
 
-TIMEOUT_S = 10.0
-"""For all that is asked of an issuer to get its keys."""
-MAX_BYTES = 256 * 1024
-"""Of one document."""
+MAX_DOCUMENT_BYTES = 256 * 1024
 
 
-class Unavailable(Exception):
-    """The keys could not be had; the text says why, for the operator."""
+class KeysUnavailable(Exception):
+    """The keys cannot be fetched; the text tells the operator why."""
 
 
 class _Metadata(msgspec.Struct):
@@ -44,27 +41,27 @@ _decode_metadata = msgspec.json.Decoder(_Metadata).decode
 _decode_key_set = msgspec.json.Decoder(_KeySet).decode
 
 
-def fetch(issuer: str, jwks_url: str | None) -> Sequence[Jwk]:
-    """Return the keys of an issuer; without their URL, from where its metadata says they are.
+def fetch_keys(issuer: str, jwks_url: str | None, timeout_s: float) -> Sequence[Jwk]:
+    """Return the keys of an issuer; without `jwks_url`, from the address in its metadata.
 
     Raises:
-        Unavailable: they cannot be had, or not in time.
+        KeysUnavailable: they cannot be fetched, or not in time.
     """
-    until = time.monotonic() + TIMEOUT_S
-    url = jwks_url or _discovered(issuer, until)
+    deadline = time.monotonic() + timeout_s
+    url = jwks_url or _jwks_url(issuer, deadline)
     try:
-        return _decode_key_set(_get(url, until)).keys
+        return _decode_key_set(_get(url, deadline)).keys
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise Unavailable(f"no key set is at {url}") from None
+        raise KeysUnavailable(f"no key set is at {url}") from None
 
 
-def _discovered(issuer: str, until: float) -> str:
-    """Return where the keys are, by the first metadata that is the issuer's own."""
+def _jwks_url(issuer: str, deadline: float) -> str:
+    """Return the address of the keys in the first metadata that is the issuer's own."""
     reasons: list[str] = []
     for url in _metadata_urls(issuer):
         try:
-            metadata = _decode_metadata(_get(url, until))
-        except Unavailable as error:
+            metadata = _decode_metadata(_get(url, deadline))
+        except KeysUnavailable as error:
             reasons.append(str(error))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             reasons.append(f"no metadata with keys is at {url}")
@@ -75,7 +72,7 @@ def _discovered(issuer: str, until: float) -> str:
                 reasons.append(f"{url} names keys at an address that is not https://")
             else:
                 return metadata.jwks_uri
-    raise Unavailable("; ".join(reasons))
+    raise KeysUnavailable("; ".join(reasons))
 
 
 def _metadata_urls(issuer: str) -> Iterator[str]:
@@ -88,12 +85,12 @@ def _metadata_urls(issuer: str) -> Iterator[str]:
 
 
 def _is_as_trustworthy(url: str, issuer: str) -> bool:
-    """Whether nobody answers in the place of a URL who could not do so in the issuer's."""
+    """Return whether a URL is at least as hard to impersonate as the issuer's."""
     return is_trustworthy(url) and urlsplit(url).scheme in ("https", urlsplit(issuer).scheme)
 
 
 class _SameOrigin(HTTPRedirectHandler):
-    """Follows an issuer within its own host, and to nobody else."""
+    """Follows redirects within one origin only."""
 
     def redirect_request(  # noqa: PLR0917 - as the base class has it
         self,
@@ -109,38 +106,38 @@ class _SameOrigin(HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def _get(url: str, until: float) -> bytes:
+def _get(url: str, deadline: float) -> bytes:
     """Return the document at a URL.
 
     Raises:
-        Unavailable: there is none, it is too large, or it does not come in time.
+        KeysUnavailable: there is none, it is too large, or it does not come in time.
     """
-    asked = Request(  # noqa: S310 - both callers know its scheme
+    request = Request(  # noqa: S310 - both callers have checked the scheme
         url,
         headers={"accept": "application/json", "user-agent": f"resource-server/{__version__}"},
     )
     try:
-        left = max(until - time.monotonic(), 0.001)
-        with build_opener(_SameOrigin).open(asked, timeout=left) as found:
-            return _read(cast("http.client.HTTPResponse", found), until)
+        left_s = max(deadline - time.monotonic(), 0.001)
+        with build_opener(_SameOrigin).open(request, timeout=left_s) as response:
+            return _read(cast("http.client.HTTPResponse", response), deadline)
     except HTTPError as error:
         error.close()
-        raise Unavailable(f"{url} answers {error.code}") from None
+        raise KeysUnavailable(f"{url} answers {error.code}") from None
     except TimeoutError:
-        raise Unavailable(f"{url} does not answer in time") from None
+        raise KeysUnavailable(f"{url} does not answer in time") from None
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
-        raise Unavailable(f"{url} cannot be read: {reason}") from None
+        raise KeysUnavailable(f"{url} cannot be read: {reason}") from None
 
 
-def _read(answer: http.client.HTTPResponse, until: float) -> bytes:
+def _read(response: http.client.HTTPResponse, deadline: float) -> bytes:
     parts: list[bytes] = []
     length = 0
-    while part := answer.read1(MAX_BYTES):
+    while part := response.read1(MAX_DOCUMENT_BYTES):
         parts.append(part)
         length += len(part)
-        if length > MAX_BYTES:
-            raise ValueError(f"it is longer than {MAX_BYTES} bytes")
-        if time.monotonic() > until:
+        if length > MAX_DOCUMENT_BYTES:
+            raise ValueError(f"it is longer than {MAX_DOCUMENT_BYTES} bytes")
+        if time.monotonic() > deadline:
             raise TimeoutError
     return b"".join(parts)

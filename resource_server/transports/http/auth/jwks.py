@@ -1,6 +1,6 @@
-"""The keys of one issuer: kept, renewed, and asked for again when a token names an unknown one.
+"""The signing keys of one issuer (JWKS): cached, renewed, and fetched again for an unknown key.
 
-Whoever needs a key that is there gets it at once, however slow or unreachable the issuer is.
+A key in the cache is returned at once, however slow or unreachable the issuer is.
 """
 
 from __future__ import annotations
@@ -14,118 +14,114 @@ from collections.abc import Sequence
 import jwt
 from anyio import CapacityLimiter, to_thread
 
-from resource_server.transports.http.app.request import Refused
+from resource_server.runtime.backoff import Backoff
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
+from resource_server.transports.http.app.request import HttpError
 from resource_server.transports.http.auth import discovery
 from resource_server.transports.http.auth.discovery import Jwk
 
 logger = logging.getLogger(__name__)
 
-FRESH_S = 300.0
-"""Older keys are used and renewed."""
-KEPT_S = 3600.0
-"""So long keys are used that cannot be renewed: a key that was withdrawn must not stay for ever."""
-PAUSE_S = 10.0
-"""Between two looks for a key that is unknown: anybody can make one up."""
-RETRY_S = 2.0
-"""Between two attempts while the issuer cannot be asked; each time it is twice as long."""
-MAX_RETRY_S = 60.0
-PATIENCE_S = 10.0
-"""So long a request waits for a key."""
-
-_PUBLIC_KEYS = ("RSA", "EC", "OKP")
+_PUBLIC_KEY_TYPES = ("RSA", "EC", "OKP")
 
 
-class Keys:
-    """The keys that an issuer signs with."""
+class IssuerKeys:
+    """The keys that an issuer signs tokens with."""
 
-    def __init__(self, issuer: str, jwks_url: str | None = None) -> None:
+    def __init__(
+        self, issuer: str, jwks_url: str | None = None, *, timing: Timing = DEFAULT_TIMING
+    ) -> None:
         self._issuer = issuer
         self._jwks_url = jwks_url
+        self._timing = timing
         self._keys: Sequence[Jwk] = ()
-        self._made: dict[tuple[str | None, str], jwt.PyJWK | None] = {}
+        self._parsed: dict[tuple[str | None, str], jwt.PyJWK | None] = {}
         self._fetched_at = -math.inf
-        self._next_at = 0.0
-        self._failures = 0
+        self._next_fetch_at = 0.0
+        self._backoff = Backoff(timing.jwks_retry_first_s, timing.jwks_retry_max_s)
+        self._has_failed = False
         self._fetching: asyncio.Task[None] | None = None
-        # Not the threads of others, who might keep them all.
+        # Its own thread: several slow issuers could keep all of a shared pool.
         self._thread = CapacityLimiter(1)
 
     async def find(self, kid: str | None, algorithm: str) -> jwt.PyJWK | None:
-        """Return the key of that name, for that algorithm; None where the issuer has none.
+        """Return the key with this id for an algorithm; None if the issuer has none.
 
-        Without a name, the only one for the algorithm.
+        Without an id, return the only key for the algorithm.
 
         Raises:
-            Refused: the issuer cannot be asked now.
+            HttpError: the issuer cannot be reached now.
         """
-        key = self._find(kid, algorithm)
+        key = self._cached(kid, algorithm)
         if key is None:
-            if (fetching := self._fetch()) is not None:
-                await asyncio.wait((fetching,), timeout=PATIENCE_S)
-                key = self._find(kid, algorithm)
-            if key is None and (self._failures or self._fetching is not None):
-                wait = max(math.ceil(self._next_at - time.monotonic()), 1)
+            if (fetching := self._start_fetch()) is not None:
+                await asyncio.wait((fetching,), timeout=self._timing.jwks_wait_s)
+                key = self._cached(kid, algorithm)
+            if key is None and (self._has_failed or self._fetching is not None):
+                wait_s = max(math.ceil(self._next_fetch_at - time.monotonic()), 1)
                 message = "tokens cannot be verified now: their issuer does not answer"
-                raise Refused(503, message, [(b"retry-after", b"%d" % wait)])
-        elif time.monotonic() - self._fetched_at > FRESH_S:
-            self._fetch()
+                raise HttpError(503, message, [(b"retry-after", b"%d" % wait_s)])
+        elif time.monotonic() - self._fetched_at > self._timing.jwks_fresh_s:
+            self._start_fetch()
         return key
 
-    def _find(self, kid: str | None, algorithm: str) -> jwt.PyJWK | None:
-        if time.monotonic() - self._fetched_at > KEPT_S:
+    def _cached(self, kid: str | None, algorithm: str) -> jwt.PyJWK | None:
+        if time.monotonic() - self._fetched_at > self._timing.jwks_max_age_s:
             return None
         name = (kid, algorithm)
-        if name not in self._made:
-            named = [key for key in self._keys if kid in (None, key.get("kid"))]
-            if not named:
-                return None  # Not remembered: there is no end of names that are not there.
-            made = [key for each in named if (key := _made(each, algorithm)) is not None]
-            self._made[name] = made[0] if len(made) == 1 else None
-        return self._made[name]
+        if name not in self._parsed:
+            candidates = [key for key in self._keys if kid in (None, key.get("kid"))]
+            if not candidates:
+                return None  # Not cached: tokens can name any number of missing keys.
+            keys = [key for each in candidates if (key := _parsed(each, algorithm)) is not None]
+            self._parsed[name] = keys[0] if len(keys) == 1 else None
+        return self._parsed[name]
 
-    def _fetch(self) -> asyncio.Task[None] | None:
-        """Have the keys fetched, unless it is too early; return the task that does it."""
-        if self._fetching is None and time.monotonic() >= self._next_at:
-            self._fetching = asyncio.get_running_loop().create_task(self._fetched())
+    def _start_fetch(self) -> asyncio.Task[None] | None:
+        """Start to fetch the keys, unless it is too early; return the task that does."""
+        if self._fetching is None and time.monotonic() >= self._next_fetch_at:
+            self._fetching = asyncio.get_running_loop().create_task(self._fetch())
         return self._fetching
 
-    async def _fetched(self) -> None:
+    async def _fetch(self) -> None:
         try:
             found = await to_thread.run_sync(
-                discovery.fetch,
+                discovery.fetch_keys,
                 self._issuer,
                 self._jwks_url,
+                self._timing.jwks_fetch_timeout_s,
                 abandon_on_cancel=True,
                 limiter=self._thread,
             )
-        except discovery.Unavailable as error:
-            self._failures += 1
-            pause = min(RETRY_S * 2 ** min(self._failures - 1, 10), MAX_RETRY_S)
+        except discovery.KeysUnavailable as error:
+            self._has_failed = True
+            pause_s = self._backoff.next_s()
             logger.warning("the keys of %s cannot be fetched: %s", self._issuer, error)
         else:
-            self._keys = [key for key in found if _may_sign(key)]
-            self._made = {}
+            self._keys = [key for key in found if _is_for_signatures(key)]
+            self._parsed = {}
             self._fetched_at = time.monotonic()
-            self._failures = 0
-            pause = PAUSE_S
+            self._has_failed = False
+            self._backoff.reset()
+            pause_s = self._timing.jwks_fetch_pause_s
         finally:
             self._fetching = None
-        self._next_at = time.monotonic() + pause
+        self._next_fetch_at = time.monotonic() + pause_s
 
 
-def _may_sign(key: Jwk) -> bool:
-    """Whether it is a public key for signatures; a private one that is public proves nothing."""
-    uses = key.get("key_ops")
+def _is_for_signatures(key: Jwk) -> bool:
+    """Return whether it is a public key for signatures; a published private key proves nothing."""
+    operations = key.get("key_ops")
     return (
-        key.get("kty") in _PUBLIC_KEYS
+        key.get("kty") in _PUBLIC_KEY_TYPES
         and "d" not in key
         and key.get("use", "sig") == "sig"
-        and (uses is None or (isinstance(uses, list) and "verify" in uses))
+        and (operations is None or (isinstance(operations, list) and "verify" in operations))
     )
 
 
-def _made(key: Jwk, algorithm: str) -> jwt.PyJWK | None:
-    """Return a key that is used for that algorithm and no other; None where it does not suit it."""
+def _parsed(key: Jwk, algorithm: str) -> jwt.PyJWK | None:
+    """Return a key for this algorithm and no other; None if it does not suit it."""
     if key.get("alg", algorithm) != algorithm:
         return None
     try:

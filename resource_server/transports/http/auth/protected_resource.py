@@ -1,4 +1,4 @@
-"""What the endpoint says of itself to who has no token yet (RFC 9728, RFC 6750)."""
+"""Protected-resource metadata (RFC 9728), and the challenges that lead clients to it (RFC 6750)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from resource_server.transports.http.app.request import Refused, Request
+from resource_server.transports.http.app.request import HttpError, HttpRequest
 
 _WELL_KNOWN = "/.well-known/oauth-protected-resource"
 _PUBLIC = (
@@ -16,53 +16,53 @@ _PUBLIC = (
     (b"access-control-allow-methods", b"GET"),
     (b"access-control-allow-headers", b"mcp-protocol-version"),
 )
-"""It is no secret, and whoever obtains tokens in a web page has to read it."""
+"""The metadata is public, and web pages that obtain tokens must read it."""
 
 
 class ProtectedResource(NamedTuple):
-    """An endpoint that asks for tokens."""
+    """An endpoint that requires tokens."""
 
     url: str
-    """As its clients know it."""
+    """The endpoint's public URL."""
     issuers: Sequence[str]
-    """Who issues tokens for it; empty where they are given out by hand."""
+    """Issuers of its tokens; empty where all tokens are static."""
     scopes: Sequence[str]
-    """Required of every request."""
-    more: Callable[[], frozenset[str]] = frozenset
-    """Gives those without which some of what is served does not exist."""
+    """The scopes required of every request."""
+    mount_scopes: Callable[[], frozenset[str]] = frozenset
+    """Returns the scopes without which some mounts are hidden."""
 
     @property
     def paths(self) -> Sequence[str]:
-        """Where its metadata is: below its own path, and where there can be only one."""
+        """The paths of its metadata: the well-known one, with the endpoint's own path and alone."""
         return (self._path, _WELL_KNOWN) if self.issuers else ()
 
     @property
     def _path(self) -> str:
         return _WELL_KNOWN + urlsplit(self.url).path.rstrip("/")
 
-    async def describe(self, request: Request) -> None:
+    async def describe(self, request: HttpRequest) -> None:
         """Answer a request for its metadata."""
         if request.method not in ("GET", "HEAD", "OPTIONS"):
-            raise Refused(405, "the method is not allowed here", [(b"allow", b"GET")])
+            raise HttpError(405, "the method is not allowed here", [(b"allow", b"GET")])
         metadata = {
             "resource": self.url,
             "authorization_servers": list(self.issuers),
             "bearer_methods_supported": ["header"],
         }
-        if supported := [*self.scopes, *sorted(self.more().difference(self.scopes))]:
+        if supported := [*self.scopes, *sorted(self.mount_scopes().difference(self.scopes))]:
             metadata["scopes_supported"] = supported
         body = msgspec.json.encode(metadata)
-        await request.exchange.answer(200, body, headers=_PUBLIC, type=b"application/json")
+        await request.exchange.respond(200, body, headers=_PUBLIC, media_type=b"application/json")
 
-    def refused(self, status: int, message: str, error: str = "") -> Refused:
-        """Return the refusal of a request, which tells how to obtain a token that counts."""
-        said = {"error": error, "error_description": message} if error else {}
+    def refusal(self, status: int, message: str, error: str = "") -> HttpError:
+        """Return the refusal of a request, with a challenge that tells how to obtain a token."""
+        parameters = {"error": error, "error_description": message} if error else {}
         if self.scopes:
-            said["scope"] = " ".join(self.scopes)
+            parameters["scope"] = " ".join(self.scopes)
         if self.issuers:
             origin = urlsplit(self.url)
-            said["resource_metadata"] = f"{origin.scheme}://{origin.netloc}{self._path}"
-        # A challenge has to have a parameter.
-        words = said or {"realm": "mcp"}
-        challenge = "Bearer " + ", ".join(f'{name}="{value}"' for name, value in words.items())
-        return Refused(status, message, [(b"www-authenticate", challenge.encode())])
+            parameters["resource_metadata"] = f"{origin.scheme}://{origin.netloc}{self._path}"
+        # A challenge must have a parameter.
+        pairs = (parameters or {"realm": "mcp"}).items()
+        challenge = "Bearer " + ", ".join(f'{name}="{value}"' for name, value in pairs)
+        return HttpError(status, message, [(b"www-authenticate", challenge.encode())])

@@ -1,4 +1,4 @@
-"""The access log: one line of JSON a request, without what was asked for or by which token."""
+"""The access log: one line of JSON per request, without its contents or token."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import hashlib
 import logging
 import time
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from resource_server import uris
+from resource_server.catalog.catalog import Catalog
+from resource_server.errors import ResourceServerError
+from resource_server.protocol.message import JsonRpcMessage
 from resource_server.protocol.server import Server
-from resource_server.transports.http.app.exchange import Exchange
-from resource_server.transports.http.app.request import Request, Scope
-from resource_server.transports.http.observability.target import target_of
+from resource_server.transports.http.app.request import AsgiScope, Exchange, HttpRequest
 
 logger = logging.getLogger(__name__)
 
@@ -21,35 +23,54 @@ _encode = msgspec.json.Encoder().encode
 
 
 class AccessLog:
-    """Logs each request when it has ended; a line is the whole message of its record."""
+    """Logs each request when it has ended; the JSON is the whole message of the log record."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
-    def asked(self, exchange: Exchange, request: Request, body: bytes) -> None:
-        """Take note of which mount is asked."""
+    def received(self, exchange: Exchange, request: HttpRequest, body: bytes) -> None:
+        """Look up the requested mount."""
         target = target_of(self._server.catalog, exchange.decoded)
         exchange.mount = None if target is None else target.mount
 
-    def ended(self, exchange: Exchange, scope: Scope) -> None:
-        """Log what became of a request."""
+    def finished(self, exchange: Exchange, scope: AsgiScope) -> None:
+        """Log the request."""
         client = scope.get("client")
         subject = exchange.caller.subject
         line: dict[str, Any] = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "address": client[0] if client else None,
-            "subject": None if subject is None else digest(subject),
+            "subject": None if subject is None else subject_digest(subject),
             "method": exchange.method,
             "mount": exchange.mount,
-            # Nobody has waited for the end of the answer.
-            "status": exchange.status if exchange.is_over else None,
-            "code": exchange.code,
-            "ms": round((time.perf_counter() - exchange.begun) * 1000, 3),
-            "bytes": exchange.sent,
+            # None where the client left before the end of the response.
+            "status": exchange.status if exchange.is_complete else None,
+            "code": exchange.error_code,
+            "ms": round((time.perf_counter() - exchange.started_at) * 1000, 3),
+            "bytes": exchange.sent_bytes,
         }
         logger.info("%s", _encode(line).decode())
 
 
-def digest(subject: str) -> str:
-    """Return what stands for a subject: the same for the same one, in all replicas."""
+def subject_digest(subject: str) -> str:
+    """Return what stands for a subject in logs, the same in all replicas."""
     return hashlib.sha256(subject.encode()).hexdigest()[:16]
+
+
+class Target(NamedTuple):
+    """As much of a requested URI as operators may know: never which resource."""
+
+    mount: str
+    scheme: str
+
+
+def target_of(catalog: Catalog, message: JsonRpcMessage | None) -> Target | None:
+    """Return the mount of the requested URI; None without a URI, or if no mount serves it."""
+    uri = None if message is None else message.param("uri")
+    if not isinstance(uri, str):
+        return None
+    try:
+        mount, _, _ = catalog.route(uri)
+    except ResourceServerError:
+        return None
+    return Target(mount.name, uris.parse(mount.base).scheme)

@@ -1,4 +1,4 @@
-"""What those who run the server ask: whether it lives, whether it is ready, and how it does."""
+"""Endpoints for operators: `/healthz`, `/readyz` and `/metrics`."""
 
 from __future__ import annotations
 
@@ -14,74 +14,79 @@ from resource_server.access import Caller
 from resource_server.catalog.mount import Mount
 from resource_server.errors import ResourceBusy
 from resource_server.protocol.server import Server
-from resource_server.transports.http.app.request import Refused, Request
+from resource_server.transports.http.app.request import HttpError, HttpRequest
 from resource_server.transports.http.app.sessions import Sessions
-from resource_server.transports.http.observability.tallies import Tallies
-from resource_server.transports.http.sse.stream_limits import Streams
+from resource_server.transports.http.observability.metrics import (
+    MetricsSource,
+    RequestMetrics,
+    encode_metrics,
+)
+from resource_server.transports.http.sse.stream_limits import StreamLimiter
 
-Authenticate: TypeAlias = Callable[[Request], Awaitable[Caller]]
-"""Returns who asks, by the token of a request; raises `Refused` where there is none that counts."""
+Authenticate: TypeAlias = Callable[[HttpRequest], Awaitable[Caller]]
+"""Returns the caller, by the token of a request; raises `HttpError` without a valid one."""
 
-_NOBODY = Caller(scopes=frozenset())
-_FORWARDED = (b"x-forwarded-for", b"forwarded", b"x-real-ip", b"via")
+_ANONYMOUS = Caller(scopes=frozenset())
+_PROXY_HEADERS = (b"x-forwarded-for", b"forwarded", b"x-real-ip", b"via")
 
 
-class Operation:
-    """Answers operators. Mounts are named to those who may see them, and to nobody else."""
+class OperatorEndpoints:
+    """Answers operators. Each mount is named only to callers who may see it."""
 
     def __init__(
         self,
         server: Server,
         sessions: Sessions,
-        streams: Streams,
+        streams: StreamLimiter,
         *,
-        check: Callable[[Request], object],
+        check: Callable[[HttpRequest], object],
         authenticate: Authenticate,
-        tells_others: bool,
+        public_metrics: bool,
     ) -> None:
-        self.tallies = Tallies()
+        self.requests = RequestMetrics()
         self._server = server
         self._sessions = sessions
         self._streams = streams
         self._check = check
-        """Raises `Refused` for what a web page of somebody else has made a browser ask."""
+        """Raises `HttpError` for a request that a foreign web page made a browser send."""
         self._authenticate = authenticate
-        self._tells_others = tells_others
+        self._public_metrics = public_metrics
         self._starting: dict[Mount, asyncio.Task[None]] = {}
 
-    async def healthy(self, request: Request) -> None:
-        """Answer `/healthz`: whoever reads the answer knows."""
-        _only_read(request)
-        await request.exchange.answer(200, b"ok\n", type=b"text/plain")
+    async def healthz(self, request: HttpRequest) -> None:
+        """Answer 200: the server runs."""
+        _check_method(request)
+        await request.exchange.respond(200, b"ok\n", media_type=b"text/plain")
 
-    async def ready(self, request: Request) -> None:
-        """Answer `/readyz`: 200 if all mounts are up, else 503. Waits for none of them.
+    async def readyz(self, request: HttpRequest) -> None:
+        """Answer 200 if all mounts are up, else 503; without waiting for any of them.
 
-        What it says of mounts is of those that exist for who asks.
+        The numbers are of the mounts visible to the caller.
         """
-        _only_read(request)
+        _check_method(request)
         mounts = self._server.catalog.mounts
         down = [mount for mount in mounts if mount.problem is not None]
         for mount in down:
             self._start(mount)
-        # Who may not be told which they are is told how many everybody sees.
+        # Without a valid token, only numbers, and only of the mounts visible to everybody.
         caller = None
-        with suppress(Refused):
+        with suppress(HttpError):
             self._check(request)
             caller = await self._authenticate(request)
-        seen, missing = (_visible(caller or _NOBODY, some) for some in (mounts, down))
+        visible, missing = (_visible(caller or _ANONYMOUS, each) for each in (mounts, down))
         body: dict[str, Any] = {
             "ready": not down,
-            "mounts": len(seen),
-            "up": len(seen) - len(missing),
+            "mounts": len(visible),
+            "up": len(visible) - len(missing),
         }
         if caller is not None:
             body["unavailable"] = [mount.name for mount in missing]
         data = msgspec.json.encode(body)
-        await request.exchange.answer(503 if down else 200, data, type=b"application/json")
+        status = 503 if down else 200
+        await request.exchange.respond(status, data, media_type=b"application/json")
 
     def _start(self, mount: Mount) -> None:
-        """Try a mount once more: nobody else does, if no request comes before it is ready."""
+        """Start a mount again: before the server is ready, no request may come that does."""
         if mount in self._starting or mount.retry_in_s:
             return
 
@@ -92,56 +97,50 @@ class Operation:
         task = self._starting[mount] = asyncio.create_task(start())
         task.add_done_callback(lambda _: self._starting.pop(mount, None))
 
-    async def measured(self, request: Request) -> None:
-        """Answer `/metrics`: to programs of this machine, and to others where the manifest says so.
-
-        It names the mounts that exist for who asks.
+    async def metrics(self, request: HttpRequest) -> None:
+        """Answer programs of this machine, and others if the manifest allows it.
 
         Raises:
-            Refused: it is neither, or has no token where one is needed.
+            HttpError: the client is not allowed, or needs a token.
         """
-        _only_read(request)
-        # Imported here: a server that nobody measures does without.
-        from resource_server.transports.http.observability import metrics
-
-        is_here = _is_here(request)
-        if is_here:
+        _check_method(request)
+        is_local = _is_local(request)
+        if is_local:
             self._check(request)
-        elif not self._tells_others:
-            raise Refused(404, "not found")
+        elif not self._public_metrics:
+            raise HttpError(404, "not found")
         try:
             caller = await self._authenticate(request)
-        except Refused:
-            if not is_here or b"authorization" in request.headers:
+        except HttpError:
+            if not is_local or b"authorization" in request.headers:
                 raise
-            # A program of this machine needs no token; but it may be a proxy that does not say so.
-            caller = _NOBODY
+            # Local programs need no token; but one of them may be a proxy that adds no headers.
+            caller = _ANONYMOUS
         mounts = _visible(caller, self._server.catalog.mounts)
-        state = metrics.State(self.tallies, len(self._sessions), len(self._streams), mounts)
-        data, kind = metrics.encoded(state, request.header(b"accept") or "")
-        await request.exchange.answer(200, data, type=kind.encode())
+        source = MetricsSource(self.requests, len(self._sessions), len(self._streams), mounts)
+        data, media_type = encode_metrics(source, request.header(b"accept") or "")
+        await request.exchange.respond(200, data, media_type=media_type.encode())
 
     async def close(self) -> None:
-        """Try nothing any more."""
+        """Cancel the starts of mounts."""
         starting = list(self._starting.values())
         for task in starting:
             task.cancel()
         await asyncio.gather(*starting, return_exceptions=True)
 
 
-def _only_read(request: Request) -> None:
+def _check_method(request: HttpRequest) -> None:
     if request.method not in ("GET", "HEAD"):
-        raise Refused(405, "the method is not allowed here", [(b"allow", b"GET, HEAD")])
+        raise HttpError(405, "the method is not allowed here", [(b"allow", b"GET, HEAD")])
 
 
 def _visible(caller: Caller, mounts: Sequence[Mount]) -> Sequence[Mount]:
-    """Return the mounts that exist for a caller."""
     return [mount for mount in mounts if caller.may(mount.access)]
 
 
-def _is_here(request: Request) -> bool:
-    """Tell whether a program of this machine asks, and not a proxy there for somebody."""
-    if any(name in request.headers for name in _FORWARDED):
+def _is_local(request: HttpRequest) -> bool:
+    """Return whether a program of this machine sends the request, for all we know not a proxy."""
+    if any(name in request.headers for name in _PROXY_HEADERS):
         return False
     try:
         return ipaddress.ip_address(request.address).is_loopback

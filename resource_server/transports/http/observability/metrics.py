@@ -1,152 +1,213 @@
-"""What was counted, and how things are, in the formats that Prometheus reads."""
+"""Counts and latencies of requests, and `/metrics` in the formats that Prometheus reads."""
 
 from __future__ import annotations
 
 import platform
+import time
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import NamedTuple
-
-from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    InfoMetricFamily,
-    Metric,
-)
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from resource_server import __version__
 from resource_server.catalog.mount import Mount
-from resource_server.transports.http.observability.tallies import BUCKETS_S, Kind, Tallies, Tally
+from resource_server.transports.http.app.request import Exchange, SentTotals
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Upper bounds of the latency buckets."""
 
 _PREFIX = "resource_server"
 _BOUNDS = (*map(str, BUCKETS_S), "+Inf")
 _LASTING = frozenset(("subscriptions/listen", "GET"))
-"""These end when their client has enough of them."""
+"""Methods whose streams last until the client ends them: they have no latency."""
 
 
-class State(NamedTuple):
-    """How things are."""
+class RequestLabels(NamedTuple):
+    """Labels by which requests are counted: a few values each, whatever clients send."""
 
-    tallies: Tallies
+    is_mcp: bool
+    is_stateless: bool
+    method: str
+    status: int
+    """HTTP status; 0 if the client left before the end of the response."""
+    error_code: int | None
+    """The JSON-RPC error code of the response."""
+
+
+class LatencyHistogram:
+    """How many requests took how long."""
+
+    __slots__ = ("buckets", "total_s")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * (len(BUCKETS_S) + 1)
+        """Requests per bucket; the last is for whatever took longer."""
+        self.total_s = 0.0
+
+    @property
+    def count(self) -> int:
+        """The number of requests."""
+        return sum(self.buckets)
+
+
+class RequestMetrics:
+    """Plain numbers, added to when a request ends; Prometheus' formats are made on demand."""
+
+    def __init__(self) -> None:
+        self.sent = SentTotals()
+        # By the members of `RequestLabels`: to make one takes longer than to count.
+        self._histograms: dict[tuple[bool, bool, str, int, int | None], LatencyHistogram] = {}
+
+    def __iter__(self) -> Iterator[tuple[RequestLabels, LatencyHistogram]]:
+        return ((RequestLabels(*each), found) for each, found in self._histograms.items())
+
+    def add(self, exchange: Exchange) -> None:
+        """Count a request whose response has ended."""
+        seconds = time.perf_counter() - exchange.started_at
+        status = exchange.status if exchange.is_complete else 0
+        code = exchange.error_code
+        labels = exchange.is_mcp, exchange.is_stateless, exchange.method, status, code
+        histogram = self._histograms.get(labels)
+        if histogram is None:
+            histogram = self._histograms[labels] = LatencyHistogram()
+        histogram.buckets[bisect_left(BUCKETS_S, seconds)] += 1
+        histogram.total_s += seconds
+
+
+class MetricsSource(NamedTuple):
+    """The numbers that `/metrics` shows to one caller."""
+
+    requests: RequestMetrics
     sessions: int
     streams: int
     mounts: Sequence[Mount]
-    """Those that may be named to who asks."""
+    """The mounts visible to the caller."""
 
 
-def encoded(state: State, accept: str) -> tuple[bytes, str]:
-    """Return all metrics in a format that is accepted, and its media type."""
-    # Of this one answer: nothing is registered with the process.
+def encode_metrics(source: MetricsSource, accept: str) -> tuple[bytes, str]:
+    """Return all metrics in a format that `accept` allows, and its media type."""
+    # Imported here: a server whose metrics nobody reads does without.
+    from prometheus_client import CollectorRegistry, ProcessCollector
+    from prometheus_client.exposition import choose_encoder
+
+    # For this one response: nothing is registered with the process.
     registry = CollectorRegistry()
-    registry.register(_Collector(state))
+    registry.register(cast("Any", _Collector(source)))
     ProcessCollector(registry=registry)
-    encode, kind = choose_encoder(accept)
-    return encode(registry), kind
+    encode, media_type = choose_encoder(accept)
+    return encode(registry), media_type
 
 
-class _Collector(Collector):
-    def __init__(self, state: State) -> None:
-        self._state = state
+class _Collector:
+    """Makes Prometheus' metrics; a `prometheus_client.registry.Collector` by its shape."""
+
+    def __init__(self, source: MetricsSource) -> None:
+        from prometheus_client import core
+
+        self._core = core
+        self._source = source
 
     def collect(self) -> Iterator[Metric]:
-        tallies = self._state.tallies
+        core, requests = self._core, self._source.requests
         build = {"version": __version__, "python": platform.python_version()}
-        yield InfoMetricFamily(f"{_PREFIX}_build", "What is running.", value=build)
-        yield _requests(tallies)
-        yield _times(tallies)
-        codes = ((kind.code, tally) for kind, tally in tallies if kind.is_mcp)
-        yield _counted("errors", "Answers that were errors, by JSON-RPC code.", "code", codes)
-        statuses = ((kind.status or None, tally) for kind, tally in tallies)
-        yield _counted("responses", "HTTP answers, by status.", "status", statuses)
-        yield CounterMetricFamily(
+        yield core.InfoMetricFamily(f"{_PREFIX}_build", "What is running.", value=build)
+        yield self._requests()
+        yield self._latencies()
+        codes = ((labels.error_code, found) for labels, found in requests if labels.is_mcp)
+        help = "Answers that were errors, by JSON-RPC code."
+        yield self._counted("errors", help, "code", codes)
+        statuses = ((labels.status or None, found) for labels, found in requests)
+        yield self._counted("responses", "HTTP answers, by status.", "status", statuses)
+        yield core.CounterMetricFamily(
             f"{_PREFIX}_sent_bytes",
             "Bytes of answers, without their headers.",
-            tallies.volume.bytes,
+            requests.sent.bytes,
         )
-        yield CounterMetricFamily(
-            f"{_PREFIX}_events", "Messages sent on streams.", tallies.volume.events
+        yield core.CounterMetricFamily(
+            f"{_PREFIX}_events", "Messages sent on streams.", requests.sent.events
         )
-        yield GaugeMetricFamily(f"{_PREFIX}_sessions", "Sessions at present.", self._state.sessions)
-        yield GaugeMetricFamily(
-            f"{_PREFIX}_streams", "Clients that wait to be told of changes.", self._state.streams
+        sessions, streams = self._source.sessions, self._source.streams
+        yield core.GaugeMetricFamily(f"{_PREFIX}_sessions", "Sessions at present.", sessions)
+        yield core.GaugeMetricFamily(
+            f"{_PREFIX}_streams", "Clients that wait to be told of changes.", streams
         )
-        yield from _mounts(self._state.mounts)
+        yield from self._mounts()
+
+    def _requests(self) -> Metric:
+        counts = Counter[tuple[str, str, str]]()
+        for labels, found in self._source.requests:
+            if labels.is_mcp:
+                era = "stateless" if labels.is_stateless else "handshake"
+                counts[era, labels.method, _outcome(labels)] += found.count
+        metric = self._core.CounterMetricFamily(
+            f"{_PREFIX}_requests",
+            "Requests to the endpoint that were answered, by era, method and outcome.",
+            labels=("era", "method", "outcome"),
+        )
+        for values, count in counts.items():
+            metric.add_metric(values, count)
+        return metric
+
+    def _latencies(self) -> Metric:
+        metric = self._core.HistogramMetricFamily(
+            f"{_PREFIX}_request_seconds",
+            "From a request to the end of its answer; without streams that wait for changes.",
+            labels=("method",),
+        )
+        buckets: dict[str, list[int]] = {}
+        totals_s: defaultdict[str, float] = defaultdict(float)
+        for labels, found in self._source.requests:
+            if labels.is_mcp and labels.method not in _LASTING:
+                known = buckets.get(labels.method, [0] * len(_BOUNDS))
+                sums = [sum(pair) for pair in zip(known, found.buckets, strict=True)]
+                buckets[labels.method] = sums
+                totals_s[labels.method] += found.total_s
+        for method, counts in buckets.items():
+            cumulative = list(zip(_BOUNDS, accumulate(counts), strict=True))
+            metric.add_metric((method,), cumulative, totals_s[method])
+        return metric
+
+    def _counted(
+        self, name: str, help: str, label: str, found: Iterable[tuple[int | None, LatencyHistogram]]
+    ) -> Metric:
+        counts = Counter[int]()
+        for key, histogram in found:
+            if key is not None:
+                counts[key] += histogram.count
+        metric = self._core.CounterMetricFamily(f"{_PREFIX}_{name}", help, labels=(label,))
+        for key, count in counts.items():
+            metric.add_metric((str(key),), count)
+        return metric
+
+    def _mounts(self) -> Iterator[Metric]:
+        up = self._core.GaugeMetricFamily(
+            f"{_PREFIX}_mount_up", "Whether it serves.", labels=("mount",)
+        )
+        watch = self._core.GaugeMetricFamily(
+            f"{_PREFIX}_mount_watch",
+            "1, and what notices its changes.",
+            labels=("mount", "back_end"),
+        )
+        for mount in self._source.mounts:
+            up.add_metric((mount.name,), mount.problem is None)
+            watch.add_metric((mount.name, _watch_back_end(mount)), 1)
+        yield up
+        yield watch
 
 
-def _requests(tallies: Tallies) -> Metric:
-    counts = Counter[tuple[str, str, str]]()
-    for kind, tally in tallies:
-        if kind.is_mcp:
-            era = "stateless" if kind.is_stateless else "handshake"
-            counts[era, kind.method, _outcome(kind)] += tally.count
-    metric = CounterMetricFamily(
-        f"{_PREFIX}_requests",
-        "Requests to the endpoint that were answered, by era, method and outcome.",
-        labels=("era", "method", "outcome"),
-    )
-    for labels, count in counts.items():
-        metric.add_metric(labels, count)
-    return metric
-
-
-def _outcome(kind: Kind) -> str:
-    if not kind.status:
+def _outcome(labels: RequestLabels) -> str:
+    if not labels.status:
         return "gone"
-    return "ok" if kind.code is None and kind.status < 400 else "error"
+    return "ok" if labels.error_code is None and labels.status < 400 else "error"
 
 
-def _times(tallies: Tallies) -> Metric:
-    metric = HistogramMetricFamily(
-        f"{_PREFIX}_request_seconds",
-        "From a request to the end of its answer; without streams that wait for changes.",
-        labels=("method",),
-    )
-    times: dict[str, list[int]] = {}
-    seconds: defaultdict[str, float] = defaultdict(float)
-    for kind, tally in tallies:
-        if kind.is_mcp and kind.method not in _LASTING:
-            known = times.get(kind.method, [0] * len(_BOUNDS))
-            times[kind.method] = [sum(pair) for pair in zip(known, tally.times, strict=True)]
-            seconds[kind.method] += tally.seconds
-    for method, counts in times.items():
-        buckets = list(zip(_BOUNDS, accumulate(counts), strict=True))
-        metric.add_metric((method,), buckets, seconds[method])
-    return metric
-
-
-def _counted(name: str, help: str, label: str, found: Iterable[tuple[int | None, Tally]]) -> Metric:
-    counts = Counter[int]()
-    for key, tally in found:
-        if key is not None:
-            counts[key] += tally.count
-    metric = CounterMetricFamily(f"{_PREFIX}_{name}", help, labels=(label,))
-    for key, count in counts.items():
-        metric.add_metric((str(key),), count)
-    return metric
-
-
-def _mounts(mounts: Iterable[Mount]) -> Iterator[Metric]:
-    up = GaugeMetricFamily(f"{_PREFIX}_mount_up", "Whether it serves.", labels=("mount",))
-    watch = GaugeMetricFamily(
-        f"{_PREFIX}_mount_watch",
-        "1, and what notices its changes.",
-        labels=("mount", "back_end"),
-    )
-    for mount in mounts:
-        up.add_metric((mount.name,), mount.problem is None)
-        watch.add_metric((mount.name, _back_end(mount)), 1)
-    yield up
-    yield watch
-
-
-def _back_end(mount: Mount) -> str:
+def _watch_back_end(mount: Mount) -> str:
     if mount.watches is None:
         return "off"
-    # Of a provider that has several ways to watch; why it is this one does not belong here.
-    means: object = getattr(mount.provider, "watched_by", None)
-    return means.partition(" (")[0] if isinstance(means, str) else "on"
+    # Only some providers have several; the reason in parentheses does not belong here.
+    found: object = getattr(mount.provider, "watched_by", None)
+    return found.partition(" (")[0] if isinstance(found, str) else "on"

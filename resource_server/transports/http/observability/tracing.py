@@ -1,6 +1,6 @@
-"""Spans of OpenTelemetry: one for each request of the protocol, where somebody collects them.
+"""OpenTelemetry spans, one per MCP request, if an SDK is configured to collect them.
 
-The attributes are those of the conventions for MCP, as far as they tell nothing of a resource.
+The attributes are those of the semantic conventions for MCP that name no resource.
 """
 
 from __future__ import annotations
@@ -12,26 +12,22 @@ from contextvars import Token
 from typing import TYPE_CHECKING, NamedTuple
 
 from resource_server.protocol import revisions
-from resource_server.protocol.message import JsonRpcMessage
 from resource_server.protocol.server import Server
-from resource_server.transports.http.app.exchange import Exchange
-from resource_server.transports.http.app.request import Request, Scope
-from resource_server.transports.http.observability.target import target_of
+from resource_server.transports.http.app.request import AsgiScope, Exchange, HttpRequest
+from resource_server.transports.http.observability.access_log import target_of
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
-_CARRIED = ("traceparent", "tracestate")
 
-
-class _Open(NamedTuple):
+class _ActiveSpan(NamedTuple):
     span: Span
-    before: Token[Context]
+    context_token: Token[Context]
 
 
 class Tracing:
-    """Begins a span when a message has come, and ends it when its answer has."""
+    """Starts a span when a message has come, and ends it with its response."""
 
     def __init__(self, server: Server) -> None:
         from opentelemetry import context, propagate, trace
@@ -41,10 +37,10 @@ class Tracing:
         self._propagate = propagate
         self._trace = trace
         self._tracer = trace.get_tracer("resource_server", schema_url=None)
-        self._open: dict[Exchange, _Open] = {}
+        self._active: dict[Exchange, _ActiveSpan] = {}
 
-    def asked(self, exchange: Exchange, request: Request, body: bytes) -> None:
-        """Begin a span; what is done for the request is done within it."""
+    def received(self, exchange: Exchange, request: HttpRequest, body: bytes) -> None:
+        """Start a span, which encloses everything done for the request."""
         attributes = {"mcp.method.name": exchange.method}
         revision = request.header(b"mcp-protocol-version")
         if revision in revisions.HANDSHAKE or revision in revisions.MODERN:
@@ -52,35 +48,35 @@ class Tracing:
         target = target_of(self._server.catalog, exchange.decoded)
         if target is not None:
             attributes |= {"url.scheme": target.scheme, "resource_server.mount": target.mount}
-        parent = self._propagate.extract(_carrier(request, exchange.decoded))
+        parent = self._propagate.extract(_trace_context(request))
         span = self._tracer.start_span(
             exchange.method, parent, self._trace.SpanKind.SERVER, attributes
         )
         inside = self._trace.set_span_in_context(span, parent)
-        self._open[exchange] = _Open(span, self._context.attach(inside))
+        self._active[exchange] = _ActiveSpan(span, self._context.attach(inside))
 
-    def ended(self, exchange: Exchange, scope: Scope) -> None:
-        """End the span, if one has begun."""
-        found = self._open.pop(exchange, None)
-        if found is None:
+    def finished(self, exchange: Exchange, scope: AsgiScope) -> None:
+        """End the span, if one was started."""
+        active = self._active.pop(exchange, None)
+        if active is None:
             return
-        span = found.span
-        if exchange.is_over:
+        span = active.span
+        if exchange.is_complete:
             span.set_attribute("http.response.status_code", exchange.status)
-        problem = _problem(exchange)
-        if exchange.code is not None:
-            span.set_attribute("rpc.response.status_code", str(exchange.code))
-        if problem is not None:
-            span.set_attribute("error.type", problem)
+        if exchange.error_code is not None:
+            span.set_attribute("rpc.response.status_code", str(exchange.error_code))
+        error_type = _error_type(exchange)
+        if error_type is not None:
+            span.set_attribute("error.type", error_type)
             span.set_status(self._trace.StatusCode.ERROR)
         span.end()
-        self._context.detach(found.before)
+        self._context.detach(active.context_token)
 
 
 def tracing_of(server: Server) -> Tracing | None:
-    """Return what makes spans; None where nobody has said who collects them.
+    """Return the tracing; None unless this process or its environment configures a collector.
 
-    Who has said it in this process has loaded the API; nobody else waits for that.
+    A process that does has loaded the API already; no other start waits for that.
     """
     loaded = "opentelemetry.trace" in sys.modules
     if not loaded and "OTEL_PYTHON_TRACER_PROVIDER" not in os.environ:
@@ -95,17 +91,18 @@ def tracing_of(server: Server) -> Tracing | None:
     return Tracing(server)
 
 
-def _carrier(request: Request, message: JsonRpcMessage | None) -> Mapping[str, str]:
-    """Return which trace a request belongs to: what its `_meta` says, else its headers."""
+def _trace_context(request: HttpRequest) -> Mapping[str, str]:
+    """Return the client's trace context: in `_meta` of the message, or else in its headers."""
+    message = request.exchange.decoded
     context = None if message is None else message.trace_context
     if context is not None:
         return context
-    return {name: request.header(name.encode()) or "" for name in _CARRIED}
+    return {name: request.header(name.encode()) or "" for name in ("traceparent", "tracestate")}
 
 
-def _problem(exchange: Exchange) -> str | None:
-    if exchange.code is not None:
-        return str(exchange.code)
-    if not exchange.is_over:
+def _error_type(exchange: Exchange) -> str | None:
+    if exchange.error_code is not None:
+        return str(exchange.error_code)
+    if not exchange.is_complete:
         return "gone"
     return str(exchange.status) if exchange.status >= 400 else None

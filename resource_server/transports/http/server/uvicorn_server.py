@@ -1,12 +1,14 @@
-"""Listens on an address, by uvicorn, until it is told to stop."""
+"""The HTTP server: listens on an address with uvicorn until a signal stops it."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import ipaddress
+import math
 import signal
 import socket
+import ssl
 import time
 from collections.abc import Callable, Generator
 from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit, setrlimit
@@ -18,26 +20,29 @@ import uvicorn
 from resource_server.manifest.http import Http
 from resource_server.protocol.server import Server
 from resource_server.runtime.rate_limit import RateLimiter
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.transports.http.app.application import PATH, Application
-from resource_server.transports.http.app.exchange import Witness
+from resource_server.transports.http.app.request import RequestObserver
 from resource_server.transports.http.auth.authenticator import Authenticator
 from resource_server.transports.http.auth.protected_resource import ProtectedResource
 from resource_server.transports.http.observability.access_log import AccessLog
 from resource_server.transports.http.observability.tracing import tracing_of
-from resource_server.transports.http.server.http_connection import Config, Peer
-from resource_server.transports.http.server.tls import Certificate
-from resource_server.transports.http.server.write_backlog import Backlog
+from resource_server.transports.http.server.http_connection import (
+    ConnectionConfig,
+    HttpConnection,
+    WriteBacklog,
+)
 
-_DRAIN_S = 10
 _KEEP_ALIVE_S = 75
-_BACKLOG = 2048
-_MAX_FILES = 65536
+_LISTEN_BACKLOG = 2048
+"""Maximum connections that the system has accepted and we have not."""
+_MAX_OPEN_FILES = 65536
 _OTHER_FILES = 512
-"""Files that are no connections of clients: what is read and watched, and to databases."""
+"""Open files that are no connections: files read or watched, and connections to databases."""
 
 
 class Address(NamedTuple):
-    """Where to listen."""
+    """The address that the server listens on."""
 
     host: str
     port: int
@@ -45,7 +50,7 @@ class Address(NamedTuple):
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """Whether only programs of this machine can connect."""
         if self.host == "localhost":
             return True
         try:
@@ -55,25 +60,49 @@ class Address(NamedTuple):
 
     @property
     def url(self) -> str:
-        """Where clients on this machine find the endpoint."""
-        return f"{self.scheme}://{self._written}:{self.port}{PATH}"
+        """The endpoint's URL for clients on this machine."""
+        return f"{self.scheme}://{self._url_host}:{self.port}{PATH}"
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """By which hosts it may be addressed: its own, if it is not one that stands for all."""
-        stands_for_all = not self.host.strip("0.:")  # 0.0.0.0, ::
-        return () if stands_for_all else (f"{self._written}:*",)
+        """The hosts by which clients may address it: none if it listens on all interfaces."""
+        is_wildcard = not self.host.strip("0.:")  # 0.0.0.0, ::
+        return () if is_wildcard else (f"{self._url_host}:*",)
 
     @property
-    def _written(self) -> str:
+    def _url_host(self) -> str:
         return f"[{self.host}]" if ":" in self.host else self.host
 
 
+class Certificate(NamedTuple):
+    """Files in PEM: a certificate with its chain, and its key."""
+
+    file: str
+    key: str | None = None
+    """By default in the same file."""
+
+    def check(self) -> None:
+        """Load the certificate and its key.
+
+        Raises:
+            ValueError: they cannot be used, with the reason.
+        """
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            # Without a password OpenSSL would ask for it at the terminal.
+            context.load_cert_chain(self.file, self.key, password="")
+        except ssl.SSLError as error:
+            reason = (error.reason or "not PEM").lower().replace("_", " ")
+            raise ValueError(f"the certificate or its key cannot be used: {reason}") from None
+        except OSError as error:
+            raise ValueError(f"the certificate or its key cannot be read: {error}") from None
+
+
 def parse_address(text: str) -> Address:
-    """Return an address written `127.0.0.1:8000`, `[::1]:8000`, `localhost:8000` or `:8000`.
+    """Parse `127.0.0.1:8000`, `[::1]:8000`, `localhost:8000` or `:8000`.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is no address.
     """
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
@@ -85,7 +114,7 @@ def parse_address(text: str) -> Address:
     return Address(host or "127.0.0.1", int(port))
 
 
-async def serve(
+async def serve_http(
     server: Server,
     options: Http,
     address: Address,
@@ -95,12 +124,13 @@ async def serve(
     proxies: str | None = None,
     legacy: bool = False,
     logs_access: bool = False,
+    timing: Timing = DEFAULT_TIMING,
 ) -> None:
-    """Serve until SIGTERM or SIGINT: then nothing new is accepted, and what runs may end.
+    """Serve until SIGTERM or SIGINT; then accept no connections, and finish what runs.
 
-    `proxies` are believed whose requests they forward, by `X-Forwarded-For`: addresses and
-    networks with commas, or `*`. With `legacy`, clients of 2024-11-05 find their transport as well.
-    With `logs_access` each request is logged, see `access_log`.
+    `proxies` are trusted to name their clients in `X-Forwarded-For`: addresses and networks
+    separated by commas, or `*`. `legacy` adds the transport of 2024-11-05, `logs_access` the
+    access log.
 
     Raises:
         OSError: the address cannot be listened on.
@@ -108,15 +138,15 @@ async def serve(
     """
     if certificate is not None:
         certificate.check()
-        address = address._replace(scheme="https")
-    listening = _bound(address)
+    listening = _listen(address)
     with contextlib.closing(listening):
-        actual = address._replace(port=listening.getsockname()[1])
+        scheme = "http" if certificate is None else "https"
+        actual = Address(address.host, listening.getsockname()[1], scheme)
         application = application_of(
-            server, options, actual, legacy=legacy, logs_access=logs_access
+            server, options, actual, legacy=legacy, logs_access=logs_access, timing=timing
         )
-        config = _config(application, certificate, proxies)
-        runner = _Runner(config, application, lambda: started(actual))
+        config = _config(application, certificate, proxies, timing)
+        runner = _UvicornServer(config, application, lambda: started(actual), timing)
         await runner.serve(sockets=[listening])
 
 
@@ -127,26 +157,34 @@ def application_of(
     *,
     legacy: bool = False,
     logs_access: bool = False,
+    timing: Timing = DEFAULT_TIMING,
 ) -> Application:
-    """Return the application for clients of an address; they need tokens if the manifest says so.
+    """Return the application for an address, with the authentication of the manifest.
 
     Raises:
         ValueError: what `http.auth` needs is not installed.
     """
-    witnesses: list[Witness] = [AccessLog(server)] if logs_access else []
+    observers: list[RequestObserver] = [AccessLog(server)] if logs_access else []
     if (tracing := tracing_of(server)) is not None:
-        witnesses.append(tracing)
+        observers.append(tracing)
     if not options.auth:
-        return Application(server, options, hosts=address.hosts, legacy=legacy, witnesses=witnesses)
+        return Application(
+            server,
+            options,
+            hosts=address.hosts,
+            legacy=legacy,
+            observers=observers,
+            timing=timing,
+        )
     resource = ProtectedResource(
         options.url or address.url,
         options.auth.issuers,
         options.auth.scopes,
-        more=lambda: server.catalog.visibility.scopes,
+        mount_scopes=lambda: server.catalog.visibility.scopes,
     )
     limits = options.limits
     rates = None if limits.rate is None else RateLimiter(limits.rate, limits.burst)
-    authenticator = Authenticator(options.auth, resource, rates=rates)
+    authenticator = Authenticator(options.auth, resource, rates=rates, timing=timing)
     return Application(
         server,
         options,
@@ -154,65 +192,72 @@ def application_of(
         resource=resource,
         hosts=address.hosts,
         legacy=legacy,
-        witnesses=witnesses,
+        observers=observers,
+        timing=timing,
     )
 
 
 def _config(
-    application: Application, certificate: Certificate | None, proxies: str | None
-) -> Config:
-    config = Config(
+    application: Application, certificate: Certificate | None, proxies: str | None, timing: Timing
+) -> ConnectionConfig:
+    config = ConnectionConfig(
         application,
-        http=Peer,
+        http=HttpConnection,
         ws="none",
         log_config=None,
-        # Its warnings are of requests that are malformed, as anybody can send them.
+        # Its warnings are about malformed requests, which anybody can send.
         log_level="error",
         access_log=False,
         server_header=False,
         timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=_DRAIN_S,
-        backlog=_BACKLOG,
-        limit_concurrency=_most_connections(),
+        timeout_graceful_shutdown=math.ceil(timing.shutdown_timeout_s),
+        backlog=_LISTEN_BACKLOG,
+        limit_concurrency=_max_connections(),
         lifespan="off",
-        # By default uvicorn believes whoever is on this machine.
+        # By default uvicorn trusts every program of this machine as a proxy.
         proxy_headers=proxies is not None,
         forwarded_allow_ips=proxies,
         ssl_certfile=None if certificate is None else certificate.file,
         ssl_keyfile=None if certificate is None else certificate.key,
     )
-    config.unread = Backlog()
+    config.write_backlog = WriteBacklog()
+    config.timing = timing
     return config
 
 
-class _Runner(uvicorn.Server):
-    """Ends streams first, which would otherwise keep the server until its patience ends."""
+class _UvicornServer(uvicorn.Server):
+    """Ends event streams before uvicorn waits for connections to close, which they would delay."""
 
     def __init__(
-        self, config: uvicorn.Config, application: Application, started: Callable[[], None]
+        self,
+        config: uvicorn.Config,
+        application: Application,
+        started: Callable[[], None],
+        timing: Timing,
     ) -> None:
         super().__init__(config)
         self._application = application
         self._started = started
+        self._timing = timing
         self._closing: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        # Not before: from here on a signal is a wish to end, and nothing is lost by it.
+        # Not before: from here on a signal stops the server, and nothing is lost.
         self._started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        until = time.monotonic() + _DRAIN_S
+        until = time.monotonic() + self._timing.shutdown_timeout_s
         self._closing = asyncio.create_task(self._application.close())
         if self.force_exit:
             self._closing.cancel()
         await super().shutdown(sockets)
-        # Clients that have left may have something in flight still.
+        # Clients that have left may still have requests in flight.
         await asyncio.wait([self._closing], timeout=max(until - time.monotonic(), 0))
         self._closing.cancel()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Let what runs end; at the second signal cut off whoever is there, and then what hangs."""
+        """Finish what runs; at the second signal abort all connections, at the third everything."""
         if self.force_exit:
             raise KeyboardInterrupt
         if self.should_exit:
@@ -225,7 +270,7 @@ class _Runner(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Take signals as the wish to end: uvicorn would die of them when it has ended."""
+        """Handle signals; uvicorn would raise them again once it has shut down."""
         loop = asyncio.get_running_loop()
         numbers = (signal.SIGTERM, signal.SIGINT)
         for number in numbers:
@@ -238,28 +283,28 @@ class _Runner(uvicorn.Server):
 
 
 def _interrupt() -> NoReturn:
-    """End what still runs when nobody is served any more."""
+    """Interrupt what still runs after the shutdown."""
     raise KeyboardInterrupt
 
 
-def _most_connections() -> int:
-    """Allow as many open files as the system lets us; return how many of them may be clients."""
+def _max_connections() -> int:
+    """Raise the limit of open files; return how many of them may be connections."""
     soft, hard = getrlimit(RLIMIT_NOFILE)
-    most = _MAX_FILES if hard == RLIM_INFINITY else min(hard, _MAX_FILES)
+    most = _MAX_OPEN_FILES if hard == RLIM_INFINITY else min(hard, _MAX_OPEN_FILES)
     if soft != RLIM_INFINITY and soft < most:
         setrlimit(RLIMIT_NOFILE, (most, hard))
     return most - min(_OTHER_FILES, most // 2)
 
 
-def _bound(address: Address) -> socket.socket:
+def _listen(address: Address) -> socket.socket:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    # With its protocol named, or answers would be sent only when more follows (TCP_NODELAY).
+    # asyncio sets TCP_NODELAY only on sockets that name their protocol.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((address.host, address.port))
-        # Before anybody is told of it: who connects at once waits, and is not refused.
-        listening.listen(_BACKLOG)
+        # Before the address is announced: a client that connects at once waits.
+        listening.listen(_LISTEN_BACKLOG)
     except BaseException:
         listening.close()
         raise

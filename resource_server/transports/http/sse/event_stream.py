@@ -1,7 +1,7 @@
-"""What is sent on one stream of server-sent events, and what was sent for who has to ask again.
+"""Event streams (Server-Sent Events) that survive their connection and resume after any event.
 
-A channel outlives the connection that reads it: it keeps its last messages, and goes on from any of
-them. While nobody reads it there is no room, so that whoever has something to tell keeps it.
+A stream keeps its last messages. While no client reads it there is no room in it, so that the
+sender keeps what it has to say.
 """
 
 from __future__ import annotations
@@ -13,15 +13,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from resource_server.protocol import error_mapping
-from resource_server.transports.http.app.exchange import Exchange
-from resource_server.transports.http.app.request import Headers, Request
+from resource_server.transports.http.app.request import Exchange, Headers, HttpRequest
 
-KEEP_ALIVE_S = 15.0
-"""A comment follows after so long a silence: proxies close what says nothing."""
 RETRY_MS = 1000
-"""After so long a client should come back."""
+"""The time after which a client should reconnect."""
 
-_KEPT = 256
+_KEPT_MESSAGES = 256
 _KEPT_BYTES = 64 * 1024
 _HIGH_WATER_BYTES = _KEPT_BYTES // 2
 _HEADERS: Headers = (
@@ -31,95 +28,96 @@ _HEADERS: Headers = (
 )
 
 
-class Channel:
-    """The messages of one stream, in order, numbered from 1 on.
+class EventStream:
+    """The messages of one stream, in order, numbered from 1.
 
-    `name` is its part of event ids. Without one nobody can ask again, and nothing is kept that was
-    read.
+    `name` is the stream's part of event ids. Without a name no client can resume the stream, and
+    messages are not kept once they are sent.
     """
 
     def __init__(self, name: bytes | None = None) -> None:
         self.name = name
         self.room = asyncio.Event()
-        """Set while somebody reads, and has not too much to read already."""
-        self.answer: bytes | None = None
-        """The message that ends it, once that has been put."""
+        """Set while a client reads the stream and keeps up."""
+        self.response: bytes | None = None
+        """The message that ends the stream, once there is one."""
         self.is_ended = False
-        self.size = 0
-        """Bytes of the messages that are kept."""
+        self.kept_bytes = 0
         self._messages: dict[int, bytes] = {}
-        self._told: dict[bytes, int] = {}
-        """The numbers of those among them that would say no more when sent twice."""
+        self._repeatable: dict[bytes, int] = {}
+        """The numbers of messages that mean the same when sent once instead of twice."""
         self._last = 0
+        """The number of the last message."""
         self._lost = 0
-        """The number of the last message that is not kept and was not told again."""
+        """The number of the last message that was dropped, and not repeated since."""
         self._position = 0
-        """The number of the last message that was given to a reader."""
-        self._unread = 0
-        """Bytes behind that."""
+        """The number of the last message that was sent."""
+        self._unsent_bytes = 0
         self._news = asyncio.Event()
         self._reader: asyncio.Task[None] | None = None
 
     @property
     def is_read(self) -> bool:
-        """Whether somebody reads it."""
+        """Whether a client reads the stream."""
         return self._reader is not None
 
     @property
-    def is_empty(self) -> bool:
-        """Whether nothing was put but perhaps the answer."""
-        return self._last == (0 if self.answer is None else 1)
+    def has_only_response(self) -> bool:
+        """Whether the stream has had no message, the response aside."""
+        return self._last == (0 if self.response is None else 1)
 
-    def keeps(self, number: int) -> bool:
-        """Tell whether all is kept that came after a message."""
+    def can_resume(self, number: int) -> bool:
+        """Return whether everything after a message is kept."""
         return self._lost <= number <= self._last
 
-    # -- what is put
+    # -- messages in
 
     def put(self, data: bytes) -> None:
-        """Send a message: at once to who reads, else when somebody does."""
+        """Add a message, to be sent as soon as a client reads the stream."""
         self._last += 1
         self._messages[self._last] = data
-        self.size += len(data)
-        self._unread += len(data)
-        self._forget()
+        self.kept_bytes += len(data)
+        self._unsent_bytes += len(data)
+        self._drop_oldest()
         self._news.set()
-        self._look_for_room()
+        self._update_room()
 
-    def tell(self, data: bytes) -> None:
-        """Send a message that says no more when it is sent twice."""
-        if data in self._told:
-            self._drop(self._told[data])
-        self._told[data] = self._last + 1
+    def put_once(self, data: bytes) -> None:
+        """Add a message in place of an equal one before it, such as `list_changed`."""
+        if data in self._repeatable:
+            self._drop(self._repeatable[data])
+        self._repeatable[data] = self._last + 1
         self.put(data)
 
-    def reply(self, data: bytes) -> None:
-        """Send the answer, which is the last message."""
-        self.answer = data
+    def put_response(self, data: bytes) -> None:
+        """Add the response, which is the last message."""
+        self.response = data
         self.put(data)
         self.end()
 
     def end(self) -> None:
-        """End the stream once everything was sent."""
+        """End the stream once everything is sent."""
         self.is_ended = True
         self._news.set()
 
-    def cut(self) -> None:
-        """End the stream for who reads it; who asks again goes on behind what was sent."""
+    def disconnect(self) -> None:
+        """Cut off the client that reads the stream; it may resume."""
         if self._reader is not None:
             self._reader.cancel()
 
     def clear(self) -> None:
-        """Keep nothing of what was put.
+        """Drop all messages.
 
-        A connection refers to itself, and so to its channel, until the garbage is collected.
+        A connection refers to itself, and so to its stream, until the garbage is collected.
         """
-        self.answer = None
+        self.response = None
         self._messages.clear()
-        self._told.clear()
+        self._repeatable.clear()
 
-    def _forget(self) -> None:
-        while len(self._messages) > _KEPT or (self.size > _KEPT_BYTES and len(self._messages) > 1):
+    def _drop_oldest(self) -> None:
+        while len(self._messages) > _KEPT_MESSAGES or (
+            self.kept_bytes > _KEPT_BYTES and len(self._messages) > 1
+        ):
             number = next(iter(self._messages))
             if number > self._position and self.is_read:
                 break  # It is about to be sent.
@@ -128,97 +126,106 @@ class Channel:
 
     def _drop(self, number: int) -> None:
         data = self._messages.pop(number)
-        if self._told:
-            self._told.pop(data, None)
-        self.size -= len(data)
+        if self._repeatable:
+            self._repeatable.pop(data, None)
+        self.kept_bytes -= len(data)
         if number > self._position:
-            self._unread -= len(data)
+            self._unsent_bytes -= len(data)
 
-    def _read_to(self, number: int) -> None:
-        """Take note of how far it was read."""
+    def _mark_sent(self, number: int) -> None:
+        """Take note that everything up to a message was sent."""
         self._position = number
         if self.name is None:
-            for read in [each for each in self._messages if each <= number]:
-                self._drop(read)
-        self._forget()
-        unread = (len(data) for each, data in self._messages.items() if each > number)
-        self._unread = sum(unread)
-        self._look_for_room()
+            for sent in [each for each in self._messages if each <= number]:
+                self._drop(sent)
+        self._drop_oldest()
+        unsent = (len(data) for each, data in self._messages.items() if each > number)
+        self._unsent_bytes = sum(unsent)
+        self._update_room()
 
-    def _look_for_room(self) -> None:
-        if self.is_read and self._unread < _HIGH_WATER_BYTES:
+    def _update_room(self) -> None:
+        if self.is_read and self._unsent_bytes < _HIGH_WATER_BYTES:
             self.room.set()
         else:
             self.room.clear()
 
-    # -- what is sent
+    # -- events out
 
-    async def wait(self, seconds: float | None) -> bool:
-        """Wait until there is something to send, or the end; return False where it takes longer."""
+    async def wait(self, timeout_s: float | None) -> bool:
+        """Wait for a message, or the end; return False on timeout."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(timeout_s):
                 return await self._news.wait()
         return False
 
-    async def whole(self) -> None:
-        """Wait until it has ended, where nobody reads it."""
+    async def wait_ended(self) -> None:
+        """Wait until the stream has ended, while no client reads it."""
         while not self.is_ended:
             self._news.clear()
             await self._news.wait()
 
-    def primer(self, after: int | None) -> bytes:
-        """Return an event that has an id and no message, so that the client can ask again at once.
-
-        `after` is where the stream goes on.
-        """
+    def priming_event(self, after: int | None) -> bytes:
+        """Return an event with an id and no message, after which a client can resume at once."""
         number = self._position if after is None else after
         return b"retry: %d\n%bdata:\n\n" % (RETRY_MS, self._id(number))
 
     async def serve(
         self,
-        request: Request,
+        request: HttpRequest,
         *,
+        keep_alive_s: float,
         after: int | None = None,
         headers: Headers = (),
         first: bytes = b"",
         until: float | None = None,
         allowed: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Send the stream to a client from behind a message on, by default from what is unsent.
+        """Send the stream to a client, after the message `after`, by default what is unsent.
 
-        It ends when all of it was sent, when the client has left, when another one asks for it, at
-        the time `until` (in seconds since the epoch), and when something is to be sent and it is
-        not `allowed` any more. `first` is an event that is no message.
+        Returns when everything is sent, when the client leaves, when another client takes over the
+        stream, at the time `until` (seconds since the epoch), and when there is something to send
+        but the client is no longer `allowed` to read it. `first` is sent before all messages, and
+        a comment after each `keep_alive_s` of silence, since proxies close silent connections.
         """
-        # Not in the task, which may be cut before its first step.
-        request.exchange.begin([*_HEADERS, *headers])
-        gone = asyncio.ensure_future(request.gone())
+        # Not in the task, which may be cancelled before its first step.
+        request.exchange.begin_stream([*_HEADERS, *headers])
+        leaving = asyncio.ensure_future(request.disconnected())
         end = math.inf if until is None else until
-        reading = asyncio.ensure_future(self._serve(request.exchange, after, first, end, allowed))
-        self.cut()
+        sending = self._send(
+            request.exchange,
+            after,
+            first,
+            until=end,
+            allowed=allowed,
+            keep_alive_s=keep_alive_s,
+        )
+        reading = asyncio.ensure_future(sending)
+        self.disconnect()
         self._reader = reading
-        self._look_for_room()
+        self._update_room()
         try:
-            await asyncio.wait((gone, reading), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((leaving, reading), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            gone.cancel()
+            leaving.cancel()
             reading.cancel()
             if self._reader is reading:
                 self._reader = None
-                self._look_for_room()
-            await asyncio.gather(gone, reading, return_exceptions=True)
+                self._update_room()
+            await asyncio.gather(leaving, reading, return_exceptions=True)
         if not reading.cancelled():
             reading.result()
-            if self.answer is not None:
-                request.exchange.code = error_mapping.code_of(self.answer)
+            if self.response is not None:
+                request.exchange.error_code = error_mapping.code_of(self.response)
 
-    async def _serve(
+    async def _send(
         self,
         exchange: Exchange,
         after: int | None,
         first: bytes,
+        *,
         until: float,
         allowed: Callable[[], bool],
+        keep_alive_s: float,
     ) -> None:
         if after is not None:
             self._position = after
@@ -227,18 +234,18 @@ class Channel:
             self._news.clear()
             is_over = time.time() >= until or not allowed()
             unsent = [] if is_over else [n for n in self._messages if n > self._position]
-            frames += [self._frame(number) for number in unsent]
+            frames += [self._event(number) for number in unsent]
             is_last = self.is_ended or is_over
-            await exchange.send(b"".join(frames), is_last=is_last)
-            # Not before: what could not be sent is still unsent.
-            self._read_to(unsent[-1] if unsent else self._position)
+            await exchange.send_part(b"".join(frames), is_last=is_last)
+            # Not before: a message whose sending failed is still unsent.
+            self._mark_sent(unsent[-1] if unsent else self._position)
             if is_last:
                 return
-            left = max(until - time.time(), 0.0)
-            frames = [] if await self.wait(min(left, KEEP_ALIVE_S)) else [b": \n\n"]
+            left_s = max(until - time.time(), 0.0)
+            frames = [] if await self.wait(min(left_s, keep_alive_s)) else [b": \n\n"]
 
     def _id(self, number: int) -> bytes:
         return b"" if self.name is None else b"id: %b-%d\n" % (self.name, number)
 
-    def _frame(self, number: int) -> bytes:
+    def _event(self, number: int) -> bytes:
         return b"%bevent: message\ndata: %b\n\n" % (self._id(number), self._messages[number])

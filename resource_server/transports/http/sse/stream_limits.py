@@ -1,12 +1,37 @@
-"""How many clients wait at once to be told of changes."""
+"""The limit of open event streams, shared fairly among their owners."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-from resource_server.transports.http.app.request import Refused, closing
-from resource_server.transports.http.sse.shares import Shares
+from resource_server.transports.http.app.request import HttpError, shutting_down
+
+
+class OwnerCounts:
+    """Per-owner counts of a limited resource, for fair eviction."""
+
+    def __init__(self) -> None:
+        self._counts = Counter[str]()
+
+    def add(self, owner: str) -> None:
+        """Count one more."""
+        self._counts[owner] += 1
+
+    def remove(self, owner: str) -> None:
+        """Count one less."""
+        self._counts[owner] -= 1
+        if not self._counts[owner]:
+            del self._counts[owner]
+
+    def larger_than(self, owner: str) -> str | None:
+        """Return the owner with the most, if that is at least two more than this owner has.
+
+        With a difference of one, two owners would evict each other in turn.
+        """
+        largest = max(self._counts, key=self._counts.__getitem__, default=owner)
+        return largest if self._counts[largest] > self._counts[owner] + 1 else None
 
 
 class _Stream:
@@ -17,13 +42,13 @@ class _Stream:
         self.end = end
 
 
-class Streams:
-    """All streams, at most `most`. Where there is no place for one, whoever has most loses one."""
+class StreamLimiter:
+    """At most `max_streams` at once. When there are more, the owner with the most loses one."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._shares = Shares()
-        # In the order in which they began.
+    def __init__(self, max_streams: int) -> None:
+        self._max_streams = max_streams
+        self._counts = OwnerCounts()
+        # The oldest first.
         self._streams: dict[_Stream, None] = {}
         self._is_closed = False
 
@@ -31,35 +56,35 @@ class Streams:
         return len(self._streams)
 
     @contextmanager
-    def using(self, owner: str, end: Callable[[], None]) -> Generator[None]:
-        """Count a stream while this is entered; `end` is called where another one needs its place.
+    def slot(self, owner: str, end: Callable[[], None]) -> Generator[None]:
+        """Count a stream while this is entered; `end` is called to make room for another.
 
         Raises:
-            Refused: there are too many, or there may be no more.
+            HttpError: there are too many, or the server shuts down.
         """
         if self._is_closed:
-            raise closing()
-        if len(self._streams) >= self._most and not self._make_room(owner):
-            raise Refused(503, "there are too many streams", [(b"retry-after", b"60")])
+            raise shutting_down()
+        if len(self._streams) >= self._max_streams and not self._make_room(owner):
+            raise HttpError(503, "there are too many streams", [(b"retry-after", b"60")])
         stream = _Stream(owner, end)
         self._streams[stream] = None
-        self._shares.add(owner)
+        self._counts.add(owner)
         try:
             yield
         finally:
             self._remove(stream)
 
     def close(self) -> None:
-        """Let no more begin."""
+        """Let no more streams begin."""
         self._is_closed = True
 
     def _make_room(self, owner: str) -> bool:
-        """End the oldest stream of who has most, if these are far more than an owner has."""
-        richer = self._shares.richer(owner)
-        if richer is None:
+        """End the oldest stream of the owner with the most, if that is far more than this one's."""
+        largest = self._counts.larger_than(owner)
+        if largest is None:
             return False
-        oldest = next(stream for stream in self._streams if stream.owner == richer)
-        # At once: it may take a while to end.
+        oldest = next(stream for stream in self._streams if stream.owner == largest)
+        # Removed at once: it may take a while to end.
         self._remove(oldest)
         oldest.end()
         return True
@@ -67,4 +92,4 @@ class Streams:
     def _remove(self, stream: _Stream) -> None:
         if stream in self._streams:
             del self._streams[stream]
-            self._shares.remove(stream.owner)
+            self._counts.remove(stream.owner)

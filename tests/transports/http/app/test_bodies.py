@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.transports.program import (
     GATE,
@@ -14,7 +14,6 @@ from tests.transports.program import (
     Answer,
     Line,
     Program,
-    Running,
     modern,
     read,
     request,
@@ -22,17 +21,17 @@ from tests.transports.program import (
 )
 
 LONG, SMALL = 300_000, 60_000
+# The bound of all bodies together is no option: nobody needs to set it.
 LEAST = """
-from resource_server.transports.http import bodies
-bodies.MAX_BYTES = 1_000_000
+from resource_server.transports.http.app import bodies
+bodies.MAX_TOTAL_BYTES = 1_000_000
 """
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Running:
-    place = tmp_path_factory.mktemp("bodies")
-    with serving(place, "--legacy-sse", patches=LEAST) as run:
-        yield run
+@contextmanager
+def start_program(place: Path) -> Generator[Program]:
+    with serving(place, "--legacy-sse", code=LEAST) as started:
+        yield started
 
 
 def padded(uri: str, size: int, id: object = 1) -> Any:
@@ -107,8 +106,8 @@ def test_a_body_is_kept_though_its_client_has_left_where_it_is_answered_still(
 def test_bodies_in_flight_take_no_more_memory_than_they_may(tmp_path: Path) -> None:
     size = 4 * 1024 * 1024
     head = request("POST", b"", content_length=str(size))
-    patches = LEAST.replace("1_000_000", str(8 * size))
-    with serving(tmp_path, patches=patches) as program, program.lines(40) as lines:
+    code = LEAST.replace("1_000_000", str(8 * size))
+    with serving(tmp_path, code=code) as program, program.lines(40) as lines:
         program.read(README)
         before = program.memory()
         taken = [line.takes(head + b"x" * (size - 1), 1) for line in lines]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +13,14 @@ from tests.transports.program import (
     Answer,
     Line,
     Program,
-    Running,
     Session,
     initialize,
     message,
     modern,
     notification,
     request,
+    running,
 )
-from tests.transports.running import running
 
 CLERK, GUEST = "clerk-0123456789abcdef", "guest-0123456789abcdef"
 CLERK_AS_GUEST, CLERK_AGAIN = "narrow-0123456789abcdef", "again-0123456789abcdef"
@@ -48,17 +49,16 @@ http:
 """
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Running:
-    place = tmp_path_factory.mktemp("access")
+@contextmanager
+def start_program(place: Path) -> Generator[Program]:
     (place / "terms").mkdir()
     (place / "project" / "hr").mkdir(parents=True)
     (place / "project" / "hr" / "pay.txt").write_text("90000")
     (place / "project" / "note.txt").write_text("hello")
     manifest = place / "mcp-resources.yaml"
     manifest.write_text(_MANIFEST)
-    with running(manifest, "--legacy-sse") as run:
-        yield run
+    with running(manifest, "--legacy-sse") as started:
+        yield started
 
 
 def bearer(token: str) -> str:

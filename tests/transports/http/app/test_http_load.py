@@ -7,15 +7,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
-
 from tests.transports.program import (
     GATE,
     OPEN,
     README,
     STATE,
     Program,
-    Running,
     message,
     modern,
     read,
@@ -25,12 +22,6 @@ from tests.transports.program import (
 CLIENTS = 16
 REQUESTS = 100
 STREAMS = 300
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Running:
-    with serving(tmp_path_factory.mktemp("load")) as run:
-        yield run
 
 
 def together(work: Callable[[int], None]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,6 @@ from tests.transports.program import (
     STATE,
     Line,
     Program,
-    Running,
     initialize,
     message,
     modern,
@@ -41,11 +42,11 @@ from tests.transports.program import (
 BODY = 100_000
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Running:
+@contextmanager
+def start_program(place: Path) -> Generator[Program]:
     http = f"{{limits: {{body: {BODY}, streams: 20}}}}"
-    with serving(tmp_path_factory.mktemp("legacy"), "--legacy-sse", http=http) as run:
-        yield run
+    with serving(place, "--legacy-sse", http=http) as started:
+        yield started
 
 
 def opened(line: Line) -> str:
@@ -159,9 +160,8 @@ def test_streams_are_refused_as_elsewhere(program: Program) -> None:
 
 
 def test_who_does_not_read_its_answers_gets_no_more_of_them(tmp_path: Path) -> None:
-    patches = "peer.SLOW_READER_S = 0.5\n"
     with (
-        serving(tmp_path, "--legacy-sse", patches=patches) as program,
+        serving(tmp_path, "--legacy-sse", timing={"slow_reader_timeout_s": 0.5}) as program,
         program.line(receive=4096) as line,
     ):
         path = opened(line)
@@ -175,10 +175,12 @@ def test_who_does_not_read_its_answers_gets_no_more_of_them(tmp_path: Path) -> N
 
 
 def test_a_message_that_waits_for_its_turn_does_not_outlive_its_client(tmp_path: Path) -> None:
-    patches = "from resource_server.transports.http import bodies; bodies.MAX_BYTES = 1_000_000"
+    code = (
+        "from resource_server.transports.http.app import bodies; bodies.MAX_TOTAL_BYTES = 1_000_000"
+    )
     padding = {"padding": "x" * 600_000}
     with (
-        serving(tmp_path, "--legacy-sse", patches=patches) as program,
+        serving(tmp_path, "--legacy-sse", code=code) as program,
         program.line(receive=4096) as line,
     ):
         path = opened(line)

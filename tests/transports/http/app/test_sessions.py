@@ -14,7 +14,6 @@ from tests.transports.program import (
     README,
     STATE,
     Program,
-    Running,
     initialize,
     message,
     notification,
@@ -24,12 +23,6 @@ from tests.transports.program import (
 )
 
 _UNSUPPORTED = ("2099-01-01", "1999-01-01", "x", "", "2025-06-18, 2025-06-18")
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Running:
-    with serving(tmp_path_factory.mktemp("sessions")) as run:
-        yield run
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE)
@@ -245,8 +238,8 @@ def test_ten_thousand_abandoned_sessions_are_refused_and_cost_little_memory(
 
 
 def test_the_session_that_is_idle_for_longest_makes_room(tmp_path: Path) -> None:
-    http, patches = "{limits: {sessions: 3}}", "sessions._EVICTED_AFTER_S = 0.0"
-    with serving(tmp_path, http=http, patches=patches) as program:
+    http, timing = "{limits: {sessions: 3}}", {"session_evictable_s": 0.0}
+    with serving(tmp_path, http=http, timing=timing) as program:
         one, two, three = (program.session() for _ in range(3))
         with one.stream():
             two.post(message("ping"))

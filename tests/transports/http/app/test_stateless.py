@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from base64 import b64encode
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,13 @@ import pytest
 
 from tests.protocol.wire import ENVELOPE
 from tests.transports.program import (
+    EACH_PROGRESS,
     GATE,
     MANY,
     OPEN,
     README,
     STATE,
     Program,
-    Running,
     message,
     modern,
     notification,
@@ -29,11 +30,7 @@ VERSION = "io.modelcontextprotocol/protocolVersion"
 READ: Any = {"uri": README}
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Running:
-    place = tmp_path_factory.mktemp("stateless")
-    with serving(place, patches="progress.INTERVAL_S = 0.0") as run:
-        yield run
+start_program = partial(serving, code=EACH_PROGRESS)
 
 
 def encoded(text: str) -> str:

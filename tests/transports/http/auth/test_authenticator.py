@@ -28,8 +28,9 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken, ProtectedRes
 
 from resource_server.manifest.http import HttpLimits, Token
 from resource_server.runtime.rate_limit import Rate
-from resource_server.transports.http.auth import jwt as tokens
+from resource_server.runtime.timing import Timing
 from resource_server.transports.http.auth.authenticator import MAX_TOKEN_BYTES
+from resource_server.transports.http.auth.jwt import InvalidToken, TokenVerifier
 from tests.cli.conftest import ROOT, Lines
 from tests.transports.guarded import SCOPE, Endpoint, auth, guarded
 from tests.transports.issuer import AUDIENCE, Issuer, issuing, key
@@ -66,6 +67,17 @@ async def endpoint(
     folder = tmp_path_factory.mktemp("auth")
     (folder / "a.txt").write_text("a", "utf-8")
     async with guarded(folder, auth(issuer), url=AUDIENCE) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(scope="module")
+async def exact(
+    tmp_path_factory: pytest.TempPathFactory, issuer: Issuer
+) -> AsyncIterator[Endpoint]:
+    """An endpoint that allows no difference of clocks."""
+    timing = Timing(clock_skew_s=0.0)
+    folder = tmp_path_factory.mktemp("exact")
+    async with guarded(folder, auth(issuer), url=AUDIENCE, timing=timing) as endpoint:
         yield endpoint
 
 
@@ -223,14 +235,11 @@ async def test_an_issuer_signs_for_itself_only(tmp_path: Path, issuer: Issuer) -
             assert not await endpoint.takes(issuer.token(iss=other.url))
 
 
-async def test_a_token_that_has_been_taken_still_expires(
-    endpoint: Endpoint, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tokens, "SKEW_S", 0)
+async def test_a_token_that_has_been_taken_still_expires(exact: Endpoint, issuer: Issuer) -> None:
     token = issuer.token(exp=int(time.time()) + 2)
-    assert await endpoint.takes(token)
+    assert await exact.takes(token)
     with anyio.fail_after(20):
-        while await endpoint.takes(token):
+        while await exact.takes(token):
             pass
 
 
@@ -246,8 +255,8 @@ def test_no_token_breaks_the_verifier(
     header: dict[str, Any], payload: bytes, signature: bytes
 ) -> None:
     parts = [json.dumps(header).encode(), payload, signature]
-    with pytest.raises(tokens.Invalid):
-        anyio.run(tokens.Verifier({}, AUDIENCE).verify, ".".join(map(encoded, parts)))
+    with pytest.raises(InvalidToken):
+        anyio.run(TokenVerifier({}, AUDIENCE).verify, ".".join(map(encoded, parts)))
 
 
 # -- where a token is
@@ -528,28 +537,24 @@ async def test_one_name_at_two_issuers_is_two_subjects(tmp_path: Path, issuer: I
 
 
 async def test_a_stream_ends_with_its_token_and_goes_on_with_another(
-    endpoint: Endpoint, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+    exact: Endpoint, issuer: Issuer
 ) -> None:
-    monkeypatch.setattr(tokens, "SKEW_S", 0)
-    session = await endpoint.session(issuer.token())
+    session = await exact.session(issuer.token())
     short = issuer.token(exp=int(time.time()) + 2)
     old = {**session, "authorization": f"Bearer {short}"}
-    async with endpoint.http.stream("GET", endpoint.url, headers=old) as stream:
+    async with exact.http.stream("GET", exact.url, headers=old) as stream:
         assert stream.status_code == 200
         seen = [line async for line in stream.aiter_lines()]  # to its end
     assert seen[0].startswith("retry: ")
-    assert await endpoint.ping(old) == 401
-    assert await endpoint.ping(session) == 200
-    async with endpoint.http.stream("GET", endpoint.url, headers=session) as stream:
+    assert await exact.ping(old) == 401
+    assert await exact.ping(session) == 200
+    async with exact.http.stream("GET", exact.url, headers=session) as stream:
         assert stream.status_code == 200
 
 
-async def test_listening_ends_with_its_token(
-    endpoint: Endpoint, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tokens, "SKEW_S", 0)
+async def test_listening_ends_with_its_token(exact: Endpoint, issuer: Issuer) -> None:
     short = issuer.token(exp=int(time.time()) + 2)
-    lines = await endpoint.listen(short)
+    lines = await exact.listen(short)
     assert any("subscriptions/acknowledged" in line for line in lines)
 
 

@@ -12,8 +12,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from jwt.algorithms import ECAlgorithm
 
+from resource_server.runtime.timing import Timing
 from resource_server.transports.http.auth import authenticator as authenticator
-from resource_server.transports.http.auth import discovery, jwks
+from resource_server.transports.http.auth import discovery
 from tests.transports.guarded import Endpoint, auth, guarded
 from tests.transports.issuer import Issuer, issuing, key
 
@@ -24,10 +25,14 @@ pytestmark = [
 
 
 @pytest.fixture
-def issuer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Issuer]:
-    monkeypatch.setattr(jwks, "RETRY_S", 0.2)
+def issuer() -> Iterator[Issuer]:
     with issuing() as issuer:
         yield issuer
+
+
+def soon(**timing: float) -> Timing:
+    """Return times with which a failed fetch is tried again soon."""
+    return Timing(jwks_retry_first_s=0.2, **timing)
 
 
 async def until_it_takes(endpoint: Endpoint, token: str) -> None:
@@ -55,7 +60,7 @@ async def until_it_takes(endpoint: Endpoint, token: str) -> None:
 async def test_the_keys_are_where_the_metadata_says(tmp_path: Path, path: str, at: str) -> None:
     with issuing(path) as issuer:
         issuer.discoverable(at)
-        async with guarded(tmp_path, auth(issuer)) as endpoint:
+        async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
             assert await endpoint.takes(issuer.token())
             assert issuer.asked[-2:] == [at, "/keys"]
 
@@ -71,10 +76,10 @@ async def test_with_a_url_of_keys_nothing_else_is_asked(tmp_path: Path, issuer: 
 
 async def test_metadata_of_another_issuer_is_not_believed(tmp_path: Path, issuer: Issuer) -> None:
     issuer.discoverable("/.well-known/oauth-authorization-server", issuer=f"{issuer.url}/")
-    async with guarded(tmp_path, auth(issuer)) as endpoint:
+    async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
         assert await endpoint.status(issuer.token()) == 503
     issuer.discoverable("/.well-known/oauth-authorization-server")
-    async with guarded(tmp_path, auth(issuer)) as endpoint:
+    async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
         assert await endpoint.status(issuer.token()) == 200
 
 
@@ -85,7 +90,7 @@ async def test_keys_at_an_address_that_proves_nothing_are_not_fetched(
     (tmp_path / "keys").write_text('{"keys": []}', "utf-8")
     uri = f"{scheme}{str(tmp_path).lstrip('/')}/keys"
     issuer.discoverable("/.well-known/openid-configuration", jwks_uri=uri)
-    async with guarded(tmp_path, auth(issuer)) as endpoint:
+    async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
         assert await endpoint.status(issuer.token()) == 503
 
 
@@ -94,7 +99,7 @@ async def test_a_redirect_leads_to_no_other_host(tmp_path: Path, issuer: Issuer)
     with issuing() as other:
         for to, status in ((f"{other.origin}/keys", 503), (f"{issuer.origin}/moved", 200)):
             issuer.documents["/keys"] = to
-            async with guarded(tmp_path, auth(issuer)) as endpoint:
+            async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
                 assert await endpoint.status(issuer.token()) == status
         assert other.asked == []
 
@@ -121,11 +126,11 @@ async def test_a_key_that_is_not_for_this_proves_nothing(
 ) -> None:
     some = key("some", SOME)
     issuer.publish(some.jwk(**changes), key("one"))
-    async with guarded(tmp_path, auth(issuer)) as endpoint:
+    async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
         assert await endpoint.takes(issuer.token())
         assert not await endpoint.takes(issuer.token(some, SOME))
     issuer.publish(some.jwk(alg=SOME, key_ops=["verify"]), key("one"))
-    async with guarded(tmp_path, auth(issuer)) as endpoint:
+    async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
         assert await endpoint.takes(issuer.token(some, SOME))
 
 
@@ -135,17 +140,17 @@ async def test_a_private_key_that_everybody_knows_proves_nothing(
     leaked = key("leaked")
     assert isinstance(leaked.private, EllipticCurvePrivateKey)
     issuer.publish({**ECAlgorithm.to_jwk(leaked.private, as_dict=True), "kid": "leaked"})
-    async with guarded(tmp_path, auth(issuer)) as endpoint:
+    async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
         assert not await endpoint.takes(issuer.token(leaked))
     issuer.publish(leaked)
-    async with guarded(tmp_path, auth(issuer)) as endpoint:
+    async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
         assert await endpoint.takes(issuer.token(leaked))
 
 
 async def test_a_short_key_proves_nothing(tmp_path: Path, issuer: Issuer) -> None:
     short = key("short", SOME, 1024)
     issuer.publish(short, key("some", SOME))
-    async with guarded(tmp_path, auth(issuer)) as endpoint:
+    async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
         assert await endpoint.takes(issuer.token(key("some", SOME), SOME))
         assert not await endpoint.takes(issuer.token(short, SOME))
 
@@ -153,17 +158,17 @@ async def test_a_short_key_proves_nothing(tmp_path: Path, issuer: Issuer) -> Non
 async def test_a_curve_is_used_with_its_own_algorithm(tmp_path: Path, issuer: Issuer) -> None:
     wide = key("wide", "ES384")
     issuer.publish(wide)
-    async with guarded(tmp_path, auth(issuer)) as endpoint:
+    async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
         assert await endpoint.takes(issuer.token(wide, "ES384"))
         with pytest.raises(Exception, match="curve"):
             issuer.token(wide, "ES256")
 
 
 async def test_the_only_key_needs_no_name(tmp_path: Path, issuer: Issuer) -> None:
-    async with guarded(tmp_path, auth(issuer)) as endpoint:
+    async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
         assert await endpoint.takes(issuer.token(headers={"kid": None}))
     issuer.publish(key("one"), key("two"))
-    async with guarded(tmp_path, auth(issuer)) as endpoint:
+    async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
         assert not await endpoint.takes(issuer.token(headers={"kid": None}))
         assert await endpoint.takes(issuer.token())
 
@@ -172,17 +177,15 @@ async def test_the_only_key_needs_no_name(tmp_path: Path, issuer: Issuer) -> Non
 
 
 async def test_requests_at_once_ask_once(tmp_path: Path, issuer: Issuer) -> None:
-    async with guarded(tmp_path, auth(issuer)) as endpoint:
+    async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
         tokens = [issuer.token(jti=str(number)) for number in range(20)]
         assert await asyncio.gather(*map(endpoint.takes, tokens)) == [True] * 20
     assert issuer.count("/keys") == 1
 
 
-async def test_a_new_key_is_looked_for_at_once(
-    tmp_path: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(jwks, "PAUSE_S", 0.0)
-    async with guarded(tmp_path, auth(issuer)) as endpoint:
+async def test_a_new_key_is_looked_for_at_once(tmp_path: Path, issuer: Issuer) -> None:
+    timing = soon(jwks_fetch_pause_s=0.0)
+    async with guarded(tmp_path, auth(issuer), timing=timing) as endpoint:
         assert await endpoint.takes(issuer.token())
         issuer.publish(key("one"), key("two"))
         assert await endpoint.takes(issuer.token(key("two")))
@@ -192,20 +195,16 @@ async def test_a_new_key_is_looked_for_at_once(
 async def test_names_of_keys_that_are_made_up_make_nobody_ask(
     tmp_path: Path, issuer: Issuer
 ) -> None:
-    async with guarded(tmp_path, auth(issuer)) as endpoint:
+    async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
         assert await endpoint.takes(issuer.token())
         for number in range(20):
             assert not await endpoint.takes(issuer.token(headers={"kid": f"made up {number}"}))
     assert issuer.count("/keys") == 1
 
 
-async def test_a_key_that_was_withdrawn_counts_no_more(
-    tmp_path: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(jwks, "PAUSE_S", 0.0)
-    monkeypatch.setattr(jwks, "FRESH_S", 0.0)
-    monkeypatch.setattr(authenticator, "REMEMBERED_S", 0.0)
-    async with guarded(tmp_path, auth(issuer)) as endpoint:
+async def test_a_key_that_was_withdrawn_counts_no_more(tmp_path: Path, issuer: Issuer) -> None:
+    timing = soon(jwks_fetch_pause_s=0.0, jwks_fresh_s=0.0, token_cache_s=0.0)
+    async with guarded(tmp_path, auth(issuer), timing=timing) as endpoint:
         token = issuer.token()
         assert await endpoint.takes(token)
         issuer.publish(key("two"))
@@ -221,7 +220,7 @@ async def test_without_any_key_a_client_is_asked_to_come_again(
     tmp_path: Path, issuer: Issuer, caplog: pytest.LogCaptureFixture
 ) -> None:
     issuer.is_down = True
-    async with guarded(tmp_path, auth(issuer)) as endpoint:
+    async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
         token = issuer.token()
         answer = await endpoint.post(token)
         assert answer.status_code == 503
@@ -237,26 +236,35 @@ async def test_without_any_key_a_client_is_asked_to_come_again(
 
 
 async def test_keys_that_are_there_count_while_the_issuer_is_down(
-    tmp_path: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, issuer: Issuer
 ) -> None:
-    monkeypatch.setattr(jwks, "PAUSE_S", 0.0)
-    monkeypatch.setattr(jwks, "FRESH_S", 0.0)
-    async with guarded(tmp_path, auth(issuer)) as endpoint:
+    timing = soon(jwks_fetch_pause_s=0.0, jwks_fresh_s=0.0)
+    async with guarded(tmp_path, auth(issuer), timing=timing) as endpoint:
         assert await endpoint.takes(issuer.token())
         issuer.is_down = True
         for number in range(5):
             assert await endpoint.takes(issuer.token(jti=str(number)))
         assert await endpoint.status(issuer.token(key("two"))) == 503
-        monkeypatch.setattr(jwks, "KEPT_S", 0.0)
-        assert await endpoint.status(issuer.token(jti="later")) == 503
+
+
+async def test_keys_that_are_too_old_do_not_count_while_the_issuer_is_down(
+    tmp_path: Path, issuer: Issuer
+) -> None:
+    timing = soon(jwks_fetch_pause_s=0.0, jwks_max_age_s=0.5, token_cache_s=0.0)
+    async with guarded(tmp_path, auth(issuer), timing=timing) as endpoint:
+        token = issuer.token()
+        await until_it_takes(endpoint, token)
+        issuer.is_down = True
+        with anyio.fail_after(20):
+            while await endpoint.status(token) != 503:
+                pass
 
 
 async def test_a_slow_issuer_delays_nobody_whose_key_is_there(
-    tmp_path: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, issuer: Issuer
 ) -> None:
-    monkeypatch.setattr(jwks, "PAUSE_S", 0.0)
-    monkeypatch.setattr(jwks, "FRESH_S", 0.0)
-    async with guarded(tmp_path, auth(issuer)) as endpoint:
+    timing = soon(jwks_fetch_pause_s=0.0, jwks_fresh_s=0.0)
+    async with guarded(tmp_path, auth(issuer), timing=timing) as endpoint:
         assert await endpoint.takes(issuer.token())
         issuer.answers.clear()
         issuer.publish(key("one"), key("two"))
@@ -269,12 +277,10 @@ async def test_a_slow_issuer_delays_nobody_whose_key_is_there(
         assert await waiting == 200
 
 
-async def test_nobody_waits_for_an_issuer_for_ever(
-    tmp_path: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(jwks, "PATIENCE_S", 0.1)
+async def test_nobody_waits_for_an_issuer_for_ever(tmp_path: Path, issuer: Issuer) -> None:
     issuer.answers.clear()
-    async with guarded(tmp_path, auth(issuer)) as endpoint:
+    timing = soon(jwks_wait_s=0.1)
+    async with guarded(tmp_path, auth(issuer), timing=timing) as endpoint:
         assert await endpoint.status(issuer.token()) == 503
         assert await endpoint.status(issuer.token()) == 503
         assert len(issuer.asked) == 1
@@ -292,25 +298,22 @@ async def test_nobody_waits_for_an_issuer_for_ever(
         b'{"keys": [5]}',
         b"\xff\xfe",
         b"[" * 100_000,
-        b'{"keys": [], "padding": "' + b"x" * discovery.MAX_BYTES + b'"}',
+        b'{"keys": [], "padding": "' + b"x" * discovery.MAX_DOCUMENT_BYTES + b'"}',
     ],
 )
 async def test_what_is_no_key_set_is_as_good_as_nothing(
     tmp_path: Path, issuer: Issuer, document: bytes
 ) -> None:
     issuer.documents["/keys"] = document
-    async with guarded(tmp_path, auth(issuer)) as endpoint:
+    async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
         assert await endpoint.status(issuer.token()) == 503
         issuer.publish(key("one"))
         await until_it_takes(endpoint, issuer.token())
 
 
-def test_an_issuer_that_answers_drop_by_drop_is_given_up(
-    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_issuer_that_answers_drop_by_drop_is_given_up(issuer: Issuer) -> None:
     url = f"{issuer.origin}/keys"
-    assert discovery.fetch(issuer.url, url)
+    assert discovery.fetch_keys(issuer.url, url, 10.0)
     issuer.drips = True
-    monkeypatch.setattr(discovery, "TIMEOUT_S", 0.3)
-    with pytest.raises(discovery.Unavailable, match="in time"):
-        discovery.fetch(issuer.url, url)
+    with pytest.raises(discovery.KeysUnavailable, match="in time"):
+        discovery.fetch_keys(issuer.url, url, 0.3)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,14 +24,14 @@ from tests.transports.program import (
     README,
     Answer,
     Program,
-    Running,
     initialize,
     message,
     modern,
+    project,
     read,
     request,
+    running,
 )
-from tests.transports.running import project, running
 
 GIVEN = "0123456789abcdef"
 GUARDED = f"{{auth: {{tokens: [{GIVEN}]}}}}"
@@ -56,10 +57,10 @@ def metrics(program: Program) -> Mapping[str, float]:
     }
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Running:
-    with running(project(tmp_path_factory.mktemp("operation"))) as run:
-        yield run
+@contextmanager
+def start_program(place: Path) -> Generator[Program]:
+    with running(project(place)) as started:
+        yield started
 
 
 # -- alive and ready

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,6 @@ from tests.transports.program import (
     OPEN,
     README,
     Program,
-    Running,
     message,
     modern,
     read,
@@ -24,14 +24,15 @@ from tests.transports.program import (
 
 MIB = 1 << 20
 METRICS = request("GET", path="/metrics")
-# All waiting is over soon.
-SOON = "peer.REQUEST_S = peer.SLOW_READER_S = 0.3"
+SOON = {"request_timeout_s": 0.3, "slow_reader_timeout_s": 0.3}
+# How much all connections hold back is no option: it would be a limit that nobody needs to set.
+FEW_UNREAD = f"""
+from resource_server.transports.http.server import http_connection
+http_connection.MAX_UNREAD_BYTES = {20 * MIB}
+"""
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Running:
-    with serving(tmp_path_factory.mktemp("peer"), patches=SOON) as run:
-        yield run
+start_program = partial(serving, timing=SOON)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_what_is_no_request_is_in_no_answer_to_another(program: Program) -> None
 
 def test_who_leaves_with_a_request_behind_a_stream_has_left(tmp_path: Path) -> None:
     listen = modern("subscriptions/listen", {"notifications": {"resourcesListChanged": True}})
-    with serving(tmp_path, patches="channel.KEEP_ALIVE_S = 0.05") as program:
+    with serving(tmp_path, timing={"sse_keep_alive_s": 0.05}) as program:
         with program.lines(5) as lines:
             for line in lines:
                 line.send(listen)
@@ -171,8 +172,8 @@ def test_an_answer_that_nobody_reads_is_cut_off(program: Program) -> None:
 
 
 def test_an_answer_that_is_read_slowly_is_not(tmp_path: Path) -> None:
-    patches = "peer.SLOW_READER_S = 1.2"
-    with serving(tmp_path, patches=patches) as program, program.line(receive=1 << 16) as line:
+    timing = {"slow_reader_timeout_s": 1.2}
+    with serving(tmp_path, timing=timing) as program, program.line(receive=1 << 16) as line:
         line.send(modern("resources/read", {"uri": LARGE}))
         until = time.monotonic() + 3.5
         received = 0
@@ -185,8 +186,7 @@ def test_an_answer_that_is_read_slowly_is_not(tmp_path: Path) -> None:
 
 
 def test_all_together_hold_back_no_more_than_a_bound(tmp_path: Path) -> None:
-    patches = f"backlog.MAX_UNREAD_BYTES = {20 * MIB}"
-    with serving(tmp_path, patches=patches) as program, program.lines(30, receive=4096) as lines:
+    with serving(tmp_path, code=FEW_UNREAD) as program, program.lines(30, receive=4096) as lines:
         program.read(README)
         others = program.sockets() - len(lines)
         for line in lines:
@@ -197,8 +197,7 @@ def test_all_together_hold_back_no_more_than_a_bound(tmp_path: Path) -> None:
 
 
 def test_who_reads_is_not_cut_off_for_those_who_do_not(tmp_path: Path) -> None:
-    patches = f"backlog.MAX_UNREAD_BYTES = {20 * MIB}"
-    with serving(tmp_path, patches=patches) as program, program.lines(10, receive=4096) as lines:
+    with serving(tmp_path, code=FEW_UNREAD) as program, program.lines(10, receive=4096) as lines:
         for line in lines:
             line.send(modern("resources/read", {"uri": LARGE}))
             line.begins()
@@ -208,8 +207,7 @@ def test_who_reads_is_not_cut_off_for_those_who_do_not(tmp_path: Path) -> None:
 
 
 def test_who_takes_a_few_bytes_now_and_then_is_cut_off(tmp_path: Path) -> None:
-    patches = "peer.SLOW_READER_S = 0.5"
-    with serving(tmp_path, patches=patches) as program:
+    with serving(tmp_path, timing={"slow_reader_timeout_s": 0.5}) as program:
         before = program.sockets()
         line = program.line(receive=4096)
         line.send(modern("resources/read", {"uri": LARGE}))

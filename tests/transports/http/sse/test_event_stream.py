@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from tests.protocol.wire import HANDSHAKE
 from tests.transports.program import (
+    EACH_PROGRESS,
     GATE,
     LARGE,
     MANY,
@@ -17,7 +20,6 @@ from tests.transports.program import (
     STATE,
     Line,
     Program,
-    Running,
     Session,
     message,
     modern,
@@ -31,14 +33,13 @@ NAMES = ("a", "b", "c")
 STREAM: Any = {"accept": "text/event-stream"}
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Running:
-    place = tmp_path_factory.mktemp("channel")
+@contextmanager
+def start_program(place: Path) -> Generator[Program]:
     (place / "project").mkdir()
     for name in NAMES:
         (place / "project" / name).write_text("")
-    with serving(place, patches="progress.INTERVAL_S = 0.0") as run:
-        yield run
+    with serving(place, code=EACH_PROGRESS) as started:
+        yield started
 
 
 def subscribe(session: Session, *uris: str) -> None:
@@ -286,8 +287,7 @@ def test_who_takes_no_stream_is_answered_in_the_end(program: Program) -> None:
 
 
 def test_silence_is_broken_by_comments(tmp_path: Path) -> None:
-    patches = "channel.KEEP_ALIVE_S = answers.KEEP_ALIVE_S = 0.05"
-    with serving(tmp_path, patches=patches) as program:
+    with serving(tmp_path, timing={"sse_keep_alive_s": 0.05}) as program:
         session = program.session()
         with session.stream() as stream:
             assert [stream.block() for _ in range(2)] == [": "] * 2

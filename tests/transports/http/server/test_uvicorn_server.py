@@ -1,16 +1,28 @@
-"""The end: streams end as they should, what is in flight is answered, and the rest is cut off."""
+"""The shutdown: streams end, requests in flight are answered, and the rest is cut off."""
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
+import uvicorn
 
 from tests.transports.phone import callee
-from tests.transports.program import README, Line, initialize, message, modern, read, request
-from tests.transports.running import project, running
+from tests.transports.program import (
+    README,
+    Line,
+    initialize,
+    message,
+    modern,
+    project,
+    read,
+    request,
+    running,
+)
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -134,7 +146,7 @@ def test_a_signal_as_soon_as_it_serves_is_no_failure(
 
 
 def test_a_client_that_never_sends_its_request_keeps_it_for_a_while_only(tmp_path: Path) -> None:
-    with running(project(tmp_path), patch="listen._DRAIN_S = 0.5") as program:
+    with running(project(tmp_path), timing={"shutdown_timeout_s": 0.5}) as program:
         with program.line() as line:
             line.send(modern("resources/read", {"uri": README})[:-5])
             assert program.read(README) == "# Hello\n"
@@ -147,3 +159,64 @@ def test_sessions_that_wait_for_nothing_do_not_keep_it(tmp_path: Path) -> None:
         session = program.session()
         session.post(message("resources/subscribe", {"uri": README}))
         assert program.end(signal.SIGTERM) == 0
+
+
+# -- the part of uvicorn that is no documented interface
+
+
+class _Connection(asyncio.Protocol):
+    """Notes what uvicorn gives the connection class of `Config.http`."""
+
+    given: ClassVar[dict[str, Any]] = {}
+    is_made = asyncio.Event()
+
+    def __init__(self, **given: Any) -> None:
+        type(self).given = given
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self.given["server_state"].connections.add(self)
+        self.is_made.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.given["server_state"].connections.discard(self)
+
+    def shutdown(self) -> None:
+        self.transport.close()
+
+
+@pytest.mark.anyio
+async def test_uvicorn_still_has_the_shape_that_our_connections_rely_on() -> None:
+    """If this fails, read `HttpConnection` and `_UvicornServer` beside the new uvicorn.
+
+    Only then raise the version that `pyproject.toml` allows.
+    """
+    _Connection.is_made = asyncio.Event()
+    config = uvicorn.Config(_empty, http=_Connection, ws="none", lifespan="off", log_config=None)
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        _, writer = await asyncio.open_connection(*listening.getsockname())
+        async with asyncio.timeout(20):
+            await _Connection.is_made.wait()
+            given = _Connection.given
+            assert set(given) == {"config", "server_state", "app_state", "_loop"}
+            assert given["config"] is config
+            state: Any = given["server_state"]
+            assert state is server.server_state
+            assert type(state.connections) is type(state.tasks) is set
+            assert [name for name, _ in state.default_headers] == [b"date", b"server"]
+            for name in ("loaded_app", "root_path", "asgi_version", "limit_concurrency"):
+                assert hasattr(config, name)
+            assert isinstance(config.timeout_keep_alive, int)
+            # The shutdown closes each connection, and waits until it is gone.
+            server.should_exit = True
+            await serving
+            assert not state.connections
+        writer.close()
+    for overridden in ("startup", "shutdown", "handle_exit", "capture_signals"):
+        assert callable(getattr(uvicorn.Server, overridden))
+    assert server.force_exit is False
+
+
+async def _empty(scope: object, receive: object, send: object) -> None: ...

@@ -10,18 +10,27 @@ from typing import Any
 import pytest
 
 from tests.protocol.wire import CLIENT
-from tests.transports.program import Line, Program, Session, message, modern, notification, request
-from tests.transports.running import project, running
+from tests.transports.program import (
+    Line,
+    Program,
+    Session,
+    message,
+    modern,
+    notification,
+    project,
+    request,
+    running,
+)
 
 PERSON = Path(__file__).parents[3] / "person.py"
 GREET = message("tools/call", {"name": "greet"}, id=7)
 CAN: dict[str, Any] = {"elicitation": {}}
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Generator[Program]:
-    with running(project(tmp_path_factory.mktemp("asking"), provider=PERSON)) as run:
-        yield run
+@contextlib.contextmanager
+def start_program(place: Path) -> Generator[Program]:
+    with running(project(place, provider=PERSON)) as started:
+        yield started
 
 
 def opened(program: Program, revision: str = "2025-11-25") -> Session:

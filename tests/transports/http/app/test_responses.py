@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,11 +13,11 @@ from mcp_types.methods import SERVER_NOTIFICATIONS, validate_server_result
 
 from tests.protocol.wire import EVERY, HANDSHAKE, MODERN
 from tests.transports.program import (
+    EACH_PROGRESS,
     MANY,
     README,
     Line,
     Program,
-    Running,
     initialize,
     message,
     modern,
@@ -41,11 +42,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 ACCEPTED = ("application/json", "text/event-stream", "application/json, text/event-stream")
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Running:
-    place = tmp_path_factory.mktemp("oracle")
-    with serving(place, patches="progress.INTERVAL_S = 0.0") as run:
-        yield run
+start_program = partial(serving, code=EACH_PROGRESS)
 
 
 @contextmanager

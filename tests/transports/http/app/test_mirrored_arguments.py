@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conformance.served import copied
-from tests.transports.program import Answer, Program, message, modern
-from tests.transports.running import running
+from tests.transports.program import Answer, Program, message, modern, running
 
 TOOL = "test_custom_headers"
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Generator[Program]:
-    with running(copied(tmp_path_factory.mktemp("mirrored"))) as run:
-        yield run
+@contextmanager
+def start_program(place: Path) -> Generator[Program]:
+    with running(copied(place)) as started:
+        yield started
 
 
 def called(program: Program, region: object, **headers: Any) -> Answer:

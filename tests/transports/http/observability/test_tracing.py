@@ -9,8 +9,16 @@ from typing import Any
 
 import pytest
 
-from tests.transports.program import README, Program, message, modern, read, request
-from tests.transports.running import project, running
+from tests.transports.program import (
+    README,
+    Program,
+    message,
+    modern,
+    project,
+    read,
+    request,
+    running,
+)
 
 COLLECTOR = """
 import json, sys
@@ -57,7 +65,7 @@ def spans(program: Program) -> list[Any]:
 
 
 def test_a_request_is_one_span_that_does_not_say_which_resource(tmp_path: Path) -> None:
-    with running(project(tmp_path), patch=COLLECTOR) as program:
+    with running(project(tmp_path), code=COLLECTOR) as program:
         program.read(README)
         program.ask(modern("resources/read", {"uri": "file:///project/none"}))
         session = program.session("2025-06-18")
@@ -124,14 +132,14 @@ def test_a_span_belongs_to_the_trace_of_who_asks(
 ) -> None:
     carried = {} if meta is None else {"_meta": {"traceparent": f"00-{meta}-01"}}
     headers = {} if header is None else {"traceparent": f"00-{header}-01"}
-    with running(project(tmp_path), patch=COLLECTOR) as program:
+    with running(project(tmp_path), code=COLLECTOR) as program:
         program.ask(modern("server/discover", carried, **headers))
         [found] = spans(program)
     assert found["parent"] == parent
 
 
 def test_what_a_provider_does_is_within_the_span_of_its_own_request(tmp_path: Path) -> None:
-    with running(project(tmp_path), patch=COLLECTOR + INSIDE) as program:
+    with running(project(tmp_path), code=COLLECTOR + INSIDE) as program:
         ids = ("a" * 32, "b" * 32)
         with program.line() as line:
             for id in (*ids, None):
@@ -145,7 +153,7 @@ def test_what_a_provider_does_is_within_the_span_of_its_own_request(tmp_path: Pa
 def test_a_message_that_is_none_makes_a_span_that_names_no_method_of_its_own(
     tmp_path: Path,
 ) -> None:
-    with running(project(tmp_path), patch=COLLECTOR) as program:
+    with running(project(tmp_path), code=COLLECTOR) as program:
         for body in (b"{", message("tools/secret"), {"params": {"_meta": 5}}):
             program.ask(request("POST", body))
         found = spans(program)
@@ -155,7 +163,7 @@ def test_a_message_that_is_none_makes_a_span_that_names_no_method_of_its_own(
 def test_nothing_of_it_is_loaded_where_nobody_collects_spans(tmp_path: Path) -> None:
     loaded = "[name for name in sys.modules if name.startswith('opentelemetry')]"
     told = f"import atexit, sys\natexit.register(lambda: print({loaded}, file=sys.stderr))"
-    with running(project(tmp_path), patch=told) as program:
+    with running(project(tmp_path), code=told) as program:
         program.read(README)
         assert program.end(signal.SIGTERM) == 0
         assert program.errors == ["[]\n"]

@@ -8,10 +8,18 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from resource_server.transports.http.observability.access_log import digest
+from resource_server.transports.http.observability.access_log import subject_digest
 from tests.transports.phone import callee
-from tests.transports.program import README, Program, message, modern, read, request
-from tests.transports.running import project, running
+from tests.transports.program import (
+    README,
+    Program,
+    message,
+    modern,
+    project,
+    read,
+    request,
+    running,
+)
 
 GIVEN = "0123456789abcdef"
 GUARDED = f"{{auth: {{tokens: [{{token: {GIVEN}, subject: ada@example.org}}]}}}}"
@@ -82,10 +90,10 @@ def test_a_subject_is_a_digest_and_neither_tokens_nor_uris_are_there(tmp_path: P
         lines = logged(program)
         everything = "".join(program.errors)
     assert [line["subject"] for line in lines] == [
-        digest("ada@example.org"),
+        subject_digest("ada@example.org"),
         None,
         None,
-        digest("ada@example.org"),
+        subject_digest("ada@example.org"),
         None,
     ]
     assert [line["status"] for line in lines] == [200, 401, 401, 400, 404]

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_server.transports.http.sse.shares import Shares
+from resource_server.transports.http.sse.stream_limits import OwnerCounts
 from tests.transports.program import (
     Answer,
     Line,
     Program,
-    Running,
     initialize,
     message,
     modern,
@@ -29,7 +29,7 @@ FEW = (
 
 
 @pytest.fixture
-def program(tmp_path: Any) -> Running:
+def program(tmp_path: Path) -> Generator[Program]:
     with serving(tmp_path, "--legacy-sse", http=FEW) as run:
         yield run
 
@@ -120,18 +120,18 @@ def test_a_stream_of_the_old_transport_ends_where_another_needs_its_place(
 
 @given(st.lists(st.sampled_from("abc"), max_size=30), st.integers(1, 8))
 def test_at_most_one_more_is_kept_than_others_want(asking: list[str], most: int) -> None:
-    shares, held = Shares(), list[str]()
+    counts, held = OwnerCounts(), list[str]()
     for owner in asking:
         if len(held) == most:
-            richer = shares.richer(owner)
-            if richer is None:
+            largest = counts.larger_than(owner)
+            if largest is None:
                 continue
-            assert held.count(richer) == max(map(held.count, held))
-            held.remove(richer)
-            shares.remove(richer)
+            assert held.count(largest) == max(map(held.count, held))
+            held.remove(largest)
+            counts.remove(largest)
         held.append(owner)
-        shares.add(owner)
+        counts.add(owner)
         assert len(held) <= most
-    refused = [owner for owner in "abc" if len(held) == most and shares.richer(owner) is None]
+    refused = [owner for owner in "abc" if len(held) == most and counts.larger_than(owner) is None]
     for owner in refused:
         assert held.count(owner) + 1 >= max(map(held.count, held))

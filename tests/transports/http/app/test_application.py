@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from tests.transports.program import (
     BOTH,
     README,
     Program,
-    Running,
     initialize,
     message,
     modern,
@@ -26,10 +26,7 @@ from tests.transports.program import (
 BODY = 100_000
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Running:
-    with serving(tmp_path_factory.mktemp("requests"), http=f"{{limits: {{body: {BODY}}}}}") as run:
-        yield run
+start_program = partial(serving, http=f"{{limits: {{body: {BODY}}}}}")
 
 
 INITIALIZE: Any = initialize("2025-11-25")

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.transports.program import Program, Running, message, modern, request, serving
+from tests.transports.program import Program, message, modern, request, serving
 
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Running:
-    # Of a hundred requests the last is full again after 1000 s.
-    http = "{limits: {rate: 0.1, burst: 100}}"
-    with serving(tmp_path_factory.mktemp("rates"), http=http) as run:
-        yield run
+# After a hundred requests it takes 1000 s until as many may come at once again.
+start_program = partial(serving, http="{limits: {rate: 0.1, burst: 100}}")
 
 
 def test_who_asks_too_often_is_429_and_told_when_to_come_back(program: Program) -> None:
@@ -50,7 +46,7 @@ def test_each_message_of_a_batch_counts(tmp_path: Path) -> None:
 def test_calls_of_tools_without_a_token_count_by_address(tmp_path: Path) -> None:
     few = "from resource_server.protocol import server; server.TOOL_RATE, server.TOOL_BURST"
     asked: dict[str, object] = {"name": "list_resources", "arguments": {}}
-    with serving(tmp_path, patches=f"{few} = 0.001, 1") as program:
+    with serving(tmp_path, code=f"{few} = 0.001, 1") as program:
 
         def is_refused(source: str) -> bool:
             with program.line(source=source) as line:
