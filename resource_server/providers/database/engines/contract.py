@@ -1,9 +1,9 @@
-"""What an engine does for the provider: connect, reflect, run statements under limits, notice."""
+"""The `Engine` protocol: connections, reflection, statements under limits, commit detection."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -12,37 +12,34 @@ from resource_server.providers.database.engines.reflection import Table, TableIn
 from resource_server.providers.database.queries.sql_tokenizer import EngineName
 
 if TYPE_CHECKING:
-    # Takes a tenth of a second to import; SQLite does without it until a statement is compiled.
+    # The import takes 0.1 s; SQLite does without it until a statement is compiled.
     from sqlalchemy.engine.interfaces import Dialect
-
-Lane: TypeAlias = Literal["hot", "slow"]
-"""`hot`: a row or page by a key; `slow`: what may take long, so that it delays nobody else."""
 
 
 class Statement(NamedTuple):
-    """SQL in the engine's own words with its positional parameters."""
+    """SQL in the engine's dialect, with positional parameters."""
 
     sql: str
     parameters: tuple[object, ...] = ()
 
 
-class Unfit(InvalidParameter):
-    """What is bound is no value of the type that it is compared with."""
+class UnfitParameter(InvalidParameter):
+    """A bound value does not fit the type it is compared with."""
 
     def __init__(self) -> None:
         super().__init__("a value does not fit where it is used")
 
 
-class Beginning(msgspec.Struct, frozen=True):
-    """Stands in a row for a value that is larger than can be kept in memory."""
+class TruncatedValue(msgspec.Struct, frozen=True):
+    """The beginning of a value that is too large to hold in memory; stands in its row."""
 
     data: str | bytes
     size: int
-    """Of the whole value: characters of text, else bytes."""
+    """Size of the whole value: characters of text, else bytes."""
 
 
 class Rows(NamedTuple):
-    """Rows as the driver gave them; `more` says that there are others after them."""
+    """Rows as the driver returned them; `more` says whether the result has others behind them."""
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[object, ...]]
@@ -50,28 +47,28 @@ class Rows(NamedTuple):
 
 
 class Privilege(msgspec.Struct, frozen=True):
-    """Something the login may do and a reader need not; for the operator."""
+    """A privilege of the login that reading does not need; shown to the operator."""
 
     name: str
-    """As in the database: `SUPERUSER`, `INSERT on public.orders`."""
+    """As the database writes it: `SUPERUSER`, `INSERT on public.orders`."""
 
 
-class Gate(msgspec.Struct, frozen=True):
-    """How commits are noticed, whatever they are of."""
+class CommitDetection(msgspec.Struct, frozen=True):
+    """How an engine notices commits."""
 
     by: Literal["commits", "notify", "counters"]
-    """`commits`: the database tells whether there were any; `notify`: triggers of its owner tell at
-    once, and it does else; `counters`: of what was written anywhere on its server."""
+    """`commits`: polls a version that every commit changes; `notify`: triggers of the owner notify
+    at once, with polling behind them; `counters`: polls counters of all writes on the server."""
     interval: float
-    """Seconds between two looks; after a minute without a commit it may be one."""
+    """Seconds between two polls; may grow to a second after a minute without a commit."""
 
 
 class Engine(Protocol):
-    """One database, opened for reading and nothing else. All methods may be called concurrently.
+    """One database, opened read-only. All methods may be called concurrently.
 
     Every method raises `ResourceBusy` (locked, overloaded, connection lost), `DeadlineExceeded`,
-    and `MountUnavailable` where the database cannot be used at all: its message is for the
-    operator and holds no path, URL or password.
+    and `MountUnavailable` if the database cannot be used at all: its message is for the operator
+    and holds no path, URL or password.
     """
 
     @property
@@ -81,85 +78,91 @@ class Engine(Protocol):
 
     @property
     def dialect(self) -> Dialect:
-        """What compiles and quotes statements for it."""
+        """SQLAlchemy's dialect, which compiles and quotes statements."""
         ...
 
     @property
     def has_schemas(self) -> bool:
-        """Whether tables lie in schemas that are part of their address."""
+        """Whether a table's address includes its schema."""
         ...
 
     async def open(self) -> None:
-        """Connect and see whether it can be read. Whoever tries that closes it, come what may."""
+        """Connect and check that the database can be read. `close` it even if this fails."""
         ...
 
     async def close(self) -> None:
-        """Give up every connection; what still runs is stopped."""
+        """Stop running statements and close all connections."""
         ...
 
     async def tables(self) -> Sequence[TableInfo]:
-        """Return every table and view a user would count as one, ordered by schema and name.
+        """Return the tables and views of the users, ordered by schema and name.
 
-        Internal, shadow and temporary tables and partitions are left out.
+        Without internal, shadow and temporary tables, and without partitions.
         """
         ...
 
     async def table(self, name: TableName) -> Table:
-        """Return one table as reflected now, or from a cache that notices changes of the schema.
+        """Reflect one table, or return it from a cache that notices schema changes.
 
         Raises:
-            ResourceNotFound: there is none of this name, or it is broken (a view on nothing).
+            ResourceNotFound: no such table, or a broken one, such as a view on a missing table.
         """
         ...
 
     async def fetch(
-        self, statement: Statement, *, limit: int, within: float, lane: Lane = "hot"
+        self, statement: Statement, *, limit: int, within: float, slow: bool = False
     ) -> Rows:
-        """Run one SELECT of ours and return at most `limit` rows, within so many seconds.
+        """Run one of our own SELECTs and return at most `limit` rows.
+
+        Args:
+            statement: the SELECT and its parameters.
+            limit: maximum rows.
+            within: timeout in seconds.
+            slow: it may take long, so it must not delay reads by key.
 
         Raises:
-            Unfit: a value does not fit where it is bound.
+            UnfitParameter: a value does not fit the type it is compared with.
         """
         ...
 
     async def query(self, statement: Statement, *, limit: int, within: float) -> Rows:
-        """Run a query of the manifest's author, who may be wrong or worse, in the slow lane.
+        """Run a query of the manifest, whose author may be mistaken or malicious.
 
-        Its SQL is one SELECT; that it cannot write is up to the engine.
+        The caller has checked that it is one SELECT; the engine ensures that it cannot write.
 
         Raises:
-            InvalidParameter: the database refuses it; the message says nothing of its SQL.
+            InvalidParameter: the database refuses it; the message does not quote its SQL.
         """
         ...
 
     async def check(self, sql: str, parameters: Sequence[str]) -> Sequence[str] | None:
-        """Prepare a query without running it; return its columns, or None where that is unknown.
+        """Prepare a query without running it; return its columns, or None if they are unknown.
 
         Raises:
-            ValueError: it is refused; the message is for the manifest's author.
+            ValueError: the database refuses it; the message is for the manifest's author.
         """
         ...
 
     async def estimate(self, name: TableName) -> int | None:
-        """Return about how many rows a table has, from statistics; None where there are none."""
+        """Return a table's row count from statistics, or None without statistics."""
         ...
 
     async def schema_state(self) -> object:
-        """Return what differs when any table was made, changed or dropped."""
+        """Return a value that changes whenever a table is created, altered or dropped."""
         ...
 
     async def privileges(self) -> Sequence[Privilege]:
-        """Return what the login may do beyond reading."""
+        """Return the login's privileges beyond reading."""
         ...
 
     @property
-    def gate(self) -> Gate:
+    def commit_detection(self) -> CommitDetection:
         """How `commits` notices them."""
         ...
 
     def commits(self) -> AsyncGenerator[None, None]:
-        """Yield whenever something may have been committed, by whomever; polls while iterated.
+        """Yield after every possible commit, by any connection; polls while it is iterated.
 
-        Yields once at the beginning, when it is certain that later commits will be noticed.
+        Yields once at the start, as soon as every later commit is certain to be noticed.
         """
         ...

@@ -1,4 +1,4 @@
-"""Tables as reflected: what a database says of its tables and views, in the same words for all."""
+"""Reflected tables, columns, keys and indexes, in one form for all engines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 TableType: TypeAlias = Literal["table", "view", "materialized view", "virtual table"]
 
-Kind: TypeAlias = Literal[
+ColumnKind: TypeAlias = Literal[
     "integer",
     "real",
     "numeric",
@@ -23,23 +23,23 @@ Kind: TypeAlias = Literal[
     "any",
     "other",
 ]
-"""What values of a column are, as far as its declared type tells. `any`: of every row another
-(SQLite: BLOB affinity or STRICT ANY); `numeric` is a number that may have any precision."""
+"""The kind of value a column's declared type promises. `any`: each row may have another (SQLite:
+BLOB affinity or STRICT ANY); `numeric`: a number of any precision."""
 
 KeyKind: TypeAlias = Literal["primary", "unique", "declared", "rowid", "none"]
-"""Where a key comes from: `declared` is the manifest's; `rowid` is SQLite's own, which VACUUM may
-change; with `none` rows have neither order nor address."""
+"""The origin of a key: `declared` in the manifest; `rowid` is SQLite's own, which VACUUM may
+change; with `none`, rows have neither an order nor an address."""
 
 
 class TableName(NamedTuple):
-    """The name of a table; `schema` is None where the engine has none."""
+    """The name of a table; `schema` is None if the engine has no schemas."""
 
     schema: str | None
     name: str
 
 
 class TableInfo(msgspec.Struct, frozen=True):
-    """What a listing of tables says of one."""
+    """A table as listed, without its columns."""
 
     name: TableName
     type: TableType = "table"
@@ -52,19 +52,19 @@ class Column(msgspec.Struct, frozen=True):
     name: str
     type: str
     """As the database writes it: `NUMERIC(10, 2)`; may be empty on SQLite."""
-    kind: Kind
+    kind: ColumnKind
     nullable: bool = True
     default: str | None = None
     """An SQL expression."""
     generated: bool = False
-    """Computed by the database."""
+    """Whether the database computes it."""
     comment: str | None = None
     values: tuple[str, ...] = ()
-    """Of an enumeration."""
+    """The values of an enumeration, in their order."""
 
 
 class ForeignKey(msgspec.Struct, frozen=True):
-    """Columns that hold the key of a row elsewhere."""
+    """Columns that refer to the key of another row."""
 
     columns: tuple[str, ...]
     table: TableName
@@ -72,7 +72,7 @@ class ForeignKey(msgspec.Struct, frozen=True):
 
 
 class Index(msgspec.Struct, frozen=True):
-    """An index on columns; one on expressions has None in their places."""
+    """An index; an indexed expression has None for its column."""
 
     name: str
     columns: tuple[str | None, ...]
@@ -80,21 +80,21 @@ class Index(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """A table or view with all that a reader of its rows has to know."""
+    """A table or view with its columns, key and indexes."""
 
     name: TableName
     type: TableType
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
-    """The columns whose values address a row, in order; of a rowid table its name for the rowid."""
+    """The columns whose values address a row, in order; for a rowid, the name that selects it."""
     key_kind: KeyKind = "none"
     foreign_keys: tuple[ForeignKey, ...] = ()
     indexes: tuple[Index, ...] = ()
     comment: str | None = None
     ddl: str | None = None
-    """The statement that made it, where the database keeps it."""
+    """The CREATE statement, if the database keeps it."""
     strict: bool = False
-    """SQLite: values are of the declared types for certain."""
+    """SQLite: a STRICT table, whose values are certain to have the declared types."""
 
     @property
     def column_names(self) -> tuple[str, ...]:

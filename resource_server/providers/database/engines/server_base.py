@@ -1,8 +1,8 @@
-"""What database servers share: pooled connections, the read-only envelope, deadlines, queues.
+"""Base class of the engines for database servers: pools, deadlines, the read-only envelope.
 
-Statements of ours and those of the manifest's author run on different connections, so that what
-an author's statement leaves behind never meets one of ours. A connection whose statement was not
-finished in time is put right after the answer, which waits for nothing.
+Our own statements and the manifest author's queries run on different connections: nothing that a
+query leaves behind in its session reaches ours. A connection whose statement missed its deadline
+is cleaned up after the caller has been answered.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from resource_server.errors import (
@@ -20,134 +20,122 @@ from resource_server.errors import (
     ResourceBusy,
     ResourceServerError,
 )
-from resource_server.providers.database.engines.contract import Lane, Privilege, Rows, Statement
+from resource_server.providers.database.engines.contract import Privilege, Rows, Statement
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
-from resource_server.providers.database.engines.shared_commits import SharedCommits
+from resource_server.providers.database.engines.slots import Slots
 from resource_server.providers.database.queries.sql_tokenizer import EngineName
 from resource_server.runtime.eager import settle
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL
     from sqlalchemy.engine.interfaces import Dialect
-    from sqlalchemy.ext.asyncio import AsyncEngine
 
 T = TypeVar("T")
 
 POOL_SIZE = 4
-"""Connections for statements of ours."""
-SLOW_PLACES = 2
-"""As many of them may run what takes long."""
+"""Maximum connections for our own statements."""
+SLOW_SLOTS = 2
+"""How many of them slow statements may take."""
 AUTHOR_POOL_SIZE = 2
-"""Connections for queries of the manifest."""
-MAX_WAITING = 64
-"""More requests than these are turned away."""
-CONNECT_S = 5.0
-"""So long a server may take to accept a connection."""
-CATALOG_S = 5.0
-"""So long a question about the schema may take."""
-CHECK_S = 5.0
-"""So long the check of a query may take."""
-_OPEN_S = 10.0
-_RECOVERY_S = 5.0
-"""After so long a connection that does not come to rest is given up."""
+"""Maximum connections for the manifest's queries."""
+CONNECT_TIMEOUT_S = 5.0
+CATALOG_TIMEOUT_S = 5.0
+"""Timeout of one catalog query."""
+_CHECK_TIMEOUT_S = 5.0
+_OPEN_TIMEOUT_S = 10.0
+_RECOVERY_TIMEOUT_S = 5.0
+"""A connection that cannot be cleaned up in this time is dropped."""
 
-Connection: TypeAlias = Any
-"""A connection of the driver's own; drivers have no type in common."""
-Work: TypeAlias = Callable[[Connection], Awaitable[T]]
+DriverConnection: TypeAlias = Any
+"""asyncpg's or asyncmy's connection; the two have no type in common."""
+Work: TypeAlias = Callable[[DriverConnection], Awaitable[T]]
 
 _log = logging.getLogger(__name__)
 
 
-class Lost(Exception):
-    """A pooled connection has died since it was last used; another one may do."""
+class ConnectionLost(Exception):
+    """Every idle connection was dead, as after a restart of the server."""
 
 
-class Places:
-    """So many at a time, and a bounded number waiting in order."""
+class ConnectionPool:
+    """Idle connections of one kind. `slots` bounds how many exist."""
 
-    def __init__(self, places: int) -> None:
-        self._free = asyncio.Semaphore(places)
-        self._waiting = 0
-
-    async def enter(self) -> None:
-        """Wait for a place.
-
-        Raises:
-            ResourceBusy: too many are waiting.
-        """
-        if self._waiting >= MAX_WAITING:
-            raise ResourceBusy("the database is overloaded")
-        self._waiting += 1
-        try:
-            await self._free.acquire()
-        finally:
-            self._waiting -= 1
-
-    def leave(self) -> None:
-        """Give the place to the next."""
-        self._free.release()
-
-
-class Pool:
-    """Connections of one kind; each is used by one statement at a time."""
-
-    def __init__(self, engine: AsyncEngine, size: int) -> None:
-        self.engine = engine
+    def __init__(
+        self, connect: Callable[[], Awaitable[DriverConnection]], size: int, *, for_author: bool
+    ) -> None:
         self.size = size
-        self.places = Places(size)
+        self.slots = Slots(size)
+        self.for_author = for_author
+        """Whether it serves the manifest's queries."""
+        self._connect = connect
+        self._idle: list[DriverConnection] = []
+
+    async def take(self) -> DriverConnection:
+        """Return the connection used last, or a new one. The caller holds a slot."""
+        return self._idle.pop() if self._idle else await self._connect()
+
+    def give_back(self, connection: DriverConnection) -> None:
+        """Keep a connection for the next statement."""
+        self._idle.append(connection)
+
+    def drain(self) -> list[DriverConnection]:
+        """Empty the pool and return its connections, for closing."""
+        idle, self._idle = self._idle, []
+        return idle
 
 
 class ServerEngine(ABC):
-    """One database of a server, opened for reading and nothing else; what engines have in common.
-
-    An engine says how its driver connects, begins, ends and fails.
-    """
-
-    driver: str
-    """The dialect and driver, as in an SQLAlchemy URL."""
-    engine_options: Mapping[str, Any] = MappingProxyType({})
-    """More options of SQLAlchemy's engine."""
+    """One database on a server. Subclasses add what differs by driver and SQL dialect."""
 
     def __init__(self, url: str) -> None:
         self._given_url = url
         self._url: URL | None = None
-        self._ours: Pool | None = None
-        self._authors: Pool | None = None
-        self._slow = Places(SLOW_PLACES)
+        self._dialect: Dialect | None = None
+        self._pool = self._make_pool(POOL_SIZE, for_author=False)
+        self._author_pool = self._make_pool(AUTHOR_POOL_SIZE, for_author=True)
+        self._slow_slots = Slots(SLOW_SLOTS)
         self._deadlines: set[asyncio.Timeout] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._users = 0
-        """As many have opened it: a database as a whole, and its parts that some may see."""
-        self._commits = SharedCommits(self._notice_commits)
+        """How often it is open: by the whole database, and by each caller's part of it."""
+        self._commits = SharedCommits(self._watch_commits)
+
+    @property
+    @abstractmethod
+    def driver(self) -> str:
+        """The dialect and driver, as in an SQLAlchemy URL."""
 
     @property
     def dialect(self) -> Dialect:
-        """What compiles and quotes statements for it.
+        """SQLAlchemy's dialect, which compiles and quotes statements.
 
         Raises:
-            MountUnavailable: the URL cannot be used, or the driver is not installed.
+            MountUnavailable: the URL is malformed, or the driver is not installed.
         """
-        return self._pool(author=False).engine.sync_engine.dialect
+        if self._dialect is None:
+            self._import_driver()
+            self._dialect = self._parsed_url().get_dialect()()
+        return self._dialect
 
     async def open(self) -> None:
-        """Connect and see whether the database can be read.
+        """Connect and check that the database can be read.
 
         Raises:
             MountUnavailable: it cannot.
         """
         self._users += 1
         try:
-            await self._run(self._probe, within=_OPEN_S)
+            await self._run(self._probe, within=_OPEN_TIMEOUT_S)
         except DeadlineExceeded:
             raise MountUnavailable("the database server does not answer") from None
 
     async def close(self) -> None:
-        """Give up every connection, unless others have opened it; what still runs is stopped."""
+        """Stop running statements and close all connections, unless others still use the engine."""
         self._users = max(self._users - 1, 0)
         if self._users:
             return
         try:
-            async with asyncio.timeout(_RECOVERY_S):
+            async with asyncio.timeout(_RECOVERY_TIMEOUT_S):
                 while self._deadlines or self._tasks:
                     for deadline in self._deadlines:
                         if not deadline.expired():
@@ -156,92 +144,148 @@ class ServerEngine(ABC):
         except TimeoutError:
             for task in self._tasks:
                 task.cancel()
-        pools = [pool for pool in (self._ours, self._authors) if pool is not None]
-        self._ours = self._authors = None
-        for pool in pools:
-            await pool.engine.dispose()
+        idle = [*self._pool.drain(), *self._author_pool.drain()]
+        await asyncio.gather(*map(self._close_politely, idle))
 
     async def fetch(
-        self, statement: Statement, *, limit: int, within: float, lane: Lane = "hot"
+        self, statement: Statement, *, limit: int, within: float, slow: bool = False
     ) -> Rows:
-        """Run one SELECT of ours and return at most `limit` rows, within so many seconds.
+        """Run one of our own SELECTs. See `Engine.fetch`.
 
         Raises:
-            Unfit: a value does not fit where it is bound.
+            UnfitParameter: a value does not fit the type it is compared with.
         """
 
-        async def work(connection: Connection) -> Rows:
+        async def work(connection: DriverConnection) -> Rows:
             return await self._select(connection, statement, limit, within)
 
-        return await settle(self._run(work, within=within, lane=lane))
+        return await settle(self._run(work, within=within, slow=slow))
 
     async def query(self, statement: Statement, *, limit: int, within: float) -> Rows:
-        """Run a query of the manifest's author, who may be wrong or worse.
+        """Run a query of the manifest. See `Engine.query`.
 
         Raises:
-            InvalidParameter: the database refuses it; the message says nothing of its SQL.
+            InvalidParameter: the database refuses it; the message does not quote its SQL.
         """
 
-        async def work(connection: Connection) -> Rows:
+        async def work(connection: DriverConnection) -> Rows:
             return await self._select_wrapped(connection, statement, limit)
 
         return await self._run(work, within=within, author=True)
 
     async def check(self, sql: str, parameters: Sequence[str]) -> Sequence[str] | None:
-        """Prepare a query without running it; return its columns, or None where that is unknown.
+        """Prepare a query without running it. See `Engine.check`.
 
         Raises:
-            ValueError: it is refused; the message is for the manifest's author.
+            ValueError: the database refuses it; the message is for the manifest's author.
         """
 
-        async def work(connection: Connection) -> Sequence[str] | None:
+        async def work(connection: DriverConnection) -> Sequence[str] | None:
             return await self._describe(connection, sql, len(parameters))
 
-        return await self._run(work, within=CHECK_S, author=True)
+        return await self._run(work, within=_CHECK_TIMEOUT_S, author=True)
 
-    # How a driver does it.
+    def commits(self) -> AsyncGenerator[None, None]:
+        """Yield after every possible commit, and once at the start. See `Engine.commits`."""
+        return self._commits.follow()
+
+    # What a subclass adds.
+
+    @property
+    @abstractmethod
+    def name(self) -> EngineName:
+        """`postgresql`, `mysql` or `mariadb`."""
+
+    @property
+    @abstractmethod
+    def has_schemas(self) -> bool:
+        """Whether a table's address includes its schema."""
 
     @abstractmethod
-    async def _connect(self, *, author: bool) -> Connection:
-        """Connect for reading.
+    async def tables(self) -> Sequence[TableInfo]:
+        """Return all readable tables and views, ordered by schema and name."""
+
+    @abstractmethod
+    async def table(self, name: TableName) -> Table:
+        """Reflect one table.
 
         Raises:
-            MountUnavailable, ResourceBusy: as `_failure` says.
+            ResourceNotFound: no such table, or no privilege to read it.
         """
 
     @abstractmethod
-    async def _begin(self, connection: Connection, within: float) -> None:
-        """Begin a transaction that cannot write, and cannot be made to."""
+    async def estimate(self, name: TableName) -> int | None:
+        """Return the row count from statistics, or None without statistics."""
 
     @abstractmethod
-    async def _end(self, connection: Connection, *, author: bool) -> None:
-        """Roll back; after an author's statement bring the session back to its beginning."""
+    async def schema_state(self) -> object:
+        """Return a value that changes whenever a table is created, altered or dropped."""
 
     @abstractmethod
-    async def _stop(self, connection: Connection) -> bool:
-        """Stop a statement that was cancelled; return whether the connection can go on."""
+    async def privileges(self) -> Sequence[Privilege]:
+        """Return the login's privileges beyond reading."""
 
     @abstractmethod
-    async def _probe(self, connection: Connection) -> None:
-        """Learn what the engine has to know of the server."""
+    def _watch_commits(self) -> AsyncGenerator[None, None]:
+        """Yield as `commits` does, on a connection of its own."""
+
+    @abstractmethod
+    def _import_driver(self) -> None:
+        """Import the driver.
+
+        Raises:
+            MountUnavailable: it is not installed; the message names the extra.
+        """
+
+    @abstractmethod
+    async def _connect(self, *, author: bool) -> DriverConnection:
+        """Open a read-only session.
+
+        Raises:
+            MountUnavailable, ResourceBusy: the connection was refused.
+        """
+
+    @abstractmethod
+    async def _disconnect(self, connection: DriverConnection) -> None:
+        """Close a connection and tell the server so."""
+
+    @abstractmethod
+    def _drop(self, connection: DriverConnection) -> None:
+        """Close a connection without waiting for the server, whatever its state."""
+
+    @abstractmethod
+    async def _begin(self, connection: DriverConnection, within: float) -> None:
+        """Begin a transaction that is read-only and stays so."""
+
+    @abstractmethod
+    async def _end(self, connection: DriverConnection, *, author: bool) -> bool:
+        """Roll back; return whether the session is clean enough for another statement."""
+
+    @abstractmethod
+    async def _stop(self, connection: DriverConnection) -> bool:
+        """Stop a cancelled statement on the server; return whether the connection survives."""
+
+    @abstractmethod
+    async def _probe(self, connection: DriverConnection) -> None:
+        """Detect the server's version and abilities."""
 
     @abstractmethod
     async def _select(
-        self, connection: Connection, statement: Statement, limit: int, within: float
+        self, connection: DriverConnection, statement: Statement, limit: int, within: float
     ) -> Rows:
-        """Run a statement of ours."""
+        """Run one of our own statements."""
 
     @abstractmethod
     async def _select_wrapped(
-        self, connection: Connection, statement: Statement, limit: int
+        self, connection: DriverConnection, statement: Statement, limit: int
     ) -> Rows:
-        """Run an author's statement as a table of a SELECT of ours."""
+        """Run a query of the manifest as a subquery of our SELECT."""
 
     @abstractmethod
     async def _describe(
-        self, connection: Connection, sql: str, parameters: int
+        self, connection: DriverConnection, sql: str, parameters: int
     ) -> Sequence[str] | None:
-        """Prepare an author's statement as `_select_wrapped` would run it."""
+        """Prepare a query of the manifest as `_select_wrapped` would run it."""
 
     @abstractmethod
     def _is_lost(self, error: BaseException) -> bool:
@@ -249,42 +293,16 @@ class ServerEngine(ABC):
 
     @abstractmethod
     def _failure(self, error: Exception, *, author: bool) -> Exception:
-        """Return what the error of a driver means; the same where it means nothing."""
+        """Map a driver's error to one of ours; an unknown error is returned as it is."""
 
-    @abstractmethod
-    def _import_driver(self) -> None:
-        """Import the driver.
+    # Connections.
 
-        Raises:
-            MountUnavailable: it is not installed; names what brings it.
-        """
+    def _make_pool(self, size: int, *, for_author: bool) -> ConnectionPool:
+        async def connect() -> DriverConnection:
+            self._import_driver()
+            return await self._connect(author=for_author)
 
-    # Pools.
-
-    def _pool(self, *, author: bool) -> Pool:
-        if self._ours is None or self._authors is None:
-            self._ours = self._make_pool(author=False)
-            self._authors = self._make_pool(author=True)
-        return self._authors if author else self._ours
-
-    def _make_pool(self, *, author: bool) -> Pool:
-        self._import_driver()
-        from sqlalchemy.ext.asyncio import create_async_engine
-
-        async def connect() -> Connection:
-            return await self._connect(author=author)
-
-        size = AUTHOR_POOL_SIZE if author else POOL_SIZE
-        engine = create_async_engine(
-            self._parsed_url(),
-            async_creator=connect,
-            pool_size=size,
-            max_overflow=0,
-            # Every statement is rolled back here, with a deadline.
-            pool_reset_on_return=None,
-            **self.engine_options,
-        )
-        return Pool(engine, size)
+        return ConnectionPool(connect, size, for_author=for_author)
 
     def _parsed_url(self) -> URL:
         from sqlalchemy.engine import make_url
@@ -292,34 +310,46 @@ class ServerEngine(ABC):
 
         if self._url is None:
             try:
-                url = make_url(self._given_url).set(drivername=self.driver)
+                self._url = make_url(self._given_url)
             except (ArgumentError, ValueError):
                 raise MountUnavailable("the database's URL cannot be read") from None
-            self._url = url
-        return self._url
+        return self._url.set(drivername=self.driver)
 
     def _connect_options(self) -> dict[str, Any]:
-        """Return the driver's own options of the URL."""
-        _, options = self.dialect.create_connect_args(self._parsed_url())
+        """Return the driver's connect options for the URL."""
+        from sqlalchemy.exc import ArgumentError
+
+        url = self._parsed_url()
+        try:
+            _, options = self.dialect.create_connect_args(url)
+        except ArgumentError:
+            raise MountUnavailable("the database's URL cannot be read") from None
         return dict(cast("dict[str, Any]", options))
+
+    async def _close_politely(self, connection: DriverConnection) -> None:
+        try:
+            async with asyncio.timeout(_RECOVERY_TIMEOUT_S):
+                await self._disconnect(connection)
+        except Exception:
+            self._drop(connection)
 
     # One statement.
 
     async def _run(
-        self, work: Work[T], *, within: float, lane: Lane = "hot", author: bool = False
+        self, work: Work[T], *, within: float, slow: bool = False, author: bool = False
     ) -> T:
-        """Do something on a connection inside the envelope, in its turn and within seconds."""
-        pool = self._pool(author=author)
-        lanes = (self._slow, pool.places) if lane == "slow" and not author else (pool.places,)
-        entered: list[Places] = []
+        """Run `work` in a read-only transaction, within `within` seconds, queueing included."""
+        pool = self._author_pool if author else self._pool
+        needed = (self._slow_slots, pool.slots) if slow else (pool.slots,)
+        held: list[Slots] = []
         waiting = True
         deadline = asyncio.timeout(within)
         try:
             async with deadline:
                 self._deadlines.add(deadline)
-                await _enter(lanes, entered)
+                await _acquire_all(needed, held)
                 waiting = False
-                return await self._hold(pool, entered, work, within, author)
+                return await self._run_on_connection(pool, held, work, within)
         except TimeoutError:
             if not deadline.expired():
                 raise MountUnavailable("the database server does not answer") from None
@@ -337,155 +367,178 @@ class ServerEngine(ABC):
     def _mapped(self, error: Exception, *, author: bool) -> Exception:
         if isinstance(error, ResourceServerError):
             return error
-        if isinstance(error, Lost):
+        if isinstance(error, ConnectionLost):
             return ResourceBusy("the connection to the database was lost")
-        failure = self._failure(error, author=author)
-        if failure is not error:
-            return failure
-        from sqlalchemy.exc import SQLAlchemyError
+        return self._failure(error, author=author)
 
-        if isinstance(error, SQLAlchemyError):
-            return MountUnavailable("the database server is not one that can be used")
-        return error
-
-    def _raise_unless_passing(self, error: Exception) -> None:
-        """Raise what no second attempt can mend; a server that cannot be reached may come back."""
-        passing = isinstance(error, TimeoutError | ResourceServerError)
-        if not passing and self._failure(error, author=False) is error:
+    def _raise_unless_temporary(self, error: Exception) -> None:
+        """Raise what a second attempt cannot mend; an unreachable server may come back."""
+        temporary = isinstance(error, TimeoutError | ResourceServerError)
+        if not temporary and self._failure(error, author=False) is error:
             raise error
 
-    async def _hold(
-        self, pool: Pool, entered: list[Places], work: Work[T], within: float, author: bool
+    async def _run_on_connection(
+        self, pool: ConnectionPool, held: list[Slots], work: Work[T], within: float
     ) -> T:
-        """Do something on a connection, which goes back to its pool, and leave the places."""
-        pooled: Any = None
+        """Run `work` on a pooled connection; release the held slots when that is clean again."""
+        connection: DriverConnection = None
         try:
-            pooled = await self._ready(pool, within)
-            result = await work(pooled.driver_connection)
-            await self._end(pooled.driver_connection, author=author)
+            connection = await self._begun(pool, within)
+            result = await work(connection)
+            reusable = await self._end(connection, author=pool.for_author)
         except BaseException as error:
-            if pooled is None:
-                _leave(entered)
+            if connection is None:
+                _release_all(held)
             elif self._is_lost(error):
-                _give_up(pooled)
-                _leave(entered)
+                self._drop(connection)
+                _release_all(held)
             else:
                 stopped = isinstance(error, asyncio.CancelledError)
-                self._start(self._recover(pooled, entered, stopped=stopped, author=author))
+                self._start(self._recover(pool, connection, held, stopped=stopped))
             raise
-        pooled.close()
-        _leave(entered)
+        if reusable:
+            pool.give_back(connection)
+            _release_all(held)
+        else:
+            self._start(self._retire(connection, held))
         return result
 
-    async def _ready(self, pool: Pool, within: float) -> Any:
-        """Return a pooled connection whose transaction has begun.
-
-        Connections may have died while nobody used them, all of them if the server was restarted.
-        """
+    async def _begun(self, pool: ConnectionPool, within: float) -> DriverConnection:
+        """Return a connection in a new transaction, passing over those that died while idle."""
         for _ in range(pool.size + 1):
-            pooled: Any = await pool.engine.raw_connection()
+            connection = await pool.take()
             try:
-                await self._begin(pooled.driver_connection, within)
+                await self._begin(connection, within)
             except asyncio.CancelledError:
-                # Nothing to stop: BEGIN does not take long unless the server is gone.
-                _give_up(pooled)
+                # Nothing to stop on the server: BEGIN is quick unless the server is gone.
+                self._drop(connection)
                 raise
             except Exception as error:
-                _give_up(pooled)
+                self._drop(connection)
                 if not self._is_lost(error):
                     raise
             else:
-                return pooled
-        raise Lost
+                return connection
+        raise ConnectionLost
 
     async def _recover(
-        self, pooled: Any, entered: list[Places], *, stopped: bool, author: bool
+        self,
+        pool: ConnectionPool,
+        connection: DriverConnection,
+        held: list[Slots],
+        *,
+        stopped: bool,
     ) -> None:
-        """Put a connection right whose statement failed or was cancelled, or give it up."""
+        """Clean up after a statement that failed or was cancelled, or drop the connection."""
         usable = False
         try:
-            async with asyncio.timeout(_RECOVERY_S):
-                connection = pooled.driver_connection
+            async with asyncio.timeout(_RECOVERY_TIMEOUT_S):
                 if not stopped or await self._stop(connection):
-                    await self._end(connection, author=author)
-                    usable = True
+                    usable = await self._end(connection, author=pool.for_author)
+                    if not usable:
+                        await self._disconnect(connection)
         except Exception:
-            # Why is not logged: messages of drivers hold names of users and hosts.
-            _log.info("gave up a connection to a database that did not come to rest")
+            # Without the reason: drivers' messages hold names of users and hosts.
+            _log.info("dropped a database connection that could not be cleaned up")
         finally:
             if usable:
-                pooled.close()
+                pool.give_back(connection)
             else:
-                _give_up(pooled)
-            _leave(entered)
+                self._drop(connection)
+            _release_all(held)
+
+    async def _retire(self, connection: DriverConnection, held: list[Slots]) -> None:
+        try:
+            await self._close_politely(connection)
+        finally:
+            _release_all(held)
 
     def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # What engines do differently as a whole.
 
-    @property
-    @abstractmethod
-    def name(self) -> EngineName:
-        """`postgresql`, `mysql` or `mariadb`."""
-
-    @property
-    @abstractmethod
-    def has_schemas(self) -> bool:
-        """Whether tables lie in schemas that are part of their address."""
-
-    @abstractmethod
-    async def tables(self) -> Sequence[TableInfo]:
-        """Return every table and view a user would count as one, ordered by schema and name."""
-
-    @abstractmethod
-    async def table(self, name: TableName) -> Table:
-        """Return one table as reflected now.
-
-        Raises:
-            ResourceNotFound: there is none of this name, or it may not be read.
-        """
-
-    @abstractmethod
-    async def estimate(self, name: TableName) -> int | None:
-        """Return about how many rows a table has, from statistics; None where there are none."""
-
-    @abstractmethod
-    async def schema_state(self) -> object:
-        """Return what differs when any table was made, changed or dropped."""
-
-    @abstractmethod
-    async def privileges(self) -> Sequence[Privilege]:
-        """Return what the login may do beyond reading."""
-
-    def commits(self) -> AsyncGenerator[None, None]:
-        """Yield whenever something may have been committed, and once at the beginning."""
-        return self._commits.follow()
-
-    @abstractmethod
-    def _notice_commits(self) -> AsyncGenerator[None, None]:
-        """Yield as `commits`, on a connection of its own."""
-
-
-async def _enter(lanes: Sequence[Places], entered: list[Places]) -> None:
+async def _acquire_all(needed: Sequence[Slots], held: list[Slots]) -> None:
     try:
-        for places in lanes:
-            await places.enter()
-            entered.append(places)
+        for slots in needed:
+            await slots.acquire()
+            held.append(slots)
     except BaseException:
-        _leave(entered)
+        _release_all(held)
         raise
 
 
-def _leave(entered: list[Places]) -> None:
-    while entered:
-        entered.pop().leave()
+def _release_all(held: list[Slots]) -> None:
+    while held:
+        held.pop().release()
 
 
-def _give_up(pooled: Any) -> None:
-    """Close a connection at once, whatever its state, and take it out of its pool."""
-    if pooled.dbapi_connection is not None:
-        pooled.invalidate()
-        pooled.close()
+WatchCommits: TypeAlias = Callable[[], AsyncGenerator[None, None]]
+"""Yields as `Engine.commits` does."""
+
+
+class SharedCommits:
+    """One commit watch, shared by all followers; it runs while there are any."""
+
+    def __init__(self, watch: WatchCommits) -> None:
+        self._watch = watch
+        self._running: _CommitWatch | None = None
+
+    async def follow(self) -> AsyncGenerator[None, None]:
+        """Yield as `Engine.commits` does, and raise what ends the watch."""
+        if self._running is None or self._running.task.done():
+            self._running = _CommitWatch(self._watch)
+        watch = self._running
+        committed = watch.join()
+        try:
+            while True:
+                await committed.wait()
+                committed.clear()
+                if watch.task.done():
+                    watch.task.result()
+                    return
+                yield None
+        finally:
+            watch.followers.discard(committed)
+            if not watch.followers:
+                if self._running is watch:
+                    self._running = None
+                await watch.end()
+
+
+class _CommitWatch:
+    """The running watch, and one event for each follower."""
+
+    def __init__(self, watch: WatchCommits) -> None:
+        self.followers = set[asyncio.Event]()
+        self._watch = watch
+        self._is_armed = False
+        self.task = asyncio.create_task(self._run())
+        self.task.add_done_callback(lambda _: self._wake())
+
+    def join(self) -> asyncio.Event:
+        """Add a follower; return its event."""
+        committed = asyncio.Event()
+        if self._is_armed:
+            # Every commit from here on will be noticed.
+            committed.set()
+        self.followers.add(committed)
+        return committed
+
+    async def end(self) -> None:
+        """Stop watching."""
+        self.task.cancel()
+        await asyncio.wait((self.task,))
+        if not self.task.cancelled():
+            self.task.exception()  # the followers have seen it
+
+    async def _run(self) -> None:
+        async with aclosing(self._watch()) as commits:
+            async for _ in commits:
+                self._is_armed = True
+                self._wake()
+
+    def _wake(self) -> None:
+        for committed in self.followers:
+            committed.set()

@@ -1,4 +1,4 @@
-"""What `information_schema` of MariaDB and MySQL says of the tables of one database."""
+"""Reflection of MariaDB and MySQL tables: `information_schema` queries and their results."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 from resource_server.providers.database.engines.reflection import (
     Column,
+    ColumnKind,
     ForeignKey,
     Index,
     KeyKind,
-    Kind,
     Table,
     TableInfo,
     TableName,
     TableType,
 )
 
-_KINDS: dict[str, Kind] = {
+_KINDS: dict[str, ColumnKind] = {
     "tinyint": "integer",
     "smallint": "integer",
     "mediumint": "integer",
@@ -49,7 +49,7 @@ _KINDS: dict[str, Kind] = {
     "uuid": "uuid",
     "json": "json",
 }
-"""By `data_type`; `tinyint(1)` is what BOOLEAN becomes."""
+"""By `data_type`. BOOLEAN is stored as `tinyint(1)`."""
 
 TABLES = """
 SELECT table_name, table_type, table_comment FROM information_schema.tables
@@ -86,7 +86,7 @@ ESTIMATE = """
 SELECT table_rows FROM information_schema.tables
 WHERE table_schema = DATABASE() AND table_name = %s AND table_type <> 'VIEW'"""
 
-_STATES = {
+_STATE_COLUMNS = {
     "tables": "table_name, table_type, table_comment",
     "columns": "table_name, column_name, ordinal_position, column_type, is_nullable,"
     " IFNULL(column_default, '\\n'), column_key, extra, column_comment,"
@@ -98,25 +98,26 @@ _STATES = {
     " IFNULL(referenced_table_name, ''), IFNULL(referenced_column_name, '')",
     "check_constraints": "constraint_name, check_clause",
 }
-"""What is told of each."""
+"""The columns of each view that describe the schema."""
 
 HAS_CHECKS = """
 SELECT 1 FROM information_schema.tables
 WHERE table_schema = 'information_schema' AND table_name = 'CHECK_CONSTRAINTS'"""
 
 
-def state(*, checks: bool) -> str:
-    """Return the question for what differs after every change of the schema.
+def schema_state_query(*, checks: bool) -> str:
+    """Return the query for a checksum of the schema.
 
-    MySQL before 8.0.16 has no `checks`.
+    Args:
+        checks: whether there is a view of CHECK constraints; MySQL before 8.0.16 has none.
     """
     return " UNION ALL ".join(
         f"""
-SELECT '{view}', COUNT(*), SUM(CAST(CONV(LEFT(MD5(CONCAT_WS('\\n', {told})), 15), 16, 10)
+SELECT '{view}', COUNT(*), SUM(CAST(CONV(LEFT(MD5(CONCAT_WS('\\n', {columns})), 15), 16, 10)
     AS UNSIGNED))
 FROM information_schema.{view}
 WHERE {"constraint" if view == "check_constraints" else "table"}_schema = DATABASE()"""  # noqa: S608
-        for view, told in _STATES.items()
+        for view, columns in _STATE_COLUMNS.items()
         if checks or view != "check_constraints"
     )
 
@@ -127,47 +128,47 @@ COUNTERS = """
 SHOW GLOBAL STATUS WHERE Variable_name IN ('Handler_write', 'Handler_update', 'Handler_delete',
     'Com_commit', 'Com_xa_commit', 'Com_truncate', 'Com_load', 'Com_create_table',
     'Com_alter_table', 'Com_drop_table', 'Com_rename_table', 'Com_create_view', 'Com_drop_view',
-    'Com_create_index', 'Com_drop_index', 'Handler_commit', 'Uptime')"""
+    'Com_create_index', 'Com_drop_index', 'Handler_commit')"""
 
 _NO_KEYS = ("bit(", "float", "set(")
-"""Types whose values, given back as they came, are not found again or not in their order."""
+"""Types that cannot be keys: their values, bound again, do not match or order differently."""
 _ENUMERATED = re.compile(r"(?:enum|set)\((.*)\)", re.DOTALL)
 _QUOTED = re.compile(r"'((?:[^']|'')*)'", re.DOTALL)
 _GENERATED = re.compile(r"\b(?:VIRTUAL|STORED|PERSISTENT)\b")
 _GRANT = re.compile(r"GRANT (.+?) ON (?:(?:TABLE|FUNCTION|PROCEDURE) )?(\S+) TO ", re.DOTALL)
 _COLUMN_LIST = re.compile(r" \([^)]*\)")
 _COUNTER = re.compile(r"^(\) .*?) AUTO_INCREMENT=\d+", re.MULTILINE)
-"""Changes with the rows."""
+"""A part of SHOW CREATE TABLE that changes with the rows."""
 _JSON_COLUMN = re.compile(r"^ +`((?:[^`]|``)+)` .* CHECK \(json_valid\(`\1`\)\),?$", re.MULTILINE)
 _READING = frozenset(("SELECT", "USAGE", "SHOW VIEW", "SHOW DATABASES", "EXECUTE", "PROCESS"))
 
 
-def definition(name: str) -> str:
-    """Return the question for the statement that makes a table."""
+def show_create_table(name: str) -> str:
+    """Return the query for a table's CREATE statement."""
     quoted = name.replace("`", "``").replace("%", "%%")
     return f"SHOW CREATE TABLE `{quoted}`"
 
 
-def table_info(row: Sequence[Any]) -> TableInfo:
-    """Return what a row of `TABLES` says."""
+def mysql_table_info(row: Sequence[Any]) -> TableInfo:
+    """Return the table that a row of `TABLES` describes."""
     name, type_, comment = row
     return TableInfo(TableName(None, name), _type(type_), _comment(type_, comment))
 
 
-def table(
+def mysql_table(
     name: TableName,
     row: Sequence[Any],
     *,
     columns: Iterable[Sequence[Any]],
     indexes: Iterable[Sequence[Any]],
     foreign_keys: Iterable[Sequence[Any]],
-    definition: str | None,
-    statement: str | None,
+    view_definition: str | None,
+    create_statement: str | None,
 ) -> Table:
-    """Return what the answers to the questions above say of one table."""
-    # On MariaDB a column is JSON by a condition of its own, which `information_schema` tells only
-    # to those who may read every table.
-    json = {found.replace("``", "`") for found in _JSON_COLUMN.findall(statement or "")}
+    """Build a table from the rows of the queries above."""
+    # MariaDB marks a JSON column by a CHECK constraint, which `information_schema` shows only to
+    # logins that may read every table.
+    json = {found.replace("``", "`") for found in _JSON_COLUMN.findall(create_statement or "")}
     all_columns = tuple(_column(one, json) for one in columns)
     all_indexes, whole = _indexes(indexes)
     key, key_kind = _key(all_indexes, whole, all_columns)
@@ -180,7 +181,7 @@ def table(
         _foreign_keys(foreign_keys),
         all_indexes,
         _comment(row[0], row[1]),
-        definition or _COUNTER.sub(r"\1", statement or "") or None,
+        view_definition or _COUNTER.sub(r"\1", create_statement or "") or None,
     )
 
 
@@ -189,14 +190,14 @@ def _type(text: str) -> TableType:
 
 
 def _comment(type_: str, text: str | None) -> str | None:
-    # A view's comment is its type, and on what it is broken.
+    # A view's comment is the word VIEW, or why the view is broken.
     return None if type_ == "VIEW" else text or None
 
 
 def _column(row: Sequence[Any], json: set[str]) -> Column:
     name, type_, data_type, nullable, default, extra, comment = row
     generated = _GENERATED.search(extra.upper()) is not None
-    kind: Kind = _KINDS.get(data_type, "other")
+    kind: ColumnKind = _KINDS.get(data_type, "other")
     if type_.startswith("tinyint(1)"):
         kind = "boolean"
     elif name in json:
@@ -220,7 +221,7 @@ def _column(row: Sequence[Any], json: set[str]) -> Column:
 
 
 def _indexes(rows: Iterable[Sequence[Any]]) -> tuple[tuple[Index, ...], set[str]]:
-    """Return the indexes, and the names of those that hold all of their columns' values."""
+    """Return the indexes, and the names of those on whole values, not on prefixes."""
     names: dict[str, list[str | None]] = {}
     unique: dict[str, bool] = {}
     prefixes: set[str] = set()
@@ -236,7 +237,7 @@ def _indexes(rows: Iterable[Sequence[Any]]) -> tuple[tuple[Index, ...], set[str]
 def _key(
     indexes: Iterable[Index], whole: set[str], columns: Iterable[Column]
 ) -> tuple[tuple[str, ...], KeyKind]:
-    """Return the primary key, else the shortest unique one without NULL, of what can be bound."""
+    """Return the primary key, else the shortest unique one; its columns bindable and NOT NULL."""
     required = {
         column.name
         for column in columns
@@ -255,7 +256,7 @@ def _key(
 
 
 def _foreign_keys(rows: Iterable[Sequence[Any]]) -> tuple[ForeignKey, ...]:
-    """Return the foreign keys to tables of the same database; others have no address."""
+    """Return the foreign keys to tables of this database; other tables have no address."""
     found: dict[str, tuple[str, list[str], list[str]]] = {}
     for name, column, here, referred_table, referred in rows:
         if not here:
@@ -269,8 +270,8 @@ def _foreign_keys(rows: Iterable[Sequence[Any]]) -> tuple[ForeignKey, ...]:
     )
 
 
-def privileges(grants: Iterable[str], database: str) -> list[str]:
-    """Return what of the grants of a login goes beyond reading, as `INSERT on shop.*`."""
+def mysql_privileges(grants: Iterable[str], database: str) -> list[str]:
+    """Return the privileges beyond reading among a login's grants, as `INSERT on shop.*`."""
     found: dict[str, None] = {}
     for grant in grants:
         match = _GRANT.match(grant)

@@ -1,4 +1,4 @@
-"""MariaDB and MySQL, by asyncmy."""
+"""The engine of MariaDB and MySQL, on asyncmy."""
 
 from __future__ import annotations
 
@@ -16,32 +16,31 @@ from resource_server.errors import (
     ResourceNotFound,
 )
 from resource_server.providers.database.engines.contract import (
+    CommitDetection,
     Engine,
-    Gate,
     Privilege,
     Rows,
     Statement,
-    Unfit,
+    UnfitParameter,
 )
 from resource_server.providers.database.engines.mysql import catalog as catalog
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
 from resource_server.providers.database.engines.server_base import (
-    CATALOG_S,
-    CONNECT_S,
-    Connection,
+    CATALOG_TIMEOUT_S,
+    CONNECT_TIMEOUT_S,
+    DriverConnection,
     ServerEngine,
 )
 from resource_server.providers.database.queries.sql_tokenizer import EngineName
+from resource_server.runtime.backoff import Backoff
 
 _MULTI_STATEMENTS = 1 << 16
 _LOCAL_FILES = 1 << 7
-"""Flags of the protocol: several statements in one, and files that the server may ask for."""
-_RESET_CONNECTION = 0x1F
-"""A command of the protocol that asyncmy has no method for."""
+"""Capability flags: several statements in one text; uploads that the server may request."""
 _GRACE_S = 0.5
-"""The server stops a statement by itself so long after it should have been stopped."""
-_SETTLED_S = 5.0
-"""Reads are counted as commits, too; where nothing else is, they are believed so seldom."""
+"""Time beyond a deadline after which the server stops the statement by itself."""
+_COMMIT_COUNTER_INTERVAL_S = 5.0
+"""How often a change of the commit counter alone counts: reads move it, too."""
 _MAX_RETRY_S = 5.0
 
 _LOST = frozenset((0, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1927, 2006, 2013, 2055, 4031))
@@ -52,115 +51,121 @@ _STOPPED = frozenset((1317, 1969, 3024))
 _FORBIDDEN = frozenset((1142, 1143, 1370))
 _CHANGED = frozenset((1054, 1146, 1356))
 _UNFIT = frozenset((1267, 3988))
-"""Text that the character set of a column does not have."""
+"""Text that a column's character set lacks."""
 _REFUSED_LOGIN = frozenset((1044, 1045, 1130, 1251, 1698, 1862, 4151))
+_UNKNOWN_DATABASE = 1049
+_UNKNOWN_THREAD = 1094
+_TOO_MANY_CONNECTIONS = frozenset((1040, 1203, 1226))
+_UNREACHABLE = frozenset((2002, 2003, 2005, 2006, 2013))
 
 
-class Mysql(ServerEngine):
-    """The database of MariaDB or MySQL that the URL names.
+class MysqlEngine(ServerEngine):
+    """A database of MariaDB or MySQL.
 
-    Commits are noticed by a look at the server's counters every `interval` seconds.
+    Polls the server's counters every `interval` seconds to notice commits.
     """
-
-    driver = "mysql+asyncmy"
 
     def __init__(self, url: str, *, interval: float = 1.0) -> None:
         super().__init__(url)
         self._interval = interval
         self._mariadb: bool | None = None
-        self._state = catalog.state(checks=True)
+        self._schema_state_query = catalog.schema_state_query(checks=True)
+
+    @property
+    def driver(self) -> str:
+        """The dialect and driver; the dialects differ in their reserved words."""
+        return "mariadb+asyncmy" if self._mariadb else "mysql+asyncmy"
 
     @property
     def name(self) -> EngineName:
-        """`mariadb` or `mysql`, once it is open."""
+        """`mariadb` or `mysql`, known once it is open."""
         return "mariadb" if self._mariadb else "mysql"
 
     @property
     def has_schemas(self) -> bool:
-        """False: tables are those of the database in the URL."""
+        """False: it serves the tables of the URL's database."""
         return False
 
-    # The catalogue.
+    # The catalog.
 
     async def tables(self) -> Sequence[TableInfo]:
-        """Return every table and view that may be read, ordered by name."""
+        """Return all readable tables and views, ordered by name."""
         (rows,) = await self._ask((catalog.TABLES,))
-        return [catalog.table_info(row) for row in rows]
+        return [catalog.mysql_table_info(row) for row in rows]
 
     async def table(self, name: TableName) -> Table:
-        """Return one table as reflected now.
+        """Reflect one table.
 
         Raises:
-            ResourceNotFound: there is none of this name, or it may not be read.
+            ResourceNotFound: no such table, or no privilege to read it.
         """
         if name.schema is not None:
             raise ResourceNotFound
-        questions = [
+        queries = [
             (catalog.TABLE, name.name, name.name),
             (catalog.COLUMNS, name.name),
             (catalog.INDEXES, name.name),
             (catalog.FOREIGN_KEYS, name.name),
             (catalog.VIEW, name.name),
         ]
-        found, columns, indexes, keys, view = await self._ask(*questions)
+        found, columns, indexes, keys, view = await self._ask(*queries)
         if not found or not columns:
             raise ResourceNotFound
-        definition = str(view[0][0] or "") if view else None
-        return catalog.table(
+        return catalog.mysql_table(
             name,
             found[0],
             columns=columns,
             indexes=indexes,
             foreign_keys=keys,
-            definition=definition,
-            statement=await self._statement(name.name) if not view else None,
+            view_definition=str(view[0][0] or "") if view else None,
+            create_statement=await self._create_statement(name.name) if not view else None,
         )
 
-    async def _statement(self, table: str) -> str | None:
-        """Return the statement that makes a table, where the login may see it."""
+    async def _create_statement(self, table: str) -> str | None:
+        """Return a table's CREATE statement, if the login may see it."""
         try:
-            ((row, *_),) = await self._ask((catalog.definition(table),))
+            ((row, *_),) = await self._ask((catalog.show_create_table(table),))
         except ResourceNotFound:
             return None
         return str(row[1])
 
     async def estimate(self, name: TableName) -> int | None:
-        """Return about how many rows a table has, from statistics; None where there are none."""
+        """Return the row count from statistics, or None without statistics."""
         (rows,) = await self._ask((catalog.ESTIMATE, name.name))
         value = rows[0][0] if rows else None
         return value if isinstance(value, int) else None
 
     async def schema_state(self) -> object:
-        """Return what differs when any table was made, changed or dropped."""
-        (rows,) = await self._ask((self._state,))
+        """Return a value that changes whenever a table is created, altered or dropped."""
+        (rows,) = await self._ask((self._schema_state_query,))
         return tuple(rows)
 
     async def privileges(self) -> Sequence[Privilege]:
-        """Return what the login may do beyond reading, in general and in this database."""
+        """Return the login's privileges beyond reading, global ones and those on this database."""
         grants, database = await self._ask((catalog.GRANTS,), ("SELECT DATABASE()",))
-        found = catalog.privileges([str(row[0]) for row in grants], str(database[0][0]))
+        found = catalog.mysql_privileges([str(row[0]) for row in grants], str(database[0][0]))
         return [Privilege(name) for name in found]
 
-    async def _ask(self, *questions: tuple[str, *tuple[str, ...]]) -> list[Sequence[Any]]:
-        async def work(connection: Connection) -> list[Sequence[Any]]:
-            return [(await _execute(connection, sql, given))[1] for sql, *given in questions]
+    async def _ask(self, *queries: tuple[str, *tuple[str, ...]]) -> list[Sequence[Any]]:
+        async def work(connection: DriverConnection) -> list[Sequence[Any]]:
+            return [(await _execute(connection, sql, given))[1] for sql, *given in queries]
 
-        return await self._run(work, within=CATALOG_S)
+        return await self._run(work, within=CATALOG_TIMEOUT_S)
 
-    # Changes.
+    # Commits.
 
     @property
-    def gate(self) -> Gate:
-        """Counters of the server. See `Engine.gate`."""
-        return Gate("counters", self._interval)
+    def commit_detection(self) -> CommitDetection:
+        """Polling of the server's counters. See `Engine.commit_detection`."""
+        return CommitDetection("counters", self._interval)
 
-    async def _notice_commits(self) -> AsyncGenerator[None, None]:
-        """Yield whenever something may have been committed, and once at the beginning.
+    async def _watch_commits(self) -> AsyncGenerator[None, None]:
+        """Yield after every possible commit, and once at the start.
 
-        A row is counted when it is written, COMMIT when it begins: so after a change of the
-        counters the next look is told of as well.
+        The server counts a row when it is written, and COMMIT when it begins. So the look after
+        one that saw a change yields, too.
         """
-        retry = self._interval
+        backoff = Backoff(self._interval, _MAX_RETRY_S)
         while True:
             connection = None
             try:
@@ -169,60 +174,54 @@ class Mysql(ServerEngine):
                 yielded = 0.0
                 again = False
                 while True:
-                    async with asyncio.timeout(CATALOG_S):
+                    async with asyncio.timeout(CATALOG_TIMEOUT_S):
                         _, rows = await _execute(connection, catalog.COUNTERS, ())
                     counters = {str(name).lower(): value for name, value in rows}
-                    # Another value tells that the server was restarted in between, not more.
-                    del counters["uptime"]
                     commits = counters.pop("handler_commit", None)
                     now = (tuple(sorted(counters.items())), commits)
-                    moved = not last or now[0] != last[0]
-                    settled = time.monotonic() - yielded >= _SETTLED_S
-                    if moved or again or (settled and now != last):
-                        last, retry, yielded = now, self._interval, time.monotonic()
+                    wrote = not last or now[0] != last[0]
+                    is_due = time.monotonic() - yielded >= _COMMIT_COUNTER_INTERVAL_S
+                    if wrote or again or (is_due and now != last):
+                        last, yielded = now, time.monotonic()
+                        backoff.reset()
                         yield None
-                    again = moved
+                    again = wrote
                     await asyncio.sleep(self._interval)
             except Exception as error:
-                self._raise_unless_passing(error)
+                self._raise_unless_temporary(error)
             finally:
                 if connection is not None:
                     connection.close()
-            await asyncio.sleep(retry)
-            retry = min(retry * 2, _MAX_RETRY_S)
+            await asyncio.sleep(backoff.next_s())
 
     # The driver.
 
     def _import_driver(self) -> None:
         try:
             import asyncmy  # noqa: F401  # pyright: ignore[reportUnusedImport]
-
-            # It would print what the server says of broken views, at each look.
-            logging.getLogger("asyncmy").setLevel(logging.ERROR)
-            import greenlet  # noqa: F401  # pyright: ignore[reportUnusedImport]
         except ImportError:
             raise MountUnavailable(
                 "MariaDB and MySQL need a driver: pip install 'resource-server[mysql]'"
             ) from None
+        # It prints the server's warnings about broken views, at every look.
+        logging.getLogger("asyncmy").setLevel(logging.ERROR)
 
-    async def _connect(self, *, author: bool) -> Connection:
+    async def _connect(self, *, author: bool) -> DriverConnection:
         del author
-        from asyncmy.connection import Connection as Driver
+        from asyncmy.connection import Connection as AsyncmyConnection
 
         if not self._parsed_url().database:
             raise MountUnavailable("the URL names no database")
-        # Limits of time are ours alone. asyncmy keeps its own by `asyncio.wait_for`, which before
-        # Python 3.12 loses a cancellation that comes together with what is waited for.
-        ours = {"connect_timeout": CONNECT_S, "read_timeout": None, "autocommit": True}
+        # Deadlines are ours alone: asyncmy's would apply per packet.
+        ours = {"connect_timeout": CONNECT_TIMEOUT_S, "read_timeout": None, "autocommit": True}
         options = {**self._connect_options(), **ours}
         try:
-            make: Any = Driver
+            make: Any = AsyncmyConnection
             connection: Any = make(**options)
-            # asyncmy asks for several statements in one, always.
+            # asyncmy always requests multi-statements, and no option prevents it. Private, so the
+            # version is capped in pyproject.toml, and a test sends two statements in one text.
             connection._client_flag &= ~(_MULTI_STATEMENTS | _LOCAL_FILES)
-            connection._connect_timeout = None  # the option must be a number
-            async with asyncio.timeout(CONNECT_S):
-                await connection.connect()
+            await _connected(connection)
         except Exception as error:
             raise self._refusal(error) from None
         try:
@@ -236,26 +235,33 @@ class Mysql(ServerEngine):
         code = _code(error)
         if code in _REFUSED_LOGIN:
             return MountUnavailable("the database server refuses the login")
-        if code == 1049:
+        if code == _UNKNOWN_DATABASE:
             return MountUnavailable("there is no such database on the server")
-        if code in {1040, 1203, 1226}:
+        if code in _TOO_MANY_CONNECTIONS:
             return ResourceBusy("the database server accepts no more connections")
-        if code in {2002, 2003, 2005, 2006, 2013} or isinstance(error, OSError | TimeoutError):
+        if code in _UNREACHABLE or isinstance(error, OSError | TimeoutError):
             return MountUnavailable("the database server cannot be reached")
         return MountUnavailable("the database server cannot be used with the options of the URL")
 
-    async def _prepare_session(self, connection: Connection) -> None:
-        # With its usual quotes and backslashes, as the driver and `sql_text` write and read them.
+    async def _prepare_session(self, connection: DriverConnection) -> None:
+        # Standard quotes and backslashes, as asyncmy escapes and `sql_tokenizer` reads them.
         await connection.query("SET sql_mode = ''")
         await connection.query("SET NAMES utf8mb4")
-        # As parameters are bound, whatever the server's own is.
+        # The time zone in which parameters are bound, whatever the server's is.
         await connection.query("SET time_zone = '+00:00'")
         await connection.query("SET SESSION TRANSACTION READ ONLY")
 
-    async def _begin(self, connection: Connection, within: float) -> None:
+    async def _disconnect(self, connection: DriverConnection) -> None:
+        await connection.ensure_closed()
+
+    def _drop(self, connection: DriverConnection) -> None:
+        connection.close()
+
+    async def _begin(self, connection: DriverConnection, within: float) -> None:
         limit = within + _GRACE_S
         if self._mariadb is None:
             self._mariadb = "mariadb" in str(connection.get_server_info()).lower()
+            self._dialect = None
         if getattr(connection, "limit_s", None) != limit:
             if self._mariadb:
                 await connection.query(f"SET SESSION max_statement_time = {limit:.3f}")
@@ -264,39 +270,39 @@ class Mysql(ServerEngine):
             connection.limit_s = limit
         await connection.query("START TRANSACTION READ ONLY")
 
-    async def _end(self, connection: Connection, *, author: bool) -> None:
-        await connection.query("ROLLBACK")
+    async def _end(self, connection: DriverConnection, *, author: bool) -> bool:
+        # A query may leave variables, locks and settings in its session; asyncmy has no method
+        # that resets it, and a new one costs as much as the reset and the settings after it.
         if author:
-            connection.limit_s = None
-            await connection._execute_command(_RESET_CONNECTION, b"")
-            await connection.read_packet()
-            await self._prepare_session(connection)
+            return False
+        await connection.query("ROLLBACK")
+        return True
 
-    async def _stop(self, connection: Connection) -> bool:
-        # asyncmy has closed its side, of which a server that computes takes no notice.
+    async def _stop(self, connection: DriverConnection) -> bool:
+        # asyncmy has closed its socket, which a computing server does not notice.
         thread = connection.thread_id()
         other = await self._connect(author=False)
         try:
             await other.query(f"KILL {int(thread)}")
         except Exception as error:
-            if _code(error) != 1094:  # It is gone already.
+            if _code(error) != _UNKNOWN_THREAD:  # it has ended already
                 raise
         finally:
             other.close()
         return False
 
-    async def _probe(self, connection: Connection) -> None:
+    async def _probe(self, connection: DriverConnection) -> None:
         _, rows = await _execute(connection, catalog.HAS_CHECKS, ())
-        self._state = catalog.state(checks=bool(rows))
+        self._schema_state_query = catalog.schema_state_query(checks=bool(rows))
 
     async def _select(
-        self, connection: Connection, statement: Statement, limit: int, within: float
+        self, connection: DriverConnection, statement: Statement, limit: int, within: float
     ) -> Rows:
         columns, rows = await _execute(connection, *statement)
         return Rows(columns, rows[:limit], len(rows) > limit)
 
     async def _select_wrapped(
-        self, connection: Connection, statement: Statement, limit: int
+        self, connection: DriverConnection, statement: Statement, limit: int
     ) -> Rows:
         sql, parameters = statement
         await self._prepare(connection, sql, len(parameters))
@@ -305,7 +311,7 @@ class Mysql(ServerEngine):
         )
 
     async def _describe(
-        self, connection: Connection, sql: str, parameters: int
+        self, connection: DriverConnection, sql: str, parameters: int
     ) -> Sequence[str] | None:
         try:
             await self._prepare(connection, sql, parameters)
@@ -315,13 +321,13 @@ class Mysql(ServerEngine):
                 raise
             message = error.args[1] if len(error.args) > 1 else "no reason is given"
             raise ValueError(f"{self.name} refuses the query: {message}") from None
-        # asyncmy does not tell them of what is only prepared.
+        # asyncmy does not return the columns of a prepared statement.
         return None
 
-    async def _prepare(self, connection: Connection, sql: str, parameters: int) -> None:
-        """Let the server read the statement, by itself and then wrapped.
+    async def _prepare(self, connection: DriverConnection, sql: str, parameters: int) -> None:
+        """Have the server parse the query, first alone and then wrapped.
 
-        What is a statement of its own cannot leave the parentheses it is put into.
+        Text that parses as a whole statement cannot break out of the parentheses around it.
         """
         for text in (sql, _wrapped(sql, 0)):
             try:
@@ -347,8 +353,32 @@ class Mysql(ServerEngine):
         if code is not None:
             return _server_failure(code, author=author)
         if isinstance(error, TypeError | OverflowError | UnicodeError):
-            return Unfit()
+            return UnfitParameter()
         return error
+
+
+async def _connected(connection: DriverConnection) -> None:
+    """Connect, in a task of its own.
+
+    asyncmy uses `asyncio.wait_for`, which before Python 3.12 loses a cancellation that arrives
+    together with the result.
+    """
+    connecting = asyncio.ensure_future(connection.connect())
+
+    def give_up(connecting: asyncio.Future[object]) -> None:
+        connection.close()
+        if not connecting.cancelled():
+            connecting.exception()
+
+    try:
+        await asyncio.wait((connecting,), timeout=CONNECT_TIMEOUT_S)
+    finally:
+        if not connecting.done():
+            connecting.cancel()
+            connecting.add_done_callback(give_up)
+    if not connecting.done():
+        raise TimeoutError
+    connecting.result()
 
 
 def _server_failure(code: int, *, author: bool) -> Exception:
@@ -363,12 +393,12 @@ def _server_failure(code: int, *, author: bool) -> Exception:
     if code in _CHANGED:
         return ResourceBusy("the table has changed")
     if code in _UNFIT:
-        return Unfit()
+        return UnfitParameter()
     return InvalidParameter("the database cannot answer this")
 
 
 def _code(error: BaseException) -> int | None:
-    """Return the number of an error of the server or of asyncmy."""
+    """Return the error number of the server or asyncmy, or None for other errors."""
     if not type(error).__module__.startswith("asyncmy"):
         return None
     code = error.args[0] if error.args else 0
@@ -380,13 +410,13 @@ def _wrapped(sql: str, limit: int) -> str:
 
 
 async def _execute(
-    connection: Connection, sql: str, parameters: Sequence[object]
+    connection: DriverConnection, sql: str, parameters: Sequence[object]
 ) -> tuple[tuple[str, ...], Sequence[tuple[Any, ...]]]:
-    """Return the names of the columns and the rows."""
+    """Return the column names and the rows."""
     cursor: Any = connection.cursor()
     await cursor.execute(sql, tuple(parameters))
     columns = tuple(str(column[0]) for column in cursor.description or ())
     return columns, list(await cursor.fetchall())
 
 
-_: type[Engine] = Mysql
+_: type[Engine] = MysqlEngine

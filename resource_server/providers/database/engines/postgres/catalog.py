@@ -1,4 +1,4 @@
-"""What PostgreSQL's catalogue says of tables: one question for a list, one for a table."""
+"""Reflection of PostgreSQL tables: catalog queries and their results."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import msgspec
 
 from resource_server.providers.database.engines.reflection import (
     Column,
+    ColumnKind,
     ForeignKey,
     Index,
     KeyKind,
-    Kind,
     Table,
     TableInfo,
     TableName,
@@ -27,7 +27,7 @@ _TYPES: dict[str, TableType] = {
     "m": "materialized view",
 }
 
-_KINDS: dict[str, Kind] = {
+_KINDS: dict[str, ColumnKind] = {
     "int2": "integer",
     "int4": "integer",
     "int8": "integer",
@@ -39,7 +39,7 @@ _KINDS: dict[str, Kind] = {
     "varchar": "text",
     "bpchar": "text",
     "name": "text",
-    # The one that is written "char"; the driver gives bytes.
+    # The type written "char", with quotes; the driver returns bytes.
     "char": "blob",
     "citext": "text",
     "bytea": "blob",
@@ -53,7 +53,7 @@ _KINDS: dict[str, Kind] = {
     "json": "json",
     "jsonb": "json",
 }
-"""By the name of the base type in `pg_catalog`, and of `citext`; enumerations are text."""
+"""By the base type's name in `pg_catalog`, and `citext`; enumerations are text."""
 
 _VISIBLE = """
     c.relkind IN ('r', 'p', 'f', 'v', 'm') AND NOT c.relispartition AND c.relpersistence <> 't'
@@ -66,7 +66,7 @@ _VISIBLE = """
     AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
         WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objid = c.oid
         AND d.deptype = 'e')"""
-"""Tables that a user would count as one, and may read: no partitions, nothing of extensions."""
+"""Readable tables of the users: without partitions, temporary tables and tables of extensions."""
 
 TABLES = f"""
 SELECT n.nspname::text, c.relname::text, c.relkind::text,
@@ -159,7 +159,7 @@ WHERE {_VISIBLE} AND n.nspname = $2 AND c.relname = $3
 
 _NOT_TEMPORARY = "NOT IN (SELECT t.oid FROM temporary t)"
 _NO_KEYS = frozenset("ACRV")
-"""Arrays, composite types, ranges and bit strings: no segment of a path is one of their values."""
+"""Arrays, composite types, ranges and bit strings: a path cannot hold their values."""
 _STATES = {
     "pg_class": "x.relpersistence <> 't'",
     "pg_attribute": f"x.attrelid >= 16384 AND x.attnum > 0 AND x.attrelid {_NOT_TEMPORARY}",
@@ -170,21 +170,21 @@ _STATES = {
     "pg_enum": "true",
     "pg_index": f"x.indexrelid {_NOT_TEMPORARY}",
     "pg_namespace": "x.nspname !~ '^pg_(toast_)?temp_'",
-    # Those of tables are in `pg_class`, and arrays are named by what is in them.
+    # Row types come with `pg_class`, and array types with their element types.
     "pg_type": "x.typtype IN ('d', 'e', 'r')",
 }
-"""What counts of each catalogue: nobody sees the temporary tables of others."""
+"""The rows of each catalog that count: all but those of temporary tables, which nobody else sees."""
 
 _TEMPORARY = """
 WITH temporary AS (SELECT c.oid FROM pg_catalog.pg_class c WHERE c.relpersistence = 't')"""
-_STATE_OF = """
-  SELECT '{catalogue}', pg_catalog.count(*), pg_catalog.sum(x.xmin::text::bigint)
-  FROM pg_catalog.{catalogue} x WHERE {counts}"""
+_STATE_OF_CATALOG = """
+  SELECT '{catalog}', pg_catalog.count(*), pg_catalog.sum(x.xmin::text::bigint)
+  FROM pg_catalog.{catalog} x WHERE {counts}"""
 
 STATE = _TEMPORARY + " UNION ALL ".join(
-    _STATE_OF.format(catalogue=catalogue, counts=counts) for catalogue, counts in _STATES.items()
+    _STATE_OF_CATALOG.format(catalog=catalog, counts=counts) for catalog, counts in _STATES.items()
 )
-"""Every version of a row of the catalogue has the number of the transaction that made it."""
+"""A checksum of the schema: each version of a catalog row has its transaction's number, xmin."""
 
 PRIVILEGES = """
 WITH me AS (SELECT r.* FROM pg_catalog.pg_roles r WHERE r.rolname = current_user)
@@ -261,22 +261,22 @@ class _TableRow(msgspec.Struct):
 _decode = msgspec.json.Decoder(_TableRow).decode
 
 
-def table_info(row: Sequence[Any]) -> TableInfo:
-    """Return what a row of `TABLES` says."""
+def postgres_table_info(row: Sequence[Any]) -> TableInfo:
+    """Return the table that a row of `TABLES` describes."""
     schema, name, type_, comment = row
     return TableInfo(TableName(schema, name), _TYPES[type_], comment)
 
 
-def table(name: TableName, text: str) -> Table:
-    """Return what the answer to `TABLE` says."""
+def postgres_table(name: TableName, text: str) -> Table:
+    """Build a table from the JSON that `TABLE` returns."""
     row = _decode(text)
     columns = tuple(map(_column, row.columns or ()))
     key, key_kind = _key(row.indexes or (), row.columns or ())
-    shown = {column.name for column in columns}
+    readable = {column.name for column in columns}
     foreign_keys = tuple(
         ForeignKey(one.columns, TableName(one.schema, one.table), one.referred)
         for one in row.foreign_keys or ()
-        if shown.issuperset(one.columns)
+        if readable.issuperset(one.columns)
     )
     found = Table(
         name,
@@ -291,11 +291,11 @@ def table(name: TableName, text: str) -> Table:
     )
     if found.type != "table":
         return found
-    return msgspec.structs.replace(found, ddl=_statement(found, row.columns or ()))
+    return msgspec.structs.replace(found, ddl=_create_statement(found, row.columns or ()))
 
 
-def _statement(table: Table, columns: Sequence[_ColumnRow]) -> str:
-    """Return a statement that would make a table as it is, as PostgreSQL does not keep one."""
+def _create_statement(table: Table, columns: Sequence[_ColumnRow]) -> str:
+    """Build the CREATE statement of a table, since PostgreSQL does not keep it."""
     lines: list[str] = []
     for column in columns:
         words = [_quoted(column.name), column.type]
@@ -329,7 +329,7 @@ def _quoted(name: str) -> str:
 
 
 def _column(row: _ColumnRow) -> Column:
-    kind: Kind = "other"
+    kind: ColumnKind = "other"
     if row.values is not None:
         kind = "text"
     elif row.system or row.base == "citext":
@@ -350,7 +350,7 @@ def _column(row: _ColumnRow) -> Column:
 def _key(
     indexes: Sequence[_IndexRow], columns: Sequence[_ColumnRow]
 ) -> tuple[tuple[str, ...], KeyKind]:
-    """Return the primary key, else the shortest unique one without NULL, among what may be read."""
+    """Return the primary key, else the shortest unique one, of readable columns without NULL."""
     every = {column.name for column in columns if column.category not in _NO_KEYS}
     required = every & {column.name for column in columns if not column.nullable}
     found: list[tuple[bool, int, str, tuple[str, ...]]] = []

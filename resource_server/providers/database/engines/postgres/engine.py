@@ -1,4 +1,4 @@
-"""PostgreSQL, by asyncpg: one statement at a time is a property of its protocol."""
+"""The engine of PostgreSQL, on asyncpg, whose protocol takes one statement at a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from resource_server.errors import (
@@ -17,23 +16,24 @@ from resource_server.errors import (
     ResourceNotFound,
 )
 from resource_server.providers.database.engines.contract import (
+    CommitDetection,
     Engine,
-    Gate,
     Privilege,
     Rows,
     Statement,
-    Unfit,
+    UnfitParameter,
 )
 from resource_server.providers.database.engines.postgres import catalog as catalog
 from resource_server.providers.database.engines.postgres.temporal import CODECS
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
 from resource_server.providers.database.engines.server_base import (
-    CATALOG_S,
-    CONNECT_S,
-    Connection,
+    CATALOG_TIMEOUT_S,
+    CONNECT_TIMEOUT_S,
+    DriverConnection,
     ServerEngine,
 )
 from resource_server.providers.database.queries.sql_tokenizer import EngineName
+from resource_server.runtime.backoff import Backoff
 
 _log = logging.getLogger(__name__)
 
@@ -41,46 +41,44 @@ _SETTINGS = {
     "application_name": "resource-server",
     "default_transaction_read_only": "on",
     "idle_in_transaction_session_timeout": "10000",
-    # Compiling takes longer than what is asked here.
+    # Compiling would take longer than these statements do.
     "jit": "off",
     "lock_timeout": "500",
-    # As `sql_text` reads what authors write.
+    # As `sql_tokenizer` reads the manifest's queries.
     "standard_conforming_strings": "on",
 }
-"""Of every connection; DISCARD ALL comes back to these."""
+"""Settings of every session; DISCARD ALL restores them."""
 _GRACE_MS = 500
-"""The server stops a statement by itself so long after it should have been stopped."""
+"""Time beyond a deadline after which the server stops the statement by itself."""
 _READ_ONLY = "25006"
-"""What cannot be done in a read-only transaction, or by a standby."""
-_AS_WRITTEN: Mapping[str, Callable[[str], object]] = {"char": str, "float4": float, "pg_lsn": str}
-"""Types that are told as PostgreSQL writes them: 0.1 and not what is next to it in 64 bits."""
-_KNOWN_COLUMNS = 1024
+"""Refused in a read-only transaction, or by a standby."""
+_TEXT_TYPES: Mapping[str, Callable[[str], object]] = {"char": str, "float4": float, "pg_lsn": str}
+"""Types read in their text form: `float4` gives 0.1, not the nearest 64-bit number."""
+_MAX_KNOWN_COLUMNS = 1024
+"""Maximum statements whose column names are kept."""
 _IDLE_AFTER_S = 60.0
 _IDLE_INTERVAL_S = 1.0
 _MAX_RETRY_S = 5.0
 
 _BUSY_CLASSES = frozenset(("40", "53", "57", "58"))
-"""Rollback, resources, operator, system."""
+"""Rollback, resources, operator intervention, system error."""
 _LOST_STATES = frozenset(
     ("08000", "08001", "08003", "08004", "08006", "25P03", "57P01", "57P02", "57P03", "57P05")
 )
 _UNFIT_STATES = frozenset(
     ("22000", "22003", "22007", "22008", "22015", "22021", "22P02", "22P03", "22P05")
 )
-"""Texts of no value, and values out of range; the first is asyncpg's own."""
+"""Malformed text, and values out of range; the first is asyncpg's own."""
 
 
-class Postgres(ServerEngine):
+class PostgresEngine(ServerEngine):
     """A PostgreSQL database.
 
-    `schemas` are those whose tables are shown; by default all but the system's. Commits are
-    noticed by a look every `interval` seconds, and with `notify` as soon as a trigger notifies
-    `channel`.
+    Serves the tables of `schemas`, by default of all but the system's. Polls for commits every
+    `interval` seconds; with `notify`, a trigger that notifies `channel` reports them at once.
     """
 
     driver = "postgresql+asyncpg"
-    # JSON stays the text it is.
-    engine_options = MappingProxyType({"json_deserializer": str})
 
     def __init__(
         self,
@@ -99,8 +97,8 @@ class Postgres(ServerEngine):
         self._snapshot = "SELECT pg_catalog.pg_current_snapshot()::text"
         self._columns: dict[str, tuple[str, ...]] = {}
         self._state: tuple[str, object] | None = None
-        self._changes = 0
-        """Of the schema, as far as seen."""
+        self._schema_changes = 0
+        """Number of schema changes noticed."""
 
     @property
     def name(self) -> EngineName:
@@ -109,116 +107,116 @@ class Postgres(ServerEngine):
 
     @property
     def has_schemas(self) -> bool:
-        """True: tables lie in schemas that are part of their address."""
+        """True: a table's address includes its schema."""
         return True
 
-    # The catalogue.
+    # The catalog.
 
     async def tables(self) -> Sequence[TableInfo]:
-        """Return every table and view that may be read, ordered by schema and name."""
+        """Return all readable tables and views, ordered by schema and name."""
         rows = await self._ask(catalog.TABLES, self._schemas)
-        return [catalog.table_info(row) for row in rows]
+        return [catalog.postgres_table_info(row) for row in rows]
 
     async def table(self, name: TableName) -> Table:
-        """Return one table as reflected now.
+        """Reflect one table.
 
         Raises:
-            ResourceNotFound: there is none of this name, or it may not be read.
+            ResourceNotFound: no such table, or no privilege to read it.
         """
         nameable = "\0" not in name.name and "\0" not in (name.schema or "")
         rows = await self._ask(catalog.TABLE, self._schemas, *name) if nameable else ()
         if not rows:
             raise ResourceNotFound
-        return catalog.table(name, str(rows[0][0]))
+        return catalog.postgres_table(name, str(rows[0][0]))
 
     async def estimate(self, name: TableName) -> int | None:
-        """Return about how many rows a table has, from statistics; None where there are none."""
+        """Return the row count from statistics, or None without statistics."""
         rows = await self._ask(catalog.ESTIMATE, self._schemas, *name)
         value = rows[0][0] if rows else None
         return int(value) if isinstance(value, float) and value >= 0 else None
 
     async def schema_state(self) -> object:
-        """Return what differs when any table was made, changed or dropped.
+        """Return a value that changes whenever a table is created, altered or dropped.
 
-        The catalogue is looked at only where anything was committed since the last time.
+        Reads the catalog only if something was committed since the last call.
         """
         snapshot = str((await self._ask(self._snapshot))[0][0])
         if self._state is None or self._state[0] != snapshot:
             state = tuple(await self._ask(catalog.STATE))
             if self._state is not None and self._state[1] != state:
-                self._changes += 1
+                self._schema_changes += 1
             self._state = (snapshot, state)
         return self._state[1]
 
     async def privileges(self) -> Sequence[Privilege]:
-        """Return what the login may do beyond reading; a superuser's are not named one by one."""
+        """Return the login's privileges beyond reading; a superuser's are not listed one by one."""
         return [Privilege(str(row[0])) for row in await self._ask(catalog.PRIVILEGES)]
 
     async def _ask(self, sql: str, *parameters: object) -> Sequence[tuple[Any, ...]]:
-        async def work(connection: Connection) -> Sequence[tuple[Any, ...]]:
+        async def work(connection: DriverConnection) -> Sequence[tuple[Any, ...]]:
             return list(map(tuple, await connection.fetch(sql, *parameters)))
 
-        return await self._run(work, within=CATALOG_S)
+        return await self._run(work, within=CATALOG_TIMEOUT_S)
 
-    # Changes.
+    # Commits.
 
     @property
-    def gate(self) -> Gate:
-        """Commits, or notifications of them. See `Engine.gate`."""
+    def commit_detection(self) -> CommitDetection:
+        """Polling, or notifications with polling behind them. See `Engine.commit_detection`."""
         if self._channel is None:
-            return Gate("commits", self._interval)
-        return Gate("notify", self._slow_interval)
+            return CommitDetection("commits", self._interval)
+        return CommitDetection("notify", self._idle_interval)
 
-    async def _notice_commits(self) -> AsyncGenerator[None, None]:
-        """Yield whenever something may have been committed, and once at the beginning.
+    async def _watch_commits(self) -> AsyncGenerator[None, None]:
+        """Yield after every possible commit, and once at the start.
 
-        On a connection of its own; what was committed while it was lost is told of when it is back.
+        Uses a connection of its own. Commits made while it was lost are noticed after reconnecting.
         """
-        noticed = asyncio.Event()
-        retry = self._interval
+        notified = asyncio.Event()
+        backoff = Backoff(self._interval, _MAX_RETRY_S)
         while True:
             connection = None
             try:
                 connection = await self._connect(author=False)
-                await self._listen(connection, noticed)
+                await self._listen(connection, notified)
                 last = None
                 moved = time.monotonic()
                 while True:
-                    noticed.clear()
-                    snapshot = await connection.fetchval(self._snapshot, timeout=CATALOG_S)
+                    notified.clear()
+                    snapshot = await connection.fetchval(self._snapshot, timeout=CATALOG_TIMEOUT_S)
                     if snapshot != last:
-                        last, moved, retry = snapshot, time.monotonic(), self._interval
+                        last, moved = snapshot, time.monotonic()
+                        backoff.reset()
                         yield None
-                    await self._pause(noticed, idle=time.monotonic() - moved)
+                    await self._pause(notified, idle=time.monotonic() - moved)
             except Exception as error:
-                self._raise_unless_passing(error)
+                self._raise_unless_temporary(error)
             finally:
                 if connection is not None:
                     connection.terminate()
-            await asyncio.sleep(retry)
-            retry = min(retry * 2, _MAX_RETRY_S)
+            await asyncio.sleep(backoff.next_s())
 
     @property
-    def _slow_interval(self) -> float:
+    def _idle_interval(self) -> float:
         return max(self._interval, _IDLE_INTERVAL_S)
 
-    async def _listen(self, connection: Connection, noticed: asyncio.Event) -> None:
+    async def _listen(self, connection: DriverConnection, notified: asyncio.Event) -> None:
         self._is_notified = False
         if self._channel is not None:
             try:
-                await connection.add_listener(self._channel, _setter(noticed))
+                await connection.add_listener(self._channel, _setter(notified))
                 self._is_notified = True
             except Exception as error:
                 if _state(error) != _READ_ONLY:
                     raise
-                _log.warning("a standby takes no LISTEN: it is polled for changes instead")
+                _log.warning("a standby does not support LISTEN: polling it for changes instead")
 
-    async def _pause(self, noticed: asyncio.Event, *, idle: float) -> None:
-        slow = self._is_notified or idle > _IDLE_AFTER_S
-        interval = self._slow_interval if slow else self._interval
+    async def _pause(self, notified: asyncio.Event, *, idle: float) -> None:
+        is_idle = self._is_notified or idle > _IDLE_AFTER_S
+        interval = self._idle_interval if is_idle else self._interval
         try:
             async with asyncio.timeout(interval):
-                await noticed.wait()
+                await notified.wait()
         except TimeoutError:
             pass
 
@@ -227,26 +225,27 @@ class Postgres(ServerEngine):
     def _import_driver(self) -> None:
         try:
             import asyncpg  # noqa: F401  # pyright: ignore[reportMissingTypeStubs, reportUnusedImport]
-            import greenlet  # noqa: F401  # pyright: ignore[reportUnusedImport]
         except ImportError:
             raise MountUnavailable(
                 "PostgreSQL needs a driver: pip install 'resource-server[postgres]'"
             ) from None
 
-    async def _connect(self, *, author: bool) -> Connection:
+    async def _connect(self, *, author: bool) -> DriverConnection:
         import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
         options = self._connect_options()
         for name in ("prepared_statement_cache_size", "prepared_statement_name_func"):
             options.pop(name, None)
-        # Authors' statements are prepared without a name: DISCARD ALL drops those that have one.
         if "sslmode" in options:
-            # As libpq calls it, and with it all that hosters hand out.
+            # libpq's name, which the URLs of hosting providers use.
             options["ssl"] = options.pop("sslmode")
+        # DISCARD ALL after a manifest's query drops named statements, which the cache would keep.
         options["statement_cache_size"] = 0 if author else 256
         connect: Any = asyncpg.connect  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         try:
-            connection: Any = await connect(**options, timeout=CONNECT_S, server_settings=_SETTINGS)
+            connection: Any = await connect(
+                **options, timeout=CONNECT_TIMEOUT_S, server_settings=_SETTINGS
+            )
         except Exception as error:
             raise self._refusal(error) from None
         try:
@@ -272,31 +271,38 @@ class Postgres(ServerEngine):
             return MountUnavailable("the database server cannot be reached")
         return MountUnavailable("the database server cannot be used with the options of the URL")
 
-    async def _begin(self, connection: Connection, within: float) -> None:
-        # The first query pins the mode: nothing can make the transaction a writing one after it.
+    async def _disconnect(self, connection: DriverConnection) -> None:
+        await connection.close()
+
+    def _drop(self, connection: DriverConnection) -> None:
+        connection.terminate()
+
+    async def _begin(self, connection: DriverConnection, within: float) -> None:
+        # The first query pins the mode: afterwards the transaction cannot become read-write.
         await connection.execute(
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
             f" SET LOCAL statement_timeout = {int(within * 1000) + _GRACE_MS}; SELECT 1"
         )
 
-    async def _end(self, connection: Connection, *, author: bool) -> None:
+    async def _end(self, connection: DriverConnection, *, author: bool) -> bool:
         if author:
             await connection.execute("ROLLBACK")
             await connection.execute("DISCARD ALL")
         else:
             await connection.execute("ROLLBACK; SELECT pg_catalog.pg_advisory_unlock_all()")
+        return True
 
-    async def _stop(self, connection: Connection) -> bool:
-        # asyncpg has asked the server to cancel the statement; the next one waits until it has.
+    async def _stop(self, connection: DriverConnection) -> bool:
+        # asyncpg has sent a cancel request; the next statement waits until it took effect.
         return not connection.is_closed()
 
-    async def _probe(self, connection: Connection) -> None:
+    async def _probe(self, connection: DriverConnection) -> None:
         if connection.get_server_version().major < 13:
             self._snapshot = "SELECT pg_catalog.txid_current_snapshot()::text"
         await connection.fetchval("SELECT 1 FROM pg_catalog.pg_class LIMIT 1")
 
     async def _select(
-        self, connection: Connection, statement: Statement, limit: int, within: float
+        self, connection: DriverConnection, statement: Statement, limit: int, within: float
     ) -> Rows:
         from asyncpg import (  # pyright: ignore[reportMissingTypeStubs]
             InvalidCachedStatementError,
@@ -304,12 +310,12 @@ class Postgres(ServerEngine):
         )
 
         parameters = statement.parameters
-        # What a connection has prepared takes parameters of the types that columns had by then.
-        sql = f"/* {self._changes} */ {statement.sql}"
+        # Prepared statements keep the parameter types of their time: another text after each change.
+        sql = f"/* {self._schema_changes} */ {statement.sql}"
         try:
             records = await connection.fetch(sql, *parameters)
         except (InvalidCachedStatementError, OutdatedSchemaCacheError):
-            # A table was altered since; asyncpg has forgotten what it knew of it.
+            # A table was altered; asyncpg has dropped its cached statement and types.
             await connection.execute("ROLLBACK")
             await self._begin(connection, within)
             records = await connection.fetch(sql, *parameters)
@@ -319,23 +325,23 @@ class Postgres(ServerEngine):
             columns = await self._columns_of(connection, sql)
         return _rows(columns, records, limit)
 
-    async def _columns_of(self, connection: Connection, sql: str) -> tuple[str, ...]:
+    async def _columns_of(self, connection: DriverConnection, sql: str) -> tuple[str, ...]:
         known = self._columns.get(sql)
         if known is None:
-            if len(self._columns) >= _KNOWN_COLUMNS:
+            if len(self._columns) >= _MAX_KNOWN_COLUMNS:
                 self._columns.clear()
             known = self._columns[sql] = _names(await connection.prepare(sql))
         return known
 
     async def _select_wrapped(
-        self, connection: Connection, statement: Statement, limit: int
+        self, connection: DriverConnection, statement: Statement, limit: int
     ) -> Rows:
         prepared = await self._prepare(connection, statement.sql, limit + 1)
         records = await prepared.fetch(*statement.parameters)
         return _rows(_names(prepared), records, limit)
 
     async def _describe(
-        self, connection: Connection, sql: str, parameters: int
+        self, connection: DriverConnection, sql: str, parameters: int
     ) -> Sequence[str] | None:
         from asyncpg import PostgresError  # pyright: ignore[reportMissingTypeStubs]
 
@@ -350,8 +356,8 @@ class Postgres(ServerEngine):
             raise ValueError(f"the query has {wanted} parameters, {parameters} are declared")
         return _names(prepared)
 
-    async def _prepare(self, connection: Connection, sql: str, limit: int) -> Any:
-        # What is a statement of its own cannot leave the parentheses it is put into.
+    async def _prepare(self, connection: DriverConnection, sql: str, limit: int) -> Any:
+        # Text that parses as a whole statement cannot break out of the parentheses around it.
         await connection.prepare(sql, name="")
         wrapped = f"SELECT * FROM ({sql}\n) AS q LIMIT {limit}"  # noqa: S608
         return await connection.prepare(wrapped, name="")
@@ -363,7 +369,7 @@ class Postgres(ServerEngine):
             state = _state(error)
             return state in _LOST_STATES
         if isinstance(error, asyncpg.InternalClientError):
-            # What the server said last is not understood, as its farewell to an idle connection.
+            # A message that asyncpg did not expect, such as the end of an idle session.
             return True
         if isinstance(error, asyncpg.InterfaceError):
             return "closed" in str(error)
@@ -377,14 +383,14 @@ class Postgres(ServerEngine):
         if isinstance(error, asyncpg.PostgresError):
             return _server_failure(_state(error), author=author)
         if isinstance(error, asyncpg.InterfaceError):
-            # Encoding a parameter; decoding does not fail.
-            return Unfit()
+            # A parameter that cannot be encoded; decoding does not fail.
+            return UnfitParameter()
         if isinstance(error, UnicodeError):
             return InvalidParameter("the database holds text that is not Unicode")
         return error
 
 
-async def _set_codecs(connection: Connection) -> None:
+async def _set_codecs(connection: DriverConnection) -> None:
     for type_name, codec in CODECS.items():
         await connection.set_type_codec(
             type_name,
@@ -393,7 +399,7 @@ async def _set_codecs(connection: Connection) -> None:
             decoder=codec.decode,
             format="tuple",
         )
-    for type_name, decoder in _AS_WRITTEN.items():
+    for type_name, decoder in _TEXT_TYPES.items():
         await connection.set_type_codec(
             type_name, schema="pg_catalog", encoder=str, decoder=decoder, format="text"
         )
@@ -413,7 +419,7 @@ def _server_failure(state: str, *, author: bool) -> Exception:
     if state in {"42P01", "42703", "3F000"}:
         return ResourceBusy("the table has changed")
     if state in _UNFIT_STATES:
-        return Unfit()
+        return UnfitParameter()
     return InvalidParameter("the database cannot answer this")
 
 
@@ -440,4 +446,4 @@ def _rows(columns: tuple[str, ...], records: Sequence[Any], limit: int) -> Rows:
     return Rows(columns, [tuple(record) for record in records[:limit]], len(records) > limit)
 
 
-_: type[Engine] = Postgres
+_: type[Engine] = PostgresEngine

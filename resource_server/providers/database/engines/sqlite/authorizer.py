@@ -1,7 +1,7 @@
-"""What a statement may do on a SQLite connection: read what may be read, and nothing else.
+"""Allow-list of what statements on a SQLite connection may access.
 
-SQLite asks for every access while it prepares a statement. Whatever is not allowed here is refused,
-what later versions of SQLite add included.
+SQLite calls the authorizer for every access while it prepares a statement. Everything that is not
+allowed here is denied, including actions that later versions of SQLite add.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Literal, Protocol, TypeAlias
 
-from resource_server.providers.database.engines.sqlite.schema_names import Schema
+from resource_server.providers.database.engines.sqlite.schema import SqliteSchema
 from resource_server.providers.database.queries.sql_tokenizer import OURS
 
-Role: TypeAlias = Literal["reader", "catalog", "watcher"]
-"""`reader`: rows; `catalog`: our own statements about the schema; `watcher`: commits only."""
+Role: TypeAlias = Literal["reader", "catalog"]
+"""The purpose of a connection. `reader`: rows; `catalog`: our own statements on the schema."""
 
 
 class Readable(Protocol):
-    """Decides which columns may be read."""
+    """Decides which columns statements may read."""
 
     def __call__(
         self, table: str, column: str, *, in_query: bool = False, through: str | None = None
@@ -26,12 +26,13 @@ class Readable(Protocol):
         """Return whether a statement may read a column of a table.
 
         Args:
-            table: its name in the schema.
-            column: "" where only rows are counted, or a rowid is read that no column is named for.
-            in_query: it is the SQL of a manifest's author; else it is our own, as that is which
-                stands for a table in an author's.
-            through: the view that reads it. None as well for queries that have a WITH, since
-                SQLite does not tell its tables from views of the same name.
+            table: the table's name in the schema.
+            column: the column's name; "" if the statement only counts rows, or reads a rowid that
+                is no named column.
+            in_query: whether the SQL is the manifest's. A subquery that we put in the place of
+                one of its tables is ours.
+            through: the view that reads the column. None also for queries with a WITH clause:
+                SQLite reports its names like those of views.
         """
         ...
 
@@ -54,15 +55,14 @@ FUNCTIONS = frozenset(
     geopoly_json geopoly_overlap geopoly_within
     """.split()
 )
-"""Functions that read their arguments and nothing else. Left out are `printf` and `format`, which
-in SQLite 3.40 fill a billion characters without being interrupted; `zeroblob` and `randomblob`;
-and what tells of the process, the connection or the pages of the file."""
+"""Functions that read nothing but their arguments. Not allowed: `printf` and `format`, which in
+SQLite 3.40 can write a billion characters without noticing an interrupt (3.2 s); `zeroblob` and
+`randomblob`; functions that reveal the process, the connection or the pages of the file."""
 
 _EPONYMOUS = frozenset(("json_each", "json_tree"))
-"""Table-valued functions; the names of all others are those of no table."""
+"""Table-valued functions that are allowed."""
 _PRAGMAS: dict[Role, frozenset[str]] = {
     "reader": frozenset(("data_version", "schema_version")),
-    "watcher": frozenset(("data_version", "schema_version")),
     "catalog": frozenset(
         """
         data_version foreign_key_list index_list index_xinfo schema_version table_xinfo
@@ -74,29 +74,29 @@ _SCHEMA_TABLES = frozenset(("sqlite_master", "sqlite_schema", "sqlite_stat1"))
 
 
 class Authorizer:
-    """Decides for one connection, by its role and the schema as it was when it was opened.
+    """Authorizer of one connection, for its role and the schema it found when it was opened.
 
-    `modules` are the names of all kinds of virtual tables there are on the connection.
+    `modules` are the names of all virtual table modules that the connection has.
     """
 
     def __init__(
-        self, role: Role, schema: Schema, readable: Readable, modules: Iterable[str] = ()
+        self, role: Role, schema: SqliteSchema, readable: Readable, modules: Iterable[str] = ()
     ) -> None:
         self._catalog = role == "catalog"
         self._pragmas = _PRAGMAS[role]
-        self.tables = schema.relations.keys()
-        """The tables and views there are, those behind virtual tables aside."""
+        self.tables = schema.entries.keys()
+        """Names of the tables and views, without shadow tables."""
         self._shadows = schema.shadows
-        self._spelt = {folded(name): name for name in (*self.tables, *self._shadows)}
+        self._spelling = {folded(name): name for name in (*self.tables, *self._shadows)}
         self._modules = frozenset(map(folded, modules)) - _EPONYMOUS
         self._readable = readable
         self.direct = False
-        """Whether a statement is only prepared: then nothing but itself asks, and a table behind a
-        virtual table is refused. While it runs, virtual tables ask for theirs."""
+        """Whether a statement is only being prepared. Then every access is its own, and shadow
+        tables are denied; while it runs, virtual tables access theirs."""
         self.in_query = False
-        """Whether a statement is the SQL of a manifest's author."""
+        """Whether the statement is a query of the manifest."""
         self.views = True
-        """Whether a name that reads something is that of a view, if there is one."""
+        """Whether the name that SQLite reports as the reader is a view's, if there is such a view."""
 
     def __call__(
         self, action: int, first: str | None, second: str | None, schema: str | None, by: str | None
@@ -118,27 +118,29 @@ class Authorizer:
 
     def _may_read(self, table: str, column: str, by: str | None) -> bool:
         if not column and table not in self.tables:
-            # As it is spelt in the statement, and perhaps a name that only the statement gives.
-            table = self._spelt.get(folded(table), table)
+            # The spelling is the statement's, and the name may be an alias.
+            table = self._spelling.get(folded(table), table)
         if self._catalog and table in _SCHEMA_TABLES:
             return True
         if table in self.tables:
-            return self._catalog or self._ask(table, "" if column == "ROWID" else column, by)
+            return self._catalog or self._is_readable(
+                table, "" if column == "ROWID" else column, by
+            )
         behind = self._shadows.get(table)
         if behind is not None:
-            return self._catalog or (not self.direct and self._ask(behind, "", by))
+            return self._catalog or (not self.direct and self._is_readable(behind, "", by))
         name = folded(table)
         if name in _EPONYMOUS:
             return True
         internal = name.startswith(("sqlite_", "pragma_")) or name in self._modules
         return not column and not internal
 
-    def _ask(self, table: str, column: str, by: str | None) -> bool:
+    def _is_readable(self, table: str, column: str, by: str | None) -> bool:
         through = by if self.views and by in self.tables else None
         in_query = self.in_query and not (by or "").startswith(OURS)
         return self._readable(table, column, in_query=in_query, through=through)
 
 
 def folded(name: str) -> str:
-    """Return a name as SQLite compares it: only the case of ASCII letters does not matter."""
+    """Return a name as SQLite compares it: without the case of ASCII letters."""
     return name.lower() if name.isascii() else name.translate(_LOWER)

@@ -1,4 +1,4 @@
-"""Reflection of a SQLite schema: tables, columns, keys, indexes, and which key addresses a row."""
+"""Reflection of SQLite tables: columns, indexes, foreign keys, and the key that addresses a row."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from typing import NamedTuple
 from resource_server.errors import ResourceNotFound
 from resource_server.providers.database.engines.reflection import (
     Column,
+    ColumnKind,
     ForeignKey,
     Index,
     KeyKind,
-    Kind,
     Table,
     TableInfo,
     TableName,
 )
-from resource_server.providers.database.engines.sqlite.connection import Connection
-from resource_server.providers.database.engines.sqlite.schema_names import (
-    Relation,
-    Schema,
-    is_text,
+from resource_server.providers.database.engines.sqlite.connection import SqliteConnection
+from resource_server.providers.database.engines.sqlite.schema import (
+    SchemaEntry,
+    SqliteSchema,
+    is_utf8,
     quoted,
     read_schema,
     table_options,
 )
 
-_MOST_TABLES = 1024
-"""Reflected tables that are kept."""
+_MAX_TABLES = 1024
+"""Maximum reflected tables that are cached."""
 _ROWIDS = ("rowid", "_rowid_", "oid")
 _HIDDEN, _GENERATED = 1, (2, 3)
-"""Of `PRAGMA table_xinfo`: columns of virtual tables that are arguments, and computed ones."""
+"""Values of `hidden` in `PRAGMA table_xinfo`: arguments of virtual tables; generated columns."""
 _EXPRESSION = -2
-"""The column of an index that is an expression."""
+"""The column number of an indexed expression."""
 
-_DECLARED: Mapping[str, Kind] = {
+_DECLARED: Mapping[str, ColumnKind] = {
     "BOOL": "boolean",
     "BOOLEAN": "boolean",
     "DATE": "date",
@@ -49,8 +49,8 @@ _DECLARED: Mapping[str, Kind] = {
     "UUID": "uuid",
     "GUID": "uuid",
 }
-"""What a type is that SQLite does not know, and whoever declared it meant something by."""
-_STRICT: Mapping[str, Kind] = {
+"""Declared types that mean nothing to SQLite, and something to their authors."""
+_STRICT: Mapping[str, ColumnKind] = {
     "INT": "integer",
     "INTEGER": "integer",
     "REAL": "real",
@@ -58,7 +58,7 @@ _STRICT: Mapping[str, Kind] = {
     "BLOB": "blob",
     "ANY": "any",
 }
-_AFFINITIES: Sequence[tuple[re.Pattern[str], Kind]] = (
+_AFFINITIES: Sequence[tuple[re.Pattern[str], ColumnKind]] = (
     (re.compile("INT"), "integer"),
     (re.compile("CHAR|CLOB|TEXT"), "text"),
     (re.compile("BLOB"), "any"),
@@ -66,75 +66,75 @@ _AFFINITIES: Sequence[tuple[re.Pattern[str], Kind]] = (
 )
 
 
-class _Found(NamedTuple):
-    """A column as `PRAGMA table_xinfo` has it."""
+class _ColumnInfo(NamedTuple):
+    """A row of `PRAGMA table_xinfo`."""
 
     name: str
     type: str
     required: bool
     default: str | None
     place: int
-    """In the primary key, from 1; 0 outside."""
+    """The position in the primary key, from 1; 0 outside of it."""
     hidden: int
 
 
-class _FoundIndex(NamedTuple):
-    """An index as the PRAGMAs have it."""
+class _IndexInfo(NamedTuple):
+    """A row of `PRAGMA index_list`."""
 
-    about: Index
+    index: Index
     origin: str
-    """`c` by CREATE INDEX, `u` by UNIQUE, `pk` by PRIMARY KEY."""
+    """The clause that created it: `c` CREATE INDEX, `u` UNIQUE, `pk` PRIMARY KEY."""
     partial: bool
 
 
-class _Kept(NamedTuple):
+class _CachedTable(NamedTuple):
     table: Table
-    data: int | None
-    """The version of the data that the choice of the key depends on; None where it does not."""
+    data_version: int | None
+    """The data version that the choice of the key depends on; None if it does not."""
 
 
-class Catalog:
-    """What is known of a schema, until it changes. Its methods run in the connection's thread."""
+class SqliteCatalog:
+    """A cache of the reflected schema. Its methods run in the connection's thread."""
 
     def __init__(self) -> None:
-        self._version: tuple[Connection, int] | None = None
-        self._schema: Schema | None = None
-        self._tables: OrderedDict[str, _Kept] = OrderedDict()
+        self._version: tuple[SqliteConnection, int] | None = None
+        self._schema: SqliteSchema | None = None
+        self._tables: OrderedDict[str, _CachedTable] = OrderedDict()
 
-    def version(self, connection: Connection) -> int:
-        """Return what differs when the schema was changed in the same file."""
-        return connection.state()[0]
+    def version(self, connection: SqliteConnection) -> int:
+        """Return the schema version, which changes with the schema of the same file."""
+        return connection.versions()[0]
 
-    def tables(self, connection: Connection) -> Sequence[TableInfo]:
-        """Return what users count as tables, by name."""
+    def tables(self, connection: SqliteConnection) -> Sequence[TableInfo]:
+        """Return all tables and views but shadow tables, by name."""
         self._refresh(connection)
         return [
-            TableInfo(TableName(None, relation.name), relation.type)
-            for relation in self._names(connection).relations.values()
+            TableInfo(TableName(None, entry.name), entry.type)
+            for entry in self._names(connection).entries.values()
         ]
 
-    def table(self, connection: Connection, name: str) -> Table:
+    def table(self, connection: SqliteConnection, name: str) -> Table:
         """Return one table.
 
         Raises:
-            ResourceNotFound: there is none, or what it is made of is not there.
+            ResourceNotFound: there is no such table, or one that it depends on is missing.
         """
         data = self._refresh(connection)
         kept = self._tables.get(name)
-        if kept is not None and kept.data in (None, data):
+        if kept is not None and kept.data_version in (None, data):
             self._tables.move_to_end(name)
             return kept.table
-        relation = self._names(connection).relations.get(name)
-        if relation is None:
+        entry = self._names(connection).entries.get(name)
+        if entry is None:
             raise ResourceNotFound
-        table, depends = self._reflect(connection, relation)
-        self._tables[name] = _Kept(table, data if depends else None)
-        if len(self._tables) > _MOST_TABLES:
+        table, depends = self._reflect(connection, entry)
+        self._tables[name] = _CachedTable(table, data if depends else None)
+        if len(self._tables) > _MAX_TABLES:
             self._tables.popitem(last=False)
         return table
 
-    def estimate(self, connection: Connection, name: str) -> int | None:
-        """Return how many rows a table had when it was analysed last."""
+    def estimate(self, connection: SqliteConnection, name: str) -> int | None:
+        """Return the row count that the last ANALYZE stored."""
         try:
             rows = connection.database.execute(
                 "SELECT stat FROM main.sqlite_stat1 WHERE tbl = ?", (name,)
@@ -143,75 +143,75 @@ class Catalog:
             if "no such table" in str(error):
                 return None
             raise
-        # Of a partial index, how many rows are in it: fewer.
+        # Partial indexes store fewer rows, so the largest count is the table's.
         counts = [str(stat).split(" ", 1)[0] for (stat,) in rows]
         return max((int(count) for count in counts if count.isdecimal()), default=None)
 
-    def _refresh(self, connection: Connection) -> int:
-        """Forget everything where the schema has changed; return the version of the data."""
-        schema, data = connection.state()
+    def _refresh(self, connection: SqliteConnection) -> int:
+        """Empty the cache if the schema has changed; return the data version."""
+        schema, data = connection.versions()
         if self._version != (connection, schema):
             self._version = (connection, schema)
             self._schema = None
             self._tables.clear()
         return data
 
-    def _names(self, connection: Connection) -> Schema:
+    def _names(self, connection: SqliteConnection) -> SqliteSchema:
         if self._schema is None:
             self._schema = read_schema(connection.database)
         return self._schema
 
-    def _reflect(self, connection: Connection, relation: Relation) -> tuple[Table, bool]:
-        """Return a table, and whether its key would be another with other rows."""
-        name, database = relation.name, connection.database
+    def _reflect(self, connection: SqliteConnection, entry: SchemaEntry) -> tuple[Table, bool]:
+        """Return a table, and whether the choice of its key depends on its rows."""
+        name, database = entry.name, connection.database
         try:
             found = _columns(database, name)
         except sqlite3.DatabaseError as error:
             broken = (error.sqlite_errorcode & 0xFF) in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH)
-            # A virtual table is connected again after a change of the schema, which is refused.
-            if broken and not connection.is_outdated():
+            # After a schema change, SQLite reconnects a virtual table, which the authorizer denies.
+            if broken and not connection.has_new_schema():
                 raise ResourceNotFound from None
             raise
-        shown = [column for column in found if column.hidden != _HIDDEN and is_text(column.name)]
-        if not shown:
+        visible = [column for column in found if column.hidden != _HIDDEN and is_utf8(column.name)]
+        if not visible:
             raise ResourceNotFound
         ddl = _ddl(database, name)
-        options = table_options(ddl) if ddl and relation.type == "table" else frozenset[str]()
+        options = table_options(ddl) if ddl and entry.type == "table" else frozenset[str]()
         strict = "STRICT" in options
-        indexes = _indexes(database, name) if relation.type == "table" else []
-        choice = _Key(database, relation, found, indexes, "WITHOUT ROWID" in options)
+        indexes = _indexes(database, name) if entry.type == "table" else []
+        choice = _KeyChoice(database, entry, found, indexes, "WITHOUT ROWID" in options)
         key_kind, key = choice.find()
-        always = choice.never_null()
+        never_null = choice.never_null()
         table = Table(
             name=TableName(None, name),
-            type=relation.type,
+            type=entry.type,
             columns=tuple(
                 Column(
                     name=column.name,
                     type=column.type,
                     kind=_kind(column.type, strict),
-                    nullable=not (column.required or column.name in always),
+                    nullable=not (column.required or column.name in never_null),
                     default=column.default,
                     generated=column.hidden in _GENERATED,
                 )
-                for column in shown
+                for column in visible
             ),
             key=key,
             key_kind=key_kind,
-            foreign_keys=self._foreign_keys(database, relation, found),
-            indexes=tuple(index.about for index in indexes),
+            foreign_keys=self._foreign_keys(database, entry, found),
+            indexes=tuple(info.index for info in indexes),
             ddl=ddl,
             strict=strict,
         )
         return table, choice.depends
 
     def _foreign_keys(
-        self, database: sqlite3.Connection, relation: Relation, found: Sequence[_Found]
+        self, database: sqlite3.Connection, entry: SchemaEntry, found: Sequence[_ColumnInfo]
     ) -> tuple[ForeignKey, ...]:
-        """Return foreign keys in the order of their declaration, with names as they are spelt."""
-        if relation.type != "table":
+        """Return foreign keys in the order of declaration, with names in their defined spelling."""
+        if entry.type != "table":
             return ()
-        pragma = f"PRAGMA main.foreign_key_list({quoted(relation.name)})"
+        pragma = f"PRAGMA main.foreign_key_list({quoted(entry.name)})"
         groups: dict[int, list[tuple[str, str, str | None]]] = {}
         for number, _, table, column, referred, *_ in database.execute(pragma):
             groups.setdefault(number, []).append((table, column, referred))
@@ -223,19 +223,21 @@ class Catalog:
     def _foreign_key(
         self,
         database: sqlite3.Connection,
-        found: Sequence[_Found],
+        found: Sequence[_ColumnInfo],
         parts: Sequence[tuple[str, str, str | None]],
     ) -> ForeignKey | None:
         schema = self._schema
-        parent = _spelt(parts[0][0], schema.relations if schema else ())
+        parent = _defined_name(parts[0][0], schema.entries if schema else ())
         if parent is None:
             return None
-        theirs = _columns(database, parent)
+        parent_columns = _columns(database, parent)
         referred = [part[2] for part in parts if part[2] is not None]
         if not referred:
-            referred = [column.name for column in _primary(theirs)]
-        columns = [_spelt(part[1], [column.name for column in found]) for part in parts]
-        names = [_spelt(name, [column.name for column in theirs]) for name in referred]
+            referred = [column.name for column in _primary(parent_columns)]
+        columns = [_defined_name(part[1], [column.name for column in found]) for part in parts]
+        names = [
+            _defined_name(name, [column.name for column in parent_columns]) for name in referred
+        ]
         if len(columns) != len(names) or None in columns or None in names:
             return None
         return ForeignKey(
@@ -245,35 +247,35 @@ class Catalog:
         )
 
 
-class _Key:
-    """The choice of the columns that address a row of one table."""
+class _KeyChoice:
+    """The choice of the columns that address a row of a table."""
 
     def __init__(
         self,
         database: sqlite3.Connection,
-        relation: Relation,
-        columns: Sequence[_Found],
-        indexes: Sequence[_FoundIndex],
+        entry: SchemaEntry,
+        columns: Sequence[_ColumnInfo],
+        indexes: Sequence[_IndexInfo],
         without_rowid: bool,
     ) -> None:
         self._database = database
-        self._relation = relation
+        self._entry = entry
         self._columns = columns
         self._indexes = indexes
         self._without_rowid = without_rowid
         self._primary = _primary(columns)
         self._names = {column.name.lower() for column in columns}
         self.depends = False
-        """Whether rows decide: a primary key may hold NULL, and then addresses nothing."""
+        """Whether the choice depends on rows: a primary key that holds NULL addresses no row."""
 
     def find(self) -> tuple[KeyKind, tuple[str, ...]]:
-        """Return the best key there is."""
-        if self._relation.type == "view":
+        """Return the best key: primary, else unique, else the rowid."""
+        if self._entry.type == "view":
             return "none", ()
-        if self._relation.type == "virtual table":
-            return self._of_virtual_table()
+        if self._entry.type == "virtual table":
+            return self._virtual_table_key()
         primary = tuple(column.name for column in self._primary)
-        if primary and not self._may_hold_null() and all(map(is_text, primary)):
+        if primary and not self._may_hold_null() and all(map(is_utf8, primary)):
             return "primary", primary
         unique = self._unique()
         if unique:
@@ -281,21 +283,21 @@ class _Key:
         return self._rowid()
 
     def never_null(self) -> frozenset[str]:
-        """Return the columns that hold no NULL although they are not declared so."""
+        """Return the columns that never hold NULL, although not declared NOT NULL."""
         if self._without_rowid or self._is_rowid():
             return frozenset(column.name for column in self._primary)
         return frozenset()
 
-    def _of_virtual_table(self) -> tuple[KeyKind, tuple[str, ...]]:
-        module = self._relation.module
+    def _virtual_table_key(self) -> tuple[KeyKind, tuple[str, ...]]:
+        module = self._entry.module
         if module in ("rtree", "rtree_i32"):
             return "primary", (self._columns[0].name,)
         return self._rowid() if module in ("fts3", "fts4", "fts5", "geopoly") else ("none", ())
 
     def _is_rowid(self) -> bool:
-        """Return whether the primary key is another name of the rowid.
+        """Return whether the primary key is an alias of the rowid.
 
-        `INTEGER PRIMARY KEY DESC` is not, and has an index as other keys do.
+        `INTEGER PRIMARY KEY DESC` is none; it has an index, as other keys do.
         """
         if self._without_rowid or len(self._primary) != 1:
             return False
@@ -309,7 +311,7 @@ class _Key:
         if not nullable:
             return False
         self.depends = True
-        name = quoted(self._relation.name)
+        name = quoted(self._entry.name)
         for column in nullable:
             sql = f"SELECT 1 FROM main.{name} WHERE {quoted(column)} IS NULL LIMIT 1"  # noqa: S608
             if self._database.execute(sql).fetchone() is not None:
@@ -322,8 +324,8 @@ class _Key:
         for index, origin, partial in self._indexes:
             names = [name for name in index.columns if name is not None]
             whole = len(names) == len(index.columns) and not partial and origin != "pk"
-            if index.unique and whole and required.issuperset(names) and all(map(is_text, names)):
-                # With another collation than the column's it would not be unique for `=`.
+            if index.unique and whole and required.issuperset(names) and all(map(is_utf8, names)):
+                # A collation other than the column's makes it unique by another `=`.
                 sql = _ddl(self._database, index.name) if origin == "c" else None
                 if "COLLATE" not in (sql or "").upper():
                     candidates.append(tuple(names))
@@ -334,21 +336,21 @@ class _Key:
         return ("rowid", (free,)) if free is not None else ("none", ())
 
 
-def _columns(database: sqlite3.Connection, table: str) -> list[_Found]:
+def _columns(database: sqlite3.Connection, table: str) -> list[_ColumnInfo]:
     rows = database.execute(f"PRAGMA main.table_xinfo({quoted(table)})")
     return [
-        _Found(name, type or "", bool(required), default, place, hidden)
+        _ColumnInfo(name, type or "", bool(required), default, place, hidden)
         for _, name, type, required, default, place, hidden in rows
     ]
 
 
-def _primary(columns: Sequence[_Found]) -> list[_Found]:
+def _primary(columns: Sequence[_ColumnInfo]) -> list[_ColumnInfo]:
     return sorted((column for column in columns if column.place), key=lambda column: column.place)
 
 
-def _indexes(database: sqlite3.Connection, table: str) -> list[_FoundIndex]:
+def _indexes(database: sqlite3.Connection, table: str) -> list[_IndexInfo]:
     rows = database.execute(f"PRAGMA main.index_list({quoted(table)})").fetchall()
-    found: list[_FoundIndex] = []
+    found: list[_IndexInfo] = []
     for _, name, unique, origin, partial in rows:
         parts = database.execute(f"PRAGMA main.index_xinfo({quoted(name)})").fetchall()
         columns = tuple(
@@ -356,8 +358,8 @@ def _indexes(database: sqlite3.Connection, table: str) -> list[_FoundIndex]:
             for _, cid, column, _, _, is_key in parts
             if is_key
         )
-        found.append(_FoundIndex(Index(name, columns, bool(unique)), origin, bool(partial)))
-    return sorted(found, key=lambda index: index.about.name)
+        found.append(_IndexInfo(Index(name, columns, bool(unique)), origin, bool(partial)))
+    return sorted(found, key=lambda info: info.index.name)
 
 
 def _ddl(database: sqlite3.Connection, name: str) -> str | None:
@@ -367,7 +369,7 @@ def _ddl(database: sqlite3.Connection, name: str) -> str | None:
     return found[0] if found is not None else None
 
 
-def _kind(type: str, strict: bool) -> Kind:
+def _kind(type: str, strict: bool) -> ColumnKind:
     declared = type.upper()
     if strict:
         return _STRICT.get(declared, "any")
@@ -382,8 +384,8 @@ def _kind(type: str, strict: bool) -> Kind:
     return "numeric"
 
 
-def _spelt(name: str, known: Mapping[str, object] | Sequence[str]) -> str | None:
-    """Return a name as it is spelt where it is defined; SQLite does not tell case apart."""
+def _defined_name(name: str, known: Mapping[str, object] | Sequence[str]) -> str | None:
+    """Return a name in the spelling of its definition; SQLite ignores case."""
     if name in known:
         return name
     return next((other for other in known if other.lower() == name.lower()), None)

@@ -1,70 +1,102 @@
-"""Notices that somebody has committed to a SQLite file."""
+"""The commit watch of a SQLite file, on aiosqlite."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+import logging
+import os
+import sqlite3
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import contextmanager
+from typing import Self
 
-from resource_server.errors import MountUnavailable, ResourceError
-from resource_server.providers.database.engines.sqlite.connection import Connection
-from resource_server.providers.database.engines.sqlite.connection_pool import Lane
+import aiosqlite
 
-_AFTER = (0.0, 0.001, 0.004, 0.020)
-"""Seconds after a nudge when it is looked: a log is written before its commit can be seen."""
-_BUSY = 60.0
-"""Seconds without a commit after which it is looked less often."""
-_IDLE_INTERVAL = 1.0
-_WITHIN = 2.0
+from resource_server.errors import MountUnavailable, ResourceBusy
+from resource_server.providers.database.engines.sqlite.connection import (
+    errors_explained,
+    hardened,
+)
+from resource_server.providers.database.engines.sqlite.database_file import (
+    DatabaseFile,
+    WriteAheadLog,
+)
+from resource_server.runtime import inotify
+
+# At DEBUG it would log statements with their values.
+logging.getLogger("aiosqlite").setLevel(logging.WARNING)
+
+_LOOK_DELAYS_S = (0.0, 0.001, 0.004, 0.020)
+"""When to look after a file event: SQLite writes the log before the commit becomes visible."""
+_IDLE_AFTER_S = 60.0
+"""Time without a commit after which looks become rare."""
+_IDLE_INTERVAL_S = 1.0
+_CLOSE_TIMEOUT_S = 2.0
+_MASK = inotify.MODIFY | inotify.CREATE | inotify.DELETE | inotify.MOVED_FROM | inotify.MOVED_TO
 
 
-class Commits:
-    """The commits to one file, by a connection of its own."""
+class SqliteCommitWatch:
+    """Watches one file for commits: polls `PRAGMA data_version`, and reads it after file events."""
 
-    def __init__(self, lane: Lane, interval: float) -> None:
-        self._lane = lane
+    def __init__(self, file: DatabaseFile, interval: float) -> None:
+        self._file = file
         self._interval = interval
+        self._connection: _WatchConnection | None = None
+        self._opened = 0
+        """Number of connections so far; a data version holds for one of them."""
         self._nudged = asyncio.Event()
         self._looks: list[float] = []
-        """Times when to look because of a nudge, the last first."""
-
-    def nudge(self) -> None:
-        """Look now, and again in a moment."""
-        now = asyncio.get_running_loop().time()
-        self._looks = [now + delay for delay in reversed(_AFTER)]
-        self._nudged.set()
+        """Times of the looks that a file event asked for, the last one first."""
 
     async def follow(self) -> AsyncGenerator[None, None]:
-        """Yield once a later commit will be noticed, and then after each. See `Engine.commits`."""
+        """Yield as soon as later commits will be noticed, then after each. See `Engine.commits`."""
         loop = asyncio.get_running_loop()
-        try:
-            state = await self._lane.run(_data_version, _WITHIN), self._file()
-            yield
-            changed = loop.time()
-            while True:
-                await self._wait(
-                    self._interval if loop.time() - changed < _BUSY else _IDLE_INTERVAL
-                )
-                seen = await self._look(state)
-                if seen != state:
-                    state, changed = seen, loop.time()
-                    yield
-        finally:
-            await self._lane.close(_WITHIN)
+        with _file_events(self._file.path, self._nudge):
+            try:
+                state = await self._look()
+                yield
+                changed = loop.time()
+                while True:
+                    idle = loop.time() - changed >= _IDLE_AFTER_S
+                    await self._wait(_IDLE_INTERVAL_S if idle else self._interval)
+                    try:
+                        seen = await self._look()
+                    except MountUnavailable as error:
+                        seen = str(error)
+                    except ResourceBusy:
+                        # A writer holds the lock; a later look sees its commit.
+                        continue
+                    if seen != state:
+                        state, changed = seen, loop.time()
+                        yield
+            finally:
+                await self._close()
 
-    async def _look(self, state: object) -> object:
-        """Return what differs after a commit or when the file was replaced, came or went."""
-        try:
-            version = await self._lane.run(_data_version, _WITHIN)
-        except MountUnavailable as error:
-            return str(error)
-        except ResourceError:
-            # A writer holds it: what it commits is seen at the next look.
-            return state
-        return version, self._file()
+    async def _look(self) -> object:
+        """Return what changes with a commit, and when the file is replaced, removed or restored.
 
-    def _file(self) -> object:
-        # The version counts for one connection only.
-        return self._lane.identity, self._lane.opened
+        Raises:
+            ResourceBusy, MountUnavailable: as `Engine` raises them.
+        """
+        try:
+            if self._connection is None or not self._connection.is_current():
+                await self._close()
+                self._opened += 1
+                self._connection = await _WatchConnection.open(self._file)
+            return self._opened, await self._connection.data_version()
+        except MountUnavailable:
+            await self._close()
+            raise
+
+    async def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    def _nudge(self) -> None:
+        now = asyncio.get_running_loop().time()
+        self._looks = [now + delay for delay in reversed(_LOOK_DELAYS_S)]
+        self._nudged.set()
 
     async def _wait(self, interval: float) -> None:
         loop = asyncio.get_running_loop()
@@ -83,6 +115,123 @@ class Commits:
             self._looks.pop()
 
 
-def _data_version(connection: Connection) -> int:
-    (version,) = connection.database.execute("PRAGMA data_version").fetchone()
-    return version
+class _WatchConnection:
+    """A connection for one statement, `PRAGMA data_version`.
+
+    aiosqlite suits it: nothing in the file is evaluated, so no statement can get stuck.
+    """
+
+    def __init__(self, file: DatabaseFile) -> None:
+        self._file = file
+        self._identity = file.identify()
+        self._log: WriteAheadLog | None = None
+        self._database = aiosqlite.Connection(self._connect, iter_chunk_size=1)
+
+    @classmethod
+    async def open(cls, file: DatabaseFile) -> Self:
+        """Connect.
+
+        Raises:
+            ResourceBusy, MountUnavailable: as `Engine` raises them.
+        """
+        connection = cls(file)
+        opening = asyncio.ensure_future(connection._database)
+        try:
+            with errors_explained():
+                await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            # The thread goes on, and nothing else would close what it opens.
+            opening.add_done_callback(lambda _: connection._stop())
+            raise
+        return connection
+
+    def _connect(self) -> sqlite3.Connection:
+        database = hardened(self._file.uri(self._identity))
+        try:
+            database.execute("PRAGMA data_version").close()  # opens the log, if there is one
+            self._log = self._file.log()
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def is_current(self) -> bool:
+        """Return whether the connection notices what others commit.
+
+        Raises:
+            MountUnavailable: the file is gone.
+        """
+        same_log = self._log is not None and self._log.is_current()
+        return same_log and self._file.is_current(self._identity)
+
+    async def data_version(self) -> int:
+        """Return a number that changes with every commit of another connection.
+
+        Raises:
+            ResourceBusy, MountUnavailable: as `Engine` raises them.
+        """
+        with errors_explained():
+            ((version,),) = await self._database.execute_fetchall("PRAGMA data_version")
+        return version
+
+    async def close(self) -> None:
+        """Close the connection, and wait for its thread."""
+        stopped = self._stop()
+        if stopped is not None:
+            await asyncio.wait((stopped,), timeout=_CLOSE_TIMEOUT_S)
+
+    def _stop(self) -> asyncio.Future[None] | None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+        # Not `close`, which cannot be given up while the thread is busy.
+        return self._database.stop()
+
+
+@contextmanager
+def _file_events(path: str, nudge: Callable[[], None]) -> Generator[None]:
+    """Call `nudge` in the event loop whenever a database file or its log changes.
+
+    Never calls it where the system has no such events (not Linux, no more inotify instances, a
+    missing folder), so callers poll as well.
+    """
+    folder, name = os.path.split(path)
+    try:
+        shared = inotify.Inotify.shared()
+    except (OSError, AttributeError):
+        yield
+        return
+    events = _FileEvents(name, nudge)
+    watch: int | None = None
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            watch = shared.add(fd, _MASK, events, folder)
+        finally:
+            os.close(fd)
+    except OSError:
+        pass
+    try:
+        yield
+    finally:
+        if watch is not None:
+            shared.remove(watch, events, folder)
+        shared.release()
+
+
+class _FileEvents:
+    """Passes on events of the files whose names start with the database's."""
+
+    def __init__(self, name: str, nudge: Callable[[], None]) -> None:
+        self._name = name
+        self._nudge = nudge
+
+    def happened(self, place: str, mask: int, name: str) -> None:
+        if name.startswith(self._name):
+            self._nudge()
+
+    def overflowed(self) -> None:
+        self._nudge()
+
+
+_: type[inotify.Watcher] = _FileEvents

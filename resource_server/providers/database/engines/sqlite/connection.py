@@ -1,4 +1,4 @@
-"""One hardened connection to a SQLite file, and what is run on it; all of it in its own thread."""
+"""A hardened, read-only SQLite connection: pragmas, limits, authorizer, mapping of errors."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import re
 import sqlite3
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Generic, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from resource_server.errors import InvalidParameter, MountUnavailable, ResourceBusy
-from resource_server.providers.database.engines.contract import Beginning, Rows
+from resource_server.providers.database.engines.contract import Rows, TruncatedValue
 from resource_server.providers.database.engines.sqlite.authorizer import (
     Authorizer,
     Readable,
     Role,
     folded,
 )
-from resource_server.providers.database.engines.sqlite.database_file import DatabaseFile, Identity
-from resource_server.providers.database.engines.sqlite.schema_names import (
+from resource_server.providers.database.engines.sqlite.database_file import (
+    DatabaseFile,
+    FileIdentity,
+)
+from resource_server.providers.database.engines.sqlite.schema import (
     MODULES,
-    Schema,
+    SqliteSchema,
     quoted,
     read_schema,
 )
@@ -28,26 +31,28 @@ from resource_server.providers.database.queries.sql_tokenizer import EDGE
 T = TypeVar("T")
 
 Parameters: TypeAlias = Sequence[object] | Mapping[str, object]
-"""By place, or by name."""
+"""By position, or by name."""
 
-_BUSY_TIMEOUT = 0.25
-_HEAP = 256 * 1024 * 1024
-"""Bytes of all SQLite connections of the process, as this module asks for."""
-_LARGEST_VALUE = 16 * 1024 * 1024
-_LARGEST_CUT = 128 * 1024 * 1024
-"""Larger values are fetched one after the other, and only their beginning is kept."""
-_KEPT_OF_CUT = 64 * 1024
-_MOST_BYTES = 64 * 1024 * 1024
-"""Of the texts and blobs of one result, about; the rows behind are left out."""
-_STEPS = 1000
-"""Of SQLite's virtual machine."""
+_BUSY_TIMEOUT_S = 0.25
+_MAX_HEAP_BYTES = 256 * 1024 * 1024
+"""Maximum memory of all SQLite connections of the process."""
+_MAX_VALUE_BYTES = 16 * 1024 * 1024
+"""Maximum bytes of a value that is returned whole."""
+_MAX_TRUNCATED_BYTES = 128 * 1024 * 1024
+"""Maximum bytes of a stored value whose beginning is returned."""
+_KEPT_BYTES = 64 * 1024
+"""Bytes of that beginning."""
+_MAX_RESULT_BYTES = 64 * 1024 * 1024
+"""Bytes of text and blobs after which a result ends, with `more`."""
+_DESCRIBE_STEPS = 1000
+"""Maximum virtual machine steps for finding the columns of a statement."""
 _PRAGMAS = f"""
 PRAGMA query_only = 1; PRAGMA trusted_schema = 0; PRAGMA cell_size_check = 1;
-PRAGMA temp_store = 2; PRAGMA mmap_size = 0; PRAGMA hard_heap_limit = {_HEAP}
+PRAGMA temp_store = 2; PRAGMA mmap_size = 0; PRAGMA hard_heap_limit = {_MAX_HEAP_BYTES}
 """
 _LIMITS = {
     sqlite3.SQLITE_LIMIT_ATTACHED: 0,
-    sqlite3.SQLITE_LIMIT_LENGTH: _LARGEST_VALUE,
+    sqlite3.SQLITE_LIMIT_LENGTH: _MAX_VALUE_BYTES,
     sqlite3.SQLITE_LIMIT_COLUMN: 2000,
     sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 1000,
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
@@ -60,8 +65,8 @@ _STATEMENT_LIMITS = {
     sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 50,
     sqlite3.SQLITE_LIMIT_VDBE_OP: 250_000,
 }
-"""Set when the schema has been read, which may be larger than a statement."""
-_JOINS = re.compile("using|natural", re.IGNORECASE)
+"""Set after the schema was read, whose statements may be longer."""
+_IMPLICIT_JOINS = re.compile("using|natural", re.IGNORECASE)
 _WITH = re.compile("with", re.IGNORECASE)
 # `sqlite3.SQLITE_DBCONFIG_DEFENSIVE` and others came with Python 3.12, as `setconfig` did.
 _DEFENSIVE, _TRIGGERS, _TOKENIZERS = 1010, 1003, 1004
@@ -79,139 +84,108 @@ _UNUSABLE = {
 }
 
 
-class Refused(Exception):
-    """SQLite cannot or may not run a statement; the message may hold parts of it."""
+class StatementRefused(Exception):
+    """SQLite or the authorizer refuses a statement; the message may quote its SQL."""
 
 
-class Outdated(Exception):
-    """Somebody changed the schema, and the connection needs to be opened again."""
-
-
-class Interrupted(Exception):
+class StatementInterrupted(Exception):
     """A statement was stopped before its end."""
 
 
-class Work(Generic[T]):
-    """Something to be run with a connection in its thread."""
-
-    __slots__ = ("_result", "abandoned", "run")
-
-    def __init__(self, run: Callable[[Connection], T]) -> None:
-        self.run = run
-        self.abandoned = False
-        """Set by whoever waits for it no longer."""
-        self._result: list[T] = []
-
-    def finish(self, result: T) -> None:
-        """Keep the result."""
-        self._result = [result]
-
-    def fetchall(self) -> list[T]:
-        """Return the result in a list of one, as a cursor would."""
-        return self._result
+class SchemaChanged(Exception):
+    """The schema has changed, and the connection must be reopened."""
 
 
-class Connection:
-    """A connection that reads one file and can do nothing else.
+class SqliteConnection:
+    """A connection that can only read one file.
 
-    As little of `sqlite3.Connection` as aiosqlite calls: its threads open it, execute and close.
-    `patience` is how long it waits for a writer of a rollback journal, in seconds.
+    `busy_timeout_s` is how long it waits for a writer's lock, in rollback journal mode.
     """
 
     def __init__(
         self,
         file: DatabaseFile,
-        identity: Identity,
+        identity: FileIdentity,
         role: Role,
         readable: Readable,
         *,
-        patience: float = _BUSY_TIMEOUT,
+        busy_timeout_s: float = _BUSY_TIMEOUT_S,
     ) -> None:
-        self.running: Work[object] | None = None
-        self.authorizer = Authorizer(role, Schema({}, {}), readable)
+        self.authorizer = Authorizer(role, SqliteSchema({}, {}), readable)
         self._version: object = None
-        try:
-            self.database = _connect(file.uri(identity), patience)
-        except (sqlite3.Error, MemoryError) as error:
-            raise _explained(error) from None
-        try:
-            _harden(self.database)
-            if role != "watcher":
-                # Names may be anything.
+        with errors_explained():
+            self.database = hardened(file.uri(identity), busy_timeout_s)
+            try:
+                # Names in the schema may hold any bytes.
                 self.database.text_factory = _escaped
                 schema = self._warm()
                 modules = [name for (name,) in self.database.execute("PRAGMA module_list")]
                 self.authorizer = Authorizer(role, schema, readable, modules)
-            if role == "reader":
-                # Several times as fast, for as long as all text is UTF-8.
-                self.database.text_factory = str
-            for limit, value in _STATEMENT_LIMITS.items():
-                self.database.setlimit(limit, value)
-            self.database.set_authorizer(self.authorizer)
-            self.state()
-            self.log = file.log()
-        except (sqlite3.Error, MemoryError) as error:
-            self.database.close()
-            raise _explained(error) from None
-        except BaseException:
-            self.database.close()
-            raise
+                if role == "reader":
+                    # Several times as fast, until the first text that is not UTF-8.
+                    self.database.text_factory = str
+                for limit, value in _STATEMENT_LIMITS.items():
+                    self.database.setlimit(limit, value)
+                self.database.set_authorizer(self.authorizer)
+                self.versions()
+                self.log = file.log()
+            except BaseException:
+                self.database.close()
+                raise
 
-    def execute(self, _: str, parameters: tuple[Work[object]]) -> Work[object]:
-        """Run the work that is the one parameter, unless nobody waits for it any more.
+    def run(self, function: Callable[[SqliteConnection], T]) -> T:
+        """Call a function with this connection, and explain the errors of SQLite.
 
         Raises:
-            ResourceBusy, MountUnavailable: as `Engine` has them.
-            Refused, Outdated, Interrupted: what the caller has to deal with.
+            ResourceBusy, MountUnavailable: as `Engine` raises them.
+            StatementRefused, StatementInterrupted, SchemaChanged: for the engine to handle.
         """
-        (work,) = parameters
-        if work.abandoned:
-            raise Interrupted
-        self.running = work
         try:
-            work.finish(work.run(self))
+            return function(self)
         except (sqlite3.Error, sqlite3.Warning, MemoryError, OverflowError, ValueError) as error:
             explained = _explained(error)
-            if isinstance(explained, Refused) and self.is_outdated():
-                raise Outdated from None
+            if isinstance(explained, StatementRefused) and self.has_new_schema():
+                raise SchemaChanged from None
             raise explained from None
-        finally:
-            self.running = None
-        return work
 
     def interrupt(self) -> None:
-        """Stop what runs, where SQLite looks for that; called from any thread."""
+        """Stop the running statement at the next step of its program; may be called by any thread."""
         self.database.interrupt()
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         self.log.close()
         self.database.close()
 
     def select(self, sql: str, parameters: Parameters, limit: int, *, stored: bool = False) -> Rows:
-        """Return up to `limit` rows, fewer where they are very large. Invalid UTF-8 is escaped.
+        """Return up to `limit` rows, fewer if they are very large. Invalid UTF-8 is escaped.
 
-        `stored`: all values are stored ones, as nothing in the file decides how long it takes to
-        compute them. Of one over 16 MiB there is a `Beginning` then; over 128 MiB it is refused.
+        Args:
+            sql: a SELECT.
+            parameters: its parameters.
+            limit: maximum rows.
+            stored: whether it selects stored values only, so that none is computed by an
+                expression in the file. Then a value over 16 MiB is a `TruncatedValue`, and only
+                one over 128 MiB is refused.
         """
         try:
-            return self._decoded(sql, parameters, limit)
+            return self._select_decoded(sql, parameters, limit)
         except sqlite3.DataError as error:
             if not stored or error.sqlite_errorcode != sqlite3.SQLITE_TOOBIG:
                 raise
-        self.database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_CUT)
+        self.database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_TRUNCATED_BYTES)
         try:
-            return self._decoded(sql, parameters, limit)
+            return self._select_decoded(sql, parameters, limit)
         finally:
-            self.database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
+            self.database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)
 
-    def _decoded(self, sql: str, parameters: Parameters, limit: int) -> Rows:
+    def _select_decoded(self, sql: str, parameters: Parameters, limit: int) -> Rows:
         try:
             return self._select(sql, parameters, limit)
         except sqlite3.OperationalError as error:
             if self.database.text_factory is _escaped or "decode" not in str(error):
                 raise
-        # From now on: one text that is not UTF-8 is seldom alone.
+        # For good: where one text is not UTF-8, others follow.
         self.database.text_factory = _escaped
         return self._select(sql, parameters, limit)
 
@@ -221,34 +195,34 @@ class Connection:
         rows: list[tuple[object, ...]] = []
         size = 0
         for row in cursor:
-            if len(rows) == limit or size > _MOST_BYTES:
+            if len(rows) == limit or size > _MAX_RESULT_BYTES:
                 cursor.close()
                 return Rows(columns, rows, more=True)
             before = size
             for value in row:
                 if value.__class__ is str or value.__class__ is bytes:
                     size += len(value)
-            if size - before > _LARGEST_VALUE:
-                row, size = tuple(map(_cut, row)), before + _LARGEST_VALUE
+            if size - before > _MAX_VALUE_BYTES:
+                row, size = tuple(map(_truncated, row)), before + _MAX_VALUE_BYTES
             rows.append(row)
         return Rows(columns, rows)
 
     def query(self, sql: str, parameters: Parameters, limit: int) -> Rows:
-        """Run the SQL of a manifest's author, if it asks for nothing that is not for queries."""
+        """Run a query of the manifest, if it accesses only what queries may."""
         with self._in_query(sql):
             self._prepare(sql, parameters)
             return self.select(sql, parameters, limit)
 
     def check(self, sql: str, parameters: Parameters) -> None:
-        """See whether the SQL of a manifest's author may be run, without running it."""
+        """Prepare a query of the manifest without running it."""
         with self._in_query(sql):
             self._prepare(sql, parameters)
 
     @contextmanager
     def _in_query(self, sql: str) -> Generator[None]:
-        _, author, _ = _parts(sql)
+        _, query, _ = _parts(sql)
         self.authorizer.in_query = True
-        self.authorizer.views = _WITH.search(author) is None
+        self.authorizer.views = _WITH.search(query) is None
         try:
             yield
         finally:
@@ -256,28 +230,29 @@ class Connection:
             self.authorizer.views = True
 
     def _prepare(self, sql: str, parameters: Parameters) -> None:
-        # What it asks for itself is told from what virtual tables ask for while it runs.
+        # While a statement is only prepared, every access is its own, and no virtual table's.
         self.authorizer.direct = True
         try:
             self.database.execute(f"EXPLAIN {sql}", parameters).close()
-            before, author, after = _parts(sql)
-            if _JOINS.search(author):
-                # SQLite does not ask for the columns that these compare: all must be readable.
-                words = folded(author)
+            before, query, after = _parts(sql)
+            if _IMPLICIT_JOINS.search(query):
+                # SQLite does not authorize the columns that these compare, so each table that the
+                # query names must be readable as a whole.
+                text = folded(query)
                 for table in self.authorizer.tables:
-                    if folded(table).replace('"', '""') in words or folded(table) in words:
-                        # What the name stands for there.
-                        every = f"{before}SELECT * FROM {quoted(table)}{after}"  # noqa: S608
-                        self.database.execute(f"EXPLAIN {every}").close()
+                    if folded(table).replace('"', '""') in text or folded(table) in text:
+                        # Between `before` and `after` the name means what it means to the query.
+                        whole = f"{before}SELECT * FROM {quoted(table)}{after}"  # noqa: S608
+                        self.database.execute(f"EXPLAIN {whole}").close()
         finally:
             self.authorizer.direct = False
 
-    def names(self, sql: str, parameters: Parameters) -> Sequence[str] | None:
-        """Return the names of the columns of a statement without rows.
+    def column_names(self, sql: str, parameters: Parameters) -> Sequence[str] | None:
+        """Return the column names of a statement that selects no rows.
 
-        None where it takes more than a few steps to find that there are none.
+        None if SQLite needs more than a few steps to see that there are no rows.
         """
-        self.database.set_progress_handler(lambda: 1, _STEPS)
+        self.database.set_progress_handler(lambda: 1, _DESCRIBE_STEPS)
         try:
             with self._in_query(sql):
                 return self._select(sql, parameters, 0).columns
@@ -288,27 +263,28 @@ class Connection:
         finally:
             self.database.set_progress_handler(None, 0)
 
-    def state(self) -> tuple[int, int]:
-        """Return the versions of the schema and of the data, as this connection sees them."""
+    def versions(self) -> tuple[int, int]:
+        """Return the versions of the schema and the data, as this connection sees them."""
         (schema,) = self.database.execute("PRAGMA schema_version").fetchone()
         (data,) = self.database.execute("PRAGMA data_version").fetchone()
         return schema, data
 
-    def is_outdated(self) -> bool:
-        """Return whether the schema is another than when the connection was opened."""
+    def has_new_schema(self) -> bool:
+        """Return whether the schema has changed since the connection was opened."""
         if self._version is None:
             return False
         try:
-            return self.state()[0] != self._version
+            return self.versions()[0] != self._version
         except sqlite3.Error:
             return False
 
-    def _warm(self) -> Schema:
-        """Read the schema, and connect virtual tables while they may still prepare statements."""
-        self._version = self.state()[0]
+    def _warm(self) -> SqliteSchema:
+        """Read the schema, and connect its virtual tables before the authorizer forbids it."""
+        self._version = self.versions()[0]
         schema = read_schema(self.database)
-        used = [relation for relation in schema.relations.values() if relation.module in MODULES]
-        virtual = (quoted(relation.name) for relation in used)
+        virtual = [
+            quoted(name) for name, entry in schema.entries.items() if entry.module in MODULES
+        ]
         for name in ("json_each('[]')", "json_tree('[]')", *virtual):
             try:
                 self.database.execute(f"SELECT 1 FROM {name} LIMIT 0").close()  # noqa: S608
@@ -317,15 +293,22 @@ class Connection:
         return schema
 
 
-def _connect(uri: str, patience: float) -> sqlite3.Connection:
-    return sqlite3.connect(
+def hardened(uri: str, busy_timeout_s: float = _BUSY_TIMEOUT_S) -> sqlite3.Connection:
+    """Open a connection that cannot write, attach files or load extensions."""
+    database = sqlite3.connect(
         uri,
         uri=True,
-        timeout=patience,
+        timeout=busy_timeout_s,
         isolation_level=None,
-        check_same_thread=False,  # The event loop calls `interrupt`, and may read by it.
+        check_same_thread=False,  # the event loop calls `interrupt`, and reads inline
         cached_statements=256,
     )
+    try:
+        _harden(database)
+    except BaseException:
+        database.close()
+        raise
+    return database
 
 
 def _harden(database: sqlite3.Connection) -> None:
@@ -337,39 +320,48 @@ def _harden(database: sqlite3.Connection) -> None:
     if set_config is not None:
         for option, value in ((_DEFENSIVE, True), (_TRIGGERS, False), (_TOKENIZERS, False)):
             set_config(option, value)
-    # Missing where Python was built without extensions.
+    # Missing if Python was built without extensions.
     load_extensions = getattr(database, "enable_load_extension", None)
     if load_extensions is not None:
         load_extensions(False)
 
 
+@contextmanager
+def errors_explained() -> Generator[None]:
+    """Raise errors of SQLite as `SqliteConnection.run` does."""
+    try:
+        yield
+    except (sqlite3.Error, MemoryError) as error:
+        raise _explained(error) from None
+
+
 def _parts(sql: str) -> tuple[str, str, str]:
-    """Return what is before an author's SQL, it itself, and what is after it."""
+    """Return the text before the manifest's query, the query, and the text after it."""
     before, edge, rest = sql.partition(EDGE)
     if not edge:
         return "", sql, ""
-    author, _, after = rest.rpartition(EDGE)
-    return before, author, after
+    query, _, after = rest.rpartition(EDGE)
+    return before, query, after
 
 
 def _escaped(text: bytes) -> str:
     return text.decode("utf-8", "surrogateescape")
 
 
-def _cut(value: object) -> object:
-    if isinstance(value, str | bytes) and len(value) > _LARGEST_VALUE:
-        return Beginning(value[:_KEPT_OF_CUT], len(value))
+def _truncated(value: object) -> object:
+    if isinstance(value, str | bytes) and len(value) > _MAX_VALUE_BYTES:
+        return TruncatedValue(value[:_KEPT_BYTES], len(value))
     return value
 
 
 def _explained(error: BaseException) -> Exception:
-    """Return what an error of SQLite means for whoever waits for the statement."""
+    """Return the error that the caller of a statement sees for an error of SQLite."""
     if isinstance(error, MemoryError):
         return ResourceBusy("the database needs too much memory for this")
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if isinstance(code, int) else None
     if primary == sqlite3.SQLITE_INTERRUPT:
-        return Interrupted()
+        return StatementInterrupted()
     if primary in _BUSY:
         return ResourceBusy("the database is locked by a writer")
     if primary in _MEMORY:
@@ -378,4 +370,4 @@ def _explained(error: BaseException) -> Exception:
         return InvalidParameter("a value is too large; read other columns, by `columns`")
     if primary in _UNUSABLE:
         return MountUnavailable(_UNUSABLE[primary])
-    return Refused(str(error))
+    return StatementRefused(str(error))

@@ -1,0 +1,150 @@
+"""Short reads of a SQLite file inside the event loop, which are ten times as fast as in a thread.
+
+Reads that may take longer are left to the workers: many steps and large values are cut short, and
+after one slow read (a lock, a slow disk) the event loop reads nothing for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from concurrent.futures import Future
+from typing import Literal
+
+from resource_server.errors import MountUnavailable, ResourceBusy
+from resource_server.providers.database.engines.contract import Rows, Statement
+from resource_server.providers.database.engines.sqlite.authorizer import Readable
+from resource_server.providers.database.engines.sqlite.connection import (
+    SqliteConnection,
+    StatementInterrupted,
+    StatementRefused,
+)
+from resource_server.providers.database.engines.sqlite.database_file import (
+    DatabaseFile,
+    FileIdentity,
+)
+
+_MAX_ROWS = 1024
+_MAX_COLUMNS = 128
+_MAX_COLUMN_BYTES = 2 * 1024 * 1024
+"""Maximum bytes of one column of all rows; a single value may have its share of them."""
+_MAX_STEPS = 25_000
+"""Virtual machine steps after which a statement is stopped, about a millisecond; SQLite counts on
+from one statement to the next, so it may run twice as many."""
+_SLOW_S = 0.005
+"""A read that took longer waited for a disk, or for something unforeseen."""
+_REST_S = 0.25
+"""How long nothing is read inline after a read that was too slow."""
+
+
+class InlineReader:
+    """A connection for the event loop, opened in a thread by the first read."""
+
+    def __init__(self, file: DatabaseFile, readable: Readable) -> None:
+        self._file = file
+        self._readable = readable
+        self._connection: SqliteConnection | None = None
+        self._identity: FileIdentity | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._rests_until = 0.0
+        self._alarms = 0
+
+    def select(self, statement: Statement, limit: int) -> Rows | Literal["hot", "slow"]:
+        """Return the rows of a statement; or the workers to run it, the hot one or the slow ones."""
+        if limit > _MAX_ROWS or time.monotonic() < self._rests_until:
+            return "hot"
+        connection = self._connection
+        if connection is None or not (self._is_same_file() and connection.log.is_current()):
+            self._reopen()
+            return "hot"
+        self._alarms = 0
+        begun = time.monotonic()
+        try:
+            rows = _select(connection.database, statement, limit)
+        except sqlite3.OperationalError as error:
+            self._rest()
+            # A text that is not UTF-8 has no error code.
+            code = getattr(error, "sqlite_errorcode", None)
+            return "slow" if code == sqlite3.SQLITE_INTERRUPT else "hot"
+        except (sqlite3.Error, sqlite3.Warning, MemoryError, OverflowError, ValueError):
+            # The schema may have changed since the connection was opened.
+            self._reopen()
+            return "hot"
+        if time.monotonic() - begun > _SLOW_S:
+            self._rest()
+        return rows or "hot"
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._opening is not None:
+            self._opening.cancel()
+            self._opening = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _is_same_file(self) -> bool:
+        try:
+            return self._identity is not None and self._file.is_current(self._identity)
+        except MountUnavailable:
+            return False
+
+    def _rest(self) -> None:
+        self._rests_until = time.monotonic() + _REST_S
+
+    def _reopen(self) -> None:
+        if self._opening is None or self._opening.done():
+            self.close()
+            self._rest()
+            self._opening = asyncio.get_running_loop().create_task(self._open())
+
+    async def _open(self) -> None:
+        # Here, where the first connection takes longer than the import.
+        from anyio import to_thread
+
+        opened = Future[SqliteConnection]()
+        try:
+            identity = self._file.identify()
+            await to_thread.run_sync(self._connect, identity, opened, abandon_on_cancel=True)
+        except (MountUnavailable, ResourceBusy, StatementRefused, StatementInterrupted):
+            # The workers report the reason.
+            self._rest()
+        except asyncio.CancelledError:
+            # The thread goes on, or has just finished: nothing else would close its connection.
+            opened.add_done_callback(_close)
+            raise
+        else:
+            self._connection, self._identity = opened.result(), identity
+
+    def _connect(self, identity: FileIdentity, opened: Future[SqliteConnection]) -> None:
+        connection = SqliteConnection(
+            self._file, identity, "reader", self._readable, busy_timeout_s=0.0
+        )
+        connection.database.set_progress_handler(self._alarm, _MAX_STEPS)
+        opened.set_result(connection)
+
+    def _alarm(self) -> bool:
+        # The first call may come at any step, since SQLite counts on between statements.
+        self._alarms += 1
+        return self._alarms > 1
+
+
+def _close(opened: Future[SqliteConnection]) -> None:
+    opened.result().close()
+
+
+def _select(database: sqlite3.Connection, statement: Statement, limit: int) -> Rows | None:
+    """Return the rows, or None if they may be too large.
+
+    Bounds the size of each value, since adding sizes up would take as long as fetching.
+    """
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_COLUMN_BYTES // limit)
+    cursor = database.execute(*statement)
+    columns = tuple([column[0] for column in cursor.description or ()])
+    if len(columns) > _MAX_COLUMNS:
+        return None
+    rows = cursor.fetchmany(limit)
+    more = cursor.fetchone() is not None
+    cursor.close()
+    return Rows(columns, rows, more)

@@ -1,0 +1,105 @@
+"""The names in a SQLite schema: tables, views, and the shadow tables behind virtual tables.
+
+Read from `sqlite_schema`. `PRAGMA table_list` gives the same, but prepares all views for each view.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from resource_server.providers.database.engines.reflection import TableType
+
+_SHADOWS = {
+    "fts3": ("content", "docsize", "segdir", "segments", "stat"),
+    "fts4": ("content", "docsize", "segdir", "segments", "stat"),
+    "fts5": ("config", "content", "data", "docsize", "idx"),
+    "rtree": ("node", "parent", "rowid"),
+    "rtree_i32": ("node", "parent", "rowid"),
+    "geopoly": ("node", "parent", "rowid"),
+}
+"""SQLite's own modules that store data, each with the suffixes of its shadow tables."""
+
+MODULES = frozenset((*_SHADOWS, "fts4aux", "fts5vocab"))
+"""Modules whose virtual tables may be read; no other module may run its code."""
+
+_NAMES = """
+SELECT name, type, CASE WHEN type = 'table' AND rootpage = 0 THEN sql END FROM main.sqlite_master
+WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name
+"""
+_MODULE = re.compile(r"\bUSING\s+(?:\"([^\"]+)\"|\[([^\]]+)\]|`([^`]+)`|(\w+))", re.IGNORECASE)
+_LITERALS = re.compile(
+    r"--[^\n]*|/\*.*?(?:\*/|\Z)|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|\[[^\]]*\]",
+    re.DOTALL,
+)
+
+
+class SchemaEntry(NamedTuple):
+    """A table, view or virtual table."""
+
+    name: str
+    type: TableType
+    module: str | None = None
+    """The module of a virtual table, in lower case."""
+
+
+class SqliteSchema(NamedTuple):
+    """All names in a schema."""
+
+    entries: Mapping[str, SchemaEntry]
+    """Tables and views by name, in order, without shadow tables."""
+    shadows: Mapping[str, str]
+    """Shadow tables, with the virtual table that each belongs to."""
+
+
+def read_schema(connection: sqlite3.Connection) -> SqliteSchema:
+    """Read the names in a schema, except those that are not UTF-8: no statement can hold them."""
+    rows: list[tuple[str, str, str | None]] = connection.execute(_NAMES).fetchall()
+    found = [_entry(*row) for row in rows if is_utf8(row[0])]
+    entries = {entry.name: entry for entry in found}
+    shadows = {
+        name: entry.name
+        for entry in found
+        for name in _shadows(entry, entries)
+        if entries[name].type == "table"
+    }
+    return SqliteSchema({name: entries[name] for name in entries if name not in shadows}, shadows)
+
+
+def quoted(name: str) -> str:
+    """Return an identifier in quotes."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def table_options(sql: str) -> frozenset[str]:
+    """Return the table options of a CREATE TABLE: `STRICT`, `WITHOUT ROWID`."""
+    _, _, tail = _LITERALS.sub(" ", sql).rpartition(")")
+    return frozenset(" ".join(option.split()).upper() for option in tail.split(",")) - {""}
+
+
+def is_utf8(name: str) -> bool:
+    """Return whether a name is valid UTF-8; bytes that are not were decoded to surrogates."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _entry(name: str, type: str, sql: str | None) -> SchemaEntry:
+    if type == "view":
+        return SchemaEntry(name, "view")
+    if sql is None:
+        return SchemaEntry(name, "table")
+    # Search behind the table's own name, which may contain USING.
+    found = _MODULE.search(sql, sql.find(name) + len(name) if name in sql else 0)
+    module = next(filter(None, found.groups()), "") if found else ""
+    return SchemaEntry(name, "virtual table", module.lower())
+
+
+def _shadows(entry: SchemaEntry, known: Mapping[str, SchemaEntry]) -> Iterable[str]:
+    suffixes: Sequence[str] = _SHADOWS.get(entry.module or "", ())
+    names = [f"{entry.name}_{suffix}" for suffix in suffixes]
+    return [name for name in names if name in known]
