@@ -8,7 +8,6 @@ import os
 import shutil
 import sqlite3
 import tempfile
-import threading
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -46,6 +45,7 @@ from tests.listeners import (
     uri_of,
 )
 from tests.protocol.wire import Wire
+from tests.providers.database.sqlite_databases import connection_threads
 from tests.providers_for_tests import Tree, WatchedTree
 
 pytestmark = pytest.mark.anyio
@@ -73,9 +73,8 @@ def runner() -> Generator[asyncio.Runner]:
     with asyncio.Runner() as runner:
         yield runner
         # Threads of connections may answer a little after they were closed.
-        for thread in threading.enumerate():
-            if "_connection_worker_thread" in thread.name:
-                thread.join(PATIENCE_S)
+        for thread in connection_threads():
+            thread.join(PATIENCE_S)
 
 
 def needs(*scopes: str) -> Access:

@@ -21,7 +21,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 import pytest
 
-from resource_server.providers.database.engines import server_base
+from resource_server.providers.database.engines import server_base, slots
 from tests.cli.conftest import Lines, started
 from tests.providers.database.servers import server_url, unique_name
 
@@ -325,7 +325,7 @@ def test_with_the_triggers_a_change_is_told_without_a_look(example: Example) -> 
 def test_the_limits_of_connections_are_those_of_the_page(example: Example) -> None:
     ours, authors = server_base.POOL_SIZE, server_base.AUTHOR_POOL_SIZE
     assert f"At most {ours} connections read tables, {authors} run queries" in example.page
-    assert f"beyond {server_base.MAX_WAITING} waiting requests" in example.page
+    assert f"beyond {slots.MAX_WAITING} waiting requests" in example.page
 
 
 def test_a_url_that_asks_for_tls_is_not_served_without(example: Example) -> None:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from resource_server.providers.database.engines.contract import Engine
-from resource_server.providers.database.engines.postgres.engine import Postgres
-from resource_server.providers.database.engines.sqlite.engine import Sqlite
+from resource_server.providers.database.engines.postgres.engine import PostgresEngine
+from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
 from tests.benchmarks import commits, orders, rows, servers, services
 from tests.benchmarks.client import Client
 from tests.benchmarks.table import Goal, interleaved, limit, show
@@ -139,13 +139,13 @@ def _schemas(scratch: Path, *, quick: bool) -> None:
     limit(LARGE, medians[LARGE], None, "ms")
     limit(SMALL, medians[SMALL], None, "ms")
     limit("difference", medians[LARGE] - medians[SMALL], 300, "ms")
-    asyncio.run(_reflect(Sqlite(large), 5))
+    asyncio.run(_reflect(SqliteEngine(large), 5))
     with services.postgres() as url:
         if url is not None:
             few = _tables(min(count, 1_000))
             orders.run(url, *few)
             print(f"\nPostgreSQL, {len(few):,} tables")
-            asyncio.run(_reflect(Postgres(url), 20))
+            asyncio.run(_reflect(PostgresEngine(url), 20))
 
 
 def _tables(count: int) -> Sequence[str]:

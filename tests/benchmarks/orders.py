@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from resource_server.providers.database.engines.registry import name_of
+from resource_server.providers.database.engines.factory import engine_name
 from tests.providers.database.owners import owner_of
 
 FIRST = 10_000_001
@@ -64,7 +64,7 @@ _DIALECTS: Mapping[str, _Dialect] = {
 
 def make(url: str, count: int) -> None:
     """Make so many orders in a database that has none."""
-    dialect = _DIALECTS[name_of(url)]
+    dialect = _DIALECTS[engine_name(url)]
     numbers = dialect.numbers.format(first=FIRST, last=FIRST + count - 1)
     run(
         url,
@@ -77,7 +77,7 @@ def make(url: str, count: int) -> None:
 
 def manifest(folder: Path, url: str, **options: object) -> Path:
     """Write a manifest that serves a database, with options of it; return where it is."""
-    path = folder / f"{name_of(url)}{len(list(folder.iterdir()))}.yaml"
+    path = folder / f"{engine_name(url)}{len(list(folder.iterdir()))}.yaml"
     # JSON is YAML.
     path.write_text(json.dumps({"version": 1, "databases": {"shop": {"url": url, **options}}}))
     return path
@@ -85,7 +85,7 @@ def manifest(folder: Path, url: str, **options: object) -> Path:
 
 def base(url: str) -> str:
     """Return what URIs of tables begin with, as such a manifest gives them."""
-    engine = name_of(url)
+    engine = engine_name(url)
     return f"{engine}://shop/{_DIALECTS[engine].schema}"
 
 

@@ -32,8 +32,8 @@ from resource_server.provider.tools import Tool, ToolRequest, ToolResult
 from resource_server.providers.database.addressing.address import TableAddress, address_path
 from resource_server.providers.database.change_detection import ChangeDetector
 from resource_server.providers.database.engines.contract import Engine
+from resource_server.providers.database.engines.factory import engine_name, make_engine
 from resource_server.providers.database.engines.reflection import TableName
-from resource_server.providers.database.engines.registry import engine_of, name_of
 from resource_server.providers.database.formats.pages import FORMATS
 from resource_server.providers.database.options import Query, ReadLimits, TableOptions, WatchMode
 from resource_server.providers.database.policy.diagnosis import Diagnosis
@@ -84,7 +84,7 @@ class Database:
 
     def __post_init__(self) -> None:
         self._is_narrowed = False
-        name = name_of(self.url)
+        name = engine_name(self.url)
         self._policy = Policy(self.tables, name)
         self._queries = DeclaredQueries(self.queries, name, self.limits)
         rules = {f"tables.{name}.access": each.access for name, each in self.tables.items() if each}
@@ -102,7 +102,7 @@ class Database:
         self._closing = asyncio.Event()
         self._check: asyncio.Task[None] | None = None
         self._use(
-            engine_of(
+            make_engine(
                 self.url,
                 readable=self._policy.readable,
                 schemas=self.schemas,

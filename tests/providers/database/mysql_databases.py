@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from resource_server.providers.database.engines.contract import Engine, Statement
-from resource_server.providers.database.engines.mysql.engine import Mysql
+from resource_server.providers.database.engines.mysql.engine import MysqlEngine
 from tests.providers.database.owners import mysql_connection
 from tests.providers.database.servers import (
     server_url,
@@ -152,8 +152,8 @@ def database() -> Iterator[Database]:
 
 
 @pytest.fixture
-async def engine(database: Database) -> AsyncIterator[Mysql]:
-    made = Mysql(database.url, interval=0.1)
+async def engine(database: Database) -> AsyncIterator[MysqlEngine]:
+    made = MysqlEngine(database.url, interval=0.1)
     await made.open()
     yield made
     await made.close()

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
-from resource_server.providers.database.engines.registry import name_of
+from resource_server.providers.database.engines.factory import engine_name
 
 # It would log each row that INSERT IGNORE leaves out.
 logging.getLogger("asyncmy").setLevel(logging.ERROR)
@@ -162,7 +162,7 @@ _OWNERS: dict[str, type[Owner]] = {
 @asynccontextmanager
 async def owner_of(url: str) -> AsyncGenerator[Owner]:
     """Connect to a database."""
-    owner = _OWNERS[name_of(url)](url)
+    owner = _OWNERS[engine_name(url)](url)
     await owner.open()
     try:
         yield owner

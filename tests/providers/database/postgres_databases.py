@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from resource_server.providers.database.engines.contract import Engine, Statement
-from resource_server.providers.database.engines.postgres.engine import Postgres
+from resource_server.providers.database.engines.postgres.engine import PostgresEngine
 from tests.providers.database.servers import (
     server_url,
     skip_without,
@@ -173,8 +173,8 @@ def database() -> Iterator[Database]:
 
 
 @pytest.fixture
-async def engine(database: Database) -> AsyncIterator[Postgres]:
-    made = Postgres(database.url, interval=0.05)
+async def engine(database: Database) -> AsyncIterator[PostgresEngine]:
+    made = PostgresEngine(database.url, interval=0.05)
     await made.open()
     yield made
     await made.close()

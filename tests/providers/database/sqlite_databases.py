@@ -13,8 +13,11 @@ import pytest
 from resource_server.providers.database.engines.contract import Statement
 from resource_server.providers.database.engines.reflection import Table, TableName
 from resource_server.providers.database.engines.sqlite.authorizer import Readable
-from resource_server.providers.database.engines.sqlite.database_file import DatabaseFile, Log
-from resource_server.providers.database.engines.sqlite.engine import Sqlite
+from resource_server.providers.database.engines.sqlite.database_file import (
+    DatabaseFile,
+    WriteAheadLog,
+)
+from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
 
 PATIENCE_S = 30.0
 """For what must happen: others run beside the tests."""
@@ -49,21 +52,28 @@ def asked(path: Path, sql: str, *parameters: object) -> list[tuple[object, ...]]
 
 
 @asynccontextmanager
-async def opened(path: Path, readable: Readable | None = None) -> AsyncGenerator[Sqlite]:
-    engine = Sqlite(path) if readable is None else Sqlite(path, readable=readable)
+async def opened(path: Path, readable: Readable | None = None) -> AsyncGenerator[SqliteEngine]:
+    engine = SqliteEngine(path) if readable is None else SqliteEngine(path, readable=readable)
     await engine.open()
     try:
         yield engine
     finally:
         await engine.close()
-        # A thread that is stuck tells its loop when it comes back.
+        # A stuck thread tells its loop when it ends.
         async with asyncio.timeout(PATIENCE_S):
-            while any("_connection_worker" in thread.name for thread in threading.enumerate()):  # noqa: ASYNC110
+            while any(connection_threads()):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
 
+def connection_threads() -> list[threading.Thread]:
+    """Return the threads that run connections: ours, and aiosqlite's."""
+    names = ("sqlite-connection", "_connection_worker")
+    threads = threading.enumerate()
+    return [thread for thread in threads if any(name in thread.name for name in names)]
+
+
 async def rows(
-    engine: Sqlite, sql: str, *parameters: object, limit: int = 100
+    engine: SqliteEngine, sql: str, *parameters: object, limit: int = 100
 ) -> Sequence[tuple[object, ...]]:
     """Return rows as a page would be fetched."""
     found = await engine.fetch(Statement(sql, parameters), limit=limit, within=PATIENCE_S)
@@ -71,13 +81,13 @@ async def rows(
 
 
 async def queried(
-    engine: Sqlite, sql: str, *parameters: object, within: float = PATIENCE_S
+    engine: SqliteEngine, sql: str, *parameters: object, within: float = PATIENCE_S
 ) -> Sequence[tuple[object, ...]]:
     """Return the rows of a query of the manifest's author."""
     return (await engine.query(Statement(sql, parameters), limit=100, within=within)).rows
 
 
-async def reflected(engine: Sqlite, name: str) -> Table:
+async def reflected(engine: SqliteEngine, name: str) -> Table:
     return await engine.table(TableName(None, name))
 
 
@@ -97,7 +107,7 @@ class SlowFile(DatabaseFile):
         super().__init__(path)
         self.is_open, self.may_go_on = threading.Event(), threading.Event()
 
-    def log(self) -> Log:
+    def log(self) -> WriteAheadLog:
         log = super().log()
         self.is_open.set()
         self.may_go_on.wait(PATIENCE_S)

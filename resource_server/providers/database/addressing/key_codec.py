@@ -36,7 +36,7 @@ import msgspec
 
 from resource_server import uris
 from resource_server.errors import InvalidParameter, ResourceNotFound
-from resource_server.providers.database.engines.reflection import Column, Kind
+from resource_server.providers.database.engines.reflection import Column, ColumnKind
 
 Temporal = TypeVar("Temporal", date, datetime, time)
 KeyValue: TypeAlias = bool | int | float | str | bytes | Decimal | date | time | UUID | None
@@ -61,7 +61,7 @@ _MAX_DIGITS = 4000
 # Python converts at most 4,300 digits to an integer; no database has numbers that long.
 _CURSOR_VERSION = 1
 
-_TEXTUAL: frozenset[Kind] = frozenset(("text", "json", "other"))
+_TEXTUAL: frozenset[ColumnKind] = frozenset(("text", "json", "other"))
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[Ee][+-]?[0-9]{1,6})?")
 _DIGITS = re.compile(r"(-?)(0|[1-9][0-9]{0,18})")
@@ -77,7 +77,7 @@ _SPECIAL = re.compile("[~/\0]")
 _ESCAPE = re.compile(rb"~(?:([0-9A-Fa-f]{2})|)")
 # No zone on purpose: asyncpg represents infinity so, even in columns with zones.
 _INFINITIES = (datetime.min, datetime.max)  # noqa: DTZ901
-_CLASSES: Mapping[Kind, tuple[type, ...]] = {
+_CLASSES: Mapping[ColumnKind, tuple[type, ...]] = {
     "integer": (int,),
     "boolean": (int,),
     "real": (int, float),
@@ -274,7 +274,7 @@ def _is_own_text(text: str, column: Column) -> bool:
         return False
 
 
-def _kind_of(value: object) -> Kind | None:
+def _kind_of(value: object) -> ColumnKind | None:
     if isinstance(value, Decimal):
         return "numeric"
     if isinstance(value, datetime):
@@ -485,7 +485,7 @@ _TYPED: Mapping[str, _Decoder] = {
     "t": lambda text, column: _untyped_text(text),
     "b": _decode_bytes,
 }
-_PLAIN: Mapping[Kind, _Decoder] = {
+_PLAIN: Mapping[ColumnKind, _Decoder] = {
     "integer": _decode_integer,
     "real": _decode_real,
     "numeric": _decode_numeric,

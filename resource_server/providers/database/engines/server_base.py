@@ -87,6 +87,9 @@ class ConnectionPool:
 class ServerEngine(ABC):
     """One database on a server. Subclasses add what differs by driver and SQL dialect."""
 
+    driver: str
+    """The dialect and driver, as in an SQLAlchemy URL."""
+
     def __init__(self, url: str) -> None:
         self._given_url = url
         self._url: URL | None = None
@@ -99,11 +102,6 @@ class ServerEngine(ABC):
         self._users = 0
         """How often it is open: by the whole database, and by each caller's part of it."""
         self._commits = SharedCommits(self._watch_commits)
-
-    @property
-    @abstractmethod
-    def driver(self) -> str:
-        """The dialect and driver, as in an SQLAlchemy URL."""
 
     @property
     def dialect(self) -> Dialect:

@@ -13,10 +13,10 @@ from resource_server import uris
 from resource_server.provider import Format
 from resource_server.providers.database.engines.reflection import (
     Column,
+    ColumnKind,
     ForeignKey,
     Index,
     KeyKind,
-    Kind,
     Table,
     TableName,
     TableType,
@@ -41,7 +41,7 @@ _KEYS: Mapping[KeyKind, str] = {
 class _ColumnJson(msgspec.Struct, omit_defaults=True):
     name: str
     type: str
-    kind: Kind
+    kind: ColumnKind
     nullable: bool
     default: str | None = None
     generated: bool = False
@@ -96,7 +96,7 @@ def schema_json(
     """Return one JSON object; `links` are the URIs of the tables that foreign keys refer to.
 
     A member that is null, false or empty is left out, but for `nullable` and `unique`. `kind` is
-    one of `table.Kind`; an index on an expression has null for its column. The title and
+    one of `table.ColumnKind`; an index on an expression has null for its column. The title and
     description are those of the manifest; the comment in the database is the other description.
     Of text that is not Unicode the bytes are replaced by U+FFFD.
     """

@@ -54,7 +54,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from resource_server import media_types, uris
 from resource_server.errors import InvalidParameter
-from resource_server.providers.database.engines.contract import Beginning
+from resource_server.providers.database.engines.contract import TruncatedValue
 from resource_server.providers.database.engines.reflection import Column
 
 INLINE_BLOB_BYTES = 1024
@@ -197,7 +197,7 @@ def json_value(value: Any, column: Column, *, cell: int) -> object:
     cls = cast("type[object]", type(value))
     if cls in _NATIVE:
         return value
-    if cls is Beginning:
+    if cls is TruncatedValue:
         return _beginning(value, cell)
     if cls is str:
         return _json(value, cell) if column.kind == "json" else _text(value, cell)
@@ -210,7 +210,7 @@ def json_value(value: Any, column: Column, *, cell: int) -> object:
     return _form_of(cls)(value, cell)
 
 
-def _beginning(value: Beginning, cell: int) -> TruncatedText | Blob:
+def _beginning(value: TruncatedValue, cell: int) -> TruncatedText | Blob:
     if isinstance(value.data, str):
         return TruncatedText(uris.display(value.data[:cell]), value.size)
     return Blob(_base64(value.data, cell), value.size, truncated=True)
@@ -440,7 +440,7 @@ def whole_cell(value: Any, column: Column) -> CellDocument:
     Raises:
         InvalidParameter: it is larger than can be kept in memory.
     """
-    if isinstance(value, Beginning):
+    if isinstance(value, TruncatedValue):
         unit = "characters" if isinstance(value.data, str) else "bytes"
         raise InvalidParameter(f"the value has {value.size} {unit}, more than can be read here")
     form = json_value(value, column, cell=_NO_LIMIT)

@@ -16,10 +16,9 @@ from resource_server.provider import Path
 from resource_server.providers.database.addressing import key_codec
 from resource_server.providers.database.engines.contract import (
     Engine,
-    Lane,
     Rows,
     Statement,
-    Unfit,
+    UnfitParameter,
 )
 from resource_server.providers.database.engines.reflection import (
     Column,
@@ -59,7 +58,7 @@ class ExposedTable:
         self.view = view
         self._engine = engine
         self._limits = limits
-        self._lane: Lane = "hot" if _is_quick(view) else "slow"
+        self._is_slow = not _is_quick(view)
         self.table: Table = view.table
         self.options: TableOptions = view.options
         self.change = change
@@ -91,7 +90,7 @@ class ExposedTable:
     async def fetch(self, statement: Statement, limit: int) -> Rows:
         """Run one of its statements, within the time of a page. Raises as `Engine.fetch`."""
         return await self._engine.fetch(
-            statement, limit=limit, within=self._limits.timeout, lane=self._lane
+            statement, limit=limit, within=self._limits.timeout, slow=self._is_slow
         )
 
     async def fetch_by_key(self, statement: Statement, limit: int) -> Rows:
@@ -102,7 +101,7 @@ class ExposedTable:
         """
         try:
             return await self.fetch(statement, limit)
-        except Unfit:
+        except UnfitParameter:
             raise ResourceNotFound from None
 
     async def page(
@@ -174,7 +173,7 @@ class ExposedTable:
             within=self.key_of(below),
         )
         within = min(within, self._limits.query_timeout)
-        return await self._engine.fetch(statement, limit=limit, within=within, lane="slow")
+        return await self._engine.fetch(statement, limit=limit, within=within, slow=True)
 
     async def mark(self) -> object | None:
         """Return what differs after a change of its rows; None where no column tells.
@@ -184,7 +183,7 @@ class ExposedTable:
         if self.change is None:
             return None
         found = await self._engine.fetch(
-            self.statements.greatest(self.change), limit=1, within=_MARK_S, lane="slow"
+            self.statements.greatest(self.change), limit=1, within=_MARK_S, slow=True
         )
         return found.rows[0]
 

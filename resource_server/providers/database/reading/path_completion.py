@@ -66,7 +66,7 @@ class PathCompletion:
                     exposed.statements.prefixes(room, within=within, first=first),
                     limit=room,
                     within=max(until - time.monotonic(), 0.0),
-                    lane="slow",
+                    slow=True,
                 )
                 held = [value for (value,) in rows.rows]
                 found.update(dict.fromkeys(_fitting(held, column, begun)))

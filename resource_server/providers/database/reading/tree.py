@@ -337,9 +337,7 @@ class DatabaseTree:
     async def _counted(self, exposed: ExposedTable) -> Mapping[str, Any]:
         statements = exposed.statements
         try:
-            rows = await self._engine.fetch(
-                statements.count(), limit=1, within=_COUNT_S, lane="slow"
-            )
+            rows = await self._engine.fetch(statements.count(), limit=1, within=_COUNT_S, slow=True)
             return {"rowCount": rows.rows[0][0], "rowCountKind": "exact"}
         except ResourceBusy:  # a table can be described without
             return {}
@@ -354,7 +352,7 @@ class DatabaseTree:
                 statements.count(_AT_LEAST),
                 limit=1,
                 within=self._limits.timeout,
-                lane="slow",
+                slow=True,
             )
         except (DeadlineExceeded, ResourceBusy):
             return {}
@@ -365,8 +363,8 @@ class DatabaseTree:
     def _database(self) -> Resource:
         details: dict[str, Any] = {"engine": self._engine.name}
         if self._watched:
-            gate = self._engine.gate
-            details["changes"] = {"gate": gate.by, "interval": gate.interval}
+            detection = self._engine.commit_detection
+            details["changes"] = {"gate": detection.by, "interval": detection.interval}
         return Resource(path=(), name=self._engine.name, type="collection", details=details)
 
     def schema(self, name: str) -> Resource:

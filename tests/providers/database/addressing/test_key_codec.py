@@ -25,9 +25,9 @@ from resource_server.providers.database.addressing.key_codec import (
     encode_text,
     storage_value,
 )
-from resource_server.providers.database.engines.reflection import Column, Kind
+from resource_server.providers.database.engines.reflection import Column, ColumnKind
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS: tuple[ColumnKind, ...] = get_args(ColumnKind)
 COLUMNS = {kind: Column("k", "", kind) for kind in KINDS}
 BASE = "sqlite://shop/"
 
@@ -58,7 +58,7 @@ decimals = st.decimals(allow_nan=False, allow_infinity=False)
 # PostgreSQL has zones to the second.
 zones = st.integers(-86_000, 86_000).map(lambda seconds: timezone(timedelta(seconds=seconds)))
 aware = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 28), timezones=zones)  # noqa: DTZ001
-natural: dict[Kind, st.SearchStrategy[object]] = {
+natural: dict[ColumnKind, st.SearchStrategy[object]] = {
     "integer": integers,
     "real": st.floats(),
     "numeric": decimals,
@@ -106,7 +106,7 @@ def survives(segment: str) -> None:
 @example("datetime", "2026-11-20 10:00:00")
 @example("boolean", 2)
 @example("text", "\udcff")
-def test_what_sqlite_stores_in_any_column_comes_back(kind: Kind, value: object) -> None:
+def test_what_sqlite_stores_in_any_column_comes_back(kind: ColumnKind, value: object) -> None:
     decoded = storage_value(decode_key(encode_key(value, COLUMNS[kind]), COLUMNS[kind]))
     if isinstance(decoded, RawText):
         decoded = decoded.decode("utf-8", "surrogateescape")
@@ -114,7 +114,7 @@ def test_what_sqlite_stores_in_any_column_comes_back(kind: Kind, value: object) 
 
 
 @given(st.data(), st.sampled_from(KINDS))
-def test_what_a_column_of_a_kind_holds_comes_back(data: st.DataObject, kind: Kind) -> None:
+def test_what_a_column_of_a_kind_holds_comes_back(data: st.DataObject, kind: ColumnKind) -> None:
     value = data.draw(natural[kind])
     decoded = decode_key(encode_key(value, COLUMNS[kind]), COLUMNS[kind])
     assert decoded == value or (is_nan(decoded) and is_nan(value))
@@ -128,7 +128,9 @@ def test_what_a_column_of_a_kind_holds_comes_back(data: st.DataObject, kind: Kin
 @example("text", "DE", "de")
 @example("date", "2026-11-20", "20261120")
 @example("text", "", "~t")
-def test_different_values_have_different_spellings(kind: Kind, one: object, other: object) -> None:
+def test_different_values_have_different_spellings(
+    kind: ColumnKind, one: object, other: object
+) -> None:
     column = COLUMNS[kind]
     # A number has one spelling where the column makes one of all numbers.
     assume(not (kind in ("numeric", "boolean") and one == other))
@@ -136,7 +138,7 @@ def test_different_values_have_different_spellings(kind: Kind, one: object, othe
 
 
 @given(st.sampled_from(KINDS), storage)
-def test_the_spelling_of_what_a_spelling_means_is_itself(kind: Kind, value: object) -> None:
+def test_the_spelling_of_what_a_spelling_means_is_itself(kind: ColumnKind, value: object) -> None:
     column = COLUMNS[kind]
     segment = encode_key(value, column)
     decoded = decode_key(segment, column)
@@ -146,12 +148,12 @@ def test_the_spelling_of_what_a_spelling_means_is_itself(kind: Kind, value: obje
 
 
 @given(st.sampled_from(KINDS), storage)
-def test_a_spelling_survives_uris_and_url_libraries(kind: Kind, value: object) -> None:
+def test_a_spelling_survives_uris_and_url_libraries(kind: ColumnKind, value: object) -> None:
     survives(encode_key(value, COLUMNS[kind]))
 
 
 @given(st.data(), st.sampled_from(KINDS))
-def test_the_spelling_of_a_rich_value_survives_too(data: st.DataObject, kind: Kind) -> None:
+def test_the_spelling_of_a_rich_value_survives_too(data: st.DataObject, kind: ColumnKind) -> None:
     survives(encode_key(data.draw(natural[kind]), COLUMNS[kind]))
 
 
@@ -213,13 +215,13 @@ def test_the_spelling_of_a_rich_value_survives_too(data: st.DataObject, kind: Ki
         ("text", date(2026, 11, 20), "2026-11-20"),
     ],
 )
-def test_the_canonical_spelling_is(kind: Kind, value: object, segment: str) -> None:
+def test_the_canonical_spelling_is(kind: ColumnKind, value: object, segment: str) -> None:
     assert encode_key(value, COLUMNS[kind]) == segment
 
 
 # --- the row is found in SQLite itself
 
-AFFINITIES: list[tuple[str, Kind]] = [
+AFFINITIES: list[tuple[str, ColumnKind]] = [
     ("INT", "integer"),
     ("REAL", "real"),
     ("DECIMAL(10, 2)", "numeric"),
@@ -254,7 +256,7 @@ def unescaped(data: bytes) -> str:
 @example(("DATE", "date"), ["2026-11-20", "2026", "20261120", 5, 0.5])
 @example(("TEXT", "text"), ["é", "e\u0301", "DE", "de", "\udcff", "a\0b", "~n", ""])
 def test_every_row_of_sqlite_is_found_by_its_own_segment(
-    declared: tuple[str, Kind], values: list[object]
+    declared: tuple[str, ColumnKind], values: list[object]
 ) -> None:
     column = Column("k", *declared)
     connection = sqlite3.connect(":memory:")
@@ -301,7 +303,7 @@ def test_every_row_of_sqlite_is_found_by_its_own_segment(
         ("uuid", "00000000-0000-0000-0000-00000000000A", UUID(int=10)),
     ],
 )
-def test_another_spelling_means(kind: Kind, segment: str, value: object) -> None:
+def test_another_spelling_means(kind: ColumnKind, segment: str, value: object) -> None:
     decoded = decode_key(segment, COLUMNS[kind])
     assert decoded == value
     assert type(decoded) is type(value)
@@ -395,13 +397,13 @@ def test_what_sqlite_cannot_have_is_bound_all_the_same(value: object, stored: ob
         *[(kind, segment) for kind in ("any", "blob") for segment in ("5", "abc")],
     ],
 )
-def test_what_no_key_can_be_is_not_found(kind: Kind, segment: str) -> None:
+def test_what_no_key_can_be_is_not_found(kind: ColumnKind, segment: str) -> None:
     with pytest.raises(ResourceNotFound):
         decode_key(segment, COLUMNS[kind])
 
 
 @given(st.sampled_from(KINDS), st.text() | texts)
-def test_whatever_is_asked_for_is_a_value_or_not_found(kind: Kind, segment: str) -> None:
+def test_whatever_is_asked_for_is_a_value_or_not_found(kind: ColumnKind, segment: str) -> None:
     column = COLUMNS[kind]
     try:
         value = decode_key(segment, column)
@@ -436,13 +438,13 @@ def test_whatever_is_asked_for_is_a_value_or_not_found(kind: Kind, segment: str)
     ],
     ids=lambda value: re.sub(r"\W", "", repr(value))[:12],
 )
-def test_what_cannot_be_in_a_uri_is_refused(kind: Kind, value: object) -> None:
+def test_what_cannot_be_in_a_uri_is_refused(kind: ColumnKind, value: object) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         encode_key(value, COLUMNS[kind])
 
 
 @pytest.mark.parametrize("kind", ["integer", "any", "text"])
-def test_an_integer_beyond_64_bit_is_refused_where_none_can_be(kind: Kind) -> None:
+def test_an_integer_beyond_64_bit_is_refused_where_none_can_be(kind: ColumnKind) -> None:
     with pytest.raises(ValueError, match="64 bit"):
         encode_key(2**64, COLUMNS[kind])
 

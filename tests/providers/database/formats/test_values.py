@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server.errors import InvalidParameter
-from resource_server.providers.database.engines.contract import Beginning
-from resource_server.providers.database.engines.reflection import Column, Kind
+from resource_server.providers.database.engines.contract import TruncatedValue
+from resource_server.providers.database.engines.reflection import Column, ColumnKind
 from resource_server.providers.database.formats.values import (
     INLINE_BLOB_BYTES,
     json_column,
@@ -35,7 +35,7 @@ PLAIN = Column("c", "", "any")
 NAIVE = datetime.datetime.fromisoformat("2026-11-20T10:00:00")
 
 
-def column(kind: Kind, type: str = "", values: tuple[str, ...] = ()) -> Column:
+def column(kind: ColumnKind, type: str = "", values: tuple[str, ...] = ()) -> Column:
     return Column("c", type, kind, values=values)
 
 
@@ -210,12 +210,12 @@ CELLS = st.one_of(
     st.timedeltas(),
     st.lists(st.one_of(st.integers(), st.text(st.characters()), st.binary()), max_size=3),
 )
-KINDS: list[Kind] = ["integer", "real", "text", "blob", "json", "boolean", "any"]
+KINDS: list[ColumnKind] = ["integer", "real", "text", "blob", "json", "boolean", "any"]
 
 
 @given(st.lists(CELLS, max_size=20), st.sampled_from(KINDS), st.integers(1, 40))
 def test_a_column_at_once_is_what_its_values_are_one_by_one(
-    values: list[object], kind: Kind, cell: int
+    values: list[object], kind: ColumnKind, cell: int
 ) -> None:
     together = json_column(values, column(kind), cell=cell)
     alone = [json_value(value, column(kind), cell=cell) for value in values]
@@ -408,8 +408,8 @@ def _mariadb(sql: str) -> tuple[Sequence[tuple[Any, ...]], Sequence[str]]:
 
 
 @pytest.mark.parametrize("kind", ["any", "json", "text", "blob"])
-def test_the_beginning_of_a_value_has_the_form_of_a_cut_one(kind: Kind) -> None:
-    text, blob = Beginning("x" * 5000, 10**8), Beginning(b"x" * 5000, 10**8)
+def test_the_beginning_of_a_value_has_the_form_of_a_cut_one(kind: ColumnKind) -> None:
+    text, blob = TruncatedValue("x" * 5000, 10**8), TruncatedValue(b"x" * 5000, 10**8)
     assert sent(text, column(kind)) == {
         "$text": "x" * CELL,
         "characters": 10**8,

@@ -10,8 +10,8 @@ from urllib.parse import quote
 import pytest
 
 from resource_server.errors import InvalidParameter, ResourceNotFound
+from resource_server.providers.database.engines.factory import engine_name
 from resource_server.providers.database.engines.reflection import TableName
-from resource_server.providers.database.engines.registry import name_of
 from resource_server.providers.database.options import Query, ReadLimits
 from resource_server.providers.database.policy.policy import Policy
 from resource_server.providers.database.provider import Database
@@ -28,7 +28,7 @@ async def overtaken(owner: Owner, question: str, change: str) -> AsyncGenerator[
     """Give the tables of a database that is changed, and looked at, during the first answer."""
     async with Database(url=owner.url) as database:
         engine = database.engine
-        exposed_tables = ExposedTables(engine, Policy({}, name_of(owner.url)), ReadLimits())
+        exposed_tables = ExposedTables(engine, Policy({}, engine_name(owner.url)), ReadLimits())
         ask = getattr(engine, question)
 
         async def answer(*given: Any) -> Any:
@@ -72,7 +72,7 @@ async def test_rows_are_found_by_keys_that_were_given_another_type(owner: Owner)
     alter = "ALTER COLUMN id TYPE" if owner.engine == "postgresql" else "MODIFY id"
     async with Database(url=owner.url) as database:
         exposed_tables = ExposedTables(
-            database.engine, Policy({}, name_of(owner.url)), ReadLimits()
+            database.engine, Policy({}, engine_name(owner.url)), ReadLimits()
         )
 
         async def found(key: str) -> bool:

@@ -65,16 +65,13 @@ class MysqlEngine(ServerEngine):
     Polls the server's counters every `interval` seconds to notice commits.
     """
 
+    driver = "mysql+asyncmy"
+
     def __init__(self, url: str, *, interval: float = 1.0) -> None:
         super().__init__(url)
         self._interval = interval
         self._mariadb: bool | None = None
         self._schema_state_query = catalog.schema_state_query(checks=True)
-
-    @property
-    def driver(self) -> str:
-        """The dialect and driver; the dialects differ in their reserved words."""
-        return "mariadb+asyncmy" if self._mariadb else "mysql+asyncmy"
 
     @property
     def name(self) -> EngineName:
@@ -261,6 +258,8 @@ class MysqlEngine(ServerEngine):
         limit = within + _GRACE_S
         if self._mariadb is None:
             self._mariadb = "mariadb" in str(connection.get_server_info()).lower()
+            # The dialects differ in their reserved words.
+            self.driver = "mariadb+asyncmy" if self._mariadb else "mysql+asyncmy"
             self._dialect = None
         if getattr(connection, "limit_s", None) != limit:
             if self._mariadb:

@@ -173,7 +173,7 @@ _STATES = {
     # Row types come with `pg_class`, and array types with their element types.
     "pg_type": "x.typtype IN ('d', 'e', 'r')",
 }
-"""The rows of each catalog that count: all but those of temporary tables, which nobody else sees."""
+"""The rows of each catalog that count: those of temporary tables do not."""
 
 _TEMPORARY = """
 WITH temporary AS (SELECT c.oid FROM pg_catalog.pg_class c WHERE c.relpersistence = 't')"""

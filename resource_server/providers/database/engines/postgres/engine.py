@@ -310,7 +310,7 @@ class PostgresEngine(ServerEngine):
         )
 
         parameters = statement.parameters
-        # Prepared statements keep the parameter types of their time: another text after each change.
+        # A prepared statement keeps its parameter types, so the text differs after each change.
         sql = f"/* {self._schema_changes} */ {statement.sql}"
         try:
             records = await connection.fetch(sql, *parameters)

@@ -96,7 +96,7 @@ class Authorizer:
         self.in_query = False
         """Whether the statement is a query of the manifest."""
         self.views = True
-        """Whether the name that SQLite reports as the reader is a view's, if there is such a view."""
+        """Whether SQLite's name of the reader is that of a view, if a view has it."""
 
     def __call__(
         self, action: int, first: str | None, second: str | None, schema: str | None, by: str | None

@@ -81,7 +81,7 @@ class _ColumnInfo(NamedTuple):
 class _IndexInfo(NamedTuple):
     """A row of `PRAGMA index_list`."""
 
-    index: Index
+    reflected: Index
     origin: str
     """The clause that created it: `c` CREATE INDEX, `u` UNIQUE, `pk` PRIMARY KEY."""
     partial: bool
@@ -199,7 +199,7 @@ class SqliteCatalog:
             key=key,
             key_kind=key_kind,
             foreign_keys=self._foreign_keys(database, entry, found),
-            indexes=tuple(info.index for info in indexes),
+            indexes=tuple(info.reflected for info in indexes),
             ddl=ddl,
             strict=strict,
         )
@@ -359,7 +359,7 @@ def _indexes(database: sqlite3.Connection, table: str) -> list[_IndexInfo]:
             if is_key
         )
         found.append(_IndexInfo(Index(name, columns, bool(unique)), origin, bool(partial)))
-    return sorted(found, key=lambda info: info.index.name)
+    return sorted(found, key=lambda info: info.reflected.name)
 
 
 def _ddl(database: sqlite3.Connection, name: str) -> str | None:

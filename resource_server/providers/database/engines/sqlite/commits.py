@@ -184,8 +184,8 @@ class _WatchConnection:
         if self._log is not None:
             self._log.close()
             self._log = None
-        # Not `close`, which cannot be given up while the thread is busy.
-        return self._database.stop()
+        # Not `close`, which waits as long as the thread is busy.
+        return self._database.stop()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 @contextmanager

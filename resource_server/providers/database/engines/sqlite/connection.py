@@ -149,7 +149,7 @@ class SqliteConnection:
             raise explained from None
 
     def interrupt(self) -> None:
-        """Stop the running statement at the next step of its program; may be called by any thread."""
+        """Stop the running statement at its next step; any thread may call this."""
         self.database.interrupt()
 
     def close(self) -> None:

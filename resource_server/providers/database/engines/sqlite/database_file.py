@@ -87,7 +87,7 @@ class DatabaseFile:
         return identity.immutable == (status.st_mtime_ns, status.st_size) and not self.log_exists()
 
     def uri(self, identity: FileIdentity) -> str:
-        """Return the URI that opens the file read-only; the path is encoded, so it adds no options."""
+        """Return the URI that opens the file read-only; no part of the path can be an option."""
         immutable = "" if identity.immutable is None else "&immutable=1"
         return f"file://{quote(os.fsencode(self.path))}?mode=ro{immutable}"
 
@@ -113,8 +113,8 @@ class DatabaseFile:
         return os.path.exists(f"{self.path}-wal")
 
     def _is_wal(self) -> bool:
-        # Closing a descriptor drops the process's POSIX locks on the file, after which a writer may
-        # delete the log that a connection reads. Here there is no log, and no lock that outlives its
+        # Closing a descriptor drops the process's POSIX locks on the file; then a writer may delete
+        # the log that a connection reads. Here there is no log, and no lock that outlives its
         # statement.
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

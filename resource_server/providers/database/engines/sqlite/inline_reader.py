@@ -51,7 +51,7 @@ class InlineReader:
         self._alarms = 0
 
     def select(self, statement: Statement, limit: int) -> Rows | Literal["hot", "slow"]:
-        """Return the rows of a statement; or the workers to run it, the hot one or the slow ones."""
+        """Return the rows of a statement, or which workers should run it: hot or slow."""
         if limit > _MAX_ROWS or time.monotonic() < self._rests_until:
             return "hot"
         connection = self._connection

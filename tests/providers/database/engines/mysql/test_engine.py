@@ -13,7 +13,7 @@ from resource_server.errors import (
     ResourceNotFound,
 )
 from resource_server.providers.database.engines.contract import Statement
-from resource_server.providers.database.engines.mysql.engine import Mysql
+from resource_server.providers.database.engines.mysql.engine import MysqlEngine
 from resource_server.providers.database.engines.reflection import ForeignKey, Index, TableName
 from tests.providers.database import mysql_databases
 from tests.providers.database.mysql_databases import ADMIN, Database, rows
@@ -30,7 +30,7 @@ database, engine = mysql_databases.database, mysql_databases.engine
 # The catalogue.
 
 
-async def test_tables_are_those_a_user_would_count(engine: Mysql) -> None:
+async def test_tables_are_those_a_user_would_count(engine: MysqlEngine) -> None:
     assert engine.name in {"mariadb", "mysql"}
     assert not engine.has_schemas
     found = {info.name.name: info for info in await engine.tables()}
@@ -40,7 +40,7 @@ async def test_tables_are_those_a_user_would_count(engine: Mysql) -> None:
     assert found["names"].comment is None
 
 
-async def test_a_table_is_reflected_with_all_that_readers_need(engine: Mysql) -> None:
+async def test_a_table_is_reflected_with_all_that_readers_need(engine: MysqlEngine) -> None:
     table = await engine.table(TableName(None, "customers"))
     columns = {column.name: column for column in table.columns}
     assert table.key == ("id",)
@@ -74,7 +74,7 @@ async def test_a_table_is_reflected_with_all_that_readers_need(engine: Mysql) ->
     assert columns["size"].nullable
 
 
-async def test_keys_are_primary_or_unique_and_never_null(engine: Mysql) -> None:
+async def test_keys_are_primary_or_unique_and_never_null(engine: MysqlEngine) -> None:
     async def key(name: str) -> tuple[tuple[str, ...], str]:
         table = await engine.table(TableName(None, name))
         return table.key, table.key_kind
@@ -85,14 +85,14 @@ async def test_keys_are_primary_or_unique_and_never_null(engine: Mysql) -> None:
     assert await key("names") == ((), "none")
 
 
-async def test_foreign_keys_and_indexes_are_named(engine: Mysql) -> None:
+async def test_foreign_keys_and_indexes_are_named(engine: MysqlEngine) -> None:
     table = await engine.table(TableName(None, "orders"))
     referred = ForeignKey(("customer",), TableName(None, "customers"), ("id",))
     assert table.foreign_keys == (referred,)
     assert Index("by_number", ("number",)) in table.indexes
 
 
-async def test_views_tell_their_definition_and_tables_what_made_them(engine: Mysql) -> None:
+async def test_views_tell_their_definition_and_tables_what_made_them(engine: MysqlEngine) -> None:
     assert "customers" in ((await engine.table(TableName(None, "names"))).ddl or "")
     statement = (await engine.table(TableName(None, "customers"))).ddl or ""
     assert statement.startswith(
@@ -102,14 +102,18 @@ async def test_views_tell_their_definition_and_tables_what_made_them(engine: Mys
 
 
 @pytest.mark.parametrize("name", ["absent", "Victims", "victims ", "user", "a' OR '1'='1", "\x00"])
-async def test_what_is_no_table_of_this_database_is_not_found(engine: Mysql, name: str) -> None:
+async def test_what_is_no_table_of_this_database_is_not_found(
+    engine: MysqlEngine, name: str
+) -> None:
     with pytest.raises(ResourceNotFound):
         await engine.table(TableName(None, name))
     with pytest.raises(ResourceNotFound):
         await engine.table(TableName("mysql", "user"))
 
 
-async def test_the_estimate_is_that_of_the_statistics(engine: Mysql, database: Database) -> None:
+async def test_the_estimate_is_that_of_the_statistics(
+    engine: MysqlEngine, database: Database
+) -> None:
     assert await engine.estimate(TableName(None, "names")) is None
     await database.run("ANALYZE TABLE victims")
     assert await engine.estimate(TableName(None, "victims")) == 50
@@ -133,7 +137,7 @@ SCHEMA_CHANGES = (
 
 
 async def test_the_schema_state_differs_after_every_change_of_the_schema(
-    engine: Mysql, database: Database
+    engine: MysqlEngine, database: Database
 ) -> None:
     for change in SCHEMA_CHANGES:
         before = await engine.schema_state()
@@ -143,10 +147,12 @@ async def test_the_schema_state_differs_after_every_change_of_the_schema(
         assert await engine.schema_state() != before, change
 
 
-async def test_privileges_name_what_goes_beyond_reading(engine: Mysql, database: Database) -> None:
+async def test_privileges_name_what_goes_beyond_reading(
+    engine: MysqlEngine, database: Database
+) -> None:
     names = [privilege.name for privilege in await engine.privileges()]
     assert names == [f"ALL PRIVILEGES on {database.name}.*"]
-    administrator = Mysql(with_parts(ADMIN, database=database.name))
+    administrator = MysqlEngine(with_parts(ADMIN, database=database.name))
     await administrator.open()
     try:
         found = [privilege.name for privilege in await administrator.privileges()]
@@ -160,7 +166,7 @@ async def test_a_login_that_may_only_read_has_no_privileges_to_name(database: Da
     await database.run(
         f"CREATE USER {user} IDENTIFIED BY 'x'", f"GRANT SELECT ON {database.name}.* TO {user}"
     )
-    engine = Mysql(with_parts(database.url, login=f"{user}:x"))
+    engine = MysqlEngine(with_parts(database.url, login=f"{user}:x"))
     try:
         await engine.open()
         assert await engine.privileges() == []
@@ -173,7 +179,7 @@ async def test_a_login_that_may_only_read_has_no_privileges_to_name(database: Da
 # Reading.
 
 
-async def test_rows_are_cut_at_the_limit_and_say_so(engine: Mysql) -> None:
+async def test_rows_are_cut_at_the_limit_and_say_so(engine: MysqlEngine) -> None:
     found = await rows(engine, "SELECT id, name FROM victims ORDER BY id", limit=2)
     assert found == (("id", "name"), [(1, "name 1"), (2, "name 2")], True)
     found = await rows(engine, "SELECT id, name FROM victims WHERE id = %s", 7)
@@ -182,7 +188,9 @@ async def test_rows_are_cut_at_the_limit_and_say_so(engine: Mysql) -> None:
     assert found == (("id", "name"), [], False)
 
 
-async def test_values_come_as_the_server_writes_them(engine: Mysql, database: Database) -> None:
+async def test_values_come_as_the_server_writes_them(
+    engine: MysqlEngine, database: Database
+) -> None:
     found = await rows(
         engine,
         "SELECT feeling, letters, balance, facts, happy, flags, made, took, picture, ratio"
@@ -213,20 +221,20 @@ async def test_values_come_as_the_server_writes_them(engine: Mysql, database: Da
     "text",
     ["'", '"', "\\", "\\' OR 1=1 -- ", "%s", "%", "\x00", "☃𝄞", "name 1'; DROP TABLE victims"],
 )
-async def test_a_bound_value_is_nothing_but_itself(engine: Mysql, text: str) -> None:
+async def test_a_bound_value_is_nothing_but_itself(engine: MysqlEngine, text: str) -> None:
     assert (await rows(engine, "SELECT %s", text)).rows == [(text,)]
     found = await engine.query(Statement("SELECT %s AS x", (text,)), limit=2, within=5)
     assert found.rows == [(text,)]
 
 
 async def test_a_bound_value_is_itself_where_backslashes_are_not_special(
-    engine: Mysql, database: Database
+    engine: MysqlEngine, database: Database
 ) -> None:
     text = "\\' OR 1=1 -- "
     before = (await database.run("SELECT @@GLOBAL.sql_mode"))[0][0]
     await database.run("SET GLOBAL sql_mode = 'NO_BACKSLASH_ESCAPES,ANSI_QUOTES'")
     try:
-        other = Mysql(database.url)
+        other = MysqlEngine(database.url)
         await other.open()
         assert (await rows(other, "SELECT %s", text)).rows == [(text,)]
         assert (await rows(other, "SELECT id FROM victims WHERE name = %s", text)).rows == []
@@ -235,7 +243,9 @@ async def test_a_bound_value_is_itself_where_backslashes_are_not_special(
         await database.run(f"SET GLOBAL sql_mode = '{before}'")
 
 
-async def test_our_own_statements_cannot_write_either(engine: Mysql, database: Database) -> None:
+async def test_our_own_statements_cannot_write_either(
+    engine: MysqlEngine, database: Database
+) -> None:
     before = await database.checksum()
     for sql in (
         "SELECT writes()",
@@ -248,7 +258,7 @@ async def test_our_own_statements_cannot_write_either(engine: Mysql, database: D
     assert await database.checksum() == before
 
 
-async def test_a_table_that_is_gone_has_changed(engine: Mysql, database: Database) -> None:
+async def test_a_table_that_is_gone_has_changed(engine: MysqlEngine, database: Database) -> None:
     await database.run("CREATE TABLE gone (x int)", "INSERT INTO gone VALUES (1)")
     assert (await rows(engine, "SELECT * FROM gone")).columns == ("x",)
     await database.run("ALTER TABLE gone ADD y int")

@@ -11,7 +11,7 @@ from resource_server.errors import (
     DeadlineExceeded,
 )
 from resource_server.providers.database.engines.contract import Statement
-from resource_server.providers.database.engines.mysql.engine import Mysql
+from resource_server.providers.database.engines.mysql.engine import MysqlEngine
 from tests.providers.database import mysql_databases
 from tests.providers.database.mysql_databases import ADMIN, Database, rows
 from tests.providers.database.servers import (
@@ -144,7 +144,7 @@ SELECT @@session.sql_mode AS m, @@group_concat_max_len AS g, @evil AS v, IS_USED
 
 
 async def test_hostile_queries_write_nothing_and_leave_nothing_behind(
-    engine: Mysql, database: Database
+    engine: MysqlEngine, database: Database
 ) -> None:
     async def states() -> set[tuple[object, ...]]:
         # As many as there are connections, each takes one.
@@ -167,7 +167,7 @@ async def test_hostile_queries_write_nothing_and_leave_nothing_behind(
 
 
 async def test_a_login_that_may_write_files_writes_none(database: Database) -> None:
-    engine = Mysql(with_parts(ADMIN, database=database.name))
+    engine = MysqlEngine(with_parts(ADMIN, database=database.name))
     await engine.open()
     try:
         for sql in HOSTILE:
@@ -182,7 +182,9 @@ async def test_a_login_that_may_write_files_writes_none(database: Database) -> N
         await engine.close()
 
 
-async def test_hostile_queries_are_not_run_by_a_check(engine: Mysql, database: Database) -> None:
+async def test_hostile_queries_are_not_run_by_a_check(
+    engine: MysqlEngine, database: Database
+) -> None:
     before = await database.checksum()
     for sql in (*HOSTILE, *PASSING, *ENDLESS):
         with contextlib.suppress(ValueError, DeadlineExceeded):
@@ -191,7 +193,7 @@ async def test_hostile_queries_are_not_run_by_a_check(engine: Mysql, database: D
 
 
 async def test_endless_queries_are_stopped_on_the_server_too(
-    engine: Mysql, database: Database
+    engine: MysqlEngine, database: Database
 ) -> None:
     for sql in ENDLESS:
         assert await attempt(engine, sql) == "stopped", sql
@@ -209,20 +211,20 @@ async def test_endless_queries_are_stopped_on_the_server_too(
 
 @pytest.mark.parametrize(("sql", "count"), LEGITIMATE)
 async def test_the_nearest_legitimate_query_is_answered(
-    engine: Mysql, sql: str, count: int
+    engine: MysqlEngine, sql: str, count: int
 ) -> None:
     found = await engine.query(Statement(sql), limit=10, within=10)
     assert len(found.rows) == count
     assert await engine.check(sql, []) is None
 
 
-async def test_a_query_is_checked_without_being_run(engine: Mysql) -> None:
+async def test_a_query_is_checked_without_being_run(engine: MysqlEngine) -> None:
     begun = asyncio.get_running_loop().time()
     assert await engine.check("SELECT SLEEP(60), BENCHMARK(1000000000, MD5('x'))", []) is None
     assert asyncio.get_running_loop().time() - begun < 30
 
 
-async def test_a_query_takes_parameters_and_says_what_it_lacks(engine: Mysql) -> None:
+async def test_a_query_takes_parameters_and_says_what_it_lacks(engine: MysqlEngine) -> None:
     sql = "SELECT name FROM victims WHERE id = %s OR name = %s ORDER BY 1"
     found = await engine.query(Statement(sql, (3, "name 5")), limit=1, within=5)
     assert found == (("name",), [("name 3",)], True)

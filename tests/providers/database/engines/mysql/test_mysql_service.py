@@ -17,7 +17,7 @@ from resource_server.errors import (
     ResourceBusy,
 )
 from resource_server.providers.database.engines.contract import Statement
-from resource_server.providers.database.engines.mysql.engine import Mysql
+from resource_server.providers.database.engines.mysql.engine import MysqlEngine
 from tests.providers.database import mysql_databases
 from tests.providers.database.mysql_databases import ADMIN, Database, connect, rows
 from tests.providers.database.servers import (
@@ -57,12 +57,12 @@ def connecting(meanwhile: Callable[[], Awaitable[None]]) -> Generator[None]:
 # Limits.
 
 
-async def test_stuck_queries_do_not_delay_rows(engine: Mysql) -> None:
+async def test_stuck_queries_do_not_delay_rows(engine: MysqlEngine) -> None:
     sleep = Statement("SELECT SLEEP(60) AS s")
     stuck = [
         *(asyncio.create_task(engine.query(sleep, limit=1, within=60)) for _ in range(6)),
         *(
-            asyncio.create_task(engine.fetch(sleep, limit=1, within=60, lane="slow"))
+            asyncio.create_task(engine.fetch(sleep, limit=1, within=60, slow=True))
             for _ in range(6)
         ),
     ]
@@ -73,7 +73,9 @@ async def test_stuck_queries_do_not_delay_rows(engine: Mysql) -> None:
     await asyncio.gather(*stuck, return_exceptions=True)
 
 
-async def test_what_a_cancelled_caller_asked_is_stopped(engine: Mysql, database: Database) -> None:
+async def test_what_a_cancelled_caller_asked_is_stopped(
+    engine: MysqlEngine, database: Database
+) -> None:
     # The server would stop it by itself much later.
     endless = Statement("SELECT BENCHMARK(1000000000000, MD5('cancelled'))")
     task = asyncio.create_task(engine.fetch(endless, limit=1, within=600))
@@ -98,7 +100,7 @@ async def test_what_a_cancelled_caller_asked_is_stopped(engine: Mysql, database:
 async def test_who_is_cancelled_in_the_moment_of_connecting_is_not_answered(
     database: Database,
 ) -> None:
-    engine = Mysql(database.url)
+    engine = MysqlEngine(database.url)
 
     async def cancel() -> None:
         asking.cancel()
@@ -112,13 +114,13 @@ async def test_who_is_cancelled_in_the_moment_of_connecting_is_not_answered(
 
 async def test_deadlines_are_ours_whatever_the_url_says(database: Database) -> None:
     # Those of the driver lose cancellations.
-    engine = Mysql(f"{database.url}?read_timeout=1&connect_timeout=0")
+    engine = MysqlEngine(f"{database.url}?read_timeout=1&connect_timeout=0")
     assert (await rows(engine, "SELECT SLEEP(1.2)")).rows == [(0,)]
     await engine.close()
 
 
 async def test_closing_stops_what_runs(database: Database) -> None:
-    engine = Mysql(database.url)
+    engine = MysqlEngine(database.url)
     await engine.open()
     task = asyncio.create_task(
         engine.query(Statement("SELECT SLEEP(60) AS closing"), limit=1, within=60)
@@ -161,7 +163,7 @@ async def test_a_database_that_cannot_be_opened_is_unavailable_and_keeps_its_sec
     says: str,
 ) -> None:
     caplog.set_level(0)
-    engine = Mysql(change(database.url))
+    engine = MysqlEngine(change(database.url))
     with pytest.raises(MountUnavailable, match=says) as raised:
         await engine.open()
     await engine.close()
@@ -174,7 +176,7 @@ async def test_a_missing_driver_names_what_brings_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "asyncmy", None)
     with pytest.raises(MountUnavailable, match=r"pip install 'resource-server\[mysql\]'"):
-        await Mysql(database.url).open()
+        await MysqlEngine(database.url).open()
 
 
 async def test_a_server_that_goes_and_comes_back_is_used_again(
@@ -183,7 +185,7 @@ async def test_a_server_that_goes_and_comes_back_is_used_again(
     caplog.set_level(0)
     parts = urlsplit(ADMIN)
     async with proxy_to(parts.hostname or "127.0.0.1", parts.port or 3306) as proxy:
-        engine = Mysql(with_parts(database.url, port=proxy.port))
+        engine = MysqlEngine(with_parts(database.url, port=proxy.port))
         await engine.open()
         try:
             await asyncio.gather(*(rows(engine, "SELECT SLEEP(0.1)") for _ in range(4)))
@@ -203,7 +205,7 @@ async def test_a_server_that_goes_and_comes_back_is_used_again(
 
 
 async def test_connections_that_died_while_idle_are_replaced(
-    engine: Mysql, database: Database
+    engine: MysqlEngine, database: Database
 ) -> None:
     await asyncio.gather(*(rows(engine, "SELECT SLEEP(0.1)") for _ in range(4)))
     ids = await database.run(
@@ -217,7 +219,7 @@ async def test_connections_that_died_while_idle_are_replaced(
 # Changes.
 
 
-async def test_every_commit_is_noticed(engine: Mysql, database: Database) -> None:
+async def test_every_commit_is_noticed(engine: MysqlEngine, database: Database) -> None:
     commits = Commits(engine)
     try:
         await commits.beyond(0)
@@ -247,7 +249,7 @@ async def test_every_commit_is_noticed(engine: Mysql, database: Database) -> Non
 @pytest.mark.parametrize("turns", range(5))
 @pytest.mark.parametrize("is_reached", [True, False])
 async def test_a_watch_ends_even_in_the_moment_in_which_it_connects(
-    engine: Mysql, turns: int, *, is_reached: bool
+    engine: MysqlEngine, turns: int, *, is_reached: bool
 ) -> None:
     ending = asyncio.get_running_loop().create_future()
 
@@ -270,7 +272,7 @@ async def test_what_was_committed_while_the_server_was_away_is_told_of(
 ) -> None:
     parts = urlsplit(ADMIN)
     async with proxy_to(parts.hostname or "127.0.0.1", parts.port or 3306) as proxy:
-        engine = Mysql(with_parts(database.url, port=proxy.port), interval=0.05)
+        engine = MysqlEngine(with_parts(database.url, port=proxy.port), interval=0.05)
         await engine.open()
         commits = Commits(engine)
         try:

@@ -15,7 +15,7 @@ from resource_server.errors import (
     ResourceNotFound,
 )
 from resource_server.providers.database.engines.contract import Statement
-from resource_server.providers.database.engines.postgres.engine import Postgres
+from resource_server.providers.database.engines.postgres.engine import PostgresEngine
 from resource_server.providers.database.engines.reflection import ForeignKey, Index, TableName
 from tests.providers.database import postgres_databases
 from tests.providers.database.postgres_databases import ADMIN, Database, rows
@@ -32,7 +32,7 @@ database, engine = postgres_databases.database, postgres_databases.engine
 # The catalogue.
 
 
-async def test_tables_are_those_a_user_would_count(engine: Postgres) -> None:
+async def test_tables_are_those_a_user_would_count(engine: PostgresEngine) -> None:
     found = {(info.name.schema, info.name.name): info for info in await engine.tables()}
     assert list(found) == [
         ("other", "hidden"),
@@ -57,7 +57,7 @@ async def test_tables_are_those_a_user_would_count(engine: Postgres) -> None:
 
 
 async def test_schemas_that_are_not_named_are_not_shown(database: Database) -> None:
-    engine = Postgres(database.url, schemas=["other"])
+    engine = PostgresEngine(database.url, schemas=["other"])
     await engine.open()
     try:
         assert [info.name for info in await engine.tables()] == [TableName("other", "hidden")]
@@ -68,7 +68,7 @@ async def test_schemas_that_are_not_named_are_not_shown(database: Database) -> N
         await engine.close()
 
 
-async def test_a_table_is_reflected_with_all_that_readers_need(engine: Postgres) -> None:
+async def test_a_table_is_reflected_with_all_that_readers_need(engine: PostgresEngine) -> None:
     table = await engine.table(TableName("public", "customers"))
     columns = {column.name: column for column in table.columns}
     assert table.key == ("id",)
@@ -94,7 +94,7 @@ async def test_a_table_is_reflected_with_all_that_readers_need(engine: Postgres)
     assert columns["tags"].nullable
 
 
-async def test_keys_are_primary_or_unique_and_never_null(engine: Postgres) -> None:
+async def test_keys_are_primary_or_unique_and_never_null(engine: PostgresEngine) -> None:
     async def key(name: str) -> tuple[tuple[str, ...], str]:
         table = await engine.table(TableName("public", name))
         return table.key, table.key_kind
@@ -111,7 +111,7 @@ async def test_keys_are_primary_or_unique_and_never_null(engine: Postgres) -> No
     ["text[]", "int4range", "int4multirange", "bit(3)", "varbit", "odd.pair", "odd.pairs"],
 )
 async def test_what_no_path_can_name_is_no_key(
-    database: Database, engine: Postgres, type: str
+    database: Database, engine: PostgresEngine, type: str
 ) -> None:
     await database.execute(
         f"""CREATE SCHEMA odd;
@@ -130,7 +130,7 @@ async def test_what_no_path_can_name_is_no_key(
     assert (two.key, two.key_kind) == (("id",), "unique")
 
 
-async def test_foreign_keys_and_indexes_are_named(engine: Postgres) -> None:
+async def test_foreign_keys_and_indexes_are_named(engine: PostgresEngine) -> None:
     table = await engine.table(TableName("public", "orders"))
     referred = ForeignKey(("customer",), TableName("public", "customers"), ("id",))
     assert table.foreign_keys == (referred,)
@@ -138,7 +138,7 @@ async def test_foreign_keys_and_indexes_are_named(engine: Postgres) -> None:
 
 
 async def test_views_tell_their_definition_and_tables_what_would_make_them(
-    engine: Postgres, database: Database
+    engine: PostgresEngine, database: Database
 ) -> None:
     view = await engine.table(TableName("public", "names"))
     assert "FROM customers" in (view.ddl or "")
@@ -153,13 +153,13 @@ async def test_views_tell_their_definition_and_tables_what_would_make_them(
 @pytest.mark.parametrize(
     "name", ["days_2026", "absent", "forbidden", "pg_class", "Customers", "\x00"]
 )
-async def test_what_is_no_table_of_its_own_is_not_found(engine: Postgres, name: str) -> None:
+async def test_what_is_no_table_of_its_own_is_not_found(engine: PostgresEngine, name: str) -> None:
     with pytest.raises(ResourceNotFound):
         await engine.table(TableName("public", name))
 
 
 async def test_a_chain_of_foreign_keys_is_not_followed(
-    engine: Postgres, database: Database
+    engine: PostgresEngine, database: Database
 ) -> None:
     length = 2 * sys.getrecursionlimit() // 10
     chain = ["CREATE SCHEMA chain", "CREATE TABLE chain.t0 (id integer PRIMARY KEY)"]
@@ -175,7 +175,9 @@ async def test_a_chain_of_foreign_keys_is_not_followed(
         await database.execute("DROP SCHEMA chain CASCADE")
 
 
-async def test_the_estimate_is_that_of_the_statistics(engine: Postgres, database: Database) -> None:
+async def test_the_estimate_is_that_of_the_statistics(
+    engine: PostgresEngine, database: Database
+) -> None:
     assert await engine.estimate(TableName("public", "names")) is None
     assert await engine.estimate(TableName("public", "keyless")) is None
     await database.execute("ANALYZE victims")
@@ -200,7 +202,7 @@ SCHEMA_CHANGES = (
 
 
 async def test_the_schema_state_differs_after_every_change_of_the_schema(
-    engine: Postgres, database: Database
+    engine: PostgresEngine, database: Database
 ) -> None:
     for change in SCHEMA_CHANGES:
         before = await engine.schema_state()
@@ -211,7 +213,7 @@ async def test_the_schema_state_differs_after_every_change_of_the_schema(
 
 
 async def test_temporary_tables_of_others_are_no_change_of_the_schema(
-    engine: Postgres, database: Database
+    engine: PostgresEngine, database: Database
 ) -> None:
     before = await engine.schema_state()
     await database.execute(
@@ -222,14 +224,14 @@ async def test_temporary_tables_of_others_are_no_change_of_the_schema(
 
 
 async def test_privileges_name_what_goes_beyond_reading(
-    engine: Postgres, database: Database
+    engine: PostgresEngine, database: Database
 ) -> None:
     names = [privilege.name for privilege in await engine.privileges()]
     assert "INSERT on public.victims" in names
     assert "TRUNCATE on public.victims" in names
     assert "CREATE on schema public" in names
     assert "SUPERUSER" not in names
-    superuser = Postgres(with_parts(ADMIN, database=database.name))
+    superuser = PostgresEngine(with_parts(ADMIN, database=database.name))
     await superuser.open()
     try:
         found = [privilege.name for privilege in await superuser.privileges()]
@@ -242,21 +244,21 @@ async def test_privileges_name_what_goes_beyond_reading(
 # Reading.
 
 
-async def test_rows_are_cut_at_the_limit_and_say_so(engine: Postgres) -> None:
+async def test_rows_are_cut_at_the_limit_and_say_so(engine: PostgresEngine) -> None:
     found = await rows(engine, "SELECT id, name FROM victims ORDER BY id", limit=2)
     assert found == (("id", "name"), [(1, "name 1"), (2, "name 2")], True)
     found = await rows(engine, "SELECT id, name FROM victims WHERE id = $1", 7)
     assert found == (("id", "name"), [(7, "name 7")], False)
 
 
-async def test_no_rows_have_columns(engine: Postgres) -> None:
+async def test_no_rows_have_columns(engine: PostgresEngine) -> None:
     found = await rows(engine, "SELECT id, name FROM victims WHERE id = $1", -1)
     assert found == (("id", "name"), [], False)
     asked = await engine.query(Statement("SELECT id FROM victims WHERE false"), limit=5, within=5)
     assert asked == (("id",), [], False)
 
 
-async def test_times_that_python_does_not_have_are_text(engine: Postgres) -> None:
+async def test_times_that_python_does_not_have_are_text(engine: PostgresEngine) -> None:
     found = await rows(engine, "SELECT d, t, z, c, i, a FROM times ORDER BY id")
     utc = datetime.UTC
     assert found.rows == [
@@ -288,7 +290,7 @@ async def test_times_that_python_does_not_have_are_text(engine: Postgres) -> Non
 
 
 @pytest.mark.parametrize("column", ["d", "t", "z", "c", "i"])
-async def test_a_value_that_was_read_finds_its_row(engine: Postgres, column: str) -> None:
+async def test_a_value_that_was_read_finds_its_row(engine: PostgresEngine, column: str) -> None:
     found = await rows(engine, f"SELECT id, {column}, {column}::text FROM times ORDER BY id")
     for number, value, text in found.rows:
         again = await rows(engine, f"SELECT id FROM times WHERE {column} = $1", value)
@@ -297,7 +299,7 @@ async def test_a_value_that_was_read_finds_its_row(engine: Postgres, column: str
             assert value == text
 
 
-async def test_other_values_come_as_the_driver_has_them(engine: Postgres) -> None:
+async def test_other_values_come_as_the_driver_has_them(engine: PostgresEngine) -> None:
     found = await rows(
         engine,
         "SELECT 1.10::numeric, 'x'::name, '{\"a\": 1}'::jsonb, '\\x00ff'::bytea,"
@@ -310,7 +312,7 @@ async def test_other_values_come_as_the_driver_has_them(engine: Postgres) -> Non
 
 @pytest.mark.parametrize("value", [2**70, "text", object(), "\x00"])
 async def test_a_value_that_does_not_fit_is_an_invalid_parameter(
-    engine: Postgres, value: object
+    engine: PostgresEngine, value: object
 ) -> None:
     with pytest.raises(InvalidParameter):
         await rows(engine, "SELECT 1 FROM victims WHERE id = $1", value)
@@ -318,7 +320,7 @@ async def test_a_value_that_does_not_fit_is_an_invalid_parameter(
 
 
 async def test_a_table_altered_while_its_statement_is_known_is_read_again(
-    engine: Postgres, database: Database
+    engine: PostgresEngine, database: Database
 ) -> None:
     await database.execute(f"SET ROLE {database.role}; CREATE TABLE alters AS SELECT 1 AS x")
     select = "SELECT * FROM alters"
@@ -331,7 +333,7 @@ async def test_a_table_altered_while_its_statement_is_known_is_read_again(
 
 
 async def test_a_locked_table_is_busy_and_others_are_read(
-    engine: Postgres, database: Database
+    engine: PostgresEngine, database: Database
 ) -> None:
     connection = await asyncpg.connect(with_parts(ADMIN, database=database.name))
     try:
@@ -343,7 +345,9 @@ async def test_a_locked_table_is_busy_and_others_are_read(
         await connection.close()
 
 
-async def test_our_own_statements_cannot_write_either(engine: Postgres, database: Database) -> None:
+async def test_our_own_statements_cannot_write_either(
+    engine: PostgresEngine, database: Database
+) -> None:
     before = await database.checksum()
     for sql in (
         "SELECT writes()",

@@ -11,7 +11,7 @@ from resource_server.errors import (
     InvalidParameter,
 )
 from resource_server.providers.database.engines.contract import Statement
-from resource_server.providers.database.engines.postgres.engine import Postgres
+from resource_server.providers.database.engines.postgres.engine import PostgresEngine
 from tests.providers.database import postgres_databases
 from tests.providers.database.postgres_databases import Database, rows
 from tests.providers.database.servers import (
@@ -148,7 +148,7 @@ SELECT current_setting('default_transaction_read_only'), current_setting('transa
 
 
 async def test_hostile_queries_write_nothing_and_leave_nothing_behind(
-    engine: Postgres, database: Database
+    engine: PostgresEngine, database: Database
 ) -> None:
     async def states() -> set[tuple[object, ...]]:
         # As many as there are connections, each takes one.
@@ -167,7 +167,9 @@ async def test_hostile_queries_write_nothing_and_leave_nothing_behind(
     assert await database.checksum() == before
 
 
-async def test_hostile_queries_are_not_run_by_a_check(engine: Postgres, database: Database) -> None:
+async def test_hostile_queries_are_not_run_by_a_check(
+    engine: PostgresEngine, database: Database
+) -> None:
     before = await database.checksum()
     for sql in (*HOSTILE, *PASSING, *ENDLESS):
         with contextlib.suppress(ValueError):
@@ -176,7 +178,7 @@ async def test_hostile_queries_are_not_run_by_a_check(engine: Postgres, database
 
 
 async def test_endless_queries_are_stopped_on_the_server_too(
-    engine: Postgres, database: Database
+    engine: PostgresEngine, database: Database
 ) -> None:
     for sql in ENDLESS:
         assert await attempt(engine, sql) == "stopped"
@@ -194,14 +196,14 @@ async def test_endless_queries_are_stopped_on_the_server_too(
 
 @pytest.mark.parametrize(("sql", "count"), LEGITIMATE)
 async def test_the_nearest_legitimate_query_is_answered(
-    engine: Postgres, sql: str, count: int
+    engine: PostgresEngine, sql: str, count: int
 ) -> None:
     found = await engine.query(Statement(sql), limit=10, within=10)
     assert len(found.rows) == count
     assert await engine.check(sql, []) == found.columns
 
 
-async def test_a_query_takes_parameters_and_says_what_it_lacks(engine: Postgres) -> None:
+async def test_a_query_takes_parameters_and_says_what_it_lacks(engine: PostgresEngine) -> None:
     sql = "SELECT name FROM victims WHERE id = $1 OR name = $2 ORDER BY 1"
     found = await engine.query(Statement(sql, (3, "name 5")), limit=1, within=5)
     assert found == (("name",), [("name 3",)], True)

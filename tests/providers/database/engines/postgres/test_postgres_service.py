@@ -16,8 +16,9 @@ from resource_server.errors import (
     ResourceBusy,
 )
 from resource_server.providers.database.engines.contract import Statement
-from resource_server.providers.database.engines.postgres.engine import Postgres
-from resource_server.providers.database.engines.server_base import MAX_WAITING, POOL_SIZE
+from resource_server.providers.database.engines.postgres.engine import PostgresEngine
+from resource_server.providers.database.engines.server_base import POOL_SIZE
+from resource_server.providers.database.engines.slots import MAX_WAITING
 from tests.providers.database import postgres_databases
 from tests.providers.database.postgres_databases import ADMIN, Database, rows
 from tests.providers.database.servers import (
@@ -38,14 +39,14 @@ database, engine = postgres_databases.database, postgres_databases.engine
 # Limits.
 
 
-async def test_stuck_queries_do_not_delay_rows(engine: Postgres) -> None:
+async def test_stuck_queries_do_not_delay_rows(engine: PostgresEngine) -> None:
     sleeps = [
         asyncio.create_task(engine.query(Statement("SELECT pg_sleep(60)"), limit=1, within=60))
         for _ in range(6)
     ]
     slow = [
         asyncio.create_task(
-            engine.fetch(Statement("SELECT pg_sleep(60)"), limit=1, within=60, lane="slow")
+            engine.fetch(Statement("SELECT pg_sleep(60)"), limit=1, within=60, slow=True)
         )
         for _ in range(6)
     ]
@@ -57,7 +58,7 @@ async def test_stuck_queries_do_not_delay_rows(engine: Postgres) -> None:
     await asyncio.gather(*sleeps, *slow, return_exceptions=True)
 
 
-async def test_requests_beyond_the_queue_are_turned_away_at_once(engine: Postgres) -> None:
+async def test_requests_beyond_the_queue_are_turned_away_at_once(engine: PostgresEngine) -> None:
     sleep = Statement("SELECT pg_sleep(600)")
     waiting = [
         asyncio.create_task(engine.fetch(sleep, limit=1, within=600))
@@ -73,7 +74,7 @@ async def test_requests_beyond_the_queue_are_turned_away_at_once(engine: Postgre
     assert (await rows(engine, "SELECT 1")).rows == [(1,)]
 
 
-async def test_who_waits_in_vain_is_told_that_the_database_is_busy(engine: Postgres) -> None:
+async def test_who_waits_in_vain_is_told_that_the_database_is_busy(engine: PostgresEngine) -> None:
     async def one() -> str:
         try:
             await engine.fetch(Statement("SELECT pg_sleep(600)"), limit=1, within=0.4)
@@ -87,7 +88,7 @@ async def test_who_waits_in_vain_is_told_that_the_database_is_busy(engine: Postg
 
 
 async def test_what_a_cancelled_caller_asked_is_stopped(
-    engine: Postgres, database: Database
+    engine: PostgresEngine, database: Database
 ) -> None:
     # The server would stop it by itself much later.
     sleep = Statement("SELECT pg_sleep(600) AS cancelled")
@@ -111,7 +112,7 @@ async def test_what_a_cancelled_caller_asked_is_stopped(
 
 
 async def test_closing_stops_what_runs(database: Database) -> None:
-    engine = Postgres(database.url)
+    engine = PostgresEngine(database.url)
     await engine.open()
     task = asyncio.create_task(
         engine.query(Statement("SELECT pg_sleep(60) AS closing"), limit=1, within=60)
@@ -155,7 +156,7 @@ async def test_a_database_that_cannot_be_opened_is_unavailable_and_keeps_its_sec
     says: str,
 ) -> None:
     caplog.set_level(0)
-    engine = Postgres(change(database.url))
+    engine = PostgresEngine(change(database.url))
     with pytest.raises(MountUnavailable, match=says) as raised:
         await engine.open()
     await engine.close()
@@ -168,7 +169,7 @@ async def test_a_missing_driver_names_what_brings_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "asyncpg", None)
     with pytest.raises(MountUnavailable, match=r"pip install 'resource-server\[postgres\]'"):
-        await Postgres(database.url).open()
+        await PostgresEngine(database.url).open()
 
 
 async def test_a_server_that_goes_and_comes_back_is_used_again(
@@ -177,7 +178,7 @@ async def test_a_server_that_goes_and_comes_back_is_used_again(
     caplog.set_level(0)
     parts = urlsplit(ADMIN)
     async with proxy_to(parts.hostname or "127.0.0.1", parts.port or 5432) as proxy:
-        engine = Postgres(with_parts(database.url, port=proxy.port))
+        engine = PostgresEngine(with_parts(database.url, port=proxy.port))
         await engine.open()
         try:
             await asyncio.gather(*(rows(engine, "SELECT pg_sleep(0.1)") for _ in range(4)))
@@ -197,7 +198,7 @@ async def test_a_server_that_goes_and_comes_back_is_used_again(
 
 
 async def test_connections_that_died_while_idle_are_replaced(
-    engine: Postgres, database: Database
+    engine: PostgresEngine, database: Database
 ) -> None:
     await asyncio.gather(*(rows(engine, "SELECT pg_sleep(0.1)") for _ in range(4)))
     await database.run(
@@ -211,7 +212,7 @@ async def test_connections_that_died_while_idle_are_replaced(
 
 
 async def test_every_commit_is_noticed_and_nothing_else(
-    engine: Postgres, database: Database
+    engine: PostgresEngine, database: Database
 ) -> None:
     commits = Commits(engine)
     try:
@@ -235,7 +236,7 @@ async def test_every_commit_is_noticed_and_nothing_else(
         await commits.stop()
 
 
-async def test_reading_is_no_commit(engine: Postgres, database: Database) -> None:
+async def test_reading_is_no_commit(engine: PostgresEngine, database: Database) -> None:
     # The snapshot is the whole cluster's, where other tests write.
     commits = Commits(engine)
     try:
@@ -248,7 +249,7 @@ async def test_reading_is_no_commit(engine: Postgres, database: Database) -> Non
 async def test_a_notification_wakes_the_watch_long_before_its_next_look(
     database: Database,
 ) -> None:
-    engine = Postgres(database.url, interval=20.0, notify=True, channel="changed now")
+    engine = PostgresEngine(database.url, interval=20.0, notify=True, channel="changed now")
     await engine.open()
     commits = Commits(engine)
     try:
@@ -275,7 +276,7 @@ async def test_nothing_is_left_of_a_watch_that_ends_while_it_begins_to_listen(
 
     place = parts.hostname or "127.0.0.1", parts.port or 5432
     async with proxy_to(*place, hold=b"LISTEN") as proxy:
-        engine = Postgres(with_parts(database.url, port=proxy.port), notify=True)
+        engine = PostgresEngine(with_parts(database.url, port=proxy.port), notify=True)
         await engine.open()
         commits = Commits(engine)
         async with asyncio.timeout(PATIENCE_S):
@@ -294,7 +295,7 @@ async def test_what_was_committed_while_the_server_was_away_is_told_of(
     parts = urlsplit(ADMIN)
     async with proxy_to(parts.hostname or "127.0.0.1", parts.port or 5432) as proxy:
         url = with_parts(database.url, port=proxy.port)
-        engine = Postgres(url, interval=0.05, notify=notify)
+        engine = PostgresEngine(url, interval=0.05, notify=notify)
         await engine.open()
         commits = Commits(engine)
         try:

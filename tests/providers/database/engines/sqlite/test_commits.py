@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, closing
 
 import pytest
 
-from resource_server.providers.database.engines.sqlite.engine import Sqlite
+from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
 from tests.providers.database.sqlite_databases import PATIENCE_S, opened, write
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +26,7 @@ class Heard:
         self.count = 0
         self._told = asyncio.Event()
 
-    async def follow(self, engine: Sqlite) -> None:
+    async def follow(self, engine: SqliteEngine) -> None:
         async for _ in engine.commits():
             self.count += 1
             self._told.set()
@@ -47,7 +47,7 @@ async def following(path: pathlib.Path) -> AsyncGenerator[Heard]:
 
 
 @asynccontextmanager
-async def followed(engine: Sqlite) -> AsyncGenerator[Heard]:
+async def followed(engine: SqliteEngine) -> AsyncGenerator[Heard]:
     heard = Heard()
     task = asyncio.create_task(heard.follow(engine))
     try:
@@ -136,7 +136,7 @@ async def test_events_of_the_file_tell_before_the_next_look_would(
 ) -> None:
     path = write(tmp_path / "shop.db", f"PRAGMA journal_mode = {journal};" + ORDERS)
     # It looks by itself only after the test has failed.
-    engine = Sqlite(path, interval=600)
+    engine = SqliteEngine(path, interval=600)
     await engine.open()
     async with followed(engine) as heard:
         count = await heard.beyond(0)

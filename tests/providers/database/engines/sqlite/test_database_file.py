@@ -13,7 +13,7 @@ from contextlib import closing
 import pytest
 
 from resource_server.errors import MountUnavailable, ResourceBusy
-from resource_server.providers.database.engines.sqlite.engine import Sqlite
+from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
 from tests.providers.database.sqlite_databases import (
     PATIENCE_S,
     asked,
@@ -39,7 +39,7 @@ SUM = "SELECT max(customer) FROM orders"
 
 async def unusable(path: pathlib.Path) -> str:
     """Return the reason why it cannot be served; it holds no part of the path."""
-    engine = Sqlite(path)
+    engine = SqliteEngine(path)
     try:
         with pytest.raises(MountUnavailable) as caught:
             await engine.open()
@@ -129,7 +129,7 @@ async def test_a_locked_database_is_busy_and_then_is_not(tmp_path: pathlib.Path)
             for ask in (rows(engine, COUNT), queried(engine, COUNT), engine.schema_state()):
                 with pytest.raises(ResourceBusy):
                     await ask
-            fresh = Sqlite(path)
+            fresh = SqliteEngine(path)
             with pytest.raises(ResourceBusy):
                 await fresh.open()
             writer.run("COMMIT")
@@ -264,12 +264,12 @@ async def test_a_log_that_is_deleted_under_its_readers_is_noticed(tmp_path: path
 
 READ = """
 import asyncio, sys
-from resource_server.providers.database.engine import Statement
-from resource_server.providers.database.sqlite import Sqlite
+from resource_server.providers.database.engines.contract import Statement
+from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
 from tests.anybody import like_anybody
 
 async def main():
-    engine = Sqlite(sys.argv[1])
+    engine = SqliteEngine(sys.argv[1])
     await engine.open()
     for line in iter(sys.stdin.readline, ""):
         try:

@@ -149,7 +149,7 @@ async def test_many_readers_are_answered_while_the_schema_changes(tmp_path: path
 def test_it_loads_neither_sqlalchemy_nor_the_drivers_of_servers() -> None:
     script = """
 import sys
-import resource_server.providers.database.sqlite
+import resource_server.providers.database.engines.sqlite.engine
 print(sorted(name for name in ("sqlalchemy", "asyncpg", "asyncmy") if name in sys.modules))
 """
     found = subprocess.run(

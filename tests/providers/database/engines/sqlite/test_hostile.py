@@ -17,7 +17,7 @@ from resource_server.errors import (
     ResourceError,
 )
 from resource_server.providers.database.engines.contract import Rows, Statement
-from resource_server.providers.database.engines.sqlite.engine import Sqlite
+from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
 from tests.providers.database.sqlite_databases import contents, opened, queried, rows, write
 
 pytestmark = pytest.mark.anyio
@@ -221,7 +221,7 @@ LEGITIMATE: list[tuple[str, list[tuple[object, ...]]]] = [
 
 
 @asynccontextmanager
-async def shop(folder: Path) -> AsyncGenerator[Sqlite]:
+async def shop(folder: Path) -> AsyncGenerator[SqliteEngine]:
     """Serve a shop, and see that nothing is written to it nor beside it."""
     write(folder / "other.db", "CREATE TABLE secrets(x); INSERT INTO secrets VALUES ('secret')")
     path = write(folder / "shop.db", SHOP)
@@ -243,7 +243,7 @@ async def shop(folder: Path) -> AsyncGenerator[Sqlite]:
     assert contents(folder) == before
 
 
-async def attempt(engine: Sqlite, sql: str) -> Rows | ResourceError:
+async def attempt(engine: SqliteEngine, sql: str) -> Rows | ResourceError:
     started = time.monotonic()
     try:
         return await engine.query(Statement(sql), limit=10, within=DEADLINE_S)

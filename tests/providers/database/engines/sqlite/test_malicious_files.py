@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 import pytest
 
 from resource_server.errors import InvalidParameter, MountUnavailable, ResourceError
-from resource_server.providers.database.engines.contract import Beginning, Rows, Statement
+from resource_server.providers.database.engines.contract import Rows, Statement, TruncatedValue
 from tests.providers.database.sqlite_databases import (
     PATIENCE_S,
     contents,
@@ -139,13 +139,11 @@ async def test_of_a_value_too_large_for_memory_there_is_the_beginning(
     """
     async with opened(write(tmp_path / "shop.db", script)) as engine:
         found = await rows(engine, "SELECT id, a FROM t ORDER BY id")
-        assert found[0] == (1, Beginning(bytes(64 * 1024), 17_000_000))
-        assert found[1] == (2, Beginning("0" * 64 * 1024, 17_000_000))
+        assert found[0] == (1, TruncatedValue(bytes(64 * 1024), 17_000_000))
+        assert found[1] == (2, TruncatedValue("0" * 64 * 1024, 17_000_000))
         assert found[2] == (3, "small")
         with pytest.raises(InvalidParameter, match="too large"):
-            await engine.fetch(
-                Statement("SELECT a FROM v"), limit=9, within=PATIENCE_S, lane="slow"
-            )
+            await engine.fetch(Statement("SELECT a FROM v"), limit=9, within=PATIENCE_S, slow=True)
         assert await rows(engine, "SELECT id FROM t ORDER BY id") == [(1,), (2,), (3,)]
 
 

@@ -13,8 +13,7 @@ import pytest
 from resource_server.access import Access, Caller, acting
 from resource_server.catalog.catalog import Catalog
 from resource_server.errors import MountUnavailable, ResourceBusy
-from resource_server.providers.database.engines.server_base import POOL_SIZE
-from resource_server.providers.database.engines.shared_commits import SharedCommits
+from resource_server.providers.database.engines.server_base import POOL_SIZE, SharedCommits
 from resource_server.providers.database.options import TableOptions
 from resource_server.providers.database.provider import Database
 from resource_server.runtime.option_types import Duration

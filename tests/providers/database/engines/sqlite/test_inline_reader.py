@@ -11,7 +11,7 @@ import pytest
 from resource_server.providers.database.engines.contract import Rows, Statement
 from resource_server.providers.database.engines.sqlite.authorizer import Readable
 from resource_server.providers.database.engines.sqlite.database_file import DatabaseFile
-from resource_server.providers.database.engines.sqlite.inline_reads import Quick
+from resource_server.providers.database.engines.sqlite.inline_reader import InlineReader
 from tests.providers.database.sqlite_databases import (
     PATIENCE_S,
     SlowFile,
@@ -32,54 +32,54 @@ def _all(table: str, column: str, *, in_query: bool = False, through: str | None
 
 
 @contextlib.asynccontextmanager
-async def warm(path: pathlib.Path, readable: Readable = _all) -> AsyncGenerator[Quick]:
+async def warm(path: pathlib.Path, readable: Readable = _all) -> AsyncGenerator[InlineReader]:
     """Give a connection that is open and does not rest."""
-    quick = Quick(DatabaseFile(path), readable)
+    reader = InlineReader(DatabaseFile(path), readable)
     try:
-        await answered(quick, Statement("SELECT 1"))
-        yield quick
+        await answered(reader, Statement("SELECT 1"))
+        yield reader
     finally:
-        quick.close()
+        reader.close()
 
 
-async def answered(quick: Quick, statement: Statement) -> Rows:
+async def answered(reader: InlineReader, statement: Statement) -> Rows:
     """Ask until there is an answer."""
     async with asyncio.timeout(PATIENCE_S):
-        while not isinstance(found := quick.select(statement, 1), Rows):  # noqa: ASYNC110
+        while not isinstance(found := reader.select(statement, 1), Rows):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     return found
 
 
 async def test_rows_are_read_without_a_thread_once_it_is_open(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", TABLE)
-    quick = Quick(DatabaseFile(path), _all)
-    assert quick.select(ONE, 1) == "hot"
-    assert await answered(quick, ONE) == Rows(("id", "word"), [(1, "one")], more=False)
-    quick.close()
+    reader = InlineReader(DatabaseFile(path), _all)
+    assert reader.select(ONE, 1) == "hot"
+    assert await answered(reader, ONE) == Rows(("id", "word"), [(1, "one")], more=False)
+    reader.close()
 
 
 @pytest.mark.parametrize(("limit", "more"), [(1, True), (2, True), (3, False), (4, False)])
 async def test_more_is_told_exactly(tmp_path: pathlib.Path, limit: int, more: bool) -> None:
-    async with warm(write(tmp_path / "shop.db", TABLE)) as quick:
-        found = quick.select(Statement(f"{NUMBERS.format(3)} SELECT x FROM n"), limit)
+    async with warm(write(tmp_path / "shop.db", TABLE)) as reader:
+        found = reader.select(Statement(f"{NUMBERS.format(3)} SELECT x FROM n"), limit)
         assert found == Rows(("x",), [(1,), (2,), (3,)][:limit], more=more)
 
 
 async def test_short_statements_are_never_stopped(tmp_path: pathlib.Path) -> None:
-    async with warm(write(tmp_path / "shop.db", TABLE)) as quick:
+    async with warm(write(tmp_path / "shop.db", TABLE)) as reader:
         statement = Statement(f"{NUMBERS.format(200)} SELECT x FROM n")
-        found = [quick.select(statement, 256) for _ in range(500)]
+        found = [reader.select(statement, 256) for _ in range(500)]
         # It rests where the machine is slow.
         assert set(map(type, found)) <= {Rows, str}
         assert "slow" not in found
 
 
 async def test_a_statement_of_many_steps_belongs_in_the_slow_lane(tmp_path: pathlib.Path) -> None:
-    async with warm(write(tmp_path / "shop.db", TABLE)) as quick:
+    async with warm(write(tmp_path / "shop.db", TABLE)) as reader:
         endless = NUMBERS.replace("LIMIT {}", "")
-        assert quick.select(Statement(f"{endless} SELECT max(x) FROM n"), 1) == "slow"
-        assert quick.select(ONE, 1) == "hot"
-        await answered(quick, ONE)
+        assert reader.select(Statement(f"{endless} SELECT max(x) FROM n"), 1) == "slow"
+        assert reader.select(ONE, 1) == "hot"
+        await answered(reader, ONE)
 
 
 @pytest.mark.parametrize(
@@ -105,50 +105,50 @@ async def test_the_lanes_decide_what_else_there_is(tmp_path: pathlib.Path, sql: 
         tmp_path / "shop.db",
         f"{TABLE} CREATE TABLE t2(zeros, secret); INSERT INTO t2 VALUES(zeroblob(2100000), 1);",
     )
-    async with warm(path, readable) as quick:
-        assert quick.select(Statement(sql), 1) == "hot"
-        assert await answered(quick, ONE)
+    async with warm(path, readable) as reader:
+        assert reader.select(Statement(sql), 1) == "hot"
+        assert await answered(reader, ONE)
 
 
 async def test_more_rows_than_a_page_are_not_read_in_the_loop(tmp_path: pathlib.Path) -> None:
-    async with warm(write(tmp_path / "shop.db", TABLE)) as quick:
-        assert isinstance(quick.select(ONE, 1024), Rows)
-        assert quick.select(ONE, 1025) == "hot"
+    async with warm(write(tmp_path / "shop.db", TABLE)) as reader:
+        assert isinstance(reader.select(ONE, 1024), Rows)
+        assert reader.select(ONE, 1025) == "hot"
 
 
 async def test_the_loop_never_waits_for_a_writer(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", TABLE)
-    async with warm(path) as quick:
+    async with warm(path) as reader:
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as writer:
             writer.execute("BEGIN EXCLUSIVE")
             loop = asyncio.get_running_loop()
             begun = loop.time()
-            assert quick.select(ONE, 1) == "hot"
+            assert reader.select(ONE, 1) == "hot"
             assert loop.time() - begun < 0.2, "less than the patience of a lane"
             writer.execute("COMMIT")
-        await answered(quick, ONE)
+        await answered(reader, ONE)
 
 
 async def test_a_replaced_file_is_not_read_any_more(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", TABLE)
-    async with warm(path) as quick:
+    async with warm(path) as reader:
         other = write(tmp_path / "other.db", TABLE.replace("'one'", "'other'"))
         other.replace(path)
-        assert (await answered(quick, ONE)).rows == [(1, "other")]
+        assert (await answered(reader, ONE)).rows == [(1, "other")]
         path.unlink()
-        assert quick.select(ONE, 1) == "hot"
+        assert reader.select(ONE, 1) == "hot"
 
 
 async def test_what_others_commit_is_read(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", TABLE)
-    async with warm(path) as quick:
+    async with warm(path) as reader:
         for word, script in (
             ("two", "UPDATE t SET word = 'two'"),
             ("three", "ALTER TABLE t ADD COLUMN more; UPDATE t SET word = 'three'"),
             ("four", "DROP TABLE t; CREATE TABLE t(id, word); INSERT INTO t VALUES(1, 'four')"),
         ):
             write(path, script)
-            assert (await answered(quick, ONE)).rows == [(1, word)]
+            assert (await answered(reader, ONE)).rows == [(1, word)]
 
 
 @needs_descriptors
@@ -161,13 +161,13 @@ async def test_a_connection_that_was_given_up_is_closed_when_it_is_open(
         writer.execute("INSERT INTO t VALUES(2, 'two')")
         before = descriptors(log)
         file = SlowFile(path)
-        quick = Quick(file, _all)
-        assert quick.select(ONE, 1) == "hot"
+        reader = InlineReader(file, _all)
+        assert reader.select(ONE, 1) == "hot"
         async with asyncio.timeout(PATIENCE_S):
             while not file.is_open.is_set():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             assert descriptors(log) > before
-            quick.close()
+            reader.close()
             await asyncio.sleep(0.01)
             file.may_go_on.set()
             while descriptors(log) > before:  # noqa: ASYNC110
@@ -176,6 +176,6 @@ async def test_a_connection_that_was_given_up_is_closed_when_it_is_open(
 
 async def test_a_table_that_others_have_made_since_is_read(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", TABLE)
-    async with warm(path) as quick:
+    async with warm(path) as reader:
         write(path, "CREATE TABLE later(word); INSERT INTO later VALUES('new')")
-        assert (await answered(quick, Statement("SELECT word FROM later"))).rows == [("new",)]
+        assert (await answered(reader, Statement("SELECT word FROM later"))).rows == [("new",)]

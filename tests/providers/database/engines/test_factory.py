@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from resource_server.providers.database.engines.registry import name_of
+from resource_server.providers.database.engines.factory import engine_name
 
 PATIENCE_S = 60.0
 
@@ -39,12 +39,12 @@ main()
     ],
 )
 def test_the_scheme_of_a_url_names_the_engine(url: str, name: str) -> None:
-    assert name_of(url) == name
+    assert engine_name(url) == name
 
 
 def test_a_url_of_no_database_is_refused_without_telling_it() -> None:
     with pytest.raises(ValueError, match=r"^url: not a database; write sqlite:///") as caught:
-        name_of("oracle://scott:tiger@h/d")
+        engine_name("oracle://scott:tiger@h/d")
     assert "tiger" not in str(caught.value)
 
 

@@ -12,14 +12,15 @@ import pytest
 
 from resource_server.errors import DeadlineExceeded, ResourceBusy
 from resource_server.providers.database.engines.contract import Rows, Statement
-from resource_server.providers.database.engines.sqlite.connection_pool import Lane
-from resource_server.providers.database.engines.sqlite.engine import Sqlite
+from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
+from resource_server.providers.database.engines.sqlite.workers import SqliteWorker
 from tests.providers.database.sqlite_databases import (
     ENDLESS,
     HEAP,
     PATIENCE_S,
     UNSTOPPABLE,
     SlowFile,
+    connection_threads,
     descriptors,
     needs_descriptors,
     opened,
@@ -33,11 +34,11 @@ pytestmark = pytest.mark.anyio
 NUMBERS = "CREATE TABLE numbers(n INTEGER PRIMARY KEY); INSERT INTO numbers VALUES (1), (2), (3);"
 
 
-async def endless(engine: Sqlite, within: float) -> Rows:
+async def endless(engine: SqliteEngine, within: float) -> Rows:
     return await engine.query(Statement(ENDLESS), limit=1, within=within)
 
 
-async def unstoppable(engine: Sqlite, within: float) -> Rows:
+async def unstoppable(engine: SqliteEngine, within: float) -> Rows:
     return await engine.query(Statement(UNSTOPPABLE), limit=1, within=within)
 
 
@@ -156,7 +157,7 @@ async def test_closing_stops_what_runs(tmp_path: Path) -> None:
 
 async def test_closing_waits_for_what_was_being_opened(tmp_path: Path) -> None:
     path, other = write(tmp_path / "n.db", NUMBERS), write(tmp_path / "other.db", NUMBERS)
-    engine = Sqlite(path)
+    engine = SqliteEngine(path)
     await engine.open()
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("BEGIN EXCLUSIVE")
@@ -167,10 +168,9 @@ async def test_closing_waits_for_what_was_being_opened(tmp_path: Path) -> None:
         assert await rows(engine, "SELECT max(n) FROM numbers") == [(3,)]
         await engine.close()
         # None has to tell its loop anything, which may be closed as well by now.
-        for thread in threading.enumerate():
-            if "_connection_worker" in thread.name:
-                thread.join(5)
-                assert not thread.is_alive()
+        for thread in connection_threads():
+            thread.join(5)
+            assert not thread.is_alive()
     await asyncio.wait([late])
     late.exception()
 
@@ -188,7 +188,7 @@ def test_a_connection_is_closed_though_its_loop_is_gone_when_its_statement_ends(
         return may_go_on.wait(PATIENCE_S)
 
     async def leave(path: Path) -> None:
-        engine = Sqlite(path, readable=slow)
+        engine = SqliteEngine(path, readable=slow)
         await engine.open()
         late = asyncio.create_task(queried(engine, "SELECT n FROM numbers"))
         await happened(entered)
@@ -204,10 +204,10 @@ def test_a_connection_is_closed_though_its_loop_is_gone_when_its_statement_ends(
 @needs_descriptors
 def test_a_connection_is_closed_though_its_loop_is_gone_when_it_is_open(tmp_path: Path) -> None:
     async def leave(file: SlowFile) -> None:
-        lane = Lane(file, "watcher", everything)
-        late = asyncio.create_task(lane.run(lambda connection: connection.state(), PATIENCE_S))
+        worker = SqliteWorker(file, "catalog", everything)
+        late = asyncio.create_task(worker.run(lambda connection: connection.versions(), PATIENCE_S))
         await happened(file.is_open)
-        await lane.close(0.01)
+        await worker.close(0.01)
         late.cancel()
 
     with logged(tmp_path / "n.db") as path:
@@ -240,15 +240,14 @@ async def happened(event: threading.Event) -> None:
 
 def nothing_is_left(path: Path) -> None:
     """See that every thread ends, and leaves nothing open but what a writer has."""
-    for thread in threading.enumerate():
-        if "_connection_worker" in thread.name:
-            thread.join(PATIENCE_S)
-            assert not thread.is_alive()
+    for thread in connection_threads():
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
     assert descriptors(path.with_name(f"{path.name}-wal")) == 1
 
 
 async def test_a_closed_engine_can_be_opened_again(tmp_path: Path) -> None:
-    engine = Sqlite(write(tmp_path / "n.db", NUMBERS))
+    engine = SqliteEngine(write(tmp_path / "n.db", NUMBERS))
     for _ in range(2):
         await engine.open()
         assert await rows(engine, "SELECT max(n) FROM numbers") == [(3,)]
