@@ -22,9 +22,16 @@ from resource_server.catalog.mount import Mount
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
 from resource_server.provider import Path, Provider, Resource, SupportsLinks
-from resource_server.testing import abilities, access, changes, listings, resources, searches, tools
-from resource_server.testing.calls import Calls, is_below, show
-from resource_server.testing.changes import MakeChange
+from resource_server.testing import (
+    access_rules,
+    change_rules,
+    listing_rules,
+    resource_rules,
+    search_rules,
+    tool_rules,
+)
+from resource_server.testing.change_rules import MakeChange
+from resource_server.testing.provider_calls import Calls, brief, is_below
 
 __all__ = ["ErrorReply", "LocalClient", "ProviderViolations", "check_provider", "client"]
 
@@ -61,29 +68,29 @@ async def check_provider(
         MountUnavailable: the provider cannot serve now.
     """
     calls = Calls(provider)
-    restrictions = access.restrictions(calls)
-    offered = await tools.known_tools(calls)
+    restrictions = access_rules.checked_restrictions(calls)
+    offered = await tool_rules.known_tools(calls)
     async with AsyncExitStack() as lifetime:
         lasting = await _enter(calls, lifetime)
         tree, watched = await _check_rules(calls, max_resources, unreadable, within_s)
 
         @asynccontextmanager
-        async def entered(narrowed: Calls) -> AsyncGenerator[listings.Tree]:
+        async def entered(narrowed: Calls) -> AsyncGenerator[listing_rules.ListedTree]:
             async with AsyncExitStack() as lifetime:
                 await _enter(narrowed, lifetime)
                 yield (await _check_rules(narrowed, max_resources, unreadable, within_s))[0]
 
-        await tools.check_tools(calls, offered)
-        await access.check_narrowed(calls, restrictions, tree, entered)
+        await tool_rules.check_tools(calls, offered)
+        await access_rules.check_narrowed(calls, restrictions, tree, entered)
         if watched and not lasting:
-            await changes.check_change(calls, tree.resources, make_change, within_s)
+            await change_rules.check_change(calls, tree.resources, make_change, within_s)
     if lasting:
         async with AsyncExitStack() as lifetime:
             await _enter(calls, lifetime)
             rule = "a provider can be entered again"
-            await listings.check_same(calls, tree, rule)
+            await listing_rules.check_same(calls, tree, rule)
             if watched:
-                await changes.check_change(calls, tree.resources, make_change, within_s, rule)
+                await change_rules.check_change(calls, tree.resources, make_change, within_s, rule)
     if violations := calls.violations():
         raise ProviderViolations(violations)
 
@@ -116,25 +123,25 @@ async def client(
 
 async def _check_rules(
     calls: Calls, max_resources: int, unreadable: Collection[Path], within_s: float
-) -> tuple[listings.Tree, bool]:
+) -> tuple[listing_rules.ListedTree, bool]:
     """Check what holds while nothing changes; return what there is, and whether it is watched."""
-    tree = listings.Tree(calls, max_resources)
+    tree = listing_rules.ListedTree(calls, max_resources)
     await tree.explore()
-    await listings.check_walk(calls, tree)
-    resources.check_templates(calls)
+    await listing_rules.check_walk(calls, tree)
+    resource_rules.check_templates(calls)
     for resource in tree.resources:
-        await resources.check_resource(calls, resource)
+        await resource_rules.check_resource(calls, resource)
         if resource.type == "document":
             readable = not is_below(resource.path, unreadable)
-            await resources.check_document(calls, resource, readable=readable)
-    await resources.check_absent(calls, tree.resources)
-    await resources.check_completion(calls)
-    await abilities.check_fetch(calls, tree.resources)
-    await abilities.check_hides(calls)
-    await abilities.check_explain(calls, tree.resources)
-    await searches.check_search(calls, tree.resources)
+            await resource_rules.check_document(calls, resource, readable=readable)
+    await resource_rules.check_absent(calls, tree.resources)
+    await resource_rules.check_completion(calls)
+    await resource_rules.check_fetch(calls, tree.resources)
+    await resource_rules.check_hides(calls)
+    await resource_rules.check_explain(calls, tree.resources)
+    await search_rules.check_search(calls, tree.resources)
     await _check_concurrency(calls, tree.resources[:8])
-    return tree, await changes.check_watch(calls, tree.resources, within_s)
+    return tree, await change_rules.check_watch(calls, tree.resources, within_s)
 
 
 async def _enter(calls: Calls, lifetime: AsyncExitStack) -> bool:
@@ -171,4 +178,4 @@ async def _check_concurrency(calls: Calls, some: Sequence[Resource]) -> None:
     for path, found in at_once.items():
         if isinstance(found, Resource) and found == await calls.metadata(path):
             continue
-        calls.broken("methods may run concurrently", f"metadata({show(path)}) then gave {found!r}")
+        calls.broken("methods may run concurrently", f"metadata({brief(path)}) then gave {found!r}")

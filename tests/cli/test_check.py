@@ -369,7 +369,7 @@ def test_of_no_tools_nothing_is_told(run: Run, folder: Path) -> None:
 def test_a_tool_that_is_left_out_is_named_with_the_reason(run: Run, tmp_path: Path) -> None:
     tools = """
     def tools(self):
-        from resource_server.tool import Tool
+        from resource_server.provider.tools import Tool
         return [Tool(name="a b", description="x"), Tool(name="good", description="x")]
     def call_tool(self, name, arguments, asked):
         raise AssertionError

@@ -31,7 +31,7 @@ from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries import parameters
 from resource_server.providers.database.queries.parameters import Parameter, ParameterType
 from resource_server.runtime.option_types import Duration
-from resource_server.testing.tools import NobodyAsks
+from resource_server.testing.tool_rules import SilentToolRequest
 from tests.listeners import mounted
 from tests.providers.database.owners import Owner
 
@@ -64,7 +64,7 @@ async def called(provider: Database, name: str, /, **arguments: object) -> tuple
     """Return the data and the words of a result, whose form is checked."""
     tool = next(tool for tool in provider.tools() if tool.name == name)
     assert tool.output_schema is not None
-    result = await provider.call_tool(name, arguments, NobodyAsks())
+    result = await provider.call_tool(name, arguments, SilentToolRequest())
     [block] = result.content
     assert isinstance(block, TextBlock)
     structured = msgspec.json.decode(msgspec.json.encode(result.structured))
@@ -159,9 +159,9 @@ async def test_a_query_that_is_no_tool_is_read_but_not_called(owner: Owner) -> N
     async with database(owner, queries={"q": Query(sql="select 1", tool=False)}) as provider:
         assert await provider.read(("~query", "q"), {})
         with pytest.raises(ResourceNotFound):
-            await provider.call_tool("q", {}, NobodyAsks())
+            await provider.call_tool("q", {}, SilentToolRequest())
         with pytest.raises(ResourceNotFound):
-            await provider.call_tool("people", {}, NobodyAsks())
+            await provider.call_tool("people", {}, SilentToolRequest())
 
 
 def test_who_may_not_see_a_query_or_a_table_of_it_has_no_such_tool() -> None:
@@ -267,7 +267,7 @@ async def test_what_a_query_may_not_read_is_in_no_result(owner: Owner) -> None:
         assert [row[0] for row in data["rows"]] == [2, 3]
         assert "@" not in words
         with pytest.raises(InvalidParameter, match="refuses this query") as refused:
-            await provider.call_tool("mail", {}, NobodyAsks())
+            await provider.call_tool("mail", {}, SilentToolRequest())
         assert "people" not in str(refused.value)
 
 
@@ -281,7 +281,7 @@ async def test_a_query_that_takes_too_long_is_stopped(owner: Owner) -> None:
     limits = ReadLimits(query_timeout=Duration(0.2))
     async with database(owner, queries={"q": Query(sql=endless)}, limits=limits) as provider:
         with pytest.raises(DeadlineExceeded):
-            await provider.call_tool("q", {}, NobodyAsks())
+            await provider.call_tool("q", {}, SilentToolRequest())
 
 
 # -- what is given to it
@@ -375,7 +375,7 @@ async def test_arguments_that_cannot_be_used_are_named(
         [tool] = provider.tools()
         assert not fits(tool, arguments)
         with pytest.raises(InvalidParameter, match=told):
-            await provider.call_tool("q", arguments, NobodyAsks())
+            await provider.call_tool("q", arguments, SilentToolRequest())
 
 
 @given(

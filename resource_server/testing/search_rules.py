@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.provider import Path, Resource
 from resource_server.provider.search import Hit, SearchRequest, SupportsSearch
-from resource_server.testing.calls import Calls, is_below, show
+from resource_server.testing.provider_calls import Calls, brief, is_below
 
 _ABSENT = "no-such-3f9c"
 _LIMIT = 3
-_MOST_PAGES = 200
-_MOST_WORDS = 4
+_MAX_PAGES = 200
+_MAX_WORDS = 4
 _ODD = ("*", "[", "%", "_", "'", '"', "\\", ".*", "\u202e", "x" * 1000)
 _WORD = re.compile(r"\w{3,40}")
 _HURRY, _TIME_S = 0.0, 10.0
@@ -25,7 +25,7 @@ async def check_search(calls: Calls, resources: Sequence[Resource]) -> None:
     searches = calls.provider
     if not isinstance(searches, SupportsSearch):
         return
-    names = [resource.path[-1] for resource in resources if resource.path][:_MOST_WORDS]
+    names = [resource.path[-1] for resource in resources if resource.path][:_MAX_WORDS]
     words = await _words(calls, resources)
     sought = [SearchRequest(text=text, where="names") for text in (*names, *_ODD)]
     sought += [SearchRequest(text=text, where="text") for text in (*words, *_ODD)]
@@ -40,7 +40,7 @@ async def check_search(calls: Calls, resources: Sequence[Resource]) -> None:
 async def _words(calls: Calls, resources: Sequence[Resource]) -> Sequence[str]:
     words: list[str] = []
     for resource in resources:
-        if resource.type == "document" and len(words) < _MOST_WORDS:
+        if resource.type == "document" and len(words) < _MAX_WORDS:
             contents = await calls.read(resource.path)
             if isinstance(contents, Sequence) and contents and isinstance(contents[0].data, str):
                 words += _WORD.findall(contents[0].data)[:1]
@@ -50,17 +50,17 @@ async def _words(calls: Calls, resources: Sequence[Resource]) -> Sequence[str]:
 async def _check(
     calls: Calls, searches: SupportsSearch, sought: SearchRequest, below: Path = ()
 ) -> None:
-    call = f"search({show(sought.text)}, {sought.where!r}, below={show(below)})"
+    call = f"search({brief(sought.text)}, {sought.where!r}, below={brief(below)})"
     hits = await _all(calls, searches, sought, below, _TIME_S)
     hurried = await _all(calls, searches, sought, below, _HURRY)
     if hits is None or hurried is None:
         return
     found = [hit.resource.path for hit in hits]
     if len(set(found)) < len(found):
-        calls.broken("a search gives a resource once", f"{call} gave {show(found)}")
+        calls.broken("a search gives a resource once", f"{call} gave {brief(found)}")
     if {hit.resource.path for hit in hurried} != set(found):
         rule = "a search that is stopped goes on where it was, until all is found"
-        calls.broken(rule, f"{call} gave {show(found)}, not in a hurry")
+        calls.broken(rule, f"{call} gave {brief(found)}, not in a hurry")
     for hit in hits:
         await _check_hit(calls, call, sought, below, hit)
 
@@ -68,30 +68,37 @@ async def _check(
 async def _check_hit(calls: Calls, call: str, sought: SearchRequest, below: Path, hit: Hit) -> None:
     path = hit.resource.path
     if not is_below(path, [below]):
-        calls.broken("a search stays below `below`", f"{call} gave {show(path)}")
+        calls.broken("a search stays below `below`", f"{call} gave {brief(path)}")
     metadata = await calls.metadata(path)
     if not isinstance(metadata, Resource) or metadata.type != hit.resource.type:
-        calls.broken("what is found exists", f"{call} gave {show(path)}, metadata {show(metadata)}")
+        calls.broken(
+            "what is found exists",
+            f"{call} gave {brief(path)}, metadata {brief(metadata)}",
+        )
     if not hit.lines:
         if sought.where == "text":
             rule = "what is found in text has a line that matches"
-            calls.broken(rule, f"{call} gave {show(path)} without one")
+            calls.broken(rule, f"{call} gave {brief(path)} without one")
         return
     if any(line.number < 1 or "\n" in line.text for line in hit.lines):
-        calls.broken("a line has a number from 1 on, and no end", f"{call} gave {show(hit.lines)}")
+        calls.broken("a line has a number from 1 on, and no end", f"{call} gave {brief(hit.lines)}")
     if sought.where == "text" and hit.resource.type == "document":
         contents = await calls.read(path)
         if isinstance(contents, ResourceNotFound):
-            calls.broken("what is found in text may be read", f"{call} gave {show(path)}")
+            calls.broken("what is found in text may be read", f"{call} gave {brief(path)}")
 
 
 async def _all(
-    calls: Calls, searches: SupportsSearch, sought: SearchRequest, below: Path, time_s: float
+    calls: Calls,
+    searches: SupportsSearch,
+    sought: SearchRequest,
+    below: Path,
+    time_s: float,
 ) -> list[Hit] | None:
     """Return everything that is found, page after page; None where that fails."""
     hits: list[Hit] = []
     after: str | None = None
-    for _ in range(_MOST_PAGES):
+    for _ in range(_MAX_PAGES):
         deadline = time.monotonic() + time_s
         found = await calls.search(
             searches, sought, below=below, after=after, limit=_LIMIT, deadline=deadline
@@ -99,13 +106,13 @@ async def _all(
         if isinstance(found, InvalidParameter) and after is None:
             return None  # it does not search so
         if found is None or isinstance(found, Exception):
-            calls.broken("what exists can be searched", f"below {show(below)} came {found!r}")
+            calls.broken("what exists can be searched", f"below {brief(below)} came {found!r}")
             return None
         hits += found.hits
         if found.next is None:
             return hits
         if found.next == after:
-            calls.broken("a search gets on each time", f"after {show(after)} came the same `next`")
+            calls.broken("a search gets on each time", f"after {brief(after)} came the same `next`")
             return None
         after = found.next
     return None
@@ -120,11 +127,11 @@ async def _check_refusals(calls: Calls, searches: SupportsSearch) -> None:
         )
         if found is not None and not isinstance(found, ResourceNotFound):
             rule = "a path that names nothing raises ResourceNotFound"
-            calls.broken(rule, f"search(below={show((_ABSENT,))}) gave {show(found)}")
+            calls.broken(rule, f"search(below={brief((_ABSENT,))}) gave {brief(found)}")
     broken = SearchRequest(text="(", where="text", is_pattern=True)
     found = await calls.search(
         searches, broken, below=(), after=None, limit=_LIMIT, deadline=deadline
     )
     if found is not None and not isinstance(found, InvalidParameter):
         rule = "an expression that cannot be used raises InvalidParameter"
-        calls.broken(rule, f"search('(') gave {show(found)}")
+        calls.broken(rule, f"search('(') gave {brief(found)}")

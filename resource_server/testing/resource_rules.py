@@ -13,13 +13,23 @@ from resource_server import uris
 from resource_server.errors import (
     InvalidParameter,
     NotACollection,
+    ResourceError,
     ResourceNotFound,
     ResourceTooLarge,
 )
-from resource_server.provider import Content, Path, Resource, SupportsComplete, Template
-from resource_server.testing.calls import Calls, show
+from resource_server.provider import (
+    Content,
+    Path,
+    Resource,
+    SupportsComplete,
+    SupportsExplain,
+    SupportsFetch,
+    SupportsHides,
+    Template,
+)
+from resource_server.testing.provider_calls import Calls, brief
 
-_MOST_COMPLETED = 24
+_MAX_COMPLETED = 24
 _ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-32")
 _QUERY = re.compile(r"\{[?&][^}]*\}")
 _ABSENT = (
@@ -35,11 +45,13 @@ _ABSENT = (
     "no-such-3f9c' OR '1'='1",
     "*no-such-3f9c?[a-z]{x}",
 )
+_MAX_HIDDEN = 24
+_ABSENT_PATH: Path = ("no-such-3f9c",)
 
 
 async def check_resource(calls: Calls, resource: Resource) -> None:
     """Look at one entry of a listing, and at its metadata."""
-    place = show(resource.path)
+    place = brief(resource.path)
     if not resource.name:
         calls.broken("a resource has a name", f"{place} has none")
     modified = resource.last_modified
@@ -67,7 +79,7 @@ async def check_resource(calls: Calls, resource: Resource) -> None:
 
 async def check_document(calls: Calls, document: Resource, *, readable: bool) -> None:
     """Read one document whole, on from a cut, in its other formats, and with an unknown query."""
-    place = show(document.path)
+    place = brief(document.path)
     listing = await calls.list(document.path, limit=1)
     if not isinstance(listing, NotACollection):
         calls.broken("to list a document raises NotACollection", f"list({place}) gave {listing!r}")
@@ -75,7 +87,7 @@ async def check_document(calls: Calls, document: Resource, *, readable: bool) ->
     if not readable:
         if not isinstance(contents, ResourceNotFound):
             rule = "what is not readable raises ResourceNotFound"
-            calls.broken(rule, f"read({place}) gave {show(contents)}")
+            calls.broken(rule, f"read({place}) gave {brief(contents)}")
         return
     if isinstance(contents, InvalidParameter):
         return  # it has to be asked something
@@ -91,11 +103,11 @@ async def check_document(calls: Calls, document: Resource, *, readable: bool) ->
 
 
 async def _check_queries(calls: Calls, document: Resource) -> None:
-    place = show(document.path)
+    place = brief(document.path)
     unknown = await calls.read(document.path, {"no-such-3f9c": "1"})
     if not isinstance(unknown, InvalidParameter):
         rule = "an unknown query parameter raises InvalidParameter"
-        calls.broken(rule, f"read({place}, {{'no-such-3f9c': '1'}}) gave {show(unknown)}")
+        calls.broken(rule, f"read({place}, {{'no-such-3f9c': '1'}}) gave {brief(unknown)}")
     metadata = await calls.metadata(document.path)
     for format in metadata.formats if isinstance(metadata, Resource) else ():
         found = await calls.read(document.path, {"format": format.name})
@@ -104,10 +116,10 @@ async def _check_queries(calls: Calls, document: Resource) -> None:
 
 
 async def _check_content(calls: Calls, document: Resource, content: Content) -> None:
-    place = show(document.path)
+    place = brief(document.path)
     data = cast("object", content.data)
     if not isinstance(data, str | bytes):
-        calls.broken("data is str or bytes", f"that of {place} is {show(data)}")
+        calls.broken("data is str or bytes", f"that of {place} is {brief(data)}")
     elif isinstance(data, str) and uris.display(data) != data:
         calls.broken("text has no lone surrogates", f"that of {place} has")
     if content.truncated is not None and content.truncated.next is not None:
@@ -131,7 +143,7 @@ def _check_size(calls: Calls, document: Resource, content: Content) -> None:
         sizes.add(len(data))
     if sizes and document.size not in sizes:
         rule = "a size is the number of bytes of the body"
-        calls.broken(rule, f"{show(document.path)} has {document.size}, its body {min(sizes)}")
+        calls.broken(rule, f"{brief(document.path)} has {document.size}, its body {min(sizes)}")
 
 
 async def check_absent(calls: Calls, resources: Sequence[Resource]) -> None:
@@ -150,7 +162,7 @@ async def check_absent(calls: Calls, resources: Sequence[Resource]) -> None:
         ):
             if found is not None and not isinstance(found, ResourceNotFound):
                 rule = "a path that names nothing raises ResourceNotFound"
-                calls.broken(rule, f"{method}({show(path)}) gave {show(found)}")
+                calls.broken(rule, f"{method}({brief(path)}) gave {brief(found)}")
 
 
 def check_templates(calls: Calls) -> None:
@@ -158,7 +170,7 @@ def check_templates(calls: Calls) -> None:
     seen: set[str] = set()
     for template in calls.provider.templates:
         if not isinstance(cast("object", template), Template) or not template.name:
-            calls.broken("a template is a Template with a name", show(template))
+            calls.broken("a template is a Template with a name", brief(template))
             continue
         try:
             uris.template_variables(template.uri_template)
@@ -187,7 +199,7 @@ async def check_completion(calls: Calls) -> None:
             values = await calls.complete(completes, variable, "", given)
             if operator in ("", "+") and values:
                 given[variable] = values[0]
-                for value in values[:_MOST_COMPLETED]:
+                for value in values[:_MAX_COMPLETED]:
                     await _check_suggested(calls, template.uri_template, {**given, variable: value})
 
 
@@ -204,3 +216,55 @@ async def _check_suggested(calls: Calls, form: str, values: Mapping[str, str]) -
         found = error
     if not isinstance(found, Resource):
         calls.broken("what complete suggests exists", f"{filled!r} for {form!r} gave {found!r}")
+
+
+async def check_fetch(calls: Calls, resources: Sequence[Resource]) -> None:
+    """Compare the optional `fetch` with `metadata` and `read`."""
+    fetches = calls.provider
+    if not isinstance(fetches, SupportsFetch):
+        return
+    for resource in resources:
+        path = resource.path
+        metadata = await calls.metadata(path)
+        is_document = resource.type == "document"
+        for query in ({}, {"no-such-3f9c": "1"}) if is_document else ({},):
+            found = await calls.fetch(fetches, path, query)
+            read = await calls.read(path, query) if is_document else ()
+            if isinstance(read, ResourceError):
+                same = type(found) is type(read)
+            else:
+                told = [metadata, *(read or ())]
+                same = isinstance(found, tuple) and [found[0], *found[1]] == told
+            if not same:
+                rule = "fetch gives what metadata and read give"
+                calls.broken(rule, f"fetch({brief(path)}, {query}) gave {brief(found)}")
+    found = await calls.fetch(fetches, _ABSENT_PATH, {})
+    if found is not None and not isinstance(found, ResourceNotFound):
+        rule = "a path that names nothing raises ResourceNotFound"
+        calls.broken(rule, f"fetch({brief(_ABSENT_PATH)}) gave {brief(found)}")
+
+
+async def check_hides(calls: Calls) -> None:
+    """See whether what the optional `hides` names is hidden indeed, and no more than asked for."""
+    hides = calls.provider
+    if not isinstance(hides, SupportsHides):
+        return
+    for limit in (1, _MAX_HIDDEN):
+        hidden = await calls.hides(hides, limit=limit)
+        if len(hidden) > limit:
+            rule = "hides returns at most `limit` items"
+            calls.broken(rule, f"hides(limit={limit}) returned {len(hidden)}")
+        for path, _ in hidden[:limit]:
+            found = await calls.metadata(path)
+            if found is not None and not isinstance(found, ResourceNotFound):
+                rule = "what hides names raises ResourceNotFound"
+                calls.broken(rule, f"metadata({brief(path)}) gave {brief(found)}")
+
+
+async def check_explain(calls: Calls, resources: Sequence[Resource]) -> None:
+    """Ask the optional `explain` about what is shown and what is not there."""
+    explains = calls.provider
+    if not isinstance(explains, SupportsExplain):
+        return
+    for path in [(), *(resource.path for resource in resources), _ABSENT_PATH]:
+        await calls.explain(explains, path)

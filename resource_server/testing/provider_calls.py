@@ -57,7 +57,7 @@ class Calls:
         self, parent: Path, *, after: Path | None = None, limit: int
     ) -> Sequence[Resource] | ResourceError | None:
         """Return a page of a collection's children."""
-        call = f"list({show(parent)}, after={show(after)}, limit={limit})"
+        call = f"list({brief(parent)}, after={brief(after)}, limit={limit})"
         found = await self._call(
             call, lambda: self.provider.list(parent, after=after, limit=limit), _are(Resource)
         )
@@ -67,14 +67,14 @@ class Calls:
         self, walks: SupportsWalk, *, after: Path | None, limit: int
     ) -> Sequence[Resource] | ResourceError | None:
         """Return a page of the whole mount."""
-        call = f"walk(after={show(after)}, limit={limit})"
+        call = f"walk(after={brief(after)}, limit={limit})"
         found = await self._call(call, lambda: walks.walk(after=after, limit=limit), _are(Resource))
         return self._at_most(call, found, limit)
 
     async def metadata(self, path: Path) -> Resource | ResourceError | None:
         """Return what may be known of a resource."""
         return await self._call(
-            f"metadata({show(path)})",
+            f"metadata({brief(path)})",
             lambda: self.provider.metadata(path),
             lambda found: isinstance(found, Resource),
         )
@@ -84,14 +84,14 @@ class Calls:
     ) -> Sequence[Content] | ResourceError | None:
         """Return a document's contents."""
         query = query or {}
-        call = f"read({show(path)}, {dict(query)})"
+        call = f"read({brief(path)}, {dict(query)})"
         return await self._call(call, lambda: self.provider.read(path, query), _are(Content))
 
     async def complete(
         self, completes: SupportsComplete, variable: str, value: str, given: Mapping[str, str]
     ) -> Sequence[str]:
         """Return suggested values; none where that fails."""
-        call = f"complete({variable!r}, {show(value)}, given={dict(given)})"
+        call = f"complete({variable!r}, {brief(value)}, given={dict(given)})"
         found = await self._call(
             call, lambda: completes.complete(variable, value, given=given), _are(str)
         )
@@ -101,7 +101,7 @@ class Calls:
         self, fetches: SupportsFetch, path: Path, query: Mapping[str, str]
     ) -> tuple[Resource, Sequence[Content]] | ResourceError | None:
         """Return a resource with its contents."""
-        call = f"fetch({show(path)}, {dict(query)})"
+        call = f"fetch({brief(path)}, {dict(query)})"
         return await self._call(call, lambda: fetches.fetch(path, query), _is_fetched)
 
     async def hides(self, hides: SupportsHides, *, limit: int) -> Sequence[tuple[Path, str]]:
@@ -122,7 +122,7 @@ class Calls:
         deadline: float,
     ) -> SearchPage | ResourceError | None:
         """Return a page of what is found."""
-        call = f"search({show(sought)}, below={show(below)}, after={show(after)}, limit={limit})"
+        call = f"search({brief(sought)}, below={brief(below)}, after={brief(after)}, limit={limit})"
         found = await self._call(
             call,
             lambda: searches.search(
@@ -144,14 +144,14 @@ class Calls:
     ) -> ToolResult | ResourceError | None:
         """Return the result of a tool."""
         return await self._call(
-            f"call_tool({name!r}, {show(arguments)})",
+            f"call_tool({name!r}, {brief(arguments)})",
             lambda: provider.call_tool(name, arguments, asked),
             lambda found: isinstance(found, ToolResult) and _are(object)(found.content),
         )
 
     async def explain(self, explains: SupportsExplain, path: Path) -> None:
         """Ask why a path is shown or not."""
-        await self._call(f"explain({show(path)})", lambda: explains.explain(path), _is_text)
+        await self._call(f"explain({brief(path)})", lambda: explains.explain(path), _is_text)
 
     def restrictions(self, restricts: SupportsAccess) -> Mapping[str, frozenset[str]]:
         """Return which scopes are needed by what; none where that fails."""
@@ -176,7 +176,7 @@ class Calls:
             return None
         if valid(found):
             return found
-        self.broken(SIGNATURE, f"{call} returned {show(found)}")
+        self.broken(SIGNATURE, f"{call} returned {brief(found)}")
         return None
 
     async def _call(
@@ -193,7 +193,7 @@ class Calls:
             return None
         if valid(found):
             return cast("T", found)
-        self.broken(SIGNATURE, f"{call} returned {show(found)}")
+        self.broken(SIGNATURE, f"{call} returned {brief(found)}")
         return None
 
     def _at_most(
@@ -210,7 +210,7 @@ def is_below(path: Path, parents: Iterable[Path]) -> bool:
     return any(path[: len(parent)] == parent for parent in parents)
 
 
-def is_path(found: object) -> TypeGuard[Path]:
+def is_path_tuple(found: object) -> TypeGuard[Path]:
     """Say whether something is a tuple of text."""
     return isinstance(found, tuple) and _are(str)(cast("object", found))
 
@@ -223,7 +223,7 @@ def is_addressable(path: Path) -> bool:
         return False
 
 
-def show(value: object) -> str:
+def brief(value: object) -> str:
     """Return a value as in Python, cut where it is long."""
     text = repr(value)
     return text if len(text) <= 200 else f"{text[:200]}…"

@@ -23,10 +23,10 @@ from resource_server.provider.tools import (
     Tool,
     ToolResult,
 )
-from resource_server.testing.calls import Calls, show
+from resource_server.testing.provider_calls import Calls, brief
 
 
-class NobodyAsks:
+class SilentToolRequest:
     """A request whose client shows no progress, takes no log messages and cannot be asked."""
 
     can_elicit = False
@@ -59,7 +59,7 @@ async def check_tools(calls: Calls, before: Sequence[Tool]) -> None:
     found = await calls.tools(provider)
     if found != before:
         rule = "tools are always the same, before the provider is entered too"
-        calls.broken(rule, f"tools() gave {show(found)}, and before {show(before)}")
+        calls.broken(rule, f"tools() gave {brief(found)}, and before {brief(before)}")
     names = [tool.name for tool in before]
     for name in sorted({name for name in names if names.count(name) > 1}):
         calls.broken("a tool has a name of its own", f"tools() gave {name!r} more than once")
@@ -71,7 +71,7 @@ async def check_tools(calls: Calls, before: Sequence[Tool]) -> None:
 def _is_usable(calls: Calls, tool: Tool) -> bool:
     if not NAME.fullmatch(tool.name) or not tool.description.strip():
         rule = "a tool has a name of 1 to 128 of A-Z a-z 0-9 _ - . and a description"
-        calls.broken(rule, f"tools() gave {show(tool)}")
+        calls.broken(rule, f"tools() gave {brief(tool)}")
         return False
     try:
         Arguments(tool)
@@ -82,7 +82,7 @@ def _is_usable(calls: Calls, tool: Tool) -> bool:
 
 
 async def _check_call(calls: Calls, provider: SupportsTools, tool: Tool) -> None:
-    found = await calls.call_tool(provider, tool.name, {}, NobodyAsks())
+    found = await calls.call_tool(provider, tool.name, {}, SilentToolRequest())
     if not isinstance(found, ToolResult):
         return  # it said why it cannot, or broke a rule
     call = f"call_tool({tool.name!r}, {{}})"
@@ -97,11 +97,11 @@ async def _check_call(calls: Calls, provider: SupportsTools, tool: Tool) -> None
                 described = await calls.metadata(path)
                 is_collection = isinstance(described, Resource) and described.type == "collection"
                 if not isinstance(described, Resource):
-                    calls.broken("a block names what is there", f"{call} gave {show(block)}")
+                    calls.broken("a block names what is there", f"{call} gave {brief(block)}")
                 elif is_collection and isinstance(block, EmbeddedBlock):
-                    calls.broken("a document is embedded", f"{call} gave {show(block)}")
+                    calls.broken("a document is embedded", f"{call} gave {brief(block)}")
             case _:
-                calls.broken("a result is made of blocks", f"{call} gave {show(block)}")
+                calls.broken("a result is made of blocks", f"{call} gave {brief(block)}")
 
 
 def _structured_problems(schema: Schema, structured: Mapping[str, Any] | None) -> Sequence[str]:

@@ -9,13 +9,18 @@ from msgspec.structs import replace
 
 from resource_server.errors import InvalidParameter
 from resource_server.provider import Path, Resource, SupportsWalk
-from resource_server.testing.calls import SEGMENTS, Calls, is_addressable, show
+from resource_server.testing.provider_calls import (
+    SEGMENTS,
+    Calls,
+    brief,
+    is_addressable,
+)
 
 PAGE = 100
-_MOST_RESUMED = 24
+_MAX_RESUMED = 24
 
 
-class Tree:
+class ListedTree:
     """The provider's resources as `list` tells them, depth first, up to a budget.
 
     `whole` says whether that is all; `listed` are those of the global listing.
@@ -58,14 +63,15 @@ class Tree:
             page = await self._calls.list(parent, after=after, limit=PAGE)
             if not isinstance(page, Sequence):
                 rule = "every collection can be listed"
-                self._calls.broken(rule, f"list({show(parent)}, after={show(after)}) gave {page!r}")
+                self._calls.broken(
+                    rule, f"list({brief(parent)}, after={brief(after)}) gave {page!r}"
+                )
                 break
             for child in page:
                 if child.path in children:
                     rule = "a page begins strictly after `after`, and no child comes twice"
-                    seen = (
-                        f"list({show(parent)}, after={show(after)}) gave {show(child.path)} again"
-                    )
+                    call = f"list({brief(parent)}, after={brief(after)})"
+                    seen = f"{call} gave {brief(child.path)} again"
                     self._calls.broken(rule, seen)
                     return [*children.values()], False
                 _check_path(self._calls, parent, child)
@@ -78,7 +84,7 @@ class Tree:
 
 
 def _check_path(calls: Calls, parent: Path, child: Resource) -> None:
-    seen = f"list({show(parent)}) gave {show(child.path)}"
+    seen = f"list({brief(parent)}) gave {brief(child.path)}"
     if not child.path or child.path[:-1] != parent:
         calls.broken("a child's path is its parent's and one segment more", seen)
         return
@@ -93,8 +99,8 @@ async def _check_resuming(
     first = await calls.list(parent, limit=1)
     if _differ(first, children[:1]):
         rule = "a listing has the same order each time"
-        calls.broken(rule, f"list({show(parent)}, limit=1) gave {paths(first)}")
-    for number in _sample(len(children), _MOST_RESUMED):
+        calls.broken(rule, f"list({brief(parent)}, limit=1) gave {paths(first)}")
+    for number in _sample(len(children), _MAX_RESUMED):
         expected = children[number + 1 : number + 4]
         if len(expected) < 3 and not ended:
             break
@@ -102,7 +108,7 @@ async def _check_resuming(
         found = await calls.list(parent, after=after, limit=3)
         if _differ(found, expected):
             rule = "a listing resumes right after `after`, and only its last page is short"
-            seen = f"after {show(after)}, limit 3, came {paths(found)}, not {paths(expected)}"
+            seen = f"after {brief(after)}, limit 3, came {paths(found)}, not {paths(expected)}"
             calls.broken(rule, seen)
     for number in _sample(len(children), 3) if ended else ():
         vanished = (*parent, children[number].path[-1] + "0")
@@ -114,7 +120,7 @@ async def _check_resuming(
         elif isinstance(found, InvalidParameter):
             continue
         rule = "a listing resumes at the place of a child that has vanished"
-        calls.broken(rule, f"after {show(vanished)} came {paths(found)}")
+        calls.broken(rule, f"after {brief(vanished)} came {paths(found)}")
 
 
 def _as_known(found: object, expected: Sequence[Resource]) -> Sequence[Resource]:
@@ -126,13 +132,13 @@ def _as_known(found: object, expected: Sequence[Resource]) -> Sequence[Resource]
     return [replace(one, version=None) if one.path in unknown else one for one in expected]
 
 
-async def check_walk(calls: Calls, tree: Tree) -> None:
+async def check_walk(calls: Calls, tree: ListedTree) -> None:
     """Compare the optional `walk` with the tree, from the start and resumed."""
     if not isinstance(calls.provider, SupportsWalk):
         return
     listed = tree.listed
     starts: list[tuple[Path | None, int, int]] = [(None, 0, len(listed) + tree.whole)]
-    starts += [(listed[n].path, n + 1, 3) for n in _sample(len(listed), _MOST_RESUMED)]
+    starts += [(listed[n].path, n + 1, 3) for n in _sample(len(listed), _MAX_RESUMED)]
     for after, begin, limit in starts:
         expected = listed[begin : begin + limit]
         if limit == 0 or (len(expected) < limit and not tree.whole):
@@ -140,11 +146,13 @@ async def check_walk(calls: Calls, tree: Tree) -> None:
         found = await calls.walk(calls.provider, after=after, limit=limit)
         if _differ(found, _as_known(found, expected)):
             rule = "walk gives what list gives, depth first, without what is not listed"
-            seen = f"after {show(after)}, limit {limit}, came {paths(found)}, not {paths(expected)}"
+            seen = (
+                f"after {brief(after)}, limit {limit}, came {paths(found)}, not {paths(expected)}"
+            )
             calls.broken(rule, seen)
 
 
-async def check_same(calls: Calls, tree: Tree, rule: str) -> None:
+async def check_same(calls: Calls, tree: ListedTree, rule: str) -> None:
     """List the mount's own collection once more; `rule` says why it must be as before."""
     expected = [resource for resource in tree.resources if len(resource.path) == 1]
     found = await calls.list((), limit=PAGE)
@@ -156,7 +164,7 @@ def paths(found: object) -> str:
     """Return the paths of a listing, or the error that came instead."""
     if not isinstance(found, Sequence):
         return repr(found)
-    return show([item.path for item in cast("Sequence[Resource]", found)])
+    return brief([item.path for item in cast("Sequence[Resource]", found)])
 
 
 def _differ(found: object, expected: Sequence[Resource]) -> bool:

@@ -9,17 +9,17 @@ from typing import TypeAlias
 from resource_server.access import MAX_SCOPES
 from resource_server.errors import ResourceNotFound
 from resource_server.provider import SupportsAccess
-from resource_server.testing.calls import Calls, show
-from resource_server.testing.listings import Tree
+from resource_server.testing.listing_rules import ListedTree
+from resource_server.testing.provider_calls import Calls, brief
 
 Restrictions: TypeAlias = Mapping[str, frozenset[str]]
-Enter: TypeAlias = Callable[[Calls], AbstractAsyncContextManager[Tree]]
+Enter: TypeAlias = Callable[[Calls], AbstractAsyncContextManager[ListedTree]]
 """Enters a provider, sees whether it keeps all other rules, and gives what there is in it."""
 
-_MOST_ABSENT = 100
+_MAX_ABSENT = 100
 
 
-def restrictions(calls: Calls) -> Restrictions:
+def checked_restrictions(calls: Calls) -> Restrictions:
     """Return what needs which scopes, as the server asks for it before it enters a provider."""
     restricts = calls.provider
     if not isinstance(restricts, SupportsAccess):
@@ -31,7 +31,9 @@ def restrictions(calls: Calls) -> Restrictions:
     return found
 
 
-async def check_narrowed(calls: Calls, before: Restrictions, whole: Tree, enter: Enter) -> None:
+async def check_narrowed(
+    calls: Calls, before: Restrictions, whole: ListedTree, enter: Enter
+) -> None:
     """Narrow the provider to no scope, to each and to all; compare with what there is in it.
 
     `before` is what needed scopes before it was entered.
@@ -42,7 +44,7 @@ async def check_narrowed(calls: Calls, before: Restrictions, whole: Tree, enter:
     now = calls.restrictions(restricts)
     if now != before:
         rule = "restrictions are always the same"
-        calls.broken(rule, f"they were {show(before)}, and then {show(now)}")
+        calls.broken(rule, f"they were {brief(before)}, and then {brief(now)}")
     every = _scopes_of(before)
     # Where nothing needs scopes, or too many are needed, the server never asks.
     choices = {frozenset[str](), *(frozenset((scope,)) for scope in every), every}
@@ -62,7 +64,13 @@ async def check_narrowed(calls: Calls, before: Restrictions, whole: Tree, enter:
 
 
 async def _compare(
-    calls: Calls, seen: Calls, held: str, whole: Tree, part: Tree, *, lacking: frozenset[str]
+    calls: Calls,
+    seen: Calls,
+    held: str,
+    whole: ListedTree,
+    part: ListedTree,
+    *,
+    lacking: frozenset[str],
 ) -> None:
     there_are, has = _things(calls, whole), _things(seen, part)
     for more in sorted(has - there_are):
@@ -76,15 +84,15 @@ async def _compare(
         calls.broken(rule, f"{held} nothing is missing; let something in it need {_list(lacking)}")
     shown = {resource.path for resource in part.resources}
     absent = [resource.path for resource in whole.resources if resource.path not in shown]
-    for path in absent[:_MOST_ABSENT]:
+    for path in absent[:_MAX_ABSENT]:
         for method in (seen.metadata, seen.read):
             found = await method(path)
             if found is not None and not isinstance(found, ResourceNotFound):
                 rule = "what narrowed does not list raises ResourceNotFound"
-                calls.broken(rule, f"{held} {method.__name__}({show(path)}) gave {show(found)}")
+                calls.broken(rule, f"{held} {method.__name__}({brief(path)}) gave {brief(found)}")
 
 
-def _things(calls: Calls, tree: Tree) -> set[str]:
+def _things(calls: Calls, tree: ListedTree) -> set[str]:
     """Return all that clients are told of, in words."""
     resources = {f"resource {resource.path!r}" for resource in tree.resources}
     return resources | {f"template {each.uri_template!r}" for each in calls.provider.templates}

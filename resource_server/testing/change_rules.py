@@ -1,0 +1,309 @@
+"""Rules of `changes`: every subscribed path is watched, and every change is reported."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Any, Self, TypeAlias, cast, get_args, get_type_hints
+
+from resource_server.catalog.mount import Mount
+from resource_server.errors import ResourceBusy, ResourceNotFound
+from resource_server.provider import Change, MaybeAwaitable, Path, Resource, SupportsWatch
+from resource_server.runtime.eager import settle
+from resource_server.subscriptions.interest import MountInterest
+from resource_server.testing.provider_calls import (
+    SEGMENTS,
+    SIGNATURE,
+    Calls,
+    brief,
+    is_addressable,
+    is_path_tuple,
+)
+
+MakeChange: TypeAlias = Callable[[], MaybeAwaitable[Path]]
+
+_ARMED = "a Change follows for each path that comes to the interest"
+_BESIDE = "watches that run beside each other do not disturb each other"
+_QUIET = "without interest nothing is yielded"
+_TOLD = "a Change tells what may have changed"
+_VERSION = "what has changed has another version"
+
+_MAX_SUBSCRIBED = 24
+_NOWHERE: Sequence[Path] = (("no-such-3f9c",), ("no-such-3f9c", "below"))
+_LATER: Sequence[Path] = (("no-such-5a7e",), ("no-such-c017",))
+_BUSY_S = 0.05
+
+_State: TypeAlias = tuple[object, ...]
+_ABSENT: _State = (ResourceNotFound.__name__,)
+
+
+async def check_watch(calls: Calls, resources: Sequence[Resource], within_s: float) -> bool:
+    """Subscribe to some resources, and to what is not there, while one watch runs and while two.
+
+    Returns False where a watch does not begin as it should.
+    """
+    watches = _watches(calls)
+    if watches is None:
+        return True
+    every = max(1, len(resources) // _MAX_SUBSCRIBED)
+    some = [(), *_NOWHERE, *(resource.path for resource in resources[::every])]
+    async with RunningWatch(calls, watches, within_s) as watcher:
+        watcher.subscribe(some[::2], listing=True)
+        if not await watcher.is_armed(_ARMED):
+            return False
+        watcher.subscribe(some[1::2])
+        if not await watcher.is_armed(_ARMED):
+            return False
+        watcher.unsubscribe()
+        if not await watcher.is_quiet(within_s):
+            calls.broken(_QUIET, f"changes still came after {within_s:g} s")
+        watcher.subscribe(some)
+        if not await watcher.is_armed(_ARMED):
+            return False
+        async with RunningWatch(calls, watches, within_s) as other:
+            other.subscribe(some)
+            if await other.is_armed(_BESIDE):
+                watcher.subscribe([_LATER[0]])
+                await watcher.is_armed(_BESIDE)
+                await other.close_at(_LATER[0])
+        watcher.subscribe([_LATER[1]])
+        return await watcher.is_armed(_BESIDE)
+
+
+async def check_change(
+    calls: Calls,
+    resources: Sequence[Resource],
+    make_change: MakeChange | None,
+    within_s: float,
+    rule: str = _ARMED,
+) -> None:
+    """Subscribe to everything, make a change, and see whether it is told and can be seen.
+
+    `rule` says why everything can be watched.
+    """
+    watches = _watches(calls)
+    if watches is None:
+        if make_change is not None and not isinstance(calls.provider, SupportsWatch):
+            calls.broken("make_change is for a provider that has changes", "this one has none")
+        return
+    paths = [(), *(resource.path for resource in resources)]
+    before = {path: await _state(calls, path) for path in paths}
+    async with RunningWatch(calls, watches, within_s) as watcher:
+        watcher.subscribe(paths, listing=True)
+        if not await watcher.is_armed(rule) or make_change is None:
+            return
+        # What is told of the beginning is not to be taken for the change.
+        await watcher.is_quiet(min(1.0, within_s))
+        watcher.told.clear()
+        path = cast("object", await settle(make_change()))
+        if not is_path_tuple(path):
+            raise TypeError(f"make_change returned {brief(path)}, not the path of what it changed")
+        await _check_told(calls, watcher, path, before)
+
+
+async def _check_told(
+    calls: Calls, watcher: RunningWatch, path: Path, before: Mapping[Path, _State]
+) -> None:
+    """Look, as the server would, whenever something is told that concerns `path`."""
+    state = before.get(path, _ABSENT)
+    # Nobody could subscribe to what is new, but somebody did to the collection that it is new in.
+    depth = next(depth for depth in range(len(path), -1, -1) if path[:depth] in before)
+    was_told = False
+
+    def concerning() -> list[Change]:
+        return [change for change in watcher.told if _concerns(change, path, depth)]
+
+    end = time.monotonic() + watcher.within_s
+    while (left := end - time.monotonic()) > 0:
+        if not await watcher.until(lambda: bool(concerning()), left):
+            break
+        was_told = True
+        if any(change.certain for change in concerning()):
+            return
+        watcher.told.clear()
+        if await _state(calls, path, until=end) != state:
+            return
+    if was_told:
+        calls.broken(_VERSION, f"that of {brief(path)} is {brief(state)} before and after")
+    else:
+        calls.broken(_TOLD, f"no Change of {brief(path)} came within {watcher.within_s:g} s")
+
+
+def _concerns(change: Change, path: Path, depth: int) -> bool:
+    """Say whether a change makes the server look at `path`, or above it, at that depth or below."""
+    is_above = path[: len(change.path)] == change.path
+    return is_above and (change.kind == "tree" or len(change.path) >= depth)
+
+
+async def _state(calls: Calls, path: Path, *, until: float = 0.0) -> _State:
+    """Return what of a resource the server compares."""
+    found = await calls.metadata(path)
+    while isinstance(found, ResourceBusy) and time.monotonic() < until:
+        await asyncio.sleep(_BUSY_S)
+        found = await calls.metadata(path)
+    if not isinstance(found, Resource):
+        return (type(found).__name__,)
+    if found.version is not None:
+        return found.type, found.version
+    return found.type, None, found.size, found.last_modified
+
+
+def _watches(calls: Calls) -> SupportsWatch | None:
+    return Mount("check", "check://mount/", calls.provider).watches
+
+
+_GOES_ON = "changes goes on until it is closed"
+_ENDS = "changes ends at once, and without an error, when it is closed"
+_LONGEST_END_S = 5.0
+_QUIET_S = 0.3
+_STEP = 256
+"""Changes that are taken in before others have their turn."""
+_KINDS = get_args(get_type_hints(Change)["kind"])
+
+
+class RunningWatch:
+    """Iterates `changes` as the server does; what comes wrongly or late is written down."""
+
+    def __init__(self, calls: Calls, watches: SupportsWatch, within_s: float) -> None:
+        self.within_s = within_s
+        self.told: set[Change] = set()
+        """What was told, each once, until somebody clears it."""
+        self._unarmed: set[Path] = set()
+        """The paths of the interest that nothing was told of yet."""
+        self._interest = MountInterest()
+        self._calls = calls
+        self._watches = watches
+        self._count = 0
+        self._most: int | None = None
+        self._news = asyncio.Event()
+        self._is_closing = False
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if not self._is_closing:
+            self._is_closing = True
+            self._task.cancel()
+            await self._end()
+
+    async def close_at(self, path: Path) -> None:
+        """Close it when it tells of one more path, and not, as otherwise, while it waits."""
+        self._most = self._count + 1
+        self.subscribe([path])
+        if await self.until(lambda: self._is_closing):
+            await self._end()
+
+    def subscribe(self, paths: Iterable[Path], *, listing: bool = False) -> None:
+        """Be interested in more paths, and perhaps in the listing."""
+        for path in paths:
+            self._unarmed.add(path)
+            self._interest.add(path)
+        if listing:
+            self._interest.listing = True
+
+    def unsubscribe(self) -> None:
+        """Be interested in nothing."""
+        for path in [*self._interest.paths]:
+            self._interest.remove(path)
+        self._interest.listing = False
+
+    async def is_armed(self, rule: str) -> bool:
+        """Wait until something was told of every path; `rule` says why it has to be."""
+        if await self.until(lambda: not self._unarmed):
+            return True
+        if not self._task.done():  # what ended is told already
+            for path in sorted(self._unarmed):
+                self._calls.broken(
+                    rule, f"no Change of {brief(path)} came within {self.within_s:g} s"
+                )
+        return False
+
+    async def until(self, holds: Callable[[], bool], seconds: float | None = None) -> bool:
+        """Wait until something holds that only changes bring about; no longer than that."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.within_s if seconds is None else seconds):
+                while not holds() and not self._task.done():
+                    self._news.clear()
+                    await self._news.wait()
+        return holds()
+
+    async def is_quiet(self, seconds: float) -> bool:
+        """Wait until nothing comes for a short while; False if that takes longer."""
+        end = time.monotonic() + seconds
+        short = min(_QUIET_S, self.within_s / 10)
+        while time.monotonic() < end:
+            count = self._count
+            if not await self.until(lambda count=count: self._count > count, short):
+                return True
+        return False
+
+    async def _run(self) -> None:
+        try:
+            changes = cast("object", self._watches.changes(self._interest))
+            if not isinstance(changes, AsyncIterator):
+                self._refuse(changes)
+                return
+            iterator = cast("AsyncIterator[object]", changes)
+            async with _closing(iterator):
+                await self._iterate(iterator)
+            if not self._is_closing:
+                self._calls.broken(_GOES_ON, "it ended")
+        except Exception as error:
+            rule = _ENDS if self._is_closing else _GOES_ON
+            self._calls.broken(rule, f"it raised {type(error).__name__}: {error}")
+        finally:
+            self._news.set()
+
+    async def _iterate(self, changes: AsyncIterator[object]) -> None:
+        async for change in changes:
+            if self._is_closing:
+                self._calls.broken(_ENDS, f"it then yielded {brief(change)}")
+                return
+            self._take(change)
+            self._count += 1
+            self._news.set()
+            if self._count == self._most:
+                self._is_closing = True
+                return
+            if self._count % _STEP == 0:
+                await asyncio.sleep(0)
+
+    async def _end(self) -> None:
+        longest = min(_LONGEST_END_S, self.within_s)
+        await asyncio.wait([self._task], timeout=longest)
+        if not self._task.done():
+            self._calls.broken(_ENDS, f"it went on for {longest:g} s")
+            self._task.cancel()
+
+    def _refuse(self, changes: object) -> None:
+        self._calls.broken(SIGNATURE, f"changes() returned {brief(changes)}")
+        if asyncio.iscoroutine(changes):
+            changes.close()
+
+    def _take(self, change: object) -> None:
+        seen = f"changes yielded {brief(change)}"
+        if (
+            not isinstance(change, Change)
+            or not is_path_tuple(change.path)
+            or change.kind not in _KINDS
+        ):
+            self._calls.broken(SIGNATURE, seen)
+        elif not is_addressable(change.path):
+            self._calls.broken(SEGMENTS, seen)
+        else:
+            self.told.add(change)
+            self._unarmed.discard(change.path)
+            if change.kind == "tree":
+                depth = len(change.path)
+                self._unarmed -= {path for path in self._unarmed if path[:depth] == change.path}
+
+
+def _closing(changes: AsyncIterator[object]) -> contextlib.AbstractAsyncContextManager[object]:
+    # Not every iterator can be closed; a generator can, and has to be.
+    if hasattr(changes, "aclose"):
+        return contextlib.aclosing(cast("Any", changes))
+    return contextlib.nullcontext()

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, cast
+
+import pytest
+
+from resource_server.errors import (
+    ResourceNotFound,
+)
+from resource_server.provider import (
+    Path,
+    Provider,
+    SupportsAccess,
+    Template,
+)
+from resource_server.provider.tools import ToolRequest as ToolRequest
+from resource_server.testing import ProviderViolations, check_provider
+from tests.testing.shelf import SHELF, SIGNATURE, Misjudges, Shelf
+
+pytestmark = pytest.mark.anyio
+
+A, Z = frozenset(("a:read",)), frozenset(("z:read",))
+
+
+class Guarded(Shelf):
+    """A shelf of which parts need scopes."""
+
+    needed: ClassVar[Mapping[str, frozenset[str]]] = {"a": A, "z": A | Z}
+
+    @property
+    def restrictions(self) -> Mapping[str, frozenset[str]]:
+        return {f"items.{name}": scopes for name, scopes in self.needed.items()}
+
+    def narrowed(self, scopes: frozenset[str]) -> Provider:
+        return type(self)(self.seen(scopes))
+
+    def seen(self, scopes: frozenset[str]) -> Mapping[Path, str | bytes | None]:
+        return {
+            path: item
+            for path, item in self.items.items()
+            if self.needed.get(path[0], frozenset[str]()) <= scopes
+        }
+
+
+class NeedsSevenScopes(Guarded):
+    needed: ClassVar[Mapping[str, frozenset[str]]] = {"a": frozenset("abcdefg")}
+
+
+class NeedsOtherScopesWhenAsked(Guarded):
+    @property
+    def restrictions(self) -> Mapping[str, frozenset[str]]:
+        self.calls += 1
+        return {**super().restrictions, f"items.{self.calls}": A}
+
+
+class NeedsText(Guarded):
+    needed: ClassVar[Mapping[str, frozenset[str]]] = {"a": cast("Any", "a:read")}
+
+
+class NarrowsItself(Guarded):
+    def narrowed(self, scopes: frozenset[str]) -> Provider:
+        return self
+
+
+class NarrowsToNothing(Guarded):
+    def narrowed(self, scopes: frozenset[str]) -> Provider:
+        return cast("Any", None)
+
+
+class CannotBeNarrowed(Guarded):
+    def narrowed(self, scopes: frozenset[str]) -> Provider:
+        raise ResourceNotFound
+
+
+class ShowsAllToAll(Guarded):
+    def narrowed(self, scopes: frozenset[str]) -> Provider:
+        return type(self)(self.items)
+
+
+class KeepsFromAll(Guarded):
+    def narrowed(self, scopes: frozenset[str]) -> Provider:
+        return type(self)(self.seen(scopes - Z))
+
+
+class ShowsMore(Guarded):
+    def narrowed(self, scopes: frozenset[str]) -> Provider:
+        return type(self)({**self.seen(scopes), ("more",): ""})
+
+
+class ForgetsTemplates(Guarded):
+    def narrowed(self, scopes: frozenset[str]) -> Provider:
+        class Bare(Shelf):
+            @property
+            def templates(self) -> Sequence[Template]:
+                return ()
+
+        return Bare(self.seen(scopes))
+
+
+class GivesWhatItDoesNotList(Guarded):
+    def find(self, path: Path) -> str | bytes | None:
+        return SHELF[path] if path in SHELF else super().find(path)
+
+
+class BreaksRulesWhenNarrowed(Guarded):
+    def narrowed(self, scopes: frozenset[str]) -> Provider:
+        return Misjudges(self.seen(scopes))
+
+
+BROKEN: list[tuple[type[Shelf], str]] = [
+    (NeedsSevenScopes, "restrictions name at most 6 different scopes"),
+    (NeedsOtherScopesWhenAsked, "restrictions are always the same"),
+    (NeedsText, SIGNATURE),
+    (NarrowsItself, "narrowed returns another provider, for it is entered and left by itself"),
+    (NarrowsToNothing, SIGNATURE),
+    (CannotBeNarrowed, "restrictions and narrowed raise nothing"),
+    (ShowsAllToAll, "who lacks scopes does not see what needs them"),
+    (KeepsFromAll, "narrowed to all scopes shows everything"),
+    (ForgetsTemplates, "narrowed to all scopes shows everything"),
+    (ShowsMore, "narrowed shows nothing that is not there without it"),
+    (GivesWhatItDoesNotList, "what narrowed does not list raises ResourceNotFound"),
+    (BreaksRulesWhenNarrowed, "what narrowed returns keeps the contract"),
+]
+
+
+@pytest.mark.parametrize(("broken", "rule"), BROKEN, ids=[kind.__name__ for kind, _ in BROKEN])
+async def test_each_broken_rule_is_told(broken: type[Shelf], rule: str) -> None:
+    with pytest.raises(ProviderViolations) as caught:
+        await check_provider(broken())
+    assert any(sentence.startswith(rule) for sentence in caught.value.violations), caught.value
+
+
+async def test_a_provider_of_which_parts_need_scopes_passes() -> None:
+    await check_provider(Guarded())
+
+
+async def test_a_provider_is_narrowed_to_no_scope_to_each_and_to_all() -> None:
+    asked: list[frozenset[str]] = []
+
+    class Asked(Guarded):
+        def narrowed(self, scopes: frozenset[str]) -> Provider:
+            asked.append(scopes)
+            return super().narrowed(scopes)
+
+    await check_provider(Asked())
+    assert asked == [frozenset(), A, A | Z, Z]
+
+
+async def test_what_is_broken_by_narrowing_is_told_with_the_scopes() -> None:
+    with pytest.raises(ProviderViolations) as caught:
+        await check_provider(KeepsFromAll())
+    assert caught.value.violations == (
+        "narrowed to all scopes shows everything: with a:read, z:read there is no resource ('z',)",
+    )
+
+
+_restricts: type[SupportsAccess] = Guarded

@@ -1,0 +1,300 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from resource_server.errors import (
+    InvalidParameter,
+    NotACollection,
+    ResourceNotFound,
+)
+from resource_server.provider import (
+    Content,
+    Path,
+    Resource,
+    Template,
+)
+from resource_server.provider.tools import ToolRequest as ToolRequest
+from resource_server.testing import ProviderViolations, check_provider
+from tests.testing.shelf import SIGNATURE, Misjudges, Shelf, changed
+
+pytestmark = pytest.mark.anyio
+
+
+class ListsDocuments(Shelf):
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        try:
+            return await super().list(parent, after=after, limit=limit)
+        except NotACollection:
+            return []
+
+
+class ForgetsMetadata(Shelf):
+    async def metadata(self, path: Path) -> Resource:
+        if path == ("z",):
+            raise ResourceNotFound
+        return await super().metadata(path)
+
+
+class TellsAnotherSize(Shelf):
+    async def metadata(self, path: Path) -> Resource:
+        found = await super().metadata(path)
+        return changed([found], "z", size=3)[0]
+
+
+class ChangesVersions(Shelf):
+    async def metadata(self, path: Path) -> Resource:
+        found = await super().metadata(path)
+        return changed([found], "z", version=str(self.calls))[0]
+
+
+class KnowsEverything(Shelf):
+    async def metadata(self, path: Path) -> Resource:
+        try:
+            return await super().metadata(path)
+        except ResourceNotFound:
+            return Resource(path=path, name=path[-1])
+
+
+class RaisesKeyErrors(Shelf):
+    def find(self, path: Path) -> str | bytes | None:
+        return self.items[path]
+
+
+class ReturnsNone(Shelf):
+    async def metadata(self, path: Path) -> Any:
+        return None
+
+
+class HasNoName(Shelf):
+    def entry(self, path: Path) -> Resource:
+        return changed([super().entry(path)], "z", name="")[0]
+
+
+class HasNaiveTimes(Shelf):
+    def entry(self, path: Path) -> Resource:
+        return changed([super().entry(path)], "z", last_modified=datetime(2024, 1, 1))[0]  # noqa: DTZ001
+
+
+class MeasuresCollections(Shelf):
+    def entry(self, path: Path) -> Resource:
+        return changed([super().entry(path)], "a", size=5)[0]
+
+
+class HasOddDetails(Shelf):
+    def entry(self, path: Path) -> Resource:
+        return changed([super().entry(path)], "z", details={"x": object()})[0]
+
+
+class ReadsNothing(Shelf):
+    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+        found = await super().read(path, query)
+        return [] if path == ("z",) else found
+
+
+class ReadsText(Shelf):
+    async def read(self, path: Path, query: Mapping[str, str]) -> Any:
+        await super().read(path, query)
+        return "text"
+
+
+class ReadsNumbers(Shelf):
+    async def read(self, path: Path, query: Mapping[str, str]) -> Any:
+        found = await super().read(path, query)
+        return [Content(5)] if path == ("z",) else found  # pyright: ignore[reportArgumentType]
+
+
+class ReadsSurrogates(Shelf):
+    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+        found = await super().read(path, query)
+        return [Content("\udcff")] if path == ("z",) else found
+
+
+class RefusesToRead(Shelf):
+    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+        if path == ("hidden", "c"):
+            raise ResourceNotFound
+        return await super().read(path, query)
+
+
+class IgnoresTheQuery(Shelf):
+    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+        return await super().read(path, {key: query[key] for key in query if key == "part"})
+
+
+class ReadsNoFormats(Shelf):
+    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+        if "format" in query:
+            raise InvalidParameter("no such format")
+        return await super().read(path, query)
+
+
+class CannotReadOn(Shelf):
+    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+        if query.get("part") == "2":
+            raise InvalidParameter("no such part")
+        return await super().read(path, query)
+
+
+class HasBadTemplates(Shelf):
+    @property
+    def templates(self) -> Sequence[Template]:
+        return (Template("{path*}", name="item"),)
+
+
+class HasTwinTemplates(Shelf):
+    @property
+    def templates(self) -> Sequence[Template]:
+        return (Template("{+path}", name="a"), Template("{+path}", name="b"))
+
+
+class HasNamelessTemplates(Shelf):
+    @property
+    def templates(self) -> Sequence[Template]:
+        return (Template("{+path}", name=""),)
+
+
+class SuggestsWhatIsNot(Shelf):
+    async def complete(
+        self, variable: str, value: str, *, given: Mapping[str, str]
+    ) -> Sequence[str]:
+        return ["a/", "nothing"]
+
+
+class SuggestsNumbers(Shelf):
+    async def complete(self, variable: str, value: str, *, given: Mapping[str, str]) -> Any:
+        return [1, 2]
+
+
+class FetchesElse(Shelf):
+    async def fetch(
+        self, path: Path, query: Mapping[str, str]
+    ) -> tuple[Resource, Sequence[Content]]:
+        entry, contents = await super().fetch(path, query)
+        return entry, [*contents, Content("more")]
+
+
+class FetchesUnknownQueries(Shelf):
+    async def fetch(
+        self, path: Path, query: Mapping[str, str]
+    ) -> tuple[Resource, Sequence[Content]]:
+        return await super().fetch(path, {})
+
+
+class FetchesNowhere(Shelf):
+    async def fetch(
+        self, path: Path, query: Mapping[str, str]
+    ) -> tuple[Resource, Sequence[Content]]:
+        if path not in self.items:
+            return Resource(path=path, name="?"), [Content("")]
+        return await super().fetch(path, query)
+
+
+class FetchesAlone(Shelf):
+    async def fetch(self, path: Path, query: Mapping[str, str]) -> Any:
+        return await self.metadata(path)
+
+
+class HidesWhatItShows(Shelf):
+    def hides(self, *, limit: int) -> Sequence[tuple[Path, str]]:
+        return [(("a",), "not hidden at all")]
+
+
+class HidesMore(Shelf):
+    def hides(self, *, limit: int) -> Sequence[tuple[Path, str]]:
+        return [((f"{n}",), "hidden") for n in range(limit + 1)]
+
+
+class HidesPathsOnly(Shelf):
+    def hides(self, *, limit: int) -> Any:
+        return [("cellar",)]
+
+
+class ExplainsNothing(Shelf):
+    def explain(self, path: Path) -> str:
+        return ""
+
+
+class CannotExplainAbsence(Shelf):
+    def explain(self, path: Path) -> str:
+        return f"of the length {len(str(self.items[path]))}" if path else "the shelf"
+
+
+BROKEN: list[tuple[type[Shelf], str]] = [
+    (ListsDocuments, "to list a document raises NotACollection"),
+    (ForgetsMetadata, "what is listed has metadata"),
+    (TellsAnotherSize, "metadata repeats what the listing tells"),
+    (ChangesVersions, "metadata stays equal while nothing changes"),
+    (KnowsEverything, "a path that names nothing raises ResourceNotFound"),
+    (RaisesKeyErrors, "only errors of resource_server.errors leave a provider"),
+    (ReturnsNone, SIGNATURE),
+    (HasNoName, "a resource has a name"),
+    (HasNaiveTimes, "last_modified has a time zone"),
+    (MeasuresCollections, "a size is that of a document"),
+    (HasOddDetails, "details are ready for JSON"),
+    (Misjudges, "a size is the number of bytes of the body"),
+    (ReadsNothing, "a document has at least one content"),
+    (RefusesToRead, "a document has at least one content"),
+    (ReadsText, SIGNATURE),
+    (ReadsNumbers, "data is str or bytes"),
+    (ReadsSurrogates, "text has no lone surrogates"),
+    (IgnoresTheQuery, "an unknown query parameter raises InvalidParameter"),
+    (ReadsNoFormats, "every format can be read"),
+    (CannotReadOn, "what was cut can be read on"),
+    (HasBadTemplates, "a template uses no more of RFC 6570 than {x}, {+x}, {?x,y} and {&x,y}"),
+    (HasTwinTemplates, "no two templates have the same form"),
+    (HasNamelessTemplates, "a template is a Template with a name"),
+    (SuggestsWhatIsNot, "what complete suggests exists"),
+    (SuggestsNumbers, SIGNATURE),
+    (FetchesElse, "fetch gives what metadata and read give"),
+    (FetchesUnknownQueries, "fetch gives what metadata and read give"),
+    (FetchesNowhere, "a path that names nothing raises ResourceNotFound"),
+    (FetchesAlone, SIGNATURE),
+    (HidesWhatItShows, "what hides names raises ResourceNotFound"),
+    (HidesMore, "hides returns at most `limit` items"),
+    (HidesPathsOnly, SIGNATURE),
+    (ExplainsNothing, SIGNATURE),
+    (CannotExplainAbsence, "only errors of resource_server.errors leave a provider"),
+]
+
+
+@pytest.mark.parametrize(("broken", "rule"), BROKEN, ids=[kind.__name__ for kind, _ in BROKEN])
+async def test_each_broken_rule_is_told(broken: type[Shelf], rule: str) -> None:
+    with pytest.raises(ProviderViolations) as caught:
+        await check_provider(broken())
+    assert any(sentence.startswith(rule) for sentence in caught.value.violations), caught.value
+
+
+async def test_a_violation_tells_the_path_and_what_was_seen() -> None:
+    with pytest.raises(ProviderViolations) as caught:
+        await check_provider(Misjudges())
+    assert caught.value.violations == (
+        "a size is the number of bytes of the body: ('z',) has 3, its body 2",
+    )
+
+
+async def test_all_broken_rules_are_told_at_once() -> None:
+    class Twice(HasNoName, HasTwinTemplates):
+        pass
+
+    with pytest.raises(ProviderViolations) as caught:
+        await check_provider(Twice())
+    assert len(caught.value.violations) == 2
+    assert all(sentence in str(caught.value) for sentence in caught.value.violations)
+
+
+async def test_of_many_places_of_one_rule_three_are_told() -> None:
+    with pytest.raises(ProviderViolations) as caught:
+        await check_provider(ListsDocuments({(str(n),): "x" for n in range(10)}))
+    [*_, last] = told = [s for s in caught.value.violations if s.startswith("to list a document")]
+    assert len(told) == 3
+    assert last.endswith("(and 7 more)")
+
+
+async def test_what_is_listed_and_never_readable_can_be_named() -> None:
+    await check_provider(RefusesToRead(), unreadable=[("hidden",)])
+    with pytest.raises(ProviderViolations, match="what is not readable raises ResourceNotFound"):
+        await check_provider(Shelf(), unreadable=[("hidden",)])
