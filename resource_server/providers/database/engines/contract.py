@@ -39,7 +39,7 @@ class TruncatedValue(msgspec.Struct, frozen=True):
 
 
 class Rows(NamedTuple):
-    """Rows as the driver returned them; `more` says whether the result has others behind them."""
+    """Rows as the driver returned them; `more` if the result goes on behind them."""
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[object, ...]]
@@ -57,8 +57,8 @@ class CommitDetection(msgspec.Struct, frozen=True):
     """How an engine notices commits."""
 
     by: Literal["commits", "notify", "counters"]
-    """`commits`: polls a version that every commit changes; `notify`: triggers of the owner notify
-    at once, with polling behind them; `counters`: polls counters of all writes on the server."""
+    """`commits`: polls a version that every commit changes; `notify`: receives notifications from
+    the owner's triggers, and polls rarely; `counters`: polls the server's counters of writes."""
     interval: float
     """Seconds between two polls; may grow to a second after a minute without a commit."""
 

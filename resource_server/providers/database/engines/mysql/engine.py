@@ -242,10 +242,8 @@ class MysqlEngine(ServerEngine):
 
     async def _prepare_session(self, connection: DriverConnection) -> None:
         # Standard quotes and backslashes, as asyncmy escapes and `sql_tokenizer` reads them.
-        await connection.query("SET sql_mode = ''")
-        await connection.query("SET NAMES utf8mb4")
-        # The time zone in which parameters are bound, whatever the server's is.
-        await connection.query("SET time_zone = '+00:00'")
+        # The time zone is that of bound parameters, whatever the server's is.
+        await connection.query("SET NAMES utf8mb4, sql_mode = '', time_zone = '+00:00'")
         await connection.query("SET SESSION TRANSACTION READ ONLY")
 
     async def _disconnect(self, connection: DriverConnection) -> None:
@@ -270,8 +268,8 @@ class MysqlEngine(ServerEngine):
         await connection.query("START TRANSACTION READ ONLY")
 
     async def _end(self, connection: DriverConnection, *, author: bool) -> bool:
-        # A query may leave variables, locks and settings in its session; asyncmy has no method
-        # that resets it, and a new one costs as much as the reset and the settings after it.
+        # A query may leave variables, locks and settings in its session. asyncmy has no public
+        # method that resets a session, so the next query gets a new one.
         if author:
             return False
         await connection.query("ROLLBACK")

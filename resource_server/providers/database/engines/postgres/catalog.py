@@ -220,7 +220,7 @@ SELECT name FROM (
 """
 
 
-class _ColumnRow(msgspec.Struct):
+class _ColumnJson(msgspec.Struct):
     name: str
     type: str
     base: str
@@ -234,7 +234,7 @@ class _ColumnRow(msgspec.Struct):
     values: tuple[str, ...] | None
 
 
-class _IndexRow(msgspec.Struct):
+class _IndexJson(msgspec.Struct):
     name: str
     columns: tuple[str | None, ...]
     unique: bool
@@ -242,23 +242,23 @@ class _IndexRow(msgspec.Struct):
     whole: bool
 
 
-class _ForeignKeyRow(msgspec.Struct):
+class _ForeignKeyJson(msgspec.Struct):
     schema: str
     table: str
     columns: tuple[str, ...]
     referred: tuple[str, ...]
 
 
-class _TableRow(msgspec.Struct):
+class _TableJson(msgspec.Struct):
     type: str
     comment: str | None
     definition: str | None
-    columns: tuple[_ColumnRow, ...] | None
-    indexes: tuple[_IndexRow, ...] | None
-    foreign_keys: tuple[_ForeignKeyRow, ...] | None
+    columns: tuple[_ColumnJson, ...] | None
+    indexes: tuple[_IndexJson, ...] | None
+    foreign_keys: tuple[_ForeignKeyJson, ...] | None
 
 
-_decode = msgspec.json.Decoder(_TableRow).decode
+_decode = msgspec.json.Decoder(_TableJson).decode
 
 
 def postgres_table_info(row: Sequence[Any]) -> TableInfo:
@@ -294,7 +294,7 @@ def postgres_table(name: TableName, text: str) -> Table:
     return msgspec.structs.replace(found, ddl=_create_statement(found, row.columns or ()))
 
 
-def _create_statement(table: Table, columns: Sequence[_ColumnRow]) -> str:
+def _create_statement(table: Table, columns: Sequence[_ColumnJson]) -> str:
     """Build the CREATE statement of a table, since PostgreSQL does not keep it."""
     lines: list[str] = []
     for column in columns:
@@ -328,7 +328,7 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _column(row: _ColumnRow) -> Column:
+def _column(row: _ColumnJson) -> Column:
     kind: ColumnKind = "other"
     if row.values is not None:
         kind = "text"
@@ -348,7 +348,7 @@ def _column(row: _ColumnRow) -> Column:
 
 
 def _key(
-    indexes: Sequence[_IndexRow], columns: Sequence[_ColumnRow]
+    indexes: Sequence[_IndexJson], columns: Sequence[_ColumnJson]
 ) -> tuple[tuple[str, ...], KeyKind]:
     """Return the primary key, else the shortest unique one, of readable columns without NULL."""
     every = {column.name for column in columns if column.category not in _NO_KEYS}

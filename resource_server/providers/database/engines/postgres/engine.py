@@ -75,7 +75,7 @@ class PostgresEngine(ServerEngine):
     """A PostgreSQL database.
 
     Serves the tables of `schemas`, by default of all but the system's. Polls for commits every
-    `interval` seconds; with `notify`, a trigger that notifies `channel` reports them at once.
+    `interval` seconds; with `notify`, also listens on `channel`, which the owner's triggers use.
     """
 
     driver = "postgresql+asyncpg"

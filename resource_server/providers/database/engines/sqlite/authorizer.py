@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Literal, Protocol, TypeAlias
 
-from resource_server.providers.database.engines.sqlite.schema import SqliteSchema
+from resource_server.providers.database.engines.sqlite.schema_names import SqliteSchema
 from resource_server.providers.database.queries.sql_tokenizer import OURS
 
 Role: TypeAlias = Literal["reader", "catalog"]
@@ -29,8 +29,8 @@ class Readable(Protocol):
             table: the table's name in the schema.
             column: the column's name; "" if the statement only counts rows, or reads a rowid that
                 is no named column.
-            in_query: whether the SQL is the manifest's. A subquery that we put in the place of
-                one of its tables is ours.
+            in_query: whether the SQL is the manifest's. The subqueries that replace its tables
+                are ours.
             through: the view that reads the column. None also for queries with a WITH clause:
                 SQLite reports its names like those of views.
         """

@@ -20,7 +20,7 @@ from resource_server.providers.database.engines.reflection import (
     TableName,
 )
 from resource_server.providers.database.engines.sqlite.connection import SqliteConnection
-from resource_server.providers.database.engines.sqlite.schema import (
+from resource_server.providers.database.engines.sqlite.schema_names import (
     SchemaEntry,
     SqliteSchema,
     is_utf8,

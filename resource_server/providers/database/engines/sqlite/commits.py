@@ -8,7 +8,6 @@ import os
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import contextmanager
-from typing import Self
 
 import aiosqlite
 
@@ -82,7 +81,9 @@ class SqliteCommitWatch:
             if self._connection is None or not self._connection.is_current():
                 await self._close()
                 self._opened += 1
-                self._connection = await _WatchConnection.open(self._file)
+                connection = _WatchConnection(self._file)
+                await connection.open()
+                self._connection = connection
             return self._opened, await self._connection.data_version()
         except MountUnavailable:
             await self._close()
@@ -127,23 +128,20 @@ class _WatchConnection:
         self._log: WriteAheadLog | None = None
         self._database = aiosqlite.Connection(self._connect, iter_chunk_size=1)
 
-    @classmethod
-    async def open(cls, file: DatabaseFile) -> Self:
+    async def open(self) -> None:
         """Connect.
 
         Raises:
             ResourceBusy, MountUnavailable: as `Engine` raises them.
         """
-        connection = cls(file)
-        opening = asyncio.ensure_future(connection._database)
+        opening = asyncio.ensure_future(self._database)
         try:
             with errors_explained():
                 await asyncio.shield(opening)
         except asyncio.CancelledError:
             # The thread goes on, and nothing else would close what it opens.
-            opening.add_done_callback(lambda _: connection._stop())
+            opening.add_done_callback(lambda _: self._stop())
             raise
-        return connection
 
     def _connect(self) -> sqlite3.Connection:
         database = hardened(self._file.uri(self._identity))
@@ -184,7 +182,7 @@ class _WatchConnection:
         if self._log is not None:
             self._log.close()
             self._log = None
-        # Not `close`, which waits as long as the thread is busy.
+        # `close` would wait until a busy thread is done.
         return self._database.stop()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 

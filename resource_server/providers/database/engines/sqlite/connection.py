@@ -20,7 +20,7 @@ from resource_server.providers.database.engines.sqlite.database_file import (
     DatabaseFile,
     FileIdentity,
 )
-from resource_server.providers.database.engines.sqlite.schema import (
+from resource_server.providers.database.engines.sqlite.schema_names import (
     MODULES,
     SqliteSchema,
     quoted,

@@ -1,4 +1,4 @@
-"""MariaDB or MySQL: tables as reflected, and rows as read."""
+"""Rows and values of MariaDB and MySQL."""
 
 from __future__ import annotations
 
@@ -10,173 +10,15 @@ import pytest
 from resource_server.errors import (
     InvalidParameter,
     ResourceBusy,
-    ResourceNotFound,
 )
 from resource_server.providers.database.engines.contract import Statement
 from resource_server.providers.database.engines.mysql.engine import MysqlEngine
-from resource_server.providers.database.engines.reflection import ForeignKey, Index, TableName
 from tests.providers.database import mysql_databases
-from tests.providers.database.mysql_databases import ADMIN, Database, rows
-from tests.providers.database.servers import (
-    unique_name,
-    with_parts,
-)
+from tests.providers.database.mysql_databases import Database, rows
 
 pytestmark = pytest.mark.anyio
 
 database, engine = mysql_databases.database, mysql_databases.engine
-
-
-# The catalogue.
-
-
-async def test_tables_are_those_a_user_would_count(engine: MysqlEngine) -> None:
-    assert engine.name in {"mariadb", "mysql"}
-    assert not engine.has_schemas
-    found = {info.name.name: info for info in await engine.tables()}
-    assert list(found) == ["codes", "customers", "keyless", "names", "old", "orders", "victims"]
-    assert found["customers"].comment == "Who buys"
-    assert found["names"].type == "view"
-    assert found["names"].comment is None
-
-
-async def test_a_table_is_reflected_with_all_that_readers_need(engine: MysqlEngine) -> None:
-    table = await engine.table(TableName(None, "customers"))
-    columns = {column.name: column for column in table.columns}
-    assert table.key == ("id",)
-    assert table.key_kind == "primary"
-    assert table.comment == "Who buys"
-    assert [(column.name, column.kind) for column in table.columns] == [
-        ("id", "integer"),
-        ("name", "text"),
-        ("feeling", "text"),
-        ("letters", "text"),
-        ("size", "integer"),
-        ("balance", "numeric"),
-        ("doubled", "integer"),
-        ("facts", "json"),
-        ("happy", "boolean"),
-        ("flags", "other"),
-        ("made", "datetime"),
-        ("day", "date"),
-        ("took", "time"),
-        ("picture", "blob"),
-        ("ratio", "real"),
-        ('odd `"name', "text"),
-    ]
-    assert columns["feeling"].values == ("sad", "it's ok")
-    assert columns["letters"].values == ("x", "y")
-    assert columns["id"].comment == "Which one"
-    assert columns["id"].default == "auto_increment"
-    assert columns["doubled"].generated
-    assert columns["size"].default == "7"
-    assert not columns["name"].nullable
-    assert columns["size"].nullable
-
-
-async def test_keys_are_primary_or_unique_and_never_null(engine: MysqlEngine) -> None:
-    async def key(name: str) -> tuple[tuple[str, ...], str]:
-        table = await engine.table(TableName(None, name))
-        return table.key, table.key_kind
-
-    assert await key("orders") == (("region", "number"), "primary")
-    assert await key("codes") == (("a", "b"), "unique")
-    assert await key("keyless") == ((), "none")
-    assert await key("names") == ((), "none")
-
-
-async def test_foreign_keys_and_indexes_are_named(engine: MysqlEngine) -> None:
-    table = await engine.table(TableName(None, "orders"))
-    referred = ForeignKey(("customer",), TableName(None, "customers"), ("id",))
-    assert table.foreign_keys == (referred,)
-    assert Index("by_number", ("number",)) in table.indexes
-
-
-async def test_views_tell_their_definition_and_tables_what_made_them(engine: MysqlEngine) -> None:
-    assert "customers" in ((await engine.table(TableName(None, "names"))).ddl or "")
-    statement = (await engine.table(TableName(None, "customers"))).ddl or ""
-    assert statement.startswith(
-        "CREATE TABLE `customers` (\n  `id` int(11) NOT NULL AUTO_INCREMENT"
-    )
-    assert "AUTO_INCREMENT=" not in statement, "which changes with every row"
-
-
-@pytest.mark.parametrize("name", ["absent", "Victims", "victims ", "user", "a' OR '1'='1", "\x00"])
-async def test_what_is_no_table_of_this_database_is_not_found(
-    engine: MysqlEngine, name: str
-) -> None:
-    with pytest.raises(ResourceNotFound):
-        await engine.table(TableName(None, name))
-    with pytest.raises(ResourceNotFound):
-        await engine.table(TableName("mysql", "user"))
-
-
-async def test_the_estimate_is_that_of_the_statistics(
-    engine: MysqlEngine, database: Database
-) -> None:
-    assert await engine.estimate(TableName(None, "names")) is None
-    await database.run("ANALYZE TABLE victims")
-    assert await engine.estimate(TableName(None, "victims")) == 50
-
-
-SCHEMA_CHANGES = (
-    "CREATE TABLE made (id int)",
-    "ALTER TABLE keyless ADD COLUMN made int",
-    "ALTER TABLE keyless CHANGE made renamed int",
-    "ALTER TABLE keyless ALTER COLUMN renamed SET DEFAULT 5",
-    "ALTER TABLE keyless MODIFY x int COMMENT 'told'",
-    "ALTER TABLE keyless ADD UNIQUE (x)",
-    "CREATE INDEX another ON keyless (x)",
-    "ALTER TABLE keyless COMMENT 'told'",
-    "ALTER TABLE keyless ADD doubled int AS (x * 2) VIRTUAL",
-    "ALTER TABLE keyless MODIFY doubled int AS (x * 3) VIRTUAL",
-    "ALTER TABLE keyless ADD CONSTRAINT small CHECK (x < 1000)",
-    "CREATE OR REPLACE VIEW names AS SELECT id, name FROM customers WHERE id > 0",
-    "DROP TABLE made",
-)
-
-
-async def test_the_schema_state_differs_after_every_change_of_the_schema(
-    engine: MysqlEngine, database: Database
-) -> None:
-    for change in SCHEMA_CHANGES:
-        before = await engine.schema_state()
-        await database.run("UPDATE victims SET name = CONCAT(name, '') WHERE id = 1")
-        assert await engine.schema_state() == before
-        await database.run(change)
-        assert await engine.schema_state() != before, change
-
-
-async def test_privileges_name_what_goes_beyond_reading(
-    engine: MysqlEngine, database: Database
-) -> None:
-    names = [privilege.name for privilege in await engine.privileges()]
-    assert names == [f"ALL PRIVILEGES on {database.name}.*"]
-    administrator = MysqlEngine(with_parts(ADMIN, database=database.name))
-    await administrator.open()
-    try:
-        found = [privilege.name for privilege in await administrator.privileges()]
-        assert "ALL PRIVILEGES" in found or {"FILE", "SUPER"}.issubset(found)
-    finally:
-        await administrator.close()
-
-
-async def test_a_login_that_may_only_read_has_no_privileges_to_name(database: Database) -> None:
-    user = unique_name()
-    await database.run(
-        f"CREATE USER {user} IDENTIFIED BY 'x'", f"GRANT SELECT ON {database.name}.* TO {user}"
-    )
-    engine = MysqlEngine(with_parts(database.url, login=f"{user}:x"))
-    try:
-        await engine.open()
-        assert await engine.privileges() == []
-        assert len((await rows(engine, "SELECT id FROM victims")).rows) == 50
-    finally:
-        await engine.close()
-        await database.run(f"DROP USER {user}")
-
-
-# Reading.
 
 
 async def test_rows_are_cut_at_the_limit_and_say_so(engine: MysqlEngine) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from resource_server.errors import (
     DeadlineExceeded,
+    InvalidParameter,
 )
 from resource_server.providers.database.engines.contract import Statement
 from resource_server.providers.database.engines.mysql.engine import MysqlEngine
@@ -164,6 +165,13 @@ async def test_hostile_queries_write_nothing_and_leave_nothing_behind(
     assert await database.checksum() == before
     found = await engine.query(Statement("SELECT LOAD_FILE('/etc/passwd') AS x"), limit=1, within=5)
     assert found.rows == [(None,)]
+
+
+async def test_the_server_refuses_two_statements_in_one_text(engine: MysqlEngine) -> None:
+    # A canary: the flag that turns multi-statements off is a private member of asyncmy.
+    for sql in ("SELECT 1; SELECT 2", "DO 1; SELECT 2"):
+        with pytest.raises(InvalidParameter):
+            await engine.fetch(Statement(sql), limit=1, within=5)
 
 
 async def test_a_login_that_may_write_files_writes_none(database: Database) -> None:

@@ -6,7 +6,10 @@ from contextlib import closing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_server.providers.database.engines.sqlite.schema import read_schema, table_options
+from resource_server.providers.database.engines.sqlite.schema_names import (
+    read_schema,
+    table_options,
+)
 
 
 def test_the_schema_is_read_as_sqlite_reads_it() -> None:
