@@ -25,10 +25,10 @@ from resource_server.protocol.server import Server
 from resource_server.provider import Provider, Resource
 from resource_server.providers.database.options import Query, TableOptions
 from resource_server.providers.database.provider import Database
-from resource_server.providers.database.reading import path_completion, tree
 from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.options import DirectoryOptions
 from resource_server.runtime.eager import settle
+from resource_server.runtime.timing import Timing
 from resource_server.subscriptions.topic import Topic
 from resource_server.testing import check_provider
 from tests.calm import ObservedBroker, observed_watches, settled
@@ -45,12 +45,15 @@ from tests.listeners import (
     uri_of,
 )
 from tests.protocol.wire import Wire
+from tests.providers.database.served import timed_database
 from tests.providers.database.sqlite_databases import connection_threads
 from tests.providers_for_tests import Tree, WatchedTree
 
 pytestmark = pytest.mark.anyio
 
 HR = frozenset(("hr:read",))
+# However busy the machine is, keys are suggested and rows are counted.
+UNHURRIED = Timing(key_completion_s=PATIENCE_S, row_count_s=PATIENCE_S)
 CLERK = Caller("clerk", HR | {"mcp:read"})
 GUEST = Caller("guest", frozenset(("mcp:read",)))
 
@@ -63,9 +66,6 @@ def anyio_backend() -> str:
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     impatient(monkeypatch)
-    # What cannot be asked in time is not suggested, nor counted.
-    monkeypatch.setattr(path_completion, "_WITHIN_S", PATIENCE_S)
-    monkeypatch.setattr(tree, "_COUNT_S", PATIENCE_S)
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +173,7 @@ def catalog_of(
         "one": ("test://one/", Filesystem(folder, directories=directories)),
         "shop": (
             "sqlite://shop/",
-            Database(f"sqlite:///{file}", tables=tables, queries=queries),
+            timed_database(UNHURRIED, url=f"sqlite:///{file}", tables=tables, queries=queries),
         ),
         "trees": ("test://trees/", Tree(trees)),
         "nested": ("test://one/a/b/", Tree(trees)),

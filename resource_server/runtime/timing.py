@@ -70,6 +70,18 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     jwks_wait_s: float = 10.0
     """A request waits this long for the key of its token."""
 
+    # Databases.
+    schema_cache_s: float = 1.0
+    """Schema cache TTL."""
+    row_count_cache_s: float = 1.0
+    """TTL of a table's row count."""
+    row_count_s: float = 0.02
+    """Timeout of an exact row count; a slower one is estimated."""
+    key_completion_s: float = 0.25
+    """Timeout of a completion of keys, which runs with every letter typed."""
+    query_check_delay_s: float = 2.0
+    """Delay between the start of a database and the check of its declared queries."""
+
 
 DEFAULT_TIMING = Timing()
 """The times that the server runs with."""

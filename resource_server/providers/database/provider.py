@@ -1,4 +1,4 @@
-"""The built-in provider of databases: tables, rows and declared queries, read and never written."""
+"""The built-in database provider: tables, rows and declared queries, read-only."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ from resource_server.provider import (
 )
 from resource_server.provider.search import SearchPage, SearchRequest
 from resource_server.provider.tools import Tool, ToolRequest, ToolResult
-from resource_server.providers.database.addressing.address import TableAddress, address_path
+from resource_server.providers.database.addressing.address import (
+    TableAddress,
+    address_path,
+    parse_address,
+)
 from resource_server.providers.database.change_detection import ChangeDetector
 from resource_server.providers.database.engines.contract import Engine
 from resource_server.providers.database.engines.factory import engine_name, make_engine
@@ -48,18 +52,17 @@ from resource_server.providers.database.search.database_search import DatabaseSe
 from resource_server.runtime import eager
 from resource_server.runtime.eager import settle
 from resource_server.runtime.option_types import Duration
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger(__name__)
 
-_SETTLED_S = 2.0
-"""After so long a database is not only asked once, and its queries are checked."""
 _CLOSING_S = 2.0
-"""For the query that is being checked."""
+"""Timeout for the query check to end when the database is closed."""
 
 
 @dataclass
 class Database:
-    """Serves the tables and queries of one database. Its fields are a database's options."""
+    """Serves the tables and queries of one database. Its fields are the manifest options."""
 
     url: str = field(repr=False)
     """Where it is: `sqlite:///shop.db`, relative to the manifest, or `postgresql://…`, `mysql://…`,
@@ -81,6 +84,7 @@ class Database:
     (PostgreSQL) or 1 s (MySQL, MariaDB)."""
     require_readonly_role: bool = False
     """Whether a login that may do more than read is refused."""
+    timing: Timing = field(default=DEFAULT_TIMING, init=False)
 
     def __post_init__(self) -> None:
         self._is_narrowed = False
@@ -89,7 +93,7 @@ class Database:
         self._queries = DeclaredQueries(self.queries, name, self.limits)
         rules = {f"tables.{name}.access": each.access for name, each in self.tables.items() if each}
         self._needed: dict[str, frozenset[str]] = {}
-        """The scopes without which a query does not exist: its own, and those of its tables."""
+        """Scopes that make a query visible: its own and those of its tables."""
         for query, each in self.queries.items():
             read = scopes_of(self._queries.get(query).references, self._policy, name)
             rules[f"queries.{query}.access"] = each.access
@@ -112,11 +116,11 @@ class Database:
         )
 
     def _use(self, engine: Engine) -> None:
-        """Read the database by an engine."""
+        """Read the database through an engine."""
         self._engine = engine
-        self._exposed = ExposedTables(self._engine, self._policy, self.limits)
-        self._queries.scope = QueryRewriter(self._engine, self._policy, self._exposed)
-        self._completion = PathCompletion(self._engine, self._exposed)
+        self._exposed = ExposedTables(self._engine, self._policy, self.limits, self.timing)
+        self._queries.rewriter = QueryRewriter(self._engine, self._policy, self._exposed)
+        self._completion = PathCompletion(self._engine, self._exposed, self.timing)
         self._documents = Documents(
             self._engine, self._exposed, self._queries, self.limits, self._uri
         )
@@ -127,12 +131,13 @@ class Database:
             self.limits,
             self._documents,
             watched=self.watch != "off",
+            timing=self.timing,
         )
-        self._searches = DatabaseSearch(self._exposed, self._queries, self._tree)
+        self._search = DatabaseSearch(self._exposed, self._queries, self._tree, self._documents)
 
     @property
     def engine(self) -> Engine:
-        """What reads the database, for the operator's commands; open while this is entered."""
+        """The engine, for the operator's commands; open while this provider is entered."""
         return self._engine
 
     def _uri(self, path: Path, query: Mapping[str, str] | None = None) -> str:
@@ -147,18 +152,18 @@ class Database:
     async def __aenter__(self) -> Self:
         try:
             await self._engine.open()
-            await self._judge_login()
+            await self._check_login()
         except BaseException:
-            # What was not entered is not left either.
+            # `__aexit__` does not run after a failed `__aenter__`.
             await self._engine.close()
             raise
         if self._queries and not self._is_narrowed:
-            # Beside what is served: it needs the names of all tables.
+            # In the background: it needs the names of all tables.
             self._closing = asyncio.Event()
             self._check = asyncio.create_task(self._check_queries(self._closing))
         return self
 
-    async def _judge_login(self) -> None:
+    async def _check_login(self) -> None:
         privileges = await self._engine.privileges()
         if not privileges:
             return
@@ -171,14 +176,14 @@ class Database:
     async def __aexit__(self, *_: object) -> None:
         self._closing.set()
         if self._check is not None:
-            # Drivers do not like to be cancelled while they connect.
+            # Drivers misbehave when they are cancelled while they connect.
             await asyncio.wait((self._check,), timeout=_CLOSING_S)
             self._check.cancel()
         await self._engine.close()
 
     async def _check_queries(self, closing: asyncio.Event) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(_SETTLED_S):
+            async with asyncio.timeout(self.timing.query_check_delay_s):
                 await closing.wait()
         for name in self._queries:
             if closing.is_set():
@@ -189,25 +194,25 @@ class Database:
 
     @property
     def templates(self) -> Sequence[Template]:
-        """The addresses of rows, pages, definitions and queries."""
+        """URI templates of rows, pages, definitions and queries."""
         prefix = "{schema}/" if self._engine.has_schemas else ""
         return [*_templates(prefix), *self._queries.templates]
 
     async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
-        """Return tables by name, rows in the order of their key. See `Provider.list`."""
+        """Return tables by name and rows in key order. See `Provider.list`."""
         return await self._tree.children(parent, after, limit)
 
     async def walk(self, *, after: Path | None, limit: int) -> Sequence[Resource]:
-        """Return what is listed: tables with their documents, queries. See `SupportsWalk.walk`."""
+        """Return the listed tables with their documents, then queries. See `SupportsWalk.walk`."""
         return await self._tree.walk(after or (), limit)
 
     async def metadata(self, path: Path) -> Resource:
-        """Return what is known of a table, a row or a document. See `Provider.metadata`."""
+        """Describe a table, a row or a document. See `Provider.metadata`."""
         return await self._tree.resource(path)
 
     async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
         """Return the current body of a document. See `Provider.read`."""
-        document = await self._tree.document(path, query)
+        document = await self._documents.read(self._tree.address(path), query)
         if document is None:
             raise ResourceNotFound
         return [document.content]
@@ -215,14 +220,15 @@ class Database:
     def fetch(
         self, path: Path, query: Mapping[str, str]
     ) -> MaybeAwaitable[tuple[Resource, Sequence[Content]]]:
-        """Return metadata and content, of one statement. See `SupportsFetch.fetch`."""
-        # At once where nothing has to be waited for, as for rows of SQLite.
+        """Return metadata and content from one statement. See `SupportsFetch.fetch`."""
+        # Finishes inline if nothing has to be awaited, as for rows of SQLite.
         return eager.run(self._fetch(path, query))
 
     async def _fetch(
         self, path: Path, query: Mapping[str, str]
     ) -> tuple[Resource, Sequence[Content]]:
-        document = await self._tree.document(path, query)
+        address = parse_address(path, has_schemas=self._engine.has_schemas)
+        document = await self._documents.read(address, query)
         if document is None:
             return await settle(self._tree.resource(path)), ()
         return document.resource, [document.content]
@@ -241,13 +247,14 @@ class Database:
         return found[:limit]
 
     async def warnings(self) -> Sequence[tuple[str, str]]:
-        """Return rights that are too many, options that fit nothing, and queries that are refused.
+        """Return excess privileges, options that match nothing, and refused queries.
 
         See `SupportsWarnings`.
         """
+        needed = self._needed.items() if self._restrictions else ()
         least = {
-            query: QueryRewriter(self._engine, self.narrowed(needed)._policy, self._exposed)
-            for query, needed in (self._needed.items() if self._restrictions else ())
+            query: QueryRewriter(self._engine, self._policy_within(scopes), self._exposed)
+            for query, scopes in needed
         }
         diagnosis = Diagnosis(
             self._engine, self._policy, self._exposed, self._queries, self.schemas, least=least
@@ -256,33 +263,42 @@ class Database:
 
     @property
     def restrictions(self) -> Mapping[str, frozenset[str]]:
-        """What `access` of tables and queries says, and which tables queries name.
+        """Required scopes by option, including those of the tables that queries name.
 
         See `SupportsAccess.restrictions`.
         """
         return self._restrictions
 
     def narrowed(self, scopes: frozenset[str]) -> Database:
-        """Return the database without what needs other scopes. See `SupportsAccess.narrowed`."""
-        narrowed = replace(
-            self,
-            tables={
-                name: each if each and allows(each.access, scopes) else False
-                for name, each in self.tables.items()
-            },
-            queries={
-                name: each for name, each in self.queries.items() if self._needed[name] <= scopes
-            },
-        )
-        # What is wrong with the whole has been said to the operator.
-        narrowed._is_narrowed = True
-        if self._engine.name != "sqlite":
-            # That one is told which columns may be read; of servers all share the connections.
-            narrowed._use(self._engine)
+        """Return the database as a caller with these scopes sees it.
+
+        See `SupportsAccess.narrowed`.
+        """
+        queries = {
+            name: each for name, each in self.queries.items() if self._needed[name] <= scopes
+        }
+        narrowed = replace(self, tables=self._tables_within(scopes), queries=queries)
+        narrowed.become_part_of(self)
         return narrowed
 
+    def become_part_of(self, whole: Database) -> None:
+        """Share the connections of the whole database, which alone reports its problems."""
+        self._is_narrowed = True
+        if whole.engine.name != "sqlite":
+            # A SQLite connection holds the readable columns in its authorizer: it is not shared.
+            self._use(whole.engine)
+
+    def _tables_within(self, scopes: frozenset[str]) -> Mapping[str, TableOptions | Literal[False]]:
+        return {
+            name: each if each and allows(each.access, scopes) else False
+            for name, each in self.tables.items()
+        }
+
+    def _policy_within(self, scopes: frozenset[str]) -> Policy:
+        return Policy(self._tables_within(scopes), name_of(self.url))
+
     async def explain(self, path: Path) -> str:
-        """Return what exposes or hides a table, a row or a document. See `SupportsExplain`."""
+        """Return the option that exposes or hides a resource. See `SupportsExplain`."""
         table: TableName | None = None
         try:
             table = getattr(self._tree.address(path), "table", None)
@@ -294,19 +310,19 @@ class Database:
             if table is None or options is None or options.where is None:
                 return "not there"
             return f"not there, or kept out by {self._policy.rule(table)}.where"
-        return f"exposed{self._whose(path, table)}"
+        return f"exposed{self._required_scopes(path, table)}"
 
-    def _whose(self, path: Path, table: TableName | None) -> str:
-        """Return which scopes are needed for what is exposed, and what says so."""
+    def _required_scopes(self, path: Path, table: TableName | None) -> str:
+        """Return the scopes that an exposed resource requires and the options that say so."""
         rule = self._policy.rule(table) if table else f"queries.{path[-1]}" if path else ""
         options = [each for each in (f"{rule}.access", f"{rule}.sql") if each in self._restrictions]
         scopes = frozenset[str]().union(*(self._restrictions[each] for each in options))
         return f", to who has {', '.join(sorted(scopes))} ({', '.join(options)})" if scopes else ""
 
     async def changes(self, interest: Interest) -> AsyncIterator[Change]:
-        """Yield what commits may have changed. See `SupportsWatch.changes`."""
-        watch = ChangeDetector(self._engine, self._exposed, self._tree)
-        async with aclosing(watch.changes(interest)) as changes:
+        """Yield the resources that a commit may have changed. See `SupportsWatch.changes`."""
+        detector = ChangeDetector(self._engine, self._exposed, self._tree)
+        async with aclosing(detector.changes(interest)) as changes:
             async for change in changes:
                 yield change
 
@@ -314,12 +330,12 @@ class Database:
         self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
     ) -> SearchPage:
         """Return tables, columns and queries by name, rows by values. See `SupportsSearch`."""
-        return await self._searches.search(
+        return await self._search.search(
             request, below=below, after=after, limit=limit, deadline=deadline
         )
 
     def tools(self) -> Sequence[Tool]:
-        """Return the queries that may be called. See `SupportsTools.tools`."""
+        """Return the queries that models may call. See `SupportsTools.tools`."""
         return self._queries.tools
 
     async def call_tool(
@@ -331,7 +347,7 @@ class Database:
     async def complete(
         self, variable: str, value: str, *, given: Mapping[str, str]
     ) -> Sequence[str]:
-        """Return names of tables, keys of rows, values of parameters. See `SupportsComplete`."""
+        """Return table names, row keys or parameter values. See `SupportsComplete`."""
         match variable:
             case "table" | "schema":
                 return await self._completion.names(variable, given)

@@ -10,6 +10,7 @@ from typing import Any
 from resource_server.catalog.catalog import Catalog, CatalogLimits, ReadItem
 from resource_server.catalog.mount import CatalogEntry
 from resource_server.providers.database.provider import Database
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from tests.listeners import BASE, mounted
 from tests.providers.database.owners import Owner
 
@@ -75,10 +76,19 @@ class Served:
         return found
 
 
+def timed_database(timing: Timing, **options: Any) -> Database:
+    """Return the provider with other times; `options` are those of the manifest."""
+    # A subclass, so that narrowed copies have these times, too.
+    timed: type[Database] = type("TimedDatabase", (Database,), {"timing": timing})
+    return timed(**options)
+
+
 @asynccontextmanager
-async def served(owner: Owner, *, page_size: int = 100, **options: Any) -> AsyncGenerator[Served]:
+async def served(
+    owner: Owner, *, page_size: int = 100, timing: Timing = DEFAULT_TIMING, **options: Any
+) -> AsyncGenerator[Served]:
     """Serve a database; `options` are those of the manifest."""
-    provider = Database(url=owner.url, **options)
+    provider = timed_database(timing, url=owner.url, **options)
     async with Catalog([mounted(provider)], CatalogLimits(page_size=page_size)) as catalog:
         assert await catalog.start() == {}
         yield Served(catalog, owner.prefix)

@@ -13,6 +13,7 @@ from base64 import b64encode
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from decimal import Decimal
+from functools import partial
 from typing import Any, Literal, cast
 
 import pytest
@@ -29,11 +30,13 @@ from resource_server.providers.database.options import (
 from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries.parameters import Parameter
 from resource_server.runtime.option_types import Duration
+from resource_server.runtime.timing import Timing
 from resource_server.subscriptions.broker import Broker
 from resource_server.subscriptions.interest import MountInterest
 from tests.listeners import BASE, LIST, PATIENCE_S, Recorder, impatient
 from tests.providers.database.owners import Owner
-from tests.providers.database.served import Served, served
+from tests.providers.database.served import Served
+from tests.providers.database.served import served as served_as_usual
 
 pytestmark = pytest.mark.anyio
 
@@ -43,6 +46,9 @@ TEXT = {
     "mariadb": "varchar(700) character set utf8mb4 collate utf8mb4_nopad_bin",
 }
 BYTES = {"sqlite": "blob", "postgresql": "bytea", "mariadb": "varbinary(100)"}
+# No caches, and time to count a few rows, however busy the machine is.
+FRESH = Timing(schema_cache_s=0.0, row_count_cache_s=0.0, row_count_s=1.0)
+served = partial(served_as_usual, timing=FRESH)
 PEOPLE = (
     "create table people (id integer primary key, name varchar(50), salary integer,"
     " mail varchar(50))",
@@ -53,12 +59,8 @@ PEOPLE = (
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let everything come sooner, and a schema or a number of rows be believed for no time."""
+    """Deliver notifications sooner."""
     impatient(monkeypatch)
-    monkeypatch.setattr("resource_server.providers.database.reading.exposed_table._BELIEVED_S", 0.0)
-    monkeypatch.setattr("resource_server.providers.database.reading.tree._COUNTED_S", 0.0)
-    # However busy this machine is, a table of a few rows is counted.
-    monkeypatch.setattr("resource_server.providers.database.reading.tree._COUNT_S", 1.0)
 
 
 async def numbered(owner: Owner, count: int) -> None:

@@ -237,7 +237,7 @@ class DeclaredQueries:
     def __init__(
         self, queries: Mapping[str, Query], engine: EngineName, limits: ReadLimits
     ) -> None:
-        self.scope: QueryRewriter | None = None
+        self.rewriter: QueryRewriter | None = None
         """What they are read within; without one none can be read."""
         self._declared: dict[str, DeclaredQuery] = {}
         problems: list[str] = []
@@ -281,28 +281,30 @@ class DeclaredQueries:
         query = self.get(name)
         (_, values), limit = query.bind(given, read)
         try:
-            sql = await self._scope.sql(query.sql, query.references)
+            sql = await self._required_rewriter.sql(query.sql, query.references)
         except ValueError:
             raise InvalidParameter("the database refuses this query") from None
         return BoundQuery(Statement(sql, values), limit)
 
-    async def refusal(self, name: str, scope: QueryRewriter | None = None) -> str | None:
+    async def refusal(self, name: str, rewriter: QueryRewriter | None = None) -> str | None:
         """Return why a query is refused, if it is; for the manifest's author. Runs nothing.
 
         `scope` is another one than theirs, of who sees less.
         """
         query = self.get(name)
         try:
-            await (scope or self._scope).check(query.sql, query.references, query.order)
+            await (rewriter or self._required_rewriter).check(
+                query.sql, query.references, query.order
+            )
         except ValueError as error:
             return str(error)
         return None
 
     @property
-    def _scope(self) -> QueryRewriter:
-        if self.scope is None:
+    def _required_rewriter(self) -> QueryRewriter:
+        if self.rewriter is None:
             raise MountUnavailable("the queries of this database are not bound to it")
-        return self.scope
+        return self.rewriter
 
     @property
     def templates(self) -> Sequence[Template]:

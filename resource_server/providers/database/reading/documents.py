@@ -1,4 +1,4 @@
-"""What is read: pages of rows, rows, single values, definitions of tables, results of queries."""
+"""Documents of a database: pages, rows, single values, table definitions and query results."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from resource_server.errors import InvalidParameter, ResourceNotFound
-from resource_server.provider import Content, Link, Path, Truncation
+from resource_server.provider import Content, Format, Link, Path, Resource, Truncation
 from resource_server.provider.tools import TextBlock, ToolResult
 from resource_server.providers.database.addressing import key_codec
 from resource_server.providers.database.addressing.address import (
+    Address,
     CellAddress,
     DefinitionAddress,
     PageAddress,
+    QueryAddress,
     RowAddress,
     TableAddress,
     address_path,
@@ -25,7 +27,7 @@ from resource_server.providers.database.formats import pages
 from resource_server.providers.database.formats.pages import FORMATS, FormatName
 from resource_server.providers.database.formats.table_schema import schema_json, schema_markdown
 from resource_server.providers.database.formats.values import whole_cell
-from resource_server.providers.database.options import ReadLimits
+from resource_server.providers.database.options import ReadLimits, TableOptions
 from resource_server.providers.database.queries import parameters
 from resource_server.providers.database.queries.declared import DeclaredQueries, ParameterReader
 from resource_server.providers.database.reading.exposed_table import (
@@ -33,17 +35,19 @@ from resource_server.providers.database.reading.exposed_table import (
     ExposedTables,
     version_of,
 )
+from resource_server.runtime.eager import settle
 
+_JSON = "application/json"
+_PAGE_FORMATS = tuple(format for name, format in FORMATS.items() if name != "json")
+_DEFINITION_FORMATS = (Format("json", _JSON, "All of it, exactly"),)
 _PAGE_PARAMETERS = ("after", "limit", "columns", "format")
 
 
 class Document(NamedTuple):
-    """A document as it was read."""
+    """A document and its resource, both from the same read."""
 
+    resource: Resource
     content: Content
-    version: str
-    links: Mapping[str, str] = {}
-    """Of a row: the URIs of the rows that its foreign keys lead to, by column."""
 
 
 class TableRow(NamedTuple):
@@ -55,12 +59,12 @@ class TableRow(NamedTuple):
 
     @property
     def version(self) -> str:
-        """What differs when the row shows something else."""
+        """Digest of the visible values."""
         return version_of(self.values)
 
 
 class Documents:
-    """Reads the documents of one database."""
+    """Reads and describes the documents of one database."""
 
     def __init__(
         self,
@@ -76,13 +80,39 @@ class Documents:
         self._limits = limits
         self._link = link
 
+    async def read(self, address: Address, query: Mapping[str, str]) -> Document | None:
+        """Return a document, or None if the address is of a collection, existing or not.
+
+        Only the document without URI parameters has a version.
+
+        Raises:
+            ResourceNotFound: there is no such document, or it is hidden.
+            InvalidParameter: a URI parameter is unknown or its value cannot be used.
+        """
+        match address:
+            case RowAddress(table, key):
+                exposed = await self._exposed.get(table)
+                if exposed.has_rows and len(key) < len(exposed.key):
+                    return None
+                return await self._read_row(address, query)
+            case PageAddress():
+                return await self.read_page(address, query)
+            case DefinitionAddress():
+                return await settle(self._read_definition(address, query))
+            case CellAddress():
+                return await settle(self._read_cell(address, query))
+            case QueryAddress(name):
+                return await settle(self._read_query(name, query))
+            case _:
+                return None
+
     # -- rows
 
     async def row(self, table: TableName, key: Path) -> TableRow:
-        """Return a row.
+        """Return a row by its key.
 
         Raises:
-            ResourceNotFound: there is none that has this key.
+            ResourceNotFound: no row has this key.
         """
         exposed = await self._exposed.get(table)
         if not exposed.has_rows or not exposed.key or len(key) != len(exposed.key):
@@ -93,43 +123,49 @@ class Documents:
         held = exposed.segments(exposed.key_in(found.rows[0]))
         return TableRow(exposed, exposed.shown(found)[0], held)
 
-    async def read_row(
-        self, address: RowAddress, query: Mapping[str, str]
-    ) -> tuple[Document, Path]:
-        """Return a row as a JSON object, with links to the rows it refers to, and its key."""
+    async def _read_row(self, address: RowAddress, query: Mapping[str, str]) -> Document:
+        """Return a row as a JSON object with links to the rows that it references."""
         _refuse_unknown(query, ())
         row = await self.row(address.table, address.key)
-        table = row.exposed.table
         links = await self._links(row)
         text = pages.write_row(
-            table.columns,
+            row.exposed.table.columns,
             row.values,
             links,
             max_bytes=self._limits.bytes,
             cell=self._limits.cell,
         )
-        return Document(Content(text, "application/json"), row.version, links), row.key
+        resource = self.row_resource(
+            address_path(RowAddress(address.table, row.key)), row.version, links
+        )
+        return Document(resource, Content(text, "application/json"))
 
-    async def read_cell(self, address: CellAddress, query: Mapping[str, str]) -> Document:
+    async def _read_cell(self, address: CellAddress, query: Mapping[str, str]) -> Document:
         """Return one value of a row, whole."""
         _refuse_unknown(query, ())
         row = await self.row(address.table, address.key)
-        names = row.exposed.table.column_names
+        names = row.exposed.column_names
         if address.column not in names:
             raise ResourceNotFound
         value = row.values[names.index(address.column)]
-        # Imported here: most databases have no need of a thread for it.
+        # Imported here: most databases never need a thread for this.
         from anyio import to_thread
 
         cell = await to_thread.run_sync(
             whole_cell, value, row.exposed.columns[address.column], abandon_on_cancel=True
         )
-        return Document(Content(cell.data, cell.mime_type), version_of([value]))
+        resource = Resource(
+            path=address_path(address),
+            name=address.column,
+            mime_type=cell.mime_type,
+            version=version_of([value]),
+        )
+        return Document(resource, Content(cell.data, cell.mime_type))
 
     async def _links(self, row: TableRow) -> Mapping[str, str]:
-        """Return the URIs of the rows a row refers to, by its columns and, if need be, table."""
+        """Return the URIs of the referenced rows, by column and, if ambiguous, table."""
         links: dict[str, str] = {}
-        names = row.exposed.table.column_names
+        names = row.exposed.column_names
         values = dict(zip(names, row.values, strict=True))
         foreign_keys = row.exposed.table.foreign_keys
         uses = Counter(foreign.columns for foreign in foreign_keys)
@@ -143,7 +179,7 @@ class Documents:
         return links
 
     async def _referred(self, foreign: ForeignKey, values: Mapping[str, object]) -> Path | None:
-        """Return the path of the row that a foreign key leads to, if it can be addressed."""
+        """Return the path of the referenced row, or None if it has no address."""
         held = [values.get(column) for column in foreign.columns]
         if None in held:
             return None
@@ -160,7 +196,7 @@ class Documents:
     # -- pages
 
     async def read_page(self, address: PageAddress, query: Mapping[str, str]) -> Document:
-        """Return rows from a cursor on, in the order of the key."""
+        """Return a page of rows in key order, from a cursor on."""
         exposed = await self._exposed.get(address.table)
         if not exposed.has_rows:
             raise ResourceNotFound
@@ -214,9 +250,10 @@ class Documents:
         truncated = None
         if written.more:
             truncated = Truncation("limit", "rows", next=next_query(written.rows))
-        # Nobody asks for that of another page than the first.
-        version = version_of([*shown, more]) if query.keys() <= {"format"} else ""
-        return Document(Content(written.text, written.mime_type, truncated), version)
+        # Subscribers watch only the page without parameters: no other needs a version.
+        version = version_of([*shown, more]) if query.keys() <= {"format"} else None
+        resource = self.page_resource(address.table, exposed.options, version)
+        return Document(resource, Content(written.text, written.mime_type, truncated))
 
     def _limit(self, query: Mapping[str, str]) -> int:
         given = query.get("limit")
@@ -228,10 +265,10 @@ class Documents:
 
     # -- definitions
 
-    async def read_definition(
+    async def _read_definition(
         self, address: DefinitionAddress, query: Mapping[str, str]
     ) -> Document:
-        """Return how a table is made, for reading or as JSON."""
+        """Return the definition of a table as Markdown or JSON."""
         _refuse_unknown(query, ("format",))
         exposed = await self._exposed.get(address.table)
         options = exposed.options
@@ -242,7 +279,8 @@ class Documents:
         write = schema_json if format == "json" else schema_markdown
         text = write(exposed.table, links, title=options.title, description=options.description)
         mime_type = "application/json" if format == "json" else "text/markdown"
-        return Document(Content(text, mime_type), version_of(text))
+        resource = self.definition_resource(address.table, version_of(text))
+        return Document(resource, Content(text, mime_type))
 
     async def _table_links(self, exposed: ExposedTable) -> Mapping[TableName, str]:
         links: dict[TableName, str] = {}
@@ -254,8 +292,8 @@ class Documents:
 
     # -- queries
 
-    async def read_query(self, name: str, query: Mapping[str, str]) -> Document:
-        """Return the result of a query of the manifest."""
+    async def _read_query(self, name: str, query: Mapping[str, str]) -> Document:
+        """Return the result of a declared query."""
         format = format_of(query)
         given = {key: value for key, value in query.items() if key != "format"}
         page = await self._result(name, given, parameters.value_from_text)
@@ -263,7 +301,9 @@ class Documents:
             page, format, max_bytes=self._limits.bytes, cell=self._limits.cell
         )
         truncated = Truncation("limit", "rows") if written.more else None
-        return Document(Content(written.text, written.mime_type, truncated), version_of(page.rows))
+        version = version_of(page.rows) if not given else None
+        resource = self.query_resource(name, version)
+        return Document(resource, Content(written.text, written.mime_type, truncated))
 
     async def call_query(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Return the rows of a query as structured data and as a Markdown table.
@@ -291,9 +331,61 @@ class Documents:
             declared.title, pages.query_columns(found.columns), found.rows, found.more
         )
 
+    # -- resources
+
+    def page_resource(
+        self, table: TableName, options: TableOptions, version: str | None = None
+    ) -> Resource:
+        """Describe the `~rows` document of a table."""
+        return Resource(
+            path=address_path(PageAddress(table)),
+            name=f"{table.name} rows",
+            title=f"Rows of {options.title or table.name}",
+            mime_type=_JSON,
+            formats=_PAGE_FORMATS,
+            version=version,
+        )
+
+    def definition_resource(self, table: TableName, version: str | None = None) -> Resource:
+        """Describe the `~schema` document of a table."""
+        return Resource(
+            path=address_path(DefinitionAddress(table)),
+            name=f"{table.name} schema",
+            title=f"Schema of {self._exposed.options(table).title or table.name}",
+            mime_type="text/markdown",
+            formats=_DEFINITION_FORMATS,
+            version=version,
+        )
+
+    def row_resource(
+        self, path: Path, version: str, links: Mapping[str, str] | None = None
+    ) -> Resource:
+        """Describe a row; `links` are the URIs of the rows that it references, by column."""
+        return Resource(
+            path=path,
+            name="/".join(path[2:] if self._engine.has_schemas else path[1:]),
+            mime_type=_JSON,
+            version=version,
+            listed=False,
+            details={"links": links} if links else None,
+        )
+
+    def query_resource(self, name: str, version: str | None = None) -> Resource:
+        """Describe the document of a declared query."""
+        declared = self._queries.get(name)
+        return Resource(
+            path=address_path(QueryAddress(name)),
+            name=name,
+            title=declared.title,
+            description=declared.description,
+            mime_type=_JSON,
+            formats=_PAGE_FORMATS,
+            version=version,
+        )
+
 
 def format_of(query: Mapping[str, str]) -> FormatName:
-    """Return the format that is asked for.
+    """Return the requested format.
 
     Raises:
         InvalidParameter: there is no such format.
@@ -305,7 +397,7 @@ def format_of(query: Mapping[str, str]) -> FormatName:
 
 
 def _columns(exposed: ExposedTable, query: Mapping[str, str]) -> Sequence[str]:
-    names = exposed.table.column_names
+    names = exposed.column_names
     given = query.get("columns")
     if given is None:
         return names

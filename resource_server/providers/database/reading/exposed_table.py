@@ -1,4 +1,4 @@
-"""A table as it may be seen: reflected, cut to what the manifest shows, with its statements."""
+"""Exposed tables: reflected, reduced to what the manifest exposes, with their statements."""
 
 from __future__ import annotations
 
@@ -30,29 +30,28 @@ from resource_server.providers.database.formats import values
 from resource_server.providers.database.options import ReadLimits, TableOptions
 from resource_server.providers.database.policy.policy import Policy, TableView
 from resource_server.runtime.eager import settle
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 if TYPE_CHECKING:
     from resource_server.providers.database.reading.statements import Statements
 
 MAX_KEPT = 1024
-"""Tables whose reflection is kept."""
-_BELIEVED_S = 1.0
-"""So long a schema is taken to be as it was."""
+"""Maximum number of tables whose reflection is cached."""
 
-_MARK_S = 0.5
-"""What takes longer is no cheaper than to look at the rows."""
+_CHANGE_MARK_S = 0.5
+"""Timeout of a change mark; a slower one is no cheaper than reading the rows."""
 
 _NO_LIMIT = 2**62
 _UNTYPED = Column("", "", "any")
 
 
 class ExposedTable:
-    """One exposed table or view, of one state of the schema."""
+    """One exposed table or view in one state of the schema."""
 
     def __init__(
         self, view: TableView, engine: Engine, limits: ReadLimits, change: str | None = None
     ) -> None:
-        # Imported here: SQLAlchemy takes a tenth of a second, and a schema can be read without.
+        # Imported here: SQLAlchemy takes 100 ms to import, and a schema is read without it.
         from resource_server.providers.database.reading.statements import Statements
 
         self.view = view
@@ -62,7 +61,8 @@ class ExposedTable:
         self.table: Table = view.table
         self.options: TableOptions = view.options
         self.change = change
-        """The column that tells of changes, which may be hidden."""
+        """The column of `change` in the manifest; may be hidden."""
+        self.column_names: tuple[str, ...] = self.table.column_names
         self.columns: dict[str, Column] = {column.name: column for column in self.table.columns}
         self.key: tuple[Column, ...] = tuple(
             self.columns.get(name, _ROWID) for name in self.table.key
@@ -71,11 +71,12 @@ class ExposedTable:
             [(c.name, c.type, c.kind) for c in self.table.columns] + [self.table.key]
         )
         self.statements: Statements = Statements(
-            engine.dialect, self.table, self.table.column_names, self.options.where
+            engine.dialect, self.table, self.column_names, self.options.where
         )
-        self._key_places = self._places(self.table.column_names)
+        self._key_places = self._places(self.column_names)
+        self._is_masked = bool(view.masked)
         self.searched: tuple[str, ...] = view.searched(engine.name)
-        """The columns by whose values rows are found."""
+        """The columns that search looks into."""
 
     @property
     def name(self) -> TableName:
@@ -88,16 +89,16 @@ class ExposedTable:
         return self.options.rows
 
     async def fetch(self, statement: Statement, limit: int) -> Rows:
-        """Run one of its statements, within the time of a page. Raises as `Engine.fetch`."""
+        """Run one of its statements within the page timeout. Raises as `Engine.fetch`."""
         return await self._engine.fetch(
             statement, limit=limit, within=self._limits.timeout, slow=self._is_slow
         )
 
     async def fetch_by_key(self, statement: Statement, limit: int) -> Rows:
-        """Run a statement that binds a key of a path, as `fetch`.
+        """Run a statement that binds a key from a path, as `fetch`.
 
         Raises:
-            ResourceNotFound: no row has it, for it does not fit its columns.
+            ResourceNotFound: the key does not fit the types of its columns.
         """
         try:
             return await self.fetch(statement, limit)
@@ -111,10 +112,10 @@ class ExposedTable:
         after: Sequence[object] | None = None,
         columns: Sequence[str] | None = None,
     ) -> Rows:
-        """Return rows as `Statements.page` and, behind the last, those that have NULL in their key.
+        """Return rows as `Statements.page`, followed at the end by rows with NULL in their key.
 
-        These are in no order and nothing comes after one of them, so they come all at once: where
-        they do not fit behind the others, there is `more`.
+        Rows with NULL in their key have no order, so no page can start after one of them. They
+        come all at once; if they do not fit, `more` is set.
         """
         rows = await self.fetch(self.statements.page(limit, after=after, columns=columns), limit)
         room = limit - len(rows.rows)
@@ -123,26 +124,28 @@ class ExposedTable:
             return rows
         others = await self.fetch(statement, room)
         if rows.rows and len(others.rows) == room:
-            return rows._replace(more=True)
-        return others._replace(rows=[*rows.rows, *others.rows])
+            return Rows(rows.columns, rows.rows, more=True)
+        return Rows(others.columns, [*rows.rows, *others.rows], others.more)
 
-    def split(self, rows: Rows) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:
-        """Take rows of all columns apart: what is shown, masked, and their keys."""
+    def split(self, rows: Rows) -> tuple[Sequence[tuple[object, ...]], list[tuple[object, ...]]]:
+        """Split rows of all columns into their visible values, masked, and their keys."""
         return self.shown(rows), [self.key_in(row) for row in rows.rows]
 
-    def shown(self, rows: Rows, columns: Sequence[str] | None = None) -> list[tuple[object, ...]]:
-        """Return the columns that were asked for, by default all, masked."""
-        names = self.table.column_names if columns is None else tuple(columns)
+    def shown(
+        self, rows: Rows, columns: Sequence[str] | None = None
+    ) -> Sequence[tuple[object, ...]]:
+        """Return the values of `columns` (default: all), masked."""
+        names = self.column_names if columns is None else tuple(columns)
         width = len(names)
         given = rows.rows
         if len(rows.columns) > width:
             given = [row[:width] for row in given]
-        return self.view.mask(given, names)
+        return self.view.mask(given, names) if self._is_masked else given
 
     def key_in(
         self, row: tuple[object, ...], columns: Sequence[str] | None = None
     ) -> tuple[object, ...]:
-        """Return the key in a row as it was fetched, with `columns` as in `shown`."""
+        """Return the key of a fetched row; `columns` as in `shown`."""
         places = self._key_places if columns is None else self._places(columns)
         return tuple([row[place] for place in places])
 
@@ -159,10 +162,10 @@ class ExposedTable:
         below: Path,
         within: float,
     ) -> Rows:
-        """Return keys of rows and the texts of what is searched, as `Statements.texts` has them.
+        """Return keys of rows and the texts of the searched columns, as `Statements.texts`.
 
-        As much of each as a row shows; of rows whose keys begin with the segments `below`. Raises
-        as `Engine.fetch`.
+        Texts are truncated to the cell limit. Only rows whose keys begin with the segments `below`.
+        Raises as `Engine.fetch`.
         """
         statement = self.statements.texts(
             limit,
@@ -176,22 +179,22 @@ class ExposedTable:
         return await self._engine.fetch(statement, limit=limit, within=within, slow=True)
 
     async def mark(self) -> object | None:
-        """Return what differs after a change of its rows; None where no column tells.
+        """Return a value that differs after a change of rows, or None without a `change` column.
 
-        Raises: as `Engine.fetch`.
+        Raises as `Engine.fetch`.
         """
         if self.change is None:
             return None
         found = await self._engine.fetch(
-            self.statements.greatest(self.change), limit=1, within=_MARK_S, slow=True
+            self.statements.greatest(self.change), limit=1, within=_CHANGE_MARK_S, slow=True
         )
         return found.rows[0]
 
     def key_of(self, segments: Path) -> tuple[object, ...]:
-        """Return what segments of a key, or of its first columns, mean, as the engine takes it.
+        """Return the bindable values of a key, or of its first columns, from path segments.
 
         Raises:
-            ResourceNotFound: no key is written so.
+            ResourceNotFound: no key is spelled this way.
         """
         columns = self.key[: len(segments)]
         values = [key_codec.decode_key(*pair) for pair in zip(segments, columns, strict=False)]
@@ -200,16 +203,16 @@ class ExposedTable:
         return self.bound(values)
 
     def bound(self, key: Sequence[object]) -> tuple[object, ...]:
-        """Return decoded values of a key as the engine takes them."""
+        """Return decoded key values in the form that the engine binds."""
         if self._engine.name != "sqlite":
             return tuple(key)
         return tuple(map(key_codec.storage_value, key))
 
     def segments(self, key: Sequence[object]) -> Path:
-        """Return the canonical segments of a key as the driver gave it.
+        """Return the canonical segments of a key from the driver.
 
         Raises:
-            ValueError: it cannot be addressed.
+            ValueError: the key cannot be addressed.
         """
         return tuple(
             [
@@ -220,7 +223,7 @@ class ExposedTable:
 
 
 def _change(options: TableOptions, table: Table) -> str | None:
-    """Return the column that tells of changes, as it is spelt in the database."""
+    """Return the `change` column of the manifest, as spelled in the database."""
     if options.change is None:
         return None
     written, names = options.change.column, table.column_names
@@ -231,17 +234,17 @@ def _change(options: TableOptions, table: Table) -> str | None:
 
 
 def _is_quick(view: TableView) -> bool:
-    """Tell whether rows by their key take no time: there is one, and nothing is computed."""
+    """Return whether reads by key are fast: the table has a key and computes nothing."""
     computed = view.options.where or any(column.generated for column in view.table.columns)
     return bool(view.table.key) and view.table.type == "table" and not computed
 
 
 def version_of(value: object) -> str:
-    """Return what differs when a row, or whatever else was read, is something else."""
+    """Return a digest of a value that was read: a row, rows or a text."""
     try:
         encoded = _encode(value)
     except (UnicodeEncodeError, OverflowError):
-        # Text that is not UTF-8, integers beyond 64 bit.
+        # Text that is not UTF-8, or integers beyond 64 bits.
         encoded = repr(value).encode(errors="backslashreplace")
     return hashlib.blake2b(encoded, digest_size=8).hexdigest()
 
@@ -257,39 +260,46 @@ _ROWID = Column("rowid", "INTEGER", "integer", nullable=False)
 
 
 class ExposedTables:
-    """The exposed tables of one database, reflected when they are asked for."""
+    """The exposed tables of one database, reflected on first use and cached."""
 
-    def __init__(self, engine: Engine, policy: Policy, limits: ReadLimits) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        policy: Policy,
+        limits: ReadLimits,
+        timing: Timing = DEFAULT_TIMING,
+    ) -> None:
+        self._schema_cache_s = timing.schema_cache_s
         self._engine = engine
         self._limits = limits
         self._policy = policy
         self._known: OrderedDict[TableName, ExposedTable] = OrderedDict()
         self._infos: Sequence[TableInfo] | None = None
         self._state: object = None
-        self._believed_until = 0.0
+        self._fresh_until = 0.0
         self._checking = asyncio.Lock()
 
     async def infos(self) -> Sequence[TableInfo]:
-        """Return what is exposed, in the order of the engine."""
+        """Return every exposed table, in the order of the engine."""
         await self._refresh()
         if self._infos is None:
             state = self._state
             every = await settle(self._engine.tables())
             infos = [info for info in every if self._policy.of(info.name) is not None]
             if self._state is not state:
-                return infos  # perhaps as they were before: not to be kept
+                return infos  # possibly of an earlier schema: not cached
             self._infos = infos
         return self._infos
 
     def options(self, name: TableName) -> TableOptions:
-        """Return what the manifest says of an exposed table."""
+        """Return the manifest's options for an exposed table."""
         return self._policy.of(name) or TableOptions()
 
     async def get(self, name: TableName) -> ExposedTable:
-        """Return a table.
+        """Return an exposed table.
 
         Raises:
-            ResourceNotFound: there is none, or it is not exposed.
+            ResourceNotFound: there is no such table, or it is not exposed.
         """
         await self._refresh()
         known = self._known.get(name)
@@ -302,35 +312,35 @@ class ExposedTables:
         try:
             table = await settle(self._engine.table(name))
         except InvalidParameter:
-            # Servers take not every text for a name: too long, no Unicode, of other characters.
+            # Servers refuse some names: too long, not Unicode, or with illegal characters.
             raise ResourceNotFound from None
         view = self._policy.view(table)
         exposed = ExposedTable(view, self._engine, self._limits, _change(view.options, table))
         if self._state is not state:
-            return exposed  # perhaps as it was before: not to be kept
+            return exposed  # possibly of an earlier schema: not cached
         self._known[name] = exposed
         if len(self._known) > MAX_KEPT:
             self._known.popitem(last=False)
         return exposed
 
     async def _refresh(self) -> None:
-        """Forget everything if the schema is another one."""
-        if time.monotonic() >= self._believed_until:
-            await settle(self._look())
+        """Drop the caches if the schema has changed."""
+        if time.monotonic() >= self._fresh_until:
+            await settle(self._check_schema())
 
-    async def _look(self) -> None:
+    async def _check_schema(self) -> None:
         async with self._checking:
-            if time.monotonic() < self._believed_until:
+            if time.monotonic() < self._fresh_until:
                 return
             state = await self._engine.schema_state()
             if state != self._state:
                 self._state = state
                 self._known.clear()
                 self._infos = None
-            self._believed_until = time.monotonic() + _BELIEVED_S
+            self._fresh_until = time.monotonic() + self._schema_cache_s
 
     async def state(self) -> object:
-        """Look at the schema now; return what differs when it is another one."""
-        self._believed_until = 0.0
+        """Check the schema now and return its state, which differs after a change."""
+        self._fresh_until = 0.0
         await self._refresh()
         return self._state

@@ -1,4 +1,4 @@
-"""What may stand for the variables of a database's templates: schemas, tables, keys of rows."""
+"""Completion of template variables: schemas, tables and row keys."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ from resource_server.providers.database.addressing.address import (
 from resource_server.providers.database.engines.contract import Engine
 from resource_server.providers.database.engines.reflection import Column
 from resource_server.providers.database.reading.exposed_table import ExposedTables
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
-_WITHIN_S = 0.25
-"""It is asked for with every letter that is typed."""
-_MOST = 101
-"""One more than clients are given, so that they are told that there are more."""
+_MAX_KEYS = 101
+"""Maximum number of keys suggested: one more than a client gets, to signal that there are more."""
 
 
 class PathCompletion:
-    """Suggests what is exposed, in the segments that a path has for it."""
+    """Suggests exposed schemas, tables and keys, as path segments."""
 
-    def __init__(self, engine: Engine, exposed_tables: ExposedTables) -> None:
+    def __init__(
+        self, engine: Engine, exposed_tables: ExposedTables, timing: Timing = DEFAULT_TIMING
+    ) -> None:
+        self._key_completion_s = timing.key_completion_s
         self._engine = engine
         self._exposed = exposed_tables
 
     async def names(self, variable: str, given: Mapping[str, str]) -> Sequence[str]:
-        """Return the schemas, or the tables of the schema that is given."""
+        """Return the schemas, or the tables of the given schema."""
         tables = [address_path(TableAddress(info.name)) for info in await self._exposed.infos()]
         if variable == "schema":
             return list(dict.fromkeys(path[0] for path in tables))
@@ -39,12 +41,12 @@ class PathCompletion:
         return [path[-1] for path in tables if schema in (None, path[0])]
 
     async def row_keys(self, typed: str, given: Mapping[str, str]) -> Sequence[str]:
-        """Return keys of the given table that begin as typed, one column after another.
+        """Return keys of the given table that begin with `typed`, one key column at a time.
 
-        Some of them, where there are many: as many as the index gives at once.
+        If there are many, returns those that the index finds first.
 
         Raises:
-            ResourceNotFound: there is no such table, or nothing can begin so.
+            ResourceNotFound: there is no such table, or no key begins this way.
         """
         path = tuple(given[name] for name in ("schema", "table") if name in given)
         address = parse_address(path, has_schemas=self._engine.has_schemas)
@@ -56,12 +58,12 @@ class PathCompletion:
             return ()
         column, within = exposed.key[len(before)], exposed.key_of(tuple(before))
         found: dict[str, None] = {}
-        until = time.monotonic() + _WITHIN_S
-        # What cannot be asked in time, or compared, is not suggested.
+        until = time.monotonic() + self._key_completion_s
+        # No suggestions if the table is too slow or its keys cannot be compared.
         with suppress(ResourceError):
             for value in key_codec.prefix_bounds(begun, column):
                 first = None if value is None else exposed.bound([value])[0]
-                room = _MOST - len(found)
+                room = _MAX_KEYS - len(found)
                 rows = await self._engine.fetch(
                     exposed.statements.prefixes(room, within=within, first=first),
                     limit=room,
@@ -70,7 +72,7 @@ class PathCompletion:
                 )
                 held = [value for (value,) in rows.rows]
                 found.update(dict.fromkeys(_fitting(held, column, begun)))
-                if len(found) == _MOST:
+                if len(found) == _MAX_KEYS:
                     break
         goes_on = "/" if len(before) + 1 < len(exposed.key) else ""
         start = "".join(f"{segment}/" for segment in before)
@@ -79,7 +81,7 @@ class PathCompletion:
 
 def _fitting(values: Sequence[object], column: Column, begun: str) -> Iterator[str]:
     for value in values:
-        with suppress(ValueError):  # no URI is long enough
+        with suppress(ValueError):  # too long for a URI
             segment = key_codec.encode_key(value, column)
             if segment.casefold().startswith(begun.casefold()):
                 yield segment

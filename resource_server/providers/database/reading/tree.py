@@ -1,10 +1,10 @@
-"""The tree of a database: what its collections hold, and what may be known of each resource."""
+"""The resource tree of a database: its collections, their children and every description."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -15,14 +15,12 @@ from resource_server.errors import (
     ResourceError,
     ResourceNotFound,
 )
-from resource_server.provider import Content, Format, Path, Resource
+from resource_server.provider import Path, Resource
 from resource_server.providers.database.addressing import key_codec
 from resource_server.providers.database.addressing.address import (
     SCHEMA,
     Address,
-    CellAddress,
     DatabaseAddress,
-    DefinitionAddress,
     PageAddress,
     QueriesAddress,
     QueryAddress,
@@ -34,7 +32,6 @@ from resource_server.providers.database.addressing.address import (
 )
 from resource_server.providers.database.engines.contract import Engine
 from resource_server.providers.database.engines.reflection import TableInfo, TableName
-from resource_server.providers.database.formats.pages import FORMATS
 from resource_server.providers.database.options import ReadLimits
 from resource_server.providers.database.queries.declared import DeclaredQueries
 from resource_server.providers.database.reading.documents import Documents
@@ -43,28 +40,16 @@ from resource_server.providers.database.reading.exposed_table import (
     ExposedTables,
     version_of,
 )
-from resource_server.runtime.eager import settle
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
-_COUNT_S = 0.02
-"""For an exact count; what takes longer is estimated."""
 _AT_LEAST = 10_000
-"""Rows that are counted where there is not even an estimate."""
-_COUNTED_S = 1.0
-"""So long a count is believed."""
-_JSON = "application/json"
-_PAGE_FORMATS = tuple(format for name, format in FORMATS.items() if name != "json")
-_DEFINITION_FORMATS = (Format("json", _JSON, "All of it, exactly"),)
-
-
-class DescribedDocument(NamedTuple):
-    """A document with what is known of it, of the same moment."""
-
-    resource: Resource
-    content: Content
+"""Maximum number of rows counted when the engine has no estimate."""
+_MAX_COUNTS = 1024
+"""Maximum number of cached row counts."""
 
 
 class DatabaseTree:
-    """Lists and describes what a database shows."""
+    """Lists and describes the exposed resources of a database."""
 
     def __init__(
         self,
@@ -75,7 +60,9 @@ class DatabaseTree:
         documents: Documents,
         *,
         watched: bool,
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
+        self._timing = timing
         self._engine = engine
         self._exposed = exposed_tables
         self._queries = queries
@@ -83,11 +70,11 @@ class DatabaseTree:
         self._documents = documents
         self._watched = watched
         self.observers: set[Callable[[Path, str | None], None]] = set()
-        """Told of each version that `resource` gives; None where there is nothing, or an error."""
+        """Called with each version that `resource` returns; None for an error or no resource."""
         self._counts: dict[TableName, tuple[float, Mapping[str, Any]]] = {}
 
     def address(self, path: Path) -> Address:
-        """Return what a path names; raises `ResourceNotFound` where it can be nothing."""
+        """Return the address of a path; raises `ResourceNotFound` if no resource can have it."""
         return parse_address(path, has_schemas=self._engine.has_schemas)
 
     # -- children
@@ -107,7 +94,9 @@ class DatabaseTree:
             case SchemaAddress(schema):
                 return _after(await self._tables_of(schema), last, limit)
             case QueriesAddress() if self._queries:
-                return _after([self.query(name) for name in self._queries], last, limit)
+                return _after(
+                    [self._documents.query_resource(name) for name in self._queries], last, limit
+                )
             case TableAddress(table):
                 return await self._rows(await self._exposed.get(table), (), path, last, limit)
             case RowAddress(table, key):
@@ -123,9 +112,9 @@ class DatabaseTree:
                 raise NotACollection
 
     async def walk(self, after: Path, limit: int) -> Sequence[Resource]:
-        """Return what is listed, as `SupportsWalk.walk`; nothing is asked of any table.
+        """Return listed resources, as `SupportsWalk.walk`, without a query to any table.
 
-        Depth first is the order of the paths.
+        Depth first order is the order of paths.
         """
         infos = await self._exposed.infos()
         tables = sorted(
@@ -144,18 +133,18 @@ class DatabaseTree:
             if len(found) >= limit:
                 return found[:limit]
         if self._queries:
-            queries = [self.query(name) for name in sorted(self._queries)]
+            queries = [self._documents.query_resource(name) for name in sorted(self._queries)]
             listed = [self._query_collection(), *queries]
             found += [resource for resource in listed if resource.path > after]
         return found[:limit]
 
     def _listed(self, info: TableInfo) -> list[Resource]:
-        """Return a table and its documents, if they are listed."""
+        """Return a table and its documents if the table is listed."""
         options = self._exposed.options(info.name)
         if not options.listed:
             return []
-        pages = [self._page(info.name)] if options.rows else []
-        return [self.table(info), *pages, self.definition(info.name)]
+        pages = [self._documents.page_resource(info.name, options)] if options.rows else []
+        return [self.table(info), *pages, self._documents.definition_resource(info.name)]
 
     async def _schemas(self) -> Sequence[str]:
         infos = await self._exposed.infos()
@@ -171,11 +160,11 @@ class DatabaseTree:
     async def _rows(
         self, exposed: ExposedTable, within: Path, path: Path, last: str | None, limit: int
     ) -> Sequence[Resource]:
-        """Return the documents of a table and then its rows, or the values of the next column."""
+        """Return the documents and rows of a table, or the values of its next key column."""
         found: list[Resource] = []
         if not within and (last is None or not self._is_row((*path, last))):
             documents = [await self._first_page(exposed)] if exposed.has_rows else []
-            documents.append(self.definition(exposed.name))
+            documents.append(self._documents.definition_resource(exposed.name))
             found = [each for each in documents if last is None or each.path[-1] > last]
             last = None
         if not exposed.has_rows or not exposed.key or len(found) >= limit:
@@ -186,9 +175,9 @@ class DatabaseTree:
         try:
             begin = None if last is None else key_codec.decode_key(last, columns[place])
         except ResourceNotFound:
-            return found  # no key comes after what is none
+            return found  # `last` is no key, so nothing follows it
         if last is not None and begin is None:
-            return found  # nor after NULL
+            return found  # nothing follows NULL
         room = limit - len(found)
         fetch = exposed.fetch_by_key if within else exposed.fetch
         if place < len(columns) - 1:
@@ -205,19 +194,19 @@ class DatabaseTree:
         for values, held in zip(*exposed.split(rows), strict=True):
             segment = _segment(held[place], exposed, place)
             if segment is not None:
-                found.append(self.row((*path, segment), version_of(values)))
+                found.append(self._documents.row_resource((*path, segment), version_of(values)))
         return found
 
     async def _first_page(self, exposed: ExposedTable) -> Resource:
-        """Return the document of the rows; with a version where no child is a row by itself."""
-        page = self._page(exposed.name)
+        """Describe the `~rows` document, with a version if children are not single rows."""
+        page = self._documents.page_resource(exposed.name, exposed.options)
         if len(exposed.key) == 1:
             return page
         try:
-            read = await self._documents.read_page(PageAddress(exposed.name), {})
+            document = await self._documents.read_page(PageAddress(exposed.name), {})
         except ResourceError:
-            return page  # too slow, say
-        return replace(page, version=read.version)
+            return page  # such as a timeout
+        return document.resource
 
     def _is_row(self, path: Path) -> bool:
         try:
@@ -225,10 +214,10 @@ class DatabaseTree:
         except ResourceNotFound:
             return False
 
-    # -- what is known
+    # -- metadata
 
     async def resource(self, path: Path) -> Resource:
-        """Return what is known of a resource, as `Provider.metadata`."""
+        """Describe a resource, as `Provider.metadata`."""
         version = None
         try:
             resource = await self._resource(path)
@@ -239,7 +228,8 @@ class DatabaseTree:
                 observe(path, version)
 
     async def _resource(self, path: Path) -> Resource:
-        match self.address(path):
+        address = self.address(path)
+        match address:
             case DatabaseAddress():
                 return self._database()
             case SchemaAddress(schema):
@@ -248,52 +238,24 @@ class DatabaseTree:
             case QueriesAddress() if self._queries:
                 return self._query_collection()
             case QueryAddress(name) if not self._queries.get(name).is_complete:
-                # Nothing is there to be read without its parameters, and no commit changes that.
-                return replace(self.query(name), version=version_of([name]))
+                # Unreadable without its parameters, whatever is committed.
+                return replace(self._documents.query_resource(name), version=version_of([name]))
             case TableAddress(table):
                 return await self._table_state(await self._exposed.get(table))
             case RowAddress(table, key) if await self._is_prefix(table, key):
                 return await self._prefix_state(table, key)
             case _:
-                described = await self.document(path, {})
-                if described is None:
+                document = await self._documents.read(address, {})
+                if document is None:
                     raise ResourceNotFound
-                return described.resource
-
-    async def document(self, path: Path, query: Mapping[str, str]) -> DescribedDocument | None:
-        """Return a document with what is known of it; None for a collection, there or not."""
-        documents = self._documents
-        match self.address(path):
-            case RowAddress(table, key) as row if not await self._is_prefix(table, key):
-                found, key = await documents.read_row(row, query)
-                resource = self.row(address_path(RowAddress(table, key)), found.version)
-                if found.links:
-                    resource = replace(resource, details={"links": found.links})
-            case PageAddress(table) as page:
-                found = await documents.read_page(page, query)
-                resource = self._page(table)
-            case DefinitionAddress(table) as definition:
-                found = await settle(documents.read_definition(definition, query))
-                resource = self.definition(table)
-            case CellAddress() as cell:
-                found = await settle(documents.read_cell(cell, query))
-                resource = self._cell(cell, found.content.mime_type)
-            case QueryAddress(name):
-                found = await settle(documents.read_query(name, query))
-                resource = self.query(name)
-            case _:
-                return None
-        if not query.keys() <= {"format"}:
-            # Of something else than what is there without a query.
-            return DescribedDocument(resource, found.content)
-        return DescribedDocument(replace(resource, version=found.version), found.content)
+                return document.resource
 
     async def _is_prefix(self, table: TableName, key: Path) -> bool:
         exposed = await self._exposed.get(table)
         return exposed.has_rows and len(key) < len(exposed.key)
 
     async def _prefix_state(self, table: TableName, key: Path) -> Resource:
-        """Return the collection of the rows whose keys begin so.
+        """Describe the collection of the rows whose keys begin with `key`.
 
         Raises:
             ResourceNotFound: there is no such row.
@@ -317,7 +279,7 @@ class DatabaseTree:
             }
         }
         if self._watched and exposed.has_rows:
-            # Without a key there are only pages to compare.
+            # Without a key, only pages can be compared.
             details["changes"] = {"precision": "row" if exposed.key else "table"}
             if exposed.change in exposed.columns:
                 details["changes"]["column"] = exposed.change
@@ -329,17 +291,19 @@ class DatabaseTree:
         if known is not None and now < known[0]:
             return known[1]
         counted = await self._counted(exposed)
-        if len(self._counts) > 1024:
+        if len(self._counts) > _MAX_COUNTS:
             self._counts.clear()
-        self._counts[exposed.name] = (time.monotonic() + _COUNTED_S, counted)
+        self._counts[exposed.name] = (time.monotonic() + self._timing.row_count_cache_s, counted)
         return counted
 
     async def _counted(self, exposed: ExposedTable) -> Mapping[str, Any]:
         statements = exposed.statements
         try:
-            rows = await self._engine.fetch(statements.count(), limit=1, within=_COUNT_S, slow=True)
+            rows = await self._engine.fetch(
+                statements.count(), limit=1, within=self._timing.row_count_s, slow=True
+            )
             return {"rowCount": rows.rows[0][0], "rowCountKind": "exact"}
-        except ResourceBusy:  # a table can be described without
+        except ResourceBusy:  # the count is optional
             return {}
         except DeadlineExceeded:
             pass
@@ -373,7 +337,7 @@ class DatabaseTree:
         return Resource(path=path, name=name, type="collection", title=f"Schema {name}")
 
     def table(self, info: TableInfo) -> Resource:
-        """Describe a table as listings do."""
+        """Describe a table for a listing."""
         options = self._exposed.options(info.name)
         return Resource(
             path=address_path(TableAddress(info.name)),
@@ -384,51 +348,12 @@ class DatabaseTree:
             listed=options.listed,
         )
 
-    def _page(self, table: TableName) -> Resource:
-        return Resource(
-            path=address_path(PageAddress(table)),
-            name=f"{table.name} rows",
-            title=f"Rows of {self._exposed.options(table).title or table.name}",
-            mime_type=_JSON,
-            formats=_PAGE_FORMATS,
-        )
-
-    def definition(self, table: TableName) -> Resource:
-        """Describe the document of a table's definition."""
-        return Resource(
-            path=address_path(DefinitionAddress(table)),
-            name=f"{table.name} schema",
-            title=f"Schema of {self._exposed.options(table).title or table.name}",
-            mime_type="text/markdown",
-            formats=_DEFINITION_FORMATS,
-        )
-
     def _prefix(self, path: Path) -> Resource:
         return Resource(path=path, name=path[-1], type="collection", listed=False)
-
-    def row(self, path: Path, version: str) -> Resource:
-        """Describe a row."""
-        name = "/".join(path[1:] if not self._engine.has_schemas else path[2:])
-        return Resource(path=path, name=name, mime_type=_JSON, version=version, listed=False)
-
-    def _cell(self, address: CellAddress, mime_type: str | None) -> Resource:
-        return Resource(path=address_path(address), name=address.column, mime_type=mime_type)
 
     def _query_collection(self) -> Resource:
         return Resource(
             path=address_path(QueriesAddress()), name="queries", type="collection", title="Queries"
-        )
-
-    def query(self, name: str) -> Resource:
-        """Describe the document of a query."""
-        declared = self._queries.get(name)
-        return Resource(
-            path=address_path(QueryAddress(name)),
-            name=name,
-            title=declared.title,
-            description=declared.description,
-            mime_type=_JSON,
-            formats=_PAGE_FORMATS,
         )
 
 
@@ -437,7 +362,7 @@ def _first(pair: tuple[Path, TableInfo]) -> Path:
 
 
 def _after(found: Sequence[Resource], last: str | None, limit: int) -> Sequence[Resource]:
-    """Return those that come after `last` in the order of their paths."""
+    """Return the resources after `last`, ordered by path."""
     ordered = sorted(found, key=lambda each: each.path)
     return [each for each in ordered if last is None or each.path[-1] > last][:limit]
 
@@ -446,4 +371,4 @@ def _segment(value: object, exposed: ExposedTable, place: int) -> str | None:
     try:
         return key_codec.encode_key(value, exposed.key[place])
     except ValueError:
-        return None  # no URI is long enough
+        return None  # too long for a URI

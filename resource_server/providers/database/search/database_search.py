@@ -30,6 +30,7 @@ from resource_server.providers.database.addressing.address import (
 from resource_server.providers.database.addressing.key_codec import encode_text
 from resource_server.providers.database.engines.reflection import Column, TableInfo, TableName
 from resource_server.providers.database.queries.declared import DeclaredQueries
+from resource_server.providers.database.reading.documents import Documents
 from resource_server.providers.database.reading.exposed_table import ExposedTables
 from resource_server.providers.database.reading.tree import DatabaseTree
 from resource_server.providers.database.search.row_search import RowSearch
@@ -55,11 +56,16 @@ class DatabaseSearch:
     """Searches one database."""
 
     def __init__(
-        self, exposed_tables: ExposedTables, queries: DeclaredQueries, tree: DatabaseTree
+        self,
+        exposed_tables: ExposedTables,
+        queries: DeclaredQueries,
+        tree: DatabaseTree,
+        documents: Documents,
     ) -> None:
         self._exposed = exposed_tables
         self._queries = queries
         self._tree = tree
+        self._documents = documents
 
     async def search(
         self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
@@ -69,11 +75,11 @@ class DatabaseSearch:
         tables = await self._tables(address)
         if request.where == "names":
             await self._find(address, below)
-            names = _NameSearch(self._exposed, self._queries, self._tree, request)
+            names = _NameSearch(self._exposed, self._queries, self._tree, self._documents, request)
             return await names.found(
                 address, below, tables, after=after, limit=limit, deadline=deadline
             )
-        rows = RowSearch(self._exposed, self._tree, request, limit=limit, deadline=deadline)
+        rows = RowSearch(self._exposed, self._documents, request, limit=limit, deadline=deadline)
         if isinstance(address, DefinitionAddress | PageAddress | CellAddress):
             return await self._in_document(request, below)
         await self._find(address, below)
@@ -126,7 +132,7 @@ class DatabaseSearch:
 
     async def _in_document(self, sought: SearchRequest, path: Path) -> SearchPage:
         """Look into a definition, a page or a single value as they are read."""
-        document = await self._tree.document(path, {})
+        document = await self._documents.read(self._tree.address(path), {})
         data = None if document is None else document.content.data
         if document is None or not isinstance(data, str):
             return SearchPage(hits=(), looked_at=1)
@@ -155,11 +161,13 @@ class _NameSearch:
         exposed_tables: ExposedTables,
         queries: DeclaredQueries,
         tree: DatabaseTree,
+        documents: Documents,
         sought: SearchRequest,
     ) -> None:
         self._exposed = exposed_tables
         self._queries = queries
         self._tree = tree
+        self._documents = documents
         self._sought = sought
         self._names = NameQuery(sought.text)
         self._turns = Turns()
@@ -213,7 +221,10 @@ class _NameSearch:
                 yield path, partial(self._tree.table, info)
         if isinstance(address, DatabaseAddress | QueriesAddress | QueryAddress):
             for query in [address.name] if isinstance(address, QueryAddress) else self._queries:
-                yield address_path(QueryAddress(query)), partial(self._tree.query, query)
+                yield (
+                    address_path(QueryAddress(query)),
+                    partial(self._documents.query_resource, query),
+                )
 
     async def _find_columns(
         self, tables: Sequence[TableAtPath], after: Path, limit: int, deadline: float
@@ -241,7 +252,9 @@ class _NameSearch:
                 if self._names.rank((*place, encode_text(column.name))) is not None:
                     lines.append(_line(number, column))
         if lines:
-            self._hits.append(Hit(self._tree.definition(table), tuple(lines[:MOST_LINES])))
+            self._hits.append(
+                Hit(self._documents.definition_resource(table), tuple(lines[:MOST_LINES]))
+            )
 
     def _saw(self) -> None:
         self._looked_at += 1

@@ -25,12 +25,12 @@ from resource_server.providers.database.addressing import key_codec
 from resource_server.providers.database.addressing.address import RowAddress, address_path
 from resource_server.providers.database.engines.contract import Rows
 from resource_server.providers.database.engines.reflection import TableName
+from resource_server.providers.database.reading.documents import Documents
 from resource_server.providers.database.reading.exposed_table import (
     ExposedTable,
     ExposedTables,
     version_of,
 )
-from resource_server.providers.database.reading.tree import DatabaseTree
 from resource_server.search.text_match import MOST_LINES, LineQuery
 from resource_server.search.top_k import INVALID
 
@@ -64,14 +64,14 @@ class RowSearch:
     def __init__(
         self,
         exposed_tables: ExposedTables,
-        tree: DatabaseTree,
+        documents: Documents,
         sought: SearchRequest,
         *,
         limit: int,
         deadline: float,
     ) -> None:
         self._exposed = exposed_tables
-        self._tree = tree
+        self._documents = documents
         self._sought = sought
         self._lines = LineQuery(sought)
         self._containing = None if sought.is_pattern else sought.text
@@ -232,7 +232,7 @@ class RowSearch:
         path = address_path(RowAddress(exposed.name, exposed.segments(key)))
         # As it was asked for, in whatever spelling.
         path = (*self._below, *path[len(self._below) :])
-        self._hits.append(Hit(self._tree.row(path, version_of(values)), lines))
+        self._hits.append(Hit(self._documents.row_resource(path, version_of(values)), lines))
 
 
 def _size(rows: Rows, width: int) -> int:
@@ -240,7 +240,7 @@ def _size(rows: Rows, width: int) -> int:
 
 
 def _and_more(rows: Rows) -> Rows:
-    return rows._replace(more=bool(rows.rows))
+    return Rows(rows.columns, rows.rows, more=bool(rows.rows))
 
 
 def _mark(table: TableName) -> str:

@@ -15,6 +15,7 @@ from resource_server.errors import InvalidParameter
 from resource_server.providers.database.options import ColumnOptions, Query, TableOptions
 from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries.parameters import Parameter
+from resource_server.runtime.timing import Timing
 from tests.providers.database.owners import Owner
 from tests.providers.database.served import served
 from tests.providers.database.servers import eventually
@@ -312,12 +313,7 @@ async def test_clients_are_not_told_what_is_refused(owner: Owner) -> None:
             await it.query("q")
 
 
-async def test_a_table_that_comes_back_is_never_read_whole(
-    owner: Owner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "resource_server.providers.database.reading.exposed_table._BELIEVED_S", 1000.0
-    )
+async def test_a_table_that_comes_back_is_never_read_whole(owner: Owner) -> None:
     await owner.run(*SHOP)
     queries = {
         "all": Query(sql="select orders.*, 1 as ORDERS from orders order by ORDERS"),
@@ -327,7 +323,8 @@ async def test_a_table_that_comes_back_is_never_read_whole(
     if owner.engine == "mariadb":
         queries["dotted"] = Query(sql="select * from .orders")
     await owner.run("alter table orders rename to away", "alter table audit rename to gone")
-    async with served(owner, tables=RESTRICTED, queries=queries) as it:
+    timing = Timing(schema_cache_s=1000.0)
+    async with served(owner, timing=timing, tables=RESTRICTED, queries=queries) as it:
         for name in queries:
             with pytest.raises(InvalidParameter):
                 await it.query(name)
@@ -339,11 +336,13 @@ async def test_a_table_that_comes_back_is_never_read_whole(
                 assert not secrets(found)
 
 
-async def test_a_query_follows_the_schema(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resource_server.providers.database.reading.exposed_table._BELIEVED_S", 0.0)
+async def test_a_query_follows_the_schema(owner: Owner) -> None:
     await owner.run("create table t (id integer primary key)", "insert into t values (1)")
     tables = {"t": TableOptions(columns=ColumnOptions(hide=("card",)))}
-    async with served(owner, tables=tables, queries={"q": Query(sql="select * from t")}) as it:
+    queries = {"q": Query(sql="select * from t")}
+    async with served(
+        owner, timing=Timing(schema_cache_s=0.0), tables=tables, queries=queries
+    ) as it:
         assert await it.query("q") == [{"id": 1}]
         await owner.run("alter table t add column card integer default 4111")
         assert await it.query("q") == [{"id": 1}]
@@ -411,9 +410,8 @@ async def test_check_says_nothing_of_queries_that_only_those_see_who_may_read_th
 
 
 async def test_what_is_refused_is_logged_when_a_database_is_mounted(
-    owner: Owner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    owner: Owner, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("resource_server.providers.database.provider._SETTLED_S", 0.0)
     await owner.run(*SHOP)
     queries = {
         "good": Query(sql="select id from orders"),
@@ -429,7 +427,8 @@ async def test_what_is_refused_is_logged_when_a_database_is_mounted(
         return len(refused()) >= 2
 
     with caplog.at_level(logging.WARNING, "resource_server.providers.database.provider"):
-        async with served(owner, tables=RESTRICTED, queries=queries) as it:
+        timing = Timing(query_check_delay_s=0.0)
+        async with served(owner, timing=timing, tables=RESTRICTED, queries=queries) as it:
             await eventually(told)
             assert await it.query("good") == [{"id": 1}, {"id": 3}]
     assert [message.split()[1] for message in refused()] == ["bad", "guarded"]
