@@ -295,7 +295,7 @@ class Database:
         }
 
     def _policy_within(self, scopes: frozenset[str]) -> Policy:
-        return Policy(self._tables_within(scopes), name_of(self.url))
+        return Policy(self._tables_within(scopes), engine_name(self.url))
 
     async def explain(self, path: Path) -> str:
         """Return the option that exposes or hides a resource. See `SupportsExplain`."""
