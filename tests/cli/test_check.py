@@ -344,7 +344,7 @@ def test_the_rule_that_asks_for_scopes_is_named(run: Run, folder: Path) -> None:
     uris = ["file:///project/docs/x.txt", "file:///all/docs", "file:///open/docs"]
     asked = [argument for uri in uris for argument in ("--explain", uri)]
     assert run("check", *asked, manifest).out.splitlines() == [
-        f"{uris[0]}: exposed, to who has docs:read (directories.docs.access)",
+        f"{uris[0]}: exposed, to callers with docs:read (directories.docs.access)",
         f"{uris[1]}: exposed; all of all only to who has a, b (access)",
         f"{uris[2]}: exposed",
     ]

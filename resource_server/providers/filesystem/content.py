@@ -1,7 +1,7 @@
-"""Bytes of a file to the content of a document: whole or a range of it, text or blob.
+"""Content of documents: the bytes of a file, whole or in ranges, as text or blob.
 
-Nothing is guessed: what does not decode stays bytes, and so does what has a NUL in it, or a media
-type that is known to be binary (`image/png`) even where its bytes happen to be ASCII.
+Nothing is guessed: bytes that do not decode or contain a NUL are a blob, and so is everything of a
+binary media type (`image/png`), even if its bytes happen to be ASCII.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from resource_server.providers.filesystem.ranges import Range, RangeReader, read
 from resource_server.providers.filesystem.root import resource_error
 
 LOOP_BYTES = 512 * 1024
-"""Larger files leave the event loop, cached or not: copying and decoding take too long."""
+"""Maximum bytes read on the event loop, cached or not: copying and decoding more takes too long."""
 
 _FIRST_LINES: Mapping[str, str] = {"lines": "1-1000"}
 _FIRST_BYTES: Mapping[str, str] = {"bytes": "0-65535"}
 
 
-def read_now(
+def read_content_now(
     fd: int, status: os.stat_result, mime_type: str | None, *, encoding: str, max_size: int
 ) -> Content | None:
-    """Read a whole document on the event loop, or return None: then `read` it in a worker thread.
+    """Read a whole document on the event loop, or return None if that takes a worker thread.
 
-    None for files over `LOOP_BYTES`, where the page cache does not hold all of it, and where only
+    It does for more than `LOOP_BYTES`, for files that are not wholly in the page cache, and if only
     the content can tell the media type.
 
     Raises:
@@ -43,7 +43,7 @@ def read_now(
     return None if data is None else _content(data, mime_type, encoding)
 
 
-def read(
+def read_content(
     fd: int,
     status: os.stat_result,
     mime_type: str | None,
@@ -52,33 +52,32 @@ def read(
     encoding: str,
     max_size: int,
 ) -> Content:
-    """Read a document or a range of it. Blocks: for worker threads.
+    """Read a document or a range of it. Blocks; for worker threads.
 
-    `mime_type` is what the name promises (`media_types.from_name`); the content's own is set where
-    that is None or the bytes are of another. At most `max_size` bytes are returned; a range that
-    begins behind the end gives an empty content.
+    `mime_type` is the media type of the name (`media_types.from_name`). The content has one of its
+    own if that is None or the bytes contradict it. At most `max_size` bytes are returned; a range
+    that begins behind the end is empty.
 
-    * `bytes`: text is cut between characters. A character that began before the range is left out
-      and so is one that ends behind it, unless nothing remained. What does not decode is exactly
-      the bytes asked for, but for the beginning of a character at their end. `next` goes on where
-      the content ends.
-    * `lines`: where not even the first line fits into `max_size`, `next` goes on in bytes.
-    * `tail`: where the lines do not fit, the last ones that do; there is no `next`.
+    * `bytes`: text is cut between characters. A character at either edge of the range is left out,
+      unless nothing else is in it. Undecodable content is exactly the bytes of the range, less an
+      incomplete character at its end. `next` continues where the content ends.
+    * `lines`: if not even the first line fits into `max_size`, `next` continues in bytes.
+    * `tail`: if the lines do not fit, the last ones that do; there is no `next`.
 
     Raises:
         ResourceTooLarge: over `max_size` bytes, and no range.
         InvalidParameter: lines of a binary document, or more than `SCAN_BYTES` into it.
-        ResourceNotFound, ResourceBusy: opened, but not to be read.
+        ResourceNotFound, ResourceBusy: opened, but not readable.
     """
     try:
         if range is None:
             return _read_whole(fd, status.st_size, mime_type, encoding, max_size)
-        part = RangeReader.of(fd, status.st_size, mime_type, encoding, max_size)
+        reader = RangeReader.of_document(fd, status.st_size, mime_type, encoding, max_size)
         if range.unit == "bytes":
-            return part.bytes(range)
-        if part.is_binary:
-            raise InvalidParameter(f"a {part.mime_type} document has no lines; use bytes")
-        return part.lines(range) if range.unit == "lines" else part.tail(range.first)
+            return reader.bytes(range)
+        if reader.is_binary:
+            raise InvalidParameter(f"a {reader.mime_type} document has no lines; use bytes")
+        return reader.lines(range) if range.unit == "lines" else reader.tail(range.first)
     except OSError as error:
         raise resource_error(error) from None
 
@@ -100,7 +99,7 @@ def _too_large(size: int, limit: int, mime_type: str | None) -> ResourceTooLarge
 def _content(data: bytes, promised: str | None, encoding: str) -> Content:
     text = None
     if promised is None or not media_types.is_binary(promised):
-        text = TextEncoding.of(data, encoding).decode(data)
+        text = TextEncoding.detect(data, encoding).decode(data)
     mime = media_types.of_content(data, promised, decodes=text is not None)
     if mime == promised:
         return Content(data if text is None else text)
@@ -108,18 +107,18 @@ def _content(data: bytes, promised: str | None, encoding: str) -> Content:
 
 
 def read_cached(fd: int, size: int) -> bytes | None:
-    """Return the whole file if it has `size` bytes and the page cache holds them, else None.
+    """Return the whole file if it has `size` bytes, all in the page cache; else None.
 
-    Never waits for a disk: `RWF_NOWAIT` (Linux, and not on every file system) says so instead.
+    Never waits for a disk, thanks to `RWF_NOWAIT` (Linux, not on every file system).
     """
     nowait = getattr(os, "RWF_NOWAIT", None)
     if nowait is None:
         return None
-    # One byte more than expected, so that a file that has grown shows.
+    # One byte more than expected shows a file that has grown.
     buffer = bytearray(size + 1)
     try:
         count = os.preadv(fd, [buffer], 0, nowait)
     except OSError:
         return None
-    # Fewer bytes: the file has shrunk, or the rest would have to be waited for.
+    # With fewer bytes the file has shrunk, or the rest is not in the page cache.
     return bytes(memoryview(buffer)[:size]) if count == size else None

@@ -1,6 +1,6 @@
-"""How a document spells characters: which codecs are text, and where characters begin and end.
+"""Text encodings of documents: codecs, byte order marks, and where characters begin and end.
 
-Text is what a byte order mark or strict decoding proves to be text; the mark itself is dropped.
+A document is text if its byte order mark or strict decoding proves it; the mark itself is dropped.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from resource_server import media_types
 
 # `utf-7` and the escapes can spell lone surrogates, which no message can carry.
 _NOT_FOR_FILES = ("utf-7", "unicode-escape", "raw-unicode-escape", "idna", "punycode")
-# The byte order of files without a mark is little-endian, whatever machine reads them.
+# Without a byte order mark, files are little-endian, whatever machine reads them.
 _WITHOUT_MARK = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
 
 
 def canonical_encoding(name: str) -> str:
-    """Return the canonical name of an encoding that documents can be read in.
+    """Return the canonical name of a text encoding.
 
     Raises:
         ValueError: unknown, or not an encoding of text files (`base64`, `idna`, `utf-7`).
@@ -41,23 +41,23 @@ def canonical_encoding(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TextEncoding:
-    """How a document spells characters: codec, bytes per code unit, byte order mark or not."""
+    """The encoding of one document: codec, bytes per code unit, and whether it has a mark."""
 
     codec: str
     width: Literal[1, 2, 4]
     has_mark: bool
 
     @staticmethod
-    def of(head: bytes, encoding: str) -> TextEncoding:
-        """Return the form of a document: its mark's, or that of `encoding`."""
+    def detect(head: bytes, encoding: str) -> TextEncoding:
+        """Return the encoding of a byte order mark at the start of `head`, or else `encoding`."""
         if head[:1] in _FIRST_OF_MARKS:
             for mark, codec in media_types.BOMS:
                 if head.startswith(mark):
-                    return _form(codec, has_mark=True)
-        return _form(encoding, has_mark=False)
+                    return _text_encoding(codec, has_mark=True)
+        return _text_encoding(encoding, has_mark=False)
 
     def decode(self, data: bytes, *, at_start: bool = True) -> str | None:
-        """Return the text, or None where the bytes are none."""
+        """Return the text, or None if the bytes do not decode or contain a NUL."""
         try:
             text = data.decode(self.codec)
         except UnicodeError:
@@ -68,33 +68,32 @@ class TextEncoding:
 
     @property
     def newline(self) -> int:
-        """The code unit that ends a line, as `units` gives it."""
+        """The code unit that ends a line, as in `units`."""
         return int.from_bytes("\n".encode(self.codec), sys.byteorder)
 
     def units(self, data: bytes) -> bytes | array[int]:
-        """Return the code units; a half one at the end is left out."""
+        """Return the code units, without an incomplete one at the end."""
         if self.width == 1:
             return data
         return array("H" if self.width == 2 else "I", data[: len(data) - len(data) % self.width])
 
-    def character_at(self, data: bytes, at: int, base: int) -> int:
-        """Return where the character begins that the byte `at` is part of.
+    def character_start(self, data: bytes, at: int, base: int) -> int:
+        """Return the index at which the character begins that the byte `at` belongs to.
 
-        `data` stands at offset `base` of the document and begins some bytes before `at`. In legacy
-        encodings of several bytes no byte tells: there it is `at` itself.
+        `data` lies at offset `base` of the document and begins some bytes before `at`. The bytes of
+        legacy multi-byte encodings do not tell: for them it is `at` itself.
         """
         if self.codec == "utf-8":
-            return _utf8_character_at(data, at)
+            return _utf8_character_start(data, at)
         at -= (base + at) % self.width
         if self.codec.startswith("utf-16") and at >= 2:
-            high = slice(None, None, -1) if self.codec == "utf-16-le" else slice(None)
-            before, here = data[at - 2 : at][high], data[at : at + 2][high]
-            if before[:1] and 0xD8 <= before[0] < 0xDC and here[:1] and 0xDC <= here[0] < 0xE0:
-                return at - 2
+            order = -1 if self.codec == "utf-16-le" else 1
+            before, here = data[at - 2 : at][::order], data[at : at + 2][::order]
+            return at - 2 if _is_surrogate_pair(before, here) else at
         return at
 
     def unfinished(self, data: bytes) -> int:
-        """Return the number of bytes at the end that begin a character of a legacy encoding."""
+        """Return how many trailing bytes begin an incomplete character of a legacy encoding."""
         if self.codec.startswith("utf-"):
             return 0
         decoder = codecs.getincrementaldecoder(self.codec)()
@@ -110,11 +109,18 @@ _WIDTHS: Mapping[str, Literal[2, 4]] = {"utf-16": 2, "utf-32": 4}
 
 
 @functools.lru_cache(maxsize=32)
-def _form(codec: str, *, has_mark: bool) -> TextEncoding:
+def _text_encoding(codec: str, *, has_mark: bool) -> TextEncoding:
     return TextEncoding(codec, _WIDTHS.get(codec[:6], 1), has_mark)
 
 
-def _utf8_character_at(data: bytes, at: int) -> int:
+def _is_surrogate_pair(first: bytes, second: bytes) -> bool:
+    """Whether two code units, most significant byte first, make a surrogate pair."""
+    if not first or not second:
+        return False
+    return 0xD8 <= first[0] < 0xDC and 0xDC <= second[0] < 0xE0
+
+
+def _utf8_character_start(data: bytes, at: int) -> int:
     if at >= len(data) or data[at] & 0xC0 != 0x80:
         return at
     for begin in (at - 1, at - 2, at - 3):

@@ -1,8 +1,8 @@
-"""Search of a folder: its names, and the lines of its documents, in a worker thread.
+"""Search in a folder: of names, and of lines of documents, in worker threads.
 
-Only what the tree gives is looked at, and only documents that `read` would give as text: so nothing
-is found that cannot be seen. A document is opened by the descriptor of its directory, never through
-a link, and is described only if it matches.
+It visits only what the tree exposes, and only documents that a read would return as text, so it
+finds nothing that the caller may not see. A document is opened by its directory's descriptor, never
+through a link, and gets its metadata only if it matches.
 """
 
 from __future__ import annotations
@@ -28,21 +28,18 @@ from resource_server.providers.filesystem.file_tree import (
 )
 from resource_server.providers.filesystem.root import resource_error
 from resource_server.providers.filesystem.worker_threads import WorkerThreads
+from resource_server.runtime.timing import Timing
 from resource_server.search.name_match import NameQuery
 from resource_server.search.text_match import Check, LineQuery
 from resource_server.search.top_k import INVALID, TopK, to_path
 
-_AT_ONCE = 4
-"""Searches of one folder; others wait."""
-_LEAST_S = 0.25
-"""However late a search begins, it takes so long for a document."""
-_LATE_S = 0.4
-"""But no longer than so much after its time: soon after that nobody waits for it any more."""
+_MAX_SEARCHES = 4
+"""Maximum simultaneous searches of one folder; others wait."""
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _HEAD_BYTES = 8192
-"""A NUL in them tells a binary document before all of it is read."""
+"""A NUL in the first bytes of a large document shows that it is binary."""
 _SMALL_BYTES = 64 * 1024
-"""Read whole at once, and decoded at once: meanwhile no other thread has its turn."""
+"""Maximum bytes that are read or decoded in one step, within which no other thread runs."""
 _BLOCK_BYTES = 1024 * 1024
 _FIRST_OF_MARKS = frozenset(mark[:1] for mark, _ in media_types.BOMS)
 
@@ -51,176 +48,182 @@ class FileSearch:
     """Searches one folder; `types` are the media types of its options."""
 
     def __init__(
-        self, tree: FileTree, factory: ResourceFactory, types: tuple[tuple[str, str], ...]
+        self,
+        tree: FileTree,
+        factory: ResourceFactory,
+        types: tuple[tuple[str, str], ...],
+        timing: Timing,
     ) -> None:
         self._tree = tree
         self._factory = factory
         self._types = types
-        self._threads = WorkerThreads(_AT_ONCE)
-        self._waited_for = 0
-        """Searches that somebody waits for, whether or not they have begun."""
+        self._timing = timing
+        self._threads = WorkerThreads(_MAX_SEARCHES)
+        self._waiting = 0
+        """Searches whose callers are waiting, begun or not."""
 
     async def search(
         self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
     ) -> SearchPage:
-        """Return what is found; see `SupportsSearch.search`."""
-        clock = _TimeShare(deadline, lambda: self._waited_for)
+        """Return one page of hits; see `SupportsSearch.search`."""
+        share = _TimeShare(deadline, lambda: self._waiting, self._timing)
 
         def work() -> SearchPage:
-            clock.begin()
+            share.begin()
             top = self._tree.find(below)
             if request.where == "names":
-                return self._names(request, top, after, limit=limit, clock=clock)
-            text = DocumentSearcher(LineQuery(request), self._types, clock.check)
-            looking = _TextSearch(self._tree, self._factory, text, limit=limit, clock=clock)
-            return looking.found(request, top, after)
+                return self._search_names(request, top, after, limit=limit, share=share)
+            documents = DocumentSearcher(LineQuery(request), self._types, share.check)
+            search = _TextSearch(self._tree, self._factory, documents, limit=limit, share=share)
+            return search.page(request, top, after)
 
-        self._waited_for += 1
+        self._waiting += 1
         try:
-            return await self._threads.run(work, patience_s=clock.left())
+            return await self._threads.run(work, timeout_s=share.wait_s())
         finally:
-            self._waited_for -= 1
-            clock.is_cancelled = True
+            self._waiting -= 1
+            share.is_cancelled = True
 
-    def _names(
+    def _search_names(
         self,
         request: SearchRequest,
         top: TreeEntry,
         after: str | None,
         *,
         limit: int,
-        clock: _TimeShare,
+        share: _TimeShare,
     ) -> SearchPage:
-        names = NameQuery(request.text)
-        best = TopK[Path](names, after, limit)
+        query = NameQuery(request.text)
+        best = TopK[Path](query, after, limit)
         looked_at = 0
         stopped_at: Path | None = None
-        for path, _, _, some, _ in _runs(self._tree, top, best.start):
-            for name in some if names.matches_paths else names.among(some):
-                rank = names.rank((*path, name))
+        for path, _, _, names, _ in _name_runs(self._tree, top, best.start):
+            for name in names if query.matches_paths else query.among(names):
+                rank = query.rank((*path, name))
                 if rank is not None:
                     best.add((*path, name), rank, (*path, name))
-            looked_at += len(some)
-            request.report_progress(len(some))
-            if clock.is_over():
-                stopped_at = (*path, some[-1])
+            looked_at += len(names)
+            request.report_progress(len(names))
+            if share.is_spent():
+                stopped_at = (*path, names[-1])
                 break
         paths, following = best.page(stopped_at)
         hits: list[Hit] = []
         for path in paths:
-            with suppress(ResourceNotFound):  # gone meanwhile
+            with suppress(ResourceNotFound):  # removed meanwhile
                 hits.append(Hit(self._factory.resource(self._tree.find(path))))
         total = looked_at if stopped_at is None and not best.start else None
         return SearchPage(hits=hits, next=following, looked_at=looked_at, total=total)
 
 
-class _Late(Exception):
-    """The time is over, or nobody waits any more."""
+class _OutOfTime(Exception):
+    """The search has spent its time, or its caller is gone."""
 
 
 class _TimeShare:
-    """How much time is left; nobody waits any more when it `is_cancelled`.
+    """A search's share of the time until its deadline, which it divides with waiting searches.
 
-    It runs from when the search has its turn, and leaves as much for those that wait for theirs.
+    The share begins when the search begins. Set `is_cancelled` once its caller is gone.
     """
 
-    def __init__(self, deadline: float, waited_for: Callable[[], int]) -> None:
+    def __init__(self, deadline: float, waiting: Callable[[], int], timing: Timing) -> None:
         self.is_cancelled = False
         self._deadline = deadline
-        self._latest = deadline + _LATE_S
-        self._waited_for = waited_for
+        self._document_s = timing.search_document_s
+        self._latest = deadline + timing.search_grace_s
+        self._waiting = waiting
         self.begin()
 
     def begin(self) -> None:
         self._begun = time.monotonic()
-        self._least = min(self._begun + _LEAST_S, self._latest)
+        self._earliest = min(self._begun + self._document_s, self._latest)
 
-    def left(self) -> float:
-        """Return for how long somebody waits for it, if it does not begin."""
+    def wait_s(self) -> float:
+        """Return how long the caller waits for the search to begin."""
         return self._latest - time.monotonic()
 
-    def is_over(self) -> bool:
-        share = (max(self._deadline, self._least) - self._begun) / self._turns()
+    def is_spent(self) -> bool:
+        share = (max(self._deadline, self._earliest) - self._begun) / self._turns()
         return self.is_cancelled or time.monotonic() >= self._begun + share
 
     def check(self) -> None:
-        """Stop in a document; one that was begun has a while, however many wait."""
-        if self.is_cancelled or (time.monotonic() >= self._least and self.is_over()):
-            raise _Late
+        """Raise `_OutOfTime` within a document, which has a minimum however many wait."""
+        if self.is_cancelled or (time.monotonic() >= self._earliest and self.is_spent()):
+            raise _OutOfTime
 
-    def spare(self) -> float:
-        """Return until when something may be done that can as well be left out."""
-        return min(time.monotonic() + _LEAST_S / self._turns(), self._latest)
+    def spare_until(self) -> float:
+        """Return until when optional work may be done."""
+        return min(time.monotonic() + self._document_s / self._turns(), self._latest)
 
     def _turns(self) -> float:
-        return max(self._waited_for() / _AT_ONCE, 1.0)
+        return max(self._waiting() / _MAX_SEARCHES, 1.0)
 
 
-def _runs(tree: FileTree, top: TreeEntry, after: Path) -> Generator[NameRun]:
-    """Give what lies below an entry behind `after`; of a document that itself, if it is not."""
+def _name_runs(tree: FileTree, top: TreeEntry, after: Path) -> Generator[NameRun]:
+    """Yield the names below `top` after the path `after`; for a document, that itself."""
     if after and after[: len(top.path)] != top.path:
         raise InvalidParameter(INVALID)
     if top.directory is not None:
         return tree.name_runs(top.path, top.directory, after)
-    return _itself(tree, top, after)
+    return _single_run(tree, top, after)
 
 
-def _itself(tree: FileTree, top: TreeEntry, after: Path) -> Generator[NameRun]:
-    above = tree.find(top.path[:-1]).directory
-    if not after and above is not None:
-        yield NameRun(top.path[:-1], above, -1, top.path[-1:], top)
+def _single_run(tree: FileTree, top: TreeEntry, after: Path) -> Generator[NameRun]:
+    parent = tree.find(top.path[:-1]).directory
+    if not after and parent is not None:
+        yield NameRun(top.path[:-1], parent, -1, top.path[-1:], top)
 
 
 class _TextSearch:
-    """Goes from document to document."""
+    """Searches the lines of document after document."""
 
     def __init__(
         self,
         tree: FileTree,
         factory: ResourceFactory,
-        text: DocumentSearcher,
+        documents: DocumentSearcher,
         *,
         limit: int,
-        clock: _TimeShare,
+        share: _TimeShare,
     ) -> None:
         self._tree = tree
         self._factory = factory
-        self._text = text
+        self._documents = documents
         self._limit = limit
-        self._clock = clock
+        self._share = share
         self._hits: list[Hit] = []
         self._looked_at = 0
 
-    def found(self, request: SearchRequest, top: TreeEntry, after: str | None) -> SearchPage:
-        """Return what is found, in the order of the listing."""
+    def page(self, request: SearchRequest, top: TreeEntry, after: str | None) -> SearchPage:
+        """Return a page of hits, in the order of the listing."""
         last: Path = ()
-        name_runs = _runs(self._tree, top, to_path(after or ""))
-        for run in name_runs:
-            done = self._look(run)
+        runs = _name_runs(self._tree, top, to_path(after or ""))
+        for run in runs:
+            done = self._search_run(run)
             self._looked_at += done
             request.report_progress(done)
             if done:
                 last = (*run.path, run.names[done - 1])
             if done < len(run.names) or len(self._hits) == self._limit:
                 total = None
-                if after is None and self._clock.is_over():
+                if after is None and self._share.is_spent():
                     counted = self._looked_at + len(run.names) - done
-                    total = _count(name_runs, counted, self._clock.spare())
+                    total = _count(runs, counted, self._share.spare_until())
                 return SearchPage(
                     hits=self._hits, next="/".join(last), looked_at=self._looked_at, total=total
                 )
         total = self._looked_at if after is None else None
         return SearchPage(hits=self._hits, looked_at=self._looked_at, total=total)
 
-    def _look(self, run: NameRun) -> int:
-        """Look into documents; return how many were done before time or room was over."""
+    def _search_run(self, run: NameRun) -> int:
+        """Search the documents of a run; return how many fit into the time and the page."""
         if run.entry is not None:
-            return self._look_at(run, run.entry)
+            return self._search_entry(run.entry)
         rules = run.directory.rules
         if not rules.readable:
             return len(run.names)
         for done, name in enumerate(run.names):
-            if self._clock.is_over() and self._looked_at + done:
+            if self._share.is_spent() and self._looked_at + done:
                 return done
             if len(self._hits) == self._limit:
                 return done
@@ -229,31 +232,31 @@ class _TextSearch:
             except OSError as error:
                 _skip(error)
                 continue
-            if not self._document(fd, (*run.path, name), rules) and self._looked_at + done:
+            if not self._search_open(fd, (*run.path, name), rules) and self._looked_at + done:
                 return done
         return len(run.names)
 
-    def _look_at(self, run: NameRun, entry: TreeEntry) -> int:
-        """Look at what is found by its path: a link that leads to a document, or the only one."""
+    def _search_entry(self, entry: TreeEntry) -> int:
+        """Search a document that is opened by its path: behind a link, or the only one."""
         if entry.directory is None and entry.rules.readable:
             with suppress(ResourceNotFound):
                 fd, _ = self._tree.root.open_file(tuple(entry.key.split("/")))
-                if not self._document(fd, entry.path, entry.rules) and self._looked_at:
+                if not self._search_open(fd, entry.path, entry.rules) and self._looked_at:
                     return 0
         return 1
 
-    def _document(self, fd: int, path: Path, rules: DirectoryRules) -> bool:
-        """Look into an open document and close it; return False where that takes too long."""
+    def _search_open(self, fd: int, path: Path, rules: DirectoryRules) -> bool:
+        """Search an open document and close it; return False if it took too long."""
         try:
             status = os.fstat(fd)
-            # What stands there by now may be no file any more.
+            # Something else may have taken the place of the file.
             if modes.S_ISREG(status.st_mode):
-                lines = self._text.lines(fd, status.st_size, path[-1], rules)
+                lines = self._documents.lines(fd, status.st_size, path[-1], rules)
                 if lines:
                     self._hits.append(Hit(self._factory.document(path, status, rules), lines))
         except OSError as error:
             _skip(error)
-        except _Late:
+        except _OutOfTime:
             return False
         finally:
             os.close(fd)
@@ -261,19 +264,23 @@ class _TextSearch:
 
 
 class DocumentSearcher:
-    """Looks for lines in open documents; between blocks of large ones it calls `check`."""
+    """Finds matching lines in open documents; calls `check` between blocks of large ones.
 
-    def __init__(self, lines: LineQuery, types: tuple[tuple[str, str], ...], check: Check) -> None:
-        self._lines = lines
+    Most documents match nothing. So their bytes are searched first, and whether they are text, and
+    in which encoding, is determined only for those that may match.
+    """
+
+    def __init__(self, query: LineQuery, types: tuple[tuple[str, str], ...], check: Check) -> None:
+        self._query = query
         self._types = types
         self._check = check
 
     def lines(
         self, fd: int, size: int, name: str, rules: DirectoryRules
     ) -> tuple[MatchedLine, ...]:
-        """Return the first lines that match in a document of this size and name.
+        """Return the first matching lines of a document of this size and name.
 
-        None in what is binary, does not decode, or is larger than `scope` allows.
+        Returns none of a binary document, of one that does not decode, and of one over `max_size`.
 
         Raises:
             OSError: it cannot be read.
@@ -286,14 +293,14 @@ class DocumentSearcher:
         ):
             return ()
         data = self._read(fd, size, rules.max_size)
-        # What has a mark or is of another encoding cannot be asked as it stands.
-        plain = is_utf8 and data[:1] not in _FIRST_OF_MARKS
-        if not data or (plain and not self._lines.may_be_in(data, self._check)):
+        # Bytes of other encodings, or behind a byte order mark, cannot be searched as they are.
+        is_plain = is_utf8 and data[:1] not in _FIRST_OF_MARKS
+        if not data or (is_plain and not self._query.may_be_in(data, self._check)):
             return ()
         if self._is_binary(name):
             return ()
-        text = self._decoded(data, TextEncoding.of(data, rules.encoding))
-        found = self._lines.found(text, self._check) if text else ()
+        text = self._decoded(data, TextEncoding.detect(data, rules.encoding))
+        found = self._query.found(text, self._check) if text else ()
         if found and media_types.from_name(name, self._types) is None:
             mime_type = media_types.of_content(data, None, decodes=True)
             return () if media_types.is_binary(mime_type) else found
@@ -303,27 +310,27 @@ class DocumentSearcher:
         mime_type = media_types.from_name(name, self._types)
         return mime_type is not None and media_types.is_binary(mime_type)
 
-    def _read(self, fd: int, size: int, most: int) -> bytes:
-        """Return all of it; nothing, where it has grown over what is allowed."""
-        # Most have the size that they say; one byte more shows those that do not.
+    def _read(self, fd: int, size: int, max_size: int) -> bytes:
+        """Return the whole document; nothing if it has grown over `max_size`."""
+        # One byte more shows the few whose size is not what their status claims.
         data = os.read(fd, min(size + 1, _BLOCK_BYTES))
-        if len(data) == size <= most:
+        if len(data) == size <= max_size:
             return data
         blocks = [data]
         count = len(data)
-        while data and count <= most:
+        while data and count <= max_size:
             self._check()
             data = os.read(fd, _BLOCK_BYTES)
             count += len(data)
             blocks.append(data)
-        return b"".join(blocks) if count <= most else b""
+        return b"".join(blocks) if count <= max_size else b""
 
-    def _decoded(self, data: bytes, form: TextEncoding) -> bytes | None:
-        """Return the text in UTF-8; None where the bytes are none."""
+    def _decoded(self, data: bytes, encoding: TextEncoding) -> bytes | None:
+        """Return the text in UTF-8; None if the bytes do not decode."""
         if len(data) <= _SMALL_BYTES:
-            text = form.decode(data)
+            text = encoding.decode(data)
             return None if text is None else text.encode()
-        decoder = codecs.getincrementaldecoder(form.codec)()
+        decoder = codecs.getincrementaldecoder(encoding.codec)()
         pieces: list[bytes] = []
         try:
             for begin in range(0, len(data), _SMALL_BYTES):
@@ -336,7 +343,7 @@ class DocumentSearcher:
         except UnicodeError:
             return None
         text = b"".join(pieces)
-        return text.removeprefix(codecs.BOM_UTF8) if form.has_mark else text
+        return text.removeprefix(codecs.BOM_UTF8) if encoding.has_mark else text
 
 
 def _has_nul(head: bytes) -> bool:
@@ -344,15 +351,15 @@ def _has_nul(head: bytes) -> bool:
 
 
 def _skip(error: OSError) -> None:
-    """Pass over what is gone or cannot be read; not over what would be found another time."""
-    told = resource_error(error)
-    if isinstance(told, ResourceBusy):
-        raise told from None
+    """Skip a document that is gone or unreadable, but not one that is only busy."""
+    problem = resource_error(error)
+    if isinstance(problem, ResourceBusy):
+        raise problem from None
 
 
-def _count(name_runs: Generator[NameRun], counted: int, until: float) -> int | None:
-    """Return how many there are in all, if that is known soon."""
-    for run in name_runs:
+def _count(runs: Generator[NameRun], counted: int, until: float) -> int | None:
+    """Return `counted` plus the names of the remaining runs; None if that takes too long."""
+    for run in runs:
         counted += len(run.names)
         if time.monotonic() > until:
             return None

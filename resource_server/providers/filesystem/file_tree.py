@@ -1,9 +1,8 @@
 """The exposed part of a folder as a tree: find an entry, list a directory, walk everything.
 
-Each step goes from a directory to an entry that its rules expose. A symbolic link that is followed
-is replaced by what it says, step by step under the same rules, so what it leads to is shown only if
-it is exposed where it really is; nothing is ever opened through a link. Below a link the rules and
-options of the real place hold.
+Each step goes from a directory to an entry that its rules expose. A followed symbolic link is
+replaced by its target, step by step under the same rules, so it leads only to what is exposed at
+its real place, with the rules and options of that place. Nothing is ever opened through a link.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
+from resource_server import uris
 from resource_server.errors import NotACollection, ResourceBusy, ResourceError, ResourceNotFound
 from resource_server.provider import Path, Resource
 from resource_server.providers.filesystem.directory import (
@@ -32,25 +32,28 @@ from resource_server.providers.filesystem.root import Root, resource_error
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _MAX_LINKS = 40
-_OPEN_AT_ONCE = 64
-"""Descriptors that one walk holds; in deeper trees the upper directories are opened again."""
-_RUN = 1024
+_MAX_DESCRIPTORS = 64
+"""Maximum descriptors of one walk; in deeper trees it opens the upper directories again."""
+_MAX_RUN = 1024
+"""Maximum names of one `NameRun`."""
 _BELIEVED_S = 0.02
+"""How long `document` believes what it saw of a directory."""
 _MAX_BELIEVED = 256
+"""Maximum directories that `document` remembers, and names of each."""
 _UNREAD_BYTES = 64 * 1024
-"""Of directories, by their own size, that may be read on the event loop for one page: on ext4
-about 1,500 names. What is known already costs nothing."""
+"""Maximum bytes of unknown directories that are read on the event loop for one page, by their own
+sizes: about 1,500 names on ext4."""
 _BLOCK_BYTES = 4096
 
 
 class TreeEntry(msgspec.Struct, frozen=True, gc=False):
-    """An exposed file or directory. `path` is what it is called, `key` where it really is."""
+    """An exposed file or directory: its path, and its key, the real path behind any links."""
 
     path: Path
     key: str
     stamp: Stamp
     rules: DirectoryRules
-    """In force for a document, or inside a directory."""
+    """Those of a document's directory, or inside a directory."""
     directory: Directory | None = None
     """None for a document."""
 
@@ -59,17 +62,27 @@ Status: TypeAlias = os.stat_result | Stamp
 
 
 class DocumentLocation(msgspec.Struct):
-    """Where a document really is, what is in force there, and what it was when last opened."""
+    """The real path of a document, the rules of its directory, and its status when last opened."""
 
     file: Path
     rules: DirectoryRules
     status: os.stat_result | None = None
 
 
-class NameRun(NamedTuple):
-    """Names that stand next to each other in a directory, which `fd` holds open for the moment.
+class _BelievedDirectory(msgspec.Struct, eq=False):
+    """A directory that `document` has seen, believed until a moment of the monotonic clock."""
 
-    Documents, none of them looked at yet, or a single directory or link: then `entry` is that.
+    until: float
+    directory: Directory
+    locations: dict[str, DocumentLocation]
+    exposed: set[str]
+    """Names that its rules expose; it outlives `until` as long as the rules do."""
+
+
+class NameRun(NamedTuple):
+    """Consecutive names of a directory, which `fd` holds open until the next run.
+
+    They are documents, not looked at yet, or a single directory or link: then `entry` is that.
     """
 
     path: Path
@@ -80,7 +93,7 @@ class NameRun(NamedTuple):
 
 
 class ResourceFactory(Protocol):
-    """What a page is made of."""
+    """Makes the resources of a page."""
 
     def document(self, path: Path, status: Status, rules: DirectoryRules) -> Resource:
         """Return the resource of a file."""
@@ -92,7 +105,7 @@ class ResourceFactory(Protocol):
 
 
 class WalkFrame:
-    """A directory on the way of a walk, and how far its names are used."""
+    """A directory on the path of a walk, with the position reached in its names."""
 
     __slots__ = ("at", "directory", "fd", "listing", "path")
 
@@ -100,28 +113,28 @@ class WalkFrame:
         self.path = path
         self.directory = directory
         self.fd = fd
-        """Negative once it is closed."""
+        """Negative when closed."""
         self.listing = listing
         self.at = 0
 
     def close(self) -> None:
-        """Give up the descriptor."""
+        """Close the descriptor."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
 
 
 class ReadBudget:
-    """What may be read on the event loop for one page."""
+    """Bytes of directories that one page may still read on the event loop."""
 
     def __init__(self, *, patient: bool) -> None:
         self._left = None if patient else _UNREAD_BYTES
 
     def take(self, directory: Directory) -> None:
-        """Count a directory that is to be read.
+        """Count a directory that is about to be read.
 
         Raises:
-            BlockingIOError: that would be too much; do it all in a worker thread.
+            BlockingIOError: over the budget; make the whole page in a worker thread.
         """
         if self._left is not None and directory.listing is None:
             self._left -= max(directory.stamp.st_size, _BLOCK_BYTES)
@@ -140,11 +153,11 @@ class FileTree:
         self.directories = DirectoryCache(root, exposure, root_rules, follow_links=follow_links)
         self.follow_links = follow_links
         self.listed_as: dict[str, int | None] | None = None
-        """The digests by which directories were listed to clients; None where they differed.
+        """The digest under which each directory was listed to clients; None if they differed.
 
-        Kept by whoever watches, who takes out what has been looked at since.
+        Set by a scanner, which removes what it has scanned since.
         """
-        self._believed: dict[Path, tuple[float, Directory, dict[str, DocumentLocation]]] = {}
+        self._believed: dict[Path, _BelievedDirectory] = {}
         self._folds = folds_names(root.path)
 
     def find(self, path: Path) -> TreeEntry:
@@ -157,11 +170,10 @@ class FileTree:
         return self._locate(path)[0]
 
     def document(self, path: Path) -> DocumentLocation:
-        """Return where a document really is, and what is in force there.
+        """Return the location of a document; whether it exists is for its reader to find out.
 
-        Made for hot reads: what was seen of a directory and its documents is believed for
-        `_BELIEVED_S`, and that the document is there is for its reader to see. So a rule that
-        begins to hide a document may come so much later for reads.
+        Made for hot reads: what was seen of a directory and its documents is believed for 20 ms,
+        so a new rule may take that long to hide a document from reads.
 
         Raises:
             ResourceNotFound, ResourceBusy: as in `find`.
@@ -172,31 +184,37 @@ class FileTree:
                 raise ResourceNotFound
             return DocumentLocation(tuple(entry.key.split("/")), entry.rules)
         name = path[-1]
-        outer, places = self._outer(path[:-1])
-        place = places.get(name)
-        if place is None:
-            self._check_spelling(outer, name)
-            if self.exposure.hidden_by(outer.rules, outer.prefix, name, is_directory=False):
-                raise ResourceNotFound
-            place = places[name] = DocumentLocation(path, outer.rules)
-        return place
+        believed = self._believe(path[:-1])
+        location = believed.locations.get(name)
+        if location is None:
+            parent = believed.directory
+            self._check_spelling(parent, name)
+            if name not in believed.exposed:
+                if self.exposure.hidden_by(parent.rules, parent.prefix, name, is_directory=False):
+                    raise ResourceNotFound
+                believed.exposed.add(name)
+            location = believed.locations[name] = DocumentLocation(path, parent.rules)
+        return location
 
-    def _outer(self, path: Path) -> tuple[Directory, dict[str, DocumentLocation]]:
+    def _believe(self, path: Path) -> _BelievedDirectory:
         now = time.monotonic()
-        held = self._believed.get(path)
-        if held is not None and now < held[0]:
-            return held[1], held[2]
+        before = self._believed.get(path)
+        if before is not None and now < before.until:
+            return before
         directory = self.find(path).directory
         if directory is None:
             raise ResourceNotFound
         if len(self._believed) >= _MAX_BELIEVED:
             self._believed.clear()
-        places: dict[str, DocumentLocation] = {}
-        self._believed[path] = (now + _BELIEVED_S, directory, places)
-        return directory, places
+        exposed = set[str]()
+        if before is not None and before.directory.rules is directory.rules:
+            exposed = before.exposed if len(before.exposed) < _MAX_BELIEVED else exposed
+        believed = _BelievedDirectory(now + _BELIEVED_S, directory, {}, exposed)
+        self._believed[path] = believed
+        return believed
 
     def _locate(self, path: Path) -> tuple[TreeEntry, list[Directory]]:
-        """Return the entry and the directories on the way, itself the last if it is one."""
+        """Return an entry and its ancestor directories from the root; itself last if it is one."""
         trail = [self.directories.top()]
         passed = trail[:]
         entry = TreeEntry((), "", trail[0].stamp, trail[0].rules, trail[0])
@@ -211,52 +229,52 @@ class FileTree:
         return entry, passed
 
     def _step(self, trail: list[Directory], name: str, path: Path, *, is_last: bool) -> TreeEntry:
-        """Go from the last directory of `trail` to an entry in it, through links where followed.
+        """Go from the last directory of `trail` to an entry in it, through followed links.
 
-        `trail` are the real directories from the root down, and then those to the entry. What is
-        on the way is looked at by name, to choose among rules; what a client is told of, the last
-        step, is looked at from the root's descriptor, so that no link swapped in leads outside.
+        `trail` holds the real directories from the root; those on the way to the entry are added.
+        Intermediate steps are looked at by name, only to choose rules. The last step, which
+        clients see, is looked at from the root's descriptor: no link swapped in leads outside.
         """
         steps = [name]
         links = 0
         while steps:
             name = steps.pop()
-            outer = trail[-1]
-            key = outer.prefix + name
-            self._check_spelling(outer, name)
+            parent = trail[-1]
+            key = parent.prefix + name
+            self._check_spelling(parent, name)
             status = self._status(key, is_last=is_last and not steps)
             if modes.S_ISDIR(status.st_mode):
-                directory = self.directories.enter(outer, name, status)
+                directory = self.directories.enter(parent, name, status)
                 if directory is None:
                     raise ResourceNotFound
                 trail.append(directory)
-            elif self.exposure.hidden_by(outer.rules, outer.prefix, name, is_directory=False):
+            elif self.exposure.hidden_by(parent.rules, parent.prefix, name, is_directory=False):
                 raise ResourceNotFound
             elif modes.S_ISREG(status.st_mode) and not steps:
-                return TreeEntry(path, key, stamp(status), outer.rules)
+                return TreeEntry(path, key, stamp(status), parent.rules)
             elif modes.S_ISLNK(status.st_mode) and self.follow_links and links < _MAX_LINKS:
                 links += 1
                 steps += reversed(self.directories.link(key).split("/"))
             else:
                 raise ResourceNotFound
-            while steps and steps[-1] in ("", ".", ".."):
+            while steps and (steps[-1] == "" or steps[-1] in uris.DOT_SEGMENTS):
                 if steps.pop() == "..":
                     if len(trail) == 1:
                         raise ResourceNotFound
                     trail.pop()
         last, key = trail[-1], trail[-1].prefix[:-1]
-        # What ends in a slash or `..` was left by a step that was not the last.
+        # A target that ends in a slash or `..` had no last step to be looked at from the root.
         seen = stamp(self._status(key, is_last=True)) if links and is_last and key else last.stamp
         return TreeEntry(path, key, seen, last.rules, last)
 
-    def _check_spelling(self, outer: Directory, name: str) -> None:
-        """Refuse another spelling of a name, where the file system would take it for the name.
+    def _check_spelling(self, parent: Directory, name: str) -> None:
+        """Refuse other spellings of a name where the file system ignores case or normal form.
 
-        Rules judge names as they are written: `PRIVATE/` is not what `private/` hides.
+        Rules compare names as written: `private/` does not hide `PRIVATE/`.
         """
         if not self._folds:
             return
-        frame = self._open((), outer, ReadBudget(patient=True))
+        frame = self._open((), parent, ReadBudget(patient=True))
         frame.close()
         if name not in frame.listing.names:
             raise ResourceNotFound
@@ -273,13 +291,13 @@ class FileTree:
         limit: int,
         patient: bool,
     ) -> list[Resource]:
-        """Return up to `limit` entries of a directory, by name in code point order, after `after`.
+        """Return up to `limit` entries of a directory after `after`, by name in code point order.
 
         Raises:
-            ResourceNotFound: absent, not exposed or not to be opened.
+            ResourceNotFound: absent, not exposed, or not accessible.
             NotACollection: a document.
             ResourceBusy: too many open files.
-            BlockingIOError: not `patient`, and what has to be read may take long.
+            BlockingIOError: not `patient`, and reading the directory may take long.
         """
         entry, passed = self._locate(path)
         if entry.directory is None:
@@ -297,7 +315,7 @@ class FileTree:
         return found
 
     def names(self, path: Path, *, patient: bool) -> tuple[Directory, Listing]:
-        """Return a directory and its listing; raises what `children` raises."""
+        """Return a directory and its listing; raises as `children`."""
         entry, _ = self._locate(path)
         if entry.directory is None:
             raise NotACollection
@@ -310,7 +328,7 @@ class FileTree:
     ) -> list[Resource]:
         """Return up to `limit` listed entries of the tree, depth first, strictly after `after`.
 
-        What has vanished since counts by its place.
+        `after` need not exist any more: its position in the order counts.
 
         Raises:
             ResourceNotFound, ResourceBusy, BlockingIOError: as in `children`.
@@ -335,9 +353,9 @@ class FileTree:
         return found
 
     def name_runs(self, path: Path, directory: Directory, after: Path) -> Generator[NameRun]:
-        """Give what lies below a directory, depth first, strictly after a path below it, if any.
+        """Yield the names below a directory, depth first, strictly after the path `after`, if any.
 
-        What is not listed is left out, unless the directory itself is not. Blocks.
+        Unlisted directories are left out, unless this one is unlisted itself. Blocks.
 
         Raises:
             ResourceNotFound, ResourceBusy: as in `children`.
@@ -352,15 +370,14 @@ class FileTree:
                 if frame.fd < 0:
                     self._reopen(frame)
                 names = _run(frame)
-                run = NameRun(frame.path, frame.directory, frame.fd, names)
                 if not names:
                     frames.pop().close()
                 elif names[0] not in frame.listing.others:
-                    yield run
+                    yield NameRun(frame.path, frame.directory, frame.fd, names)
                 else:
                     entry = self._entry(frame, names[0], [*above, *self._passed(frames)])
                     if entry is not None and (entry.rules.listed or unlisted):
-                        yield run._replace(entry=entry)
+                        yield NameRun(frame.path, frame.directory, frame.fd, names, entry)
                         self._push(frames, entry, allowance)
         finally:
             for frame in frames:
@@ -369,7 +386,7 @@ class FileTree:
     def _resume(
         self, frames: list[WalkFrame], after: Path, allowance: ReadBudget, *, unlisted: bool = False
     ) -> None:
-        """Go down to where `after` is, or to where it would be."""
+        """Descend to the position of `after`, or to where it would be."""
         for name in after:
             frame = frames[-1]
             frame.at = bisect_left(frame.listing.names, name)
@@ -387,9 +404,10 @@ class FileTree:
     def _documents(
         self, frame: WalkFrame, factory: ResourceFactory, found: list[Resource], limit: int
     ) -> str | None:
-        """Append documents up to the next name that is none, and return that name.
+        """Append documents up to the next other entry, and return the name of that.
 
-        None where the directory or the page ends. Written for speed: most entries pass here.
+        Returns None where the directory or the page ends. Written for speed: most entries pass
+        here.
         """
         if frame.fd < 0:
             self._reopen(frame)
@@ -406,7 +424,7 @@ class FileTree:
             try:
                 status = os.stat(name, dir_fd=fd, follow_symlinks=False)
             except OSError:
-                status = None  # gone since the directory was read
+                status = None  # removed since the directory was read
             if status is not None and regular(status.st_mode):
                 found.append(document((*path, name), status, rules))
             else:
@@ -415,7 +433,7 @@ class FileTree:
         return None
 
     def _reopen(self, frame: WalkFrame) -> None:
-        """Open a directory again that had to make room; one that is gone has no more entries."""
+        """Reopen a directory that was closed for deeper ones; a removed one has no more entries."""
         try:
             frame.fd, _ = self.root.open_directory(frame.directory.path)
         except (ResourceNotFound, NotACollection):
@@ -442,52 +460,52 @@ class FileTree:
         return WalkFrame(path, directory, fd, listing)
 
     def _push(self, frames: list[WalkFrame], entry: TreeEntry, allowance: ReadBudget) -> bool:
-        """Go down into an entry; say whether that is a directory that can be opened."""
+        """Descend into an entry; return whether it is a directory that can be opened."""
         directory = entry.directory
         if directory is None:
             return False
-        above = frames[-1]
+        parent = frames[-1]
         try:
-            if entry.key == above.directory.prefix + entry.path[-1]:
+            if entry.key == parent.directory.prefix + entry.path[-1]:
                 allowance.take(directory)
-                fd = os.open(entry.path[-1], _FOLDER, dir_fd=above.fd)
+                fd = os.open(entry.path[-1], _FOLDER, dir_fd=parent.fd)
                 frames.append(self._frame(entry.path, directory, fd))
             else:
                 frames.append(self._open(entry.path, directory, allowance))
         except BlockingIOError:
             raise
         except (OSError, ResourceError) as error:
-            told = resource_error(error) if isinstance(error, OSError) else error
-            if isinstance(told, ResourceBusy):
-                raise told from None
+            problem = resource_error(error) if isinstance(error, OSError) else error
+            if isinstance(problem, ResourceBusy):
+                raise problem from None
             return False
-        if len(frames) > _OPEN_AT_ONCE:
-            frames[-1 - _OPEN_AT_ONCE].close()
+        if len(frames) > _MAX_DESCRIPTORS:
+            frames[-1 - _MAX_DESCRIPTORS].close()
         return True
 
     def _entry(self, frame: WalkFrame, name: str, passed: Sequence[Directory]) -> TreeEntry | None:
-        """Return a directory or link of a listing as it is now; None if there is none any more."""
+        """Return a listed directory or link as it is now; None if it is gone."""
         path = (*frame.path, name)
-        outer = frame.directory
+        parent = frame.directory
         try:
             if name in frame.listing.links:
                 return self.find(path)
             status = os.stat(name, dir_fd=frame.fd, follow_symlinks=False)
-            # A file that stands there now was not judged as one.
+            # A file that has taken its place was not checked against the rules for files.
             if not modes.S_ISDIR(status.st_mode):
                 return None
-            directory = self.directories.enter(outer, name, status, listed=True)
+            directory = self.directories.enter(parent, name, status, listed=True)
         except (OSError, ResourceNotFound):
             return None
         if directory is None or (passed and _is_among(directory, passed)):
             return None
-        return TreeEntry(path, outer.prefix + name, directory.stamp, directory.rules, directory)
+        return TreeEntry(path, parent.prefix + name, directory.stamp, directory.rules, directory)
 
 
 def _run(frame: WalkFrame) -> Sequence[str]:
-    """Return the next names of a directory: documents, or one that is none; and pass over them."""
+    """Return the next documents of a directory, or one other entry, and advance past them."""
     begin, names, others = frame.at, frame.listing.names, frame.listing.others
-    end = min(begin + _RUN, len(names))
+    end = min(begin + _MAX_RUN, len(names))
     if others:
         documents = (at for at in range(begin, end) if names[at] in others)
         end = max(next(documents, end), min(begin + 1, end))
@@ -496,7 +514,7 @@ def _run(frame: WalkFrame) -> Sequence[str]:
 
 
 def folds_names(path: str) -> bool:
-    """Say whether names in a folder may be found by another spelling: case or normal form."""
+    """Whether the file system of a folder may find names in another case or normal form."""
     if sys.platform == "darwin":
         return True
     name = os.path.basename(path)

@@ -1,4 +1,4 @@
-"""Options of a folder in the manifest, beyond those that are plain values."""
+"""Structured options of a folder in the manifest, and their validation."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ WatchMode = Literal["auto", "inotify", "watchfiles", "poll", "off"]
 SymlinkPolicy = Literal["deny", "within-root"]
 
 _WILDCARDS = frozenset("*?")
-"""Not `[`: directories such as `[slug]` are what web frameworks make routes of."""
+"""Without `[`: web frameworks use directories such as `[slug]` as routes."""
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(;.*)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """What is shown although it looks like a secret: patterns of the deny-list, or paths."""
+    """Exceptions from the secrets deny-list."""
 
     allow: tuple[str, ...] = ()
-    """Patterns of the deny-list, word for word, or patterns of harmless files."""
+    """Patterns of the deny-list, as written there, or patterns of harmless files."""
 
     def __post_init__(self) -> None:
         check_patterns("secrets.allow", self.allow)
@@ -33,35 +33,35 @@ class Secrets:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryOptions:
-    """What is different in one directory and below; None inherits.
+    """Options of one directory and all below it; None inherits.
 
-    `title` and `description` are the directory's own. Patterns are relative to the directory and
-    replace those from above. `hidden` and `gitignore` hold for the directory itself, too: so an
-    ignored or dotted directory is shown by naming it.
+    `title` and `description` apply to the directory alone. Patterns are relative to the directory
+    and replace inherited ones. `hidden` and `gitignore` apply to the directory itself, too, so they
+    can expose an ignored or dotted directory.
     """
 
     title: str | None = None
-    """Name for people."""
+    """Display name."""
     description: str | None = None
-    """What it holds, for people and models."""
+    """Description for people and models."""
     annotations: Annotations | None = None
-    """For whom what is in it is, and how important."""
+    """Audience and priority of its contents."""
     listed: bool = True
-    """False keeps it and all below out of the global listing."""
+    """False leaves it and all below out of the global listing."""
     readable: bool | None = None
-    """False lists its documents and never reads them."""
+    """False lists its documents but refuses to read them."""
     exposed: bool = True
-    """False: as if it did not exist."""
+    """False hides it and all below."""
     access: Access = OPEN
-    """Who may see it and all below."""
+    """Scopes that a caller needs to see it and all below."""
     include: tuple[str, ...] | None = None
     """As for the root, relative to the directory."""
     exclude: tuple[str, ...] | None = None
     """As for the root, relative to the directory."""
     gitignore: bool | None = None
-    """As for the root. False also shows the directory itself where an ignore file names it."""
+    """As for the root. False also exposes the directory itself if an ignore file names it."""
     hidden: bool | None = None
-    """As for the root. True also shows the directory itself if its name begins with a dot."""
+    """As for the root. True also exposes the directory itself if its name begins with a dot."""
     max_size: ByteSize | None = None
     """As for the root."""
     encoding: str | None = None
@@ -75,7 +75,7 @@ class DirectoryOptions:
 
 
 def check_patterns(option: str, patterns: Sequence[str]) -> None:
-    """Refuse patterns that nothing can match.
+    """Validate patterns: each must be able to match something.
 
     Raises:
         ValueError: names the pattern, for the manifest's author.
@@ -87,7 +87,7 @@ def check_patterns(option: str, patterns: Sequence[str]) -> None:
 
 
 def check_types(types: Mapping[str, str]) -> None:
-    """Refuse values that are not media types.
+    """Validate media types.
 
     Raises:
         ValueError: names the pattern and its value, for the manifest's author.
@@ -98,10 +98,10 @@ def check_types(types: Mapping[str, str]) -> None:
 
 
 def directory_keys(directories: Mapping[str, DirectoryOptions]) -> dict[str, DirectoryOptions]:
-    """Return the options by normal path below the root: no slash at either end, no `.`.
+    """Return the options by normalised path below the root: no slash at either end, no `.`.
 
     Raises:
-        ValueError: a path that is absolute, empty, leads upwards or is given twice, or a pattern.
+        ValueError: a path is absolute, empty, a pattern, given twice, or contains `..`.
     """
     found: dict[str, DirectoryOptions] = {}
     for written, options in directories.items():

@@ -1,4 +1,4 @@
-"""The built-in provider of folder trees."""
+"""The `filesystem` provider: serves a folder tree as collections and documents."""
 
 from __future__ import annotations
 
@@ -35,7 +35,12 @@ from resource_server.providers.filesystem.exposure.rules import (
     reading_fingerprint,
     selection,
 )
-from resource_server.providers.filesystem.file_tree import FileTree, Status, TreeEntry
+from resource_server.providers.filesystem.file_tree import (
+    DocumentLocation,
+    FileTree,
+    Status,
+    TreeEntry,
+)
 from resource_server.providers.filesystem.options import (
     DirectoryOptions,
     Secrets,
@@ -56,10 +61,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MANY_ENTRIES = 1000
-"""A longer page is made in a worker thread."""
+"""Maximum entries of a page made on the event loop; longer ones are made in a thread."""
 _MANY_NAMES = 4096
-"""More than these are looked through for completion in a worker thread."""
-_NEVER_SEGMENTS = frozenset(("", ".", ".."))
+"""Maximum names completed on the event loop; more are completed in a thread."""
 _MAX_THREADS = 32
 """Maximum threads of one folder that wait for a slow disk."""
 _DIRECTORY_TYPE = "inode/directory"
@@ -88,28 +92,27 @@ class Filesystem:
     path: pathlib.Path
     """The folder; relative to the manifest."""
     include: tuple[str, ...] = EVERYTHING
-    """Patterns of the files that are shown."""
+    """Patterns of the files that are exposed."""
     exclude: tuple[str, ...] = ()
-    """Patterns of what is hidden, even if it is included."""
+    """Patterns of hidden files and directories, included or not."""
     gitignore: bool = True
-    """Whether `.gitignore`, `.ignore` and `.mcpignore` files hide what they name."""
+    """Whether `.gitignore`, `.ignore` and `.mcpignore` files are obeyed."""
     hidden: bool = False
-    """Whether names that begin with a dot are shown."""
+    """Whether names that begin with a dot are exposed."""
     symlinks: SymlinkPolicy = "deny"
-    """Whether symbolic links are hidden, or followed as long as they stay inside the root."""
+    """Whether symbolic links are hidden, or followed within the root."""
     max_size: ByteSize = ByteSize(10 * 1024 * 1024)
-    """Larger documents are listed, and read in ranges."""
+    """Maximum size of a document that is read whole; larger ones are read in ranges."""
     encoding: str = "utf-8"
-    """Of text without a byte order mark. What does not decode is sent as bytes, never guessed."""
+    """Encoding of text without a byte order mark. Undecodable text is sent as bytes."""
     types: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Media types by name pattern, before those of the built-in table."""
+    """Media types by name pattern; they take precedence over the built-in table."""
     secrets: Secrets = field(default_factory=Secrets)
-    """What is shown although it looks like a secret."""
+    """Exceptions from the secrets deny-list."""
     directories: Mapping[str, DirectoryOptions] = field(default_factory=dict[str, DirectoryOptions])
-    """What is different in single directories, by path below the root, never a pattern; the
-    deepest wins."""
+    """Options of single directories, by path below the root (no patterns); the deepest wins."""
     watch: WatchMode = "auto"
-    """How changes are noticed; `auto` takes what the system and the file system offer."""
+    """How changes are detected; `auto` uses the best of the system and the file system."""
 
     timing: Timing = field(default=Timing(), init=False, repr=False, compare=False)
     """Intervals of the watcher and of searches, for tests."""
@@ -170,13 +173,13 @@ class Filesystem:
         return self._page(page, limit)
 
     def metadata(self, path: Path) -> Resource:
-        """Return what is known of a file or directory without opening it."""
+        """Return the metadata of a file or directory, without opening it."""
         return self.resource(self._tree.find(path))
 
     def read(self, path: Path, query: Mapping[str, str]) -> MaybeAwaitable[Sequence[Content]]:
         """Return a file, or a range of it, as one content: text if it decodes, else bytes."""
         fetched = self._fetch(path, query)
-        return fetched[1] if isinstance(fetched, tuple) else _second(fetched)
+        return fetched[1] if isinstance(fetched, tuple) else _content(fetched)
 
     def fetch(
         self, path: Path, query: Mapping[str, str]
@@ -190,32 +193,70 @@ class Filesystem:
     def _fetch(
         self, path: Path, query: Mapping[str, str], *, collections: bool = False
     ) -> MaybeAwaitable[tuple[Resource, Sequence[Content]]]:
-        # First of all, or its error would tell what is hidden from what is absent.
+        # The query is checked first, or its error would tell hidden documents from absent ones.
         part = parse_range(query) if query else None
-        place = self._tree.document(path)
-        rules = place.rules
-        if not rules.readable:
+        location = self._tree.document(path)
+        if not location.rules.readable:
             raise ResourceNotFound
+        try:
+            return self._read_now(path, location, part)
+        except BlockingIOError:
+            return self.threads.run(
+                lambda: self._read_blocking(path, location, part, collections=collections)
+            )
 
-        def work(patient: bool) -> tuple[Resource, Sequence[Content]]:
-            try:
-                fd, status = self._root.open_file(
-                    place.file, status=place.status, cached=not patient
+    def _read_now(
+        self, path: Path, location: DocumentLocation, part: Range | None
+    ) -> tuple[Resource, Sequence[Content]]:
+        """Read a whole document without waiting for a disk.
+
+        Raises:
+            BlockingIOError: that is not possible.
+        """
+        fd, status = self._root.open_file(location.file, status=location.status, cached=True)
+        location.status = status
+        rules = location.rules
+        try:
+            found = None
+            if part is None:
+                found = content.read_content_now(
+                    fd,
+                    status,
+                    self._type(path),
+                    encoding=rules.encoding,
+                    max_size=rules.max_size,
                 )
-            except ResourceNotFound:
-                # In a thread nobody else looks whether it is a collection.
-                if collections and patient:
-                    return self._collection(path)
-                raise
-            place.status = status
-            try:
-                found = self._content(fd, status, path, rules, part, patient=patient)
-            finally:
-                os.close(fd)
-            # Its status is older than its content: the version may say too little, never too much.
-            return self.document(path, status, rules), (found,)
+        finally:
+            os.close(fd)
+        if found is None:
+            raise BlockingIOError
+        # The status is older than the content, so the version never claims too much.
+        return self.document(path, status, rules), (found,)
 
-        return self.threads.unless_now(work)
+    def _read_blocking(
+        self, path: Path, location: DocumentLocation, part: Range | None, *, collections: bool
+    ) -> tuple[Resource, Sequence[Content]]:
+        """Read a document or a range of it; with `collections`, a directory has no content."""
+        try:
+            fd, status = self._root.open_file(location.file, status=location.status)
+        except ResourceNotFound:
+            if collections:
+                return self._collection(path)
+            raise
+        location.status = status
+        rules = location.rules
+        try:
+            found = content.read_content(
+                fd,
+                status,
+                self._type(path),
+                part,
+                encoding=rules.encoding,
+                max_size=rules.max_size,
+            )
+        finally:
+            os.close(fd)
+        return self.document(path, status, rules), (found,)
 
     def _collection(self, path: Path) -> tuple[Resource, Sequence[Content]]:
         entry = self._tree.find(path)
@@ -223,36 +264,16 @@ class Filesystem:
             raise ResourceNotFound
         return self.resource(entry), ()
 
-    def _content(
-        self,
-        fd: int,
-        status: os.stat_result,
-        path: Path,
-        rules: DirectoryRules,
-        part: Range | None,
-        *,
-        patient: bool,
-    ) -> Content:
-        mime_type, encoding, limit = self._type(path), rules.encoding, rules.max_size
-        if patient:
-            return content.read(fd, status, mime_type, part, encoding=encoding, max_size=limit)
-        found = None
-        if part is None:
-            found = content.read_now(fd, status, mime_type, encoding=encoding, max_size=limit)
-        if found is None:
-            raise BlockingIOError
-        return found
-
     def complete(
         self, variable: str, value: str, *, given: Mapping[str, str]
     ) -> MaybeAwaitable[Sequence[str]]:
-        """Return the entries of the directory typed so far whose names hold the rest of `value`."""
+        """Return the entries of the directory typed so far whose names contain the rest."""
         parent, _, typed = value.rpartition("/")
         path = tuple(parent.split("/")) if parent else ()
-        illegal = "\0" in value or value.startswith("/") or not _NEVER_SEGMENTS.isdisjoint(path)
-        if variable != "path" or illegal:
+        is_path = "\0" not in value and all(map(uris.is_segment, path))
+        if variable != "path" or value.startswith("/") or not is_path:
             return ()
-        return self.threads.unless_now(
+        return self.threads.now_or_in_thread(
             lambda patient: self._completions(path, typed, patient=patient)
         )
 
@@ -263,7 +284,7 @@ class Filesystem:
             return ()
         if not patient and len(listing.names) > _MANY_NAMES:
             raise BlockingIOError
-        # Where nothing but the listing decides there is no need to look at each.
+        # Without links and options for single directories, the listing alone decides.
         plain = not self.directories and self.symlinks == "deny"
         special = frozenset[str]() if plain else listing.links | listing.directories
         start = "".join(f"{segment}/" for segment in path)
@@ -287,24 +308,24 @@ class Filesystem:
         self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
     ) -> Awaitable[SearchPage]:
         """Search names, or the lines of documents. See `SupportsSearch.search`."""
-        return self._searches.search(
+        return self._search.search(
             request, below=below, after=after, limit=limit, deadline=deadline
         )
 
     @functools.cached_property
-    def _searches(self) -> FileSearch:
-        # Imported here: whoever never searches needs none of it.
+    def _search(self) -> FileSearch:
+        # Imported here: most folders are never searched.
         from resource_server.providers.filesystem.file_search import FileSearch
 
-        return FileSearch(self._tree, self, self._types)
+        return FileSearch(self._tree, self, self._types, self.timing)
 
     @property
     def restrictions(self) -> Mapping[str, frozenset[str]]:
-        """What `access` of the directories says. See `SupportsAccess.restrictions`."""
+        """The scopes that `access` of directories requires. See `SupportsAccess.restrictions`."""
         return self._restrictions
 
     def narrowed(self, scopes: frozenset[str]) -> Filesystem:
-        """Return the folder without what needs other scopes. See `SupportsAccess.narrowed`."""
+        """Return the folder as seen with these scopes. See `SupportsAccess.narrowed`."""
         directories = {
             key: each if allows(each.access, scopes) else replace(each, exposed=False)
             for key, each in self.directories.items()
@@ -318,29 +339,29 @@ class Filesystem:
         return explain.explain(self._tree, path)
 
     def hides(self, *, limit: int) -> MaybeAwaitable[Sequence[tuple[Path, str]]]:
-        """Return what is below the root and not shown. See `SupportsHides`."""
-        return self.threads.run(lambda: explain.hidden(self._tree, limit))
+        """Return the hidden entries below the root. See `SupportsHides`."""
+        return self.threads.run(lambda: explain.hidden_entries(self._tree, limit))
 
     def warnings(self) -> MaybeAwaitable[Sequence[tuple[str, str]]]:
-        """Return which `directories` are none now. See `SupportsWarnings`."""
+        """Return problems with keys of `directories`. See `SupportsWarnings`."""
         written = dict(zip(self._exposure.directories, self.directories, strict=True))
         return self.threads.run(
             lambda: [
                 (f"directories.{written[key]}", problem)
-                for key, problem in explain.misnamed(self._tree)
+                for key, problem in explain.misnamed_directories(self._tree)
             ]
         )
 
     def changes(self, interest: Interest) -> AsyncIterator[Change]:
         """Yield what may have changed below the root. See `SupportsWatch.changes`."""
-        # Imported here: whoever only reads needs none of it.
+        # Imported here: most clients only read.
         from resource_server.providers.filesystem.watch import file_watcher
 
         return file_watcher.changes(self._tree, self.watch, interest, self.timing)
 
     @property
     def watched_by(self) -> str:
-        """What notices the changes, for the operator; see `sources.back_end`."""
+        """What detects changes, for the operator; see `event_sources.back_end`."""
         from resource_server.providers.filesystem.watch import event_sources
 
         return event_sources.back_end(self._root.path, self.watch)
@@ -350,7 +371,7 @@ class Filesystem:
     ) -> MaybeAwaitable[Sequence[Resource]]:
         if limit > _MANY_ENTRIES:
             return self.threads.run(lambda: work(True))
-        return self.threads.unless_now(work)
+        return self.threads.now_or_in_thread(work)
 
     def _type(self, path: Path) -> str | None:
         return media_types.from_name(path[-1], self._types)
@@ -367,7 +388,7 @@ class Filesystem:
             title=options.title if options else None,
             description=options.description if options else None,
             mime_type=_DIRECTORY_TYPE,
-            # No time and no version: they would tell when something hidden comes or goes.
+            # No time and no version: they would reveal changes of hidden entries.
             annotations=entry.rules.annotations,
             listed=entry.rules.listed,
         )
@@ -388,12 +409,13 @@ class Filesystem:
         )
 
 
-async def _second(fetched: Awaitable[tuple[Resource, T]]) -> T:
-    return (await fetched)[1]
+async def _content(fetched: Awaitable[tuple[Resource, T]]) -> T:
+    _, found = await fetched
+    return found
 
 
 def _version(status: Status, reading: int) -> str:
-    # The hash of integers is the same in every process, and eight times faster than blake2b.
+    # `hash` of integers is the same in every process, and eight times faster than blake2b.
     times = (status.st_mtime_ns, status.st_ctime_ns)
     facts = (status.st_ino, *times, status.st_size, status.st_dev, reading)
     return hex(hash(facts) & 0xFFFF_FFFF_FFFF_FFFF)[2:]

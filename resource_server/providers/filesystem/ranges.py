@@ -1,7 +1,7 @@
-"""Ranges of a document: `lines=10-40`, `bytes=0-65535`, `tail=100`.
+"""Ranges of documents: `lines=10-40`, `bytes=0-65535`, `tail=100`.
 
-A range is decoded by itself: the rest of the document is not looked at. A line ends with LF and
-keeps it, so that lines read one range after the other make up the document.
+A range is decoded on its own, without the rest of the document. A line includes its LF, so that
+consecutive ranges of lines make up the document.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from resource_server.providers.filesystem.encoding import TextEncoding
 
 _BLOCK_BYTES = 256 * 1024
 SCAN_BYTES = 256 * 1024 * 1024
-"""As far into a document as lines are counted: a fraction of a second, cached."""
+"""Maximum bytes scanned for line ends: a fraction of a second, from the page cache."""
 
 
 class Range(msgspec.Struct, frozen=True):
-    """The part of a document that is asked for.
+    """The requested part of a document.
 
-    `lines` count from 1, `bytes` from 0; `first` and `last` are both included, and `last` None is
-    the end. `tail` is the last `first` lines.
+    `lines` count from 1, `bytes` from 0; `first` and `last` are both included, and without `last`
+    the range reaches to the end. `tail` is the last `first` lines.
     """
 
     unit: Literal["lines", "bytes", "tail"]
@@ -37,12 +37,12 @@ class Range(msgspec.Struct, frozen=True):
     last: int | None = None
 
     def following(self, first: int) -> Mapping[str, str]:
-        """Return the query of the range that begins at `first` and is as long as this one."""
+        """Return the URI parameters of a range of the same length that begins at `first`."""
         last = "" if self.last is None else first + self.last - self.first
         return {self.unit: f"{first}-{last}"}
 
 
-# Fifteen digits: a petabyte, and no arithmetic of ours overflows a file offset.
+# Fifteen digits suffice for a petabyte, and sums of them fit into a file offset.
 _INTERVAL = re.compile(r"([0-9]{1,15})-([0-9]{1,15})?")
 _COUNT = re.compile(r"[0-9]{1,15}")
 _EXAMPLES = {
@@ -53,10 +53,10 @@ _EXAMPLES = {
 
 
 def parse_range(query: Mapping[str, str]) -> Range | None:
-    """Read `lines=10-40`, `bytes=0-65535` or `tail=100`; None where the query is empty.
+    """Parse `lines=10-40`, `bytes=0-65535` or `tail=100`; None without parameters.
 
     Raises:
-        InvalidParameter: another parameter, more than one, or not a range; says how to write it.
+        InvalidParameter: unknown or more than one parameter, or not a range; with an example.
     """
     if not query:
         return None
@@ -84,28 +84,33 @@ _MARGIN = 4
 
 @dataclass(frozen=True, slots=True)
 class RangeReader:
-    """An open document of which ranges are read."""
+    """Reads ranges of an open document."""
 
     fd: int
     size: int
     promised: str | None
     mime_type: str
-    form: TextEncoding
+    encoding: TextEncoding
     max_size: int
 
     @staticmethod
-    def of(fd: int, size: int, promised: str | None, encoding: str, max_size: int) -> RangeReader:
-        """Return an open document, its head read."""
+    def of_document(
+        fd: int, size: int, promised: str | None, encoding: str, max_size: int
+    ) -> RangeReader:
+        """Return the reader of an open document, after a look at its head.
+
+        `promised` is the media type of its name, `encoding` that of text without a mark.
+        """
         head = pread(fd, media_types.HEAD_BYTES, 0)
-        form = TextEncoding.of(head, encoding)
-        is_text = media_types.begins_as_text(head, form.codec)
+        detected = TextEncoding.detect(head, encoding)
+        is_text = media_types.begins_as_text(head, detected.codec)
         mime_type = media_types.of_content(head, promised, decodes=is_text)
-        # With a limit of nothing, `next` would lead nowhere for ever.
-        return RangeReader(fd, size, promised, mime_type, form, max(max_size, 1))
+        # With a limit of 0, `next` would never get anywhere.
+        return RangeReader(fd, size, promised, mime_type, detected, max(max_size, 1))
 
     @property
     def is_binary(self) -> bool:
-        """Whether its media type is known to be binary."""
+        """Whether the document has a binary media type."""
         return media_types.is_binary(self.mime_type)
 
     def _content(self, data: str | bytes, truncated: Truncation | None) -> Content:
@@ -114,11 +119,11 @@ class RangeReader:
     def _decoded(self, data: bytes, offset: int) -> str | bytes:
         if self.is_binary:
             return data
-        text = self.form.decode(data, at_start=offset == 0)
+        text = self.encoding.decode(data, at_start=offset == 0)
         return data if text is None else text
 
     def bytes(self, range: Range) -> Content:
-        """Return a range of bytes, or the whole characters in it."""
+        """Return a range of bytes; of text, the whole characters in it."""
         start, stop = range.first, range.first + self.max_size
         if range.last is not None:
             stop = min(stop, range.last + 1)
@@ -149,26 +154,26 @@ class RangeReader:
     def _characters(
         self, window: bytes, base: int, start: int, stop: int, file_end: int | None
     ) -> tuple[str | bytes, int]:
-        """Return the whole characters from `start` to `stop`, or the bytes; and where they end."""
+        """Return the whole characters from `start` to `stop`, or the bytes, and where they end."""
         first, last = start - base, stop - base
         if self.is_binary:
             return window[first:last], stop
         begin, end = first, last
-        while begin < last and self.form.character_at(window, begin, base) < first:
+        while begin < last and self.encoding.character_start(window, begin, base) < first:
             begin += 1
         if stop != file_end:
-            end = self.form.character_at(window, last, base)
-            end -= self.form.unfinished(window[begin:end])
-        if end <= begin < last:  # Not one character is whole: go on to the end of the first.
+            end = self.encoding.character_start(window, last, base)
+            end -= self.encoding.unfinished(window[begin:end])
+        if end <= begin < last:  # not one whole character: extend to the end of the first
             end = last
-            while end < len(window) and self.form.character_at(window, end, base) <= begin:
+            while end < len(window) and self.encoding.character_start(window, end, base) <= begin:
                 end += 1
         end = max(begin, end)
-        text = self.form.decode(window[begin:end], at_start=base + begin == 0)
+        text = self.encoding.decode(window[begin:end], at_start=base + begin == 0)
         return (window[first:end] if text is None else text), base + end
 
     def lines(self, range: Range) -> Content:
-        """Return a range of lines, as many as fit.
+        """Return the lines of a range that fit into `max_size`.
 
         Raises:
             InvalidParameter: more than `SCAN_BYTES` into the document.
@@ -186,7 +191,7 @@ class RangeReader:
         end, found = self._scan(begin, count, begin + self.max_size)
         at_end = self._ends_at(end)
         if found != count and not at_end:
-            return self._cut_lines(range, begin, end, found)
+            return self._truncated_lines(range, begin, end, found)
         data = self._decoded(pread(self.fd, end - begin, begin), begin)
         if at_end and begin == 0:
             return self._content(data, None)
@@ -194,7 +199,7 @@ class RangeReader:
         following = None if at_end else range.following(range.first + found)
         return self._content(data, Truncation("requested", "lines", total, following))
 
-    def _cut_lines(self, range: Range, begin: int, end: int, found: int) -> Content:
+    def _truncated_lines(self, range: Range, begin: int, end: int, found: int) -> Content:
         """Return the `found` lines that fit between `begin` and `end`."""
         if found:
             end, _ = self._scan(begin, found, end)
@@ -207,11 +212,11 @@ class RangeReader:
         return self._content(data, Truncation("limit", "lines", None, following))
 
     def tail(self, count: int) -> Content:
-        """Return the last lines, as many as fit."""
-        # Files of /proc have no size: their end is found by reading.
+        """Return the last lines that fit into `max_size`."""
+        # Files of /proc claim no size: reading them finds their end.
         end = self.size or len(read_all(self.fd, self.max_size + 1))
         floor = max(0, end - self.max_size)
-        floor += -floor % self.form.width
+        floor += -floor % self.encoding.width
         start = self._line_from_end(count, floor, end)
         if start is not None:
             data = self._decoded(pread(self.fd, end - start, start), start)
@@ -226,14 +231,14 @@ class RangeReader:
         return self._content(data, Truncation("limit", "lines"))
 
     def _line_from_end(self, count: int, floor: int, end: int) -> int | None:
-        """Return where the last `count` lines begin; None where that is before `floor`."""
-        newline, width = self.form.newline, self.form.width
-        # The end of the last line begins no further one.
+        """Return the offset of the last `count` lines; None if that is before `floor`."""
+        newline, width = self.encoding.newline, self.encoding.width
+        # A line end at the end of the document begins no further line.
         missing = count + (not self._is_within_line(end))
         position = end - end % width
         while position > floor:
             block = max(floor, position - _BLOCK_BYTES)
-            units = self.form.units(pread(self.fd, position - block, block))
+            units = self.encoding.units(pread(self.fd, position - block, block))
             here = units.count(newline)
             if here >= missing:
                 return block + width * _after(units, newline, here - missing + 1)
@@ -242,15 +247,15 @@ class RangeReader:
         return None if floor else 0
 
     def _scan(self, offset: int, count: int | None, stop: int) -> tuple[int, int]:
-        """Pass `count` line ends from `offset`, but not the end of the file or the offset `stop`.
+        """Skip `count` line ends from `offset`, at most to the end of the file or to `stop`.
 
-        Returns where that is and how many were passed.
+        Returns the offset reached and the number of line ends skipped.
         """
-        newline, width = self.form.newline, self.form.width
+        newline, width = self.encoding.newline, self.encoding.width
         found = 0
         while offset < stop and found != count:
             block = pread(self.fd, min(_BLOCK_BYTES, stop - offset), offset)
-            units = self.form.units(block)
+            units = self.encoding.units(block)
             here = units.count(newline)
             if count is not None and found + here >= count:
                 return offset + width * _after(units, newline, count - found), count
@@ -264,16 +269,16 @@ class RangeReader:
         return not pread(self.fd, 1, offset)
 
     def _is_within_line(self, offset: int) -> bool:
-        """Say whether the code unit before `offset` leaves a line without its end."""
-        width = self.form.width
+        """Whether `offset` lies within a line: the code unit before it is no line end."""
+        width = self.encoding.width
         if offset == 0 or offset % width:
             return offset != 0
-        units = self.form.units(pread(self.fd, width, offset - width))
-        return len(units) == 0 or units[0] != self.form.newline
+        units = self.encoding.units(pread(self.fd, width, offset - width))
+        return len(units) == 0 or units[0] != self.encoding.newline
 
 
 def _after(units: bytes | array[int], newline: int, count: int) -> int:
-    """Return the place behind the `count`-th line end."""
+    """Return the index after the `count`-th line end."""
     place = 0
     for _ in range(count):
         place = units.index(newline, place) + 1
@@ -281,12 +286,12 @@ def _after(units: bytes | array[int], newline: int, count: int) -> int:
 
 
 def read_all(fd: int, cap: int) -> bytes:
-    """Return the file from beginning to end, or to `cap` bytes; its size is not asked."""
+    """Return the whole file, or its first `cap` bytes, whatever size it claims."""
     return pread(fd, cap, 0)
 
 
 def pread(fd: int, count: int, offset: int) -> bytes:
-    """Return `count` bytes from `offset`; fewer only where the file ends."""
+    """Return `count` bytes from `offset`, fewer only at the end of the file."""
     blocks: list[bytes] = []
     while count > 0:
         block = _pread_once(fd, min(count, _BLOCK_BYTES), offset)
@@ -301,5 +306,5 @@ def pread(fd: int, count: int, offset: int) -> bytes:
 def _pread_once(fd: int, count: int, offset: int) -> bytes:
     if hasattr(os, "pread"):
         return os.pread(fd, count, offset)
-    os.lseek(fd, offset, os.SEEK_SET)  # Windows; the descriptor is used by one call only
+    os.lseek(fd, offset, os.SEEK_SET)  # Windows; each descriptor has a single user
     return os.read(fd, count)

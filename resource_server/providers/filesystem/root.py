@@ -1,9 +1,9 @@
-"""A folder that can only be opened beneath: the one way from a resource's path to a descriptor.
+"""A folder whose entries are opened beneath its descriptor: from a resource's path to a file.
 
-Nothing is checked by name and then opened. The kernel resolves the path relative to the root's
-descriptor (`openat2`, Linux 5.6), or a walk opens one component after the other, each relative to
-the one before and none through a symbolic link that it has not read itself. A name that leads
-outside does not open, whatever moves meanwhile. Hard links cannot be told apart from other files.
+No name is checked first and opened later. The kernel resolves paths relative to the root's
+descriptor (`openat2`, Linux 5.6); elsewhere a walk opens one component after the other, each
+relative to its parent, and never through a symbolic link that it has not read itself. A name that
+leads outside does not open, whatever moves meanwhile. Hard links look like any other file.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Literal, Protocol, TypeAlias
 
+from resource_server import uris
 from resource_server.errors import (
     MountUnavailable,
     NotACollection,
@@ -37,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 def _flags(*names: str) -> int:
-    # A flag that a platform lacks is 0: there is nothing to ask for.
+    # A flag that the platform lacks counts as 0.
     return sum(getattr(os, name, 0) for name in names)
 
 
@@ -45,12 +46,11 @@ _PATH = _flags("O_PATH")
 _DIRECTORY = _flags("O_DIRECTORY")
 _NOFOLLOW = _flags("O_NOFOLLOW")
 _CLOEXEC = _flags("O_CLOEXEC", "O_NOINHERIT")
-# NONBLOCK: a FIFO opens at once. NOCTTY: a terminal does not become ours.
+# NONBLOCK: opening a FIFO does not wait. NOCTTY: no terminal becomes ours.
 _ALWAYS = _CLOEXEC | _flags("O_NONBLOCK", "O_NOCTTY", "O_BINARY")
 _FOLDER = (_PATH or os.O_RDONLY) | _DIRECTORY | _CLOEXEC
 
 _MAX_LINKS = 40
-_NEVER_SEGMENTS = frozenset(("", ".", ".."))
 
 _BUSY = frozenset(
     getattr(errno, name)
@@ -59,7 +59,7 @@ _BUSY = frozenset(
 
 
 def resource_error(error: OSError) -> ResourceError:
-    """Return what a client is told of an error of the operating system: absent, or busy."""
+    """Return the error for clients that stands for one of the operating system: absent or busy."""
     if error.errno in _BUSY:
         return ResourceBusy()
     if error.errno == errno.EIO:
@@ -68,14 +68,14 @@ def resource_error(error: OSError) -> ResourceError:
 
 
 class Root:
-    """A folder whose files and folders are opened by path, and nothing outside it.
+    """A folder that opens files and folders by path, and nothing outside it. Thread-safe.
 
-    Symbolic links are refused; with `follow_symlinks` they are followed while they stay beneath the
-    root, relative ones only. `resolver` forces one way of resolving, by default the kernel's where
-    it offers one. Any thread may call any method.
+    Symbolic links are refused; with `follow_symlinks`, relative ones are followed as long as they
+    stay beneath the root. `resolver` forces a resolver; by default it is the kernel's, if there is
+    one.
 
-    A root that vanishes is not found, and one that comes back or is replaced is served again:
-    each call first looks whether the path still names the folder that is open.
+    A root that vanishes is not found, and one that comes back or is replaced is served again: each
+    call first checks whether the path still names the open folder.
     """
 
     def __init__(
@@ -87,16 +87,16 @@ class Root:
     ) -> None:
         self.path = os.fspath(path)
         self.follow_symlinks = follow_symlinks
-        self._way = _way(resolver, follow_symlinks=follow_symlinks)
+        self._resolver = _resolver(resolver, follow_symlinks=follow_symlinks)
         self._folder: _RootFolder | None = None
 
     def check(self) -> None:
-        """Make sure that the root can be served now.
+        """Check that the root can be served now.
 
         Raises:
-            MountUnavailable: missing, not a folder, or not readable; for the operator.
+            MountUnavailable: missing, not a folder, or not readable; the text is for the operator.
         """
-        # Its own name only: the log may be read by others, and the mount is named beside it.
+        # Only its own name: others may read the log, which names the mount as well.
         name = os.path.basename(self.path) or self.path
         try:
             is_folder = modes.S_ISDIR(os.stat(self.path).st_mode)
@@ -120,63 +120,62 @@ class Root:
             ) from None
 
     def close(self) -> None:
-        """Give up the descriptor. The next call takes a new one."""
+        """Close the descriptor. The next call opens a new one."""
         self._folder = None
 
     def open(self, path: Path, flags: int = os.O_RDONLY) -> int:
         """Open whatever the path names and return a descriptor, which the caller closes.
 
-        Never waits for a FIFO; but opening a device may have effects: for reading there are
+        Never waits for a FIFO, but opening a device may have side effects: to read, use
         `open_file` and `open_directory`.
 
         Raises:
-            ResourceNotFound: absent, refused or leading outside: not told apart.
-            ResourceBusy: too many open files, or names that do not stop moving.
+            ResourceNotFound: absent, refused or leading outside, without distinction.
+            ResourceBusy: too many open files, or names that keep moving.
         """
         try:
-            return self._way.open(self._current(), _name(path), flags)
+            return self._resolver.open(self._current(), _name(path), flags)
         except OSError as error:
             raise resource_error(error) from None
 
     def open_listed(self, key: str, flags: int) -> int:
-        """Open what listings of this root have led to: `open` of their names, joined by `/`.
+        """Open an entry found by listing this root, by its names joined with `/`.
 
-        A root that is another folder since the last call of another method is not noticed.
+        Unlike `open`, it does not notice that the root was replaced since the last other call.
 
         Raises:
             ResourceNotFound, ResourceBusy: as `open`.
         """
         name = key.encode(errors="surrogateescape")
         try:
-            return self._way.open(self._folder or self._current(), name, flags)
+            return self._resolver.open(self._folder or self._current(), name, flags)
         except OSError as error:
             raise resource_error(error) from None
 
     def open_file(
         self, path: Path, *, status: os.stat_result | None = None, cached: bool = False
     ) -> tuple[int, os.stat_result]:
-        """Open a regular file to read; return its descriptor, which the caller closes, and status.
+        """Open a regular file; return its descriptor, which the caller closes, and its status.
 
-        `status` is what a look at the path has just said; whoever has one saves a second look, at
-        the root as well.
-        With `cached` the path is resolved without waiting for a disk or network, where the kernel
-        can promise that (Linux 5.12, `openat2`).
+        `status` is the result of a look at the path a moment ago: it saves a second look, at the
+        root as well. With `cached`, the path is resolved without waiting for a disk or network,
+        where the kernel can promise that (Linux 5.12, `openat2`).
 
         Raises:
-            ResourceNotFound: absent, refused, or not a regular file (`stat` tells a folder).
+            ResourceNotFound: absent, refused, or not a regular file (`stat` detects a folder).
             ResourceBusy: as in `open`.
             BlockingIOError: only with `cached`: call again in a worker thread, without it.
         """
         name = _name(path)
         try:
             folder = (self._folder if status is not None else None) or self._current()
-            # Look first: to open some devices is to use them. It starts a watchdog, resets what
-            # hangs on a serial line.
+            # Look before opening: for some devices that alone has effects. It starts a watchdog,
+            # or resets what is attached to a serial line.
             if status is None:
-                status = self._way.stat(folder, name, cached=cached)
+                status = self._resolver.stat(folder, name, cached=cached)
             if not modes.S_ISREG(status.st_mode):
                 raise ResourceNotFound
-            fd = self._way.open(folder, name, os.O_RDONLY, cached=cached)
+            fd = self._resolver.open(folder, name, os.O_RDONLY, cached=cached)
             status = _status(fd)
         except OSError as error:
             if cached and isinstance(error, BlockingIOError):
@@ -188,7 +187,7 @@ class Root:
         return fd, status
 
     def open_directory(self, path: Path) -> tuple[int, os.stat_result]:
-        """Open a folder to list; return its descriptor, which the caller closes, and status.
+        """Open a folder to list it; return its descriptor, which the caller closes, and status.
 
         Raises:
             NotACollection: a regular file.
@@ -199,9 +198,9 @@ class Root:
         try:
             folder = self._current()
             try:
-                fd = self._way.open(folder, name, os.O_RDONLY | _DIRECTORY)
+                fd = self._resolver.open(folder, name, os.O_RDONLY | _DIRECTORY)
             except NotADirectoryError:
-                if modes.S_ISREG(self._way.stat(folder, name).st_mode):
+                if modes.S_ISREG(self._resolver.stat(folder, name).st_mode):
                     raise NotACollection from None
                 raise
             return fd, _status(fd)
@@ -209,16 +208,16 @@ class Root:
             raise resource_error(error) from None
 
     def stat(self, path: Path) -> os.stat_result:
-        """Return the status of what the path names, without opening it.
+        """Return the status at a path, without opening it.
 
-        A last symbolic link is described itself, unless links are followed.
+        Of a symbolic link it is that of the link itself, unless links are followed.
 
         Raises:
             ResourceNotFound, ResourceBusy: as in `open`.
         """
         name = _name(path)
         try:
-            return self._way.stat(self._current(), name)
+            return self._resolver.stat(self._current(), name)
         except OSError as error:
             raise resource_error(error) from None
 
@@ -233,12 +232,8 @@ class Root:
 @functools.lru_cache(maxsize=1024)
 def _name(path: Path) -> bytes:
     joined = "/".join(path)
-    # `..` would stay beneath the root, but name a file by a path that no rule has seen.
-    if (
-        "\0" in joined
-        or (path and joined.count("/") != len(path) - 1)
-        or not _NEVER_SEGMENTS.isdisjoint(path)
-    ):
+    # `..` may stay beneath the root, but would bypass the rules, which compare paths.
+    if not all(map(uris.is_segment, path)):
         raise ResourceNotFound
     try:
         return os.fsencode(joined)
@@ -255,10 +250,10 @@ def _status(fd: int) -> os.stat_result:
 
 
 class _RootFolder:
-    """The root, held open. Closed when the last call that uses it has let go of it.
+    """The open root. Its descriptor is closed when the last call that uses it has returned.
 
-    Closed any earlier, its descriptor could be another file's by the time that another thread
-    opens beneath it.
+    Closed earlier, the descriptor's number could be reused for another file while another thread
+    still opens beneath it.
     """
 
     __slots__ = ("fd", "identity", "path")
@@ -279,7 +274,7 @@ def _opens_relative() -> bool:
 
 
 class _PathResolver(Protocol):
-    """Resolves a name (encoded segments joined by `/`, empty for the root) beneath a folder."""
+    """Resolves names beneath a folder: encoded segments joined by `/`, empty for the folder."""
 
     def open(
         self, folder: _RootFolder, name: bytes, flags: int, *, cached: bool = False
@@ -288,7 +283,7 @@ class _PathResolver(Protocol):
     def stat(self, folder: _RootFolder, name: bytes, *, cached: bool = False) -> os.stat_result: ...
 
 
-def _way(resolver: ResolverName | None, *, follow_symlinks: bool) -> _PathResolver:
+def _resolver(resolver: ResolverName | None, *, follow_symlinks: bool) -> _PathResolver:
     if not _opens_relative():
         return _NameResolver()
     openat2 = _openat2() if resolver != "walk" else None
@@ -314,12 +309,12 @@ _OpenAt2: TypeAlias = Callable[[int, bytes, bytes], int]
 
 @functools.cache
 def _openat2() -> _OpenAt2 | None:
-    """Return the kernel's `openat2`, or None where it is missing (before 5.6) or forbidden."""
+    """Return the kernel's `openat2`; None if it is missing (before 5.6) or forbidden."""
     if sys.platform != "linux":
         return None
     import ctypes
 
-    # Typed arguments would cost a sixth of the call.
+    # Declared argument types would cost a sixth of the call.
     syscall = ctypes.CDLL(None, use_errno=True).syscall
     syscall.restype = ctypes.c_long
     number, size = ctypes.c_long(_SYS_OPENAT2), ctypes.c_size_t(_HOW.size)
@@ -339,7 +334,7 @@ def _openat2() -> _OpenAt2 | None:
 
 
 class _KernelResolver:
-    """Resolves with `openat2`: one system call, under which no link can move."""
+    """Resolves with `openat2`: a single system call, during which no link can move."""
 
     _ATTEMPTS = 64
 
@@ -354,7 +349,7 @@ class _KernelResolver:
     def open(self, folder: _RootFolder, name: bytes, flags: int, *, cached: bool = False) -> int:
         if len(name) >= _PATH_MAX:
             return self._walk.open(folder, name, flags)
-        # Unlike `open`, `openat2` refuses flags that mean nothing beside O_PATH.
+        # Unlike `open`, `openat2` refuses flags that have no meaning with O_PATH.
         flags |= self._nofollow | (_CLOEXEC if flags & _PATH else _ALWAYS)
         how = _HOW.pack(flags, 0, self._resolve | _RESOLVE_CACHED if cached else self._resolve)
         attempts = 1 if cached else self._ATTEMPTS
@@ -380,7 +375,7 @@ class _KernelResolver:
 
 
 class _WalkResolver:
-    """Resolves by opening one component after the other, as the kernel does within `openat2`."""
+    """Resolves by opening one component after the other, as the kernel does in `openat2`."""
 
     def __init__(self, *, follow_symlinks: bool) -> None:
         self._follows = follow_symlinks
@@ -396,7 +391,7 @@ class _WalkResolver:
 
     @contextmanager
     def _parent(self, folder: _RootFolder, name: bytes) -> Generator[tuple[int, bytes]]:
-        """Give the descriptor of the last folder on the way and the name to open in it."""
+        """Yield the descriptor of the entry's parent folder, and the name to open in it."""
         held = [folder.fd]
         pending = name.split(b"/")[::-1]
         links = 0
@@ -446,7 +441,7 @@ def _target(folder: int, segment: bytes) -> bytes | None:
 
 
 class _NameResolver:
-    """Resolves by name, where nothing opens relative to a descriptor (Windows); no links."""
+    """Resolves by name, where descriptors cannot be opened beneath (Windows); refuses links."""
 
     def open(self, folder: _RootFolder, name: bytes, flags: int, *, cached: bool = False) -> int:
         return os.open(self._walked(folder, name)[0], flags | _ALWAYS)
@@ -481,5 +476,5 @@ _UNSAFE_ON_WINDOWS = re.compile(
 
 
 def is_unsafe_on_windows(segment: str) -> bool:
-    """Say whether Windows may take this name for something other than the file called so."""
+    """Whether Windows may take this name for anything but the file of that name."""
     return _UNSAFE_ON_WINDOWS.fullmatch(segment) is not None

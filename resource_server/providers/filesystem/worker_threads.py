@@ -1,4 +1,4 @@
-"""Threads for what may wait for a disk or network: of each folder its own."""
+"""Worker threads for calls that may block on a disk or network, a limited number per folder."""
 
 from __future__ import annotations
 
@@ -16,70 +16,86 @@ T = TypeVar("T")
 
 
 class WorkerThreads:
-    """At most so many threads at once, also of those that nobody waits for any more.
+    """Runs at most `max_threads` at a time, abandoned ones included.
 
-    A drive that is gone takes no more than these, however often it is asked.
+    A drive that hangs takes no more threads than these, however often it is asked.
     """
 
-    def __init__(self, at_once: int) -> None:
-        self._places = asyncio.Semaphore(at_once)
-        """One for each thread, until it has come back."""
+    def __init__(self, max_threads: int) -> None:
+        self._slots = asyncio.Semaphore(max_threads)
+        """One slot per thread, released when the thread has ended."""
 
-    def unless_now(self, work: Callable[[bool], T]) -> MaybeAwaitable[T]:
-        """Return what `work(False)` gives, or where that would block `work(True)`, from a thread.
-
-        It would block where it raises `BlockingIOError`.
-        """
+    def now_or_in_thread(self, work: Callable[[bool], T]) -> MaybeAwaitable[T]:
+        """Return `work(False)`; if that raises `BlockingIOError`, run `work(True)` in a thread."""
         try:
             return work(False)
         except BlockingIOError:
             return self.run(lambda: work(True))
 
-    async def run(self, work: Callable[[], T], *, patience_s: float | None = None) -> T:
-        """Return what `work` gives, in a thread as soon as there is a place for one.
+    async def run(self, work: Callable[[], T], *, timeout_s: float | None = None) -> T:
+        """Run `work` in a thread as soon as a slot is free, and return its result.
 
-        Who is cancelled does not wait for the end of the thread.
+        A cancelled call returns without waiting for its thread.
 
         Raises:
-            DeadlineExceeded: there was no place in `patience_s` seconds.
+            DeadlineExceeded: no slot was free within `timeout_s`.
         """
-        # Imported here: most folders are served without a thread ever being needed.
+        # Imported here: most folders are served without threads.
         from anyio import CapacityLimiter, to_thread
 
         try:
-            async with asyncio.timeout(patience_s):
-                await self._places.acquire()
+            async with asyncio.timeout(timeout_s):
+                await self._slots.acquire()
         except TimeoutError:
             raise DeadlineExceeded("a look at this folder has not ended in time") from None
-        loop = asyncio.get_running_loop()
-        begun = threading.Lock()
-        """Taken once: by the thread, or by who was cancelled before the thread took it."""
-        users = 2
+        slot = _Slot(self._slots)
 
-        def leave() -> None:
-            nonlocal users
-            users -= 1
-            if not users:  # both this and the thread, in whatever order
-                self._places.release()
-
-        def placed() -> T:
-            if not begun.acquire(blocking=False):
-                raise _Late
+        def in_thread() -> T:
+            if not slot.begin():
+                raise _Abandoned
             try:
                 return work()
             finally:
-                with suppress(RuntimeError):  # the loop is closed
-                    loop.call_soon_threadsafe(leave)
+                slot.leave_from_thread()
 
-        # Its tokens would be given back by whoever is cancelled, while the thread runs on.
+        # anyio's own limiter would free its token on cancellation, while the thread runs on.
         unlimited = CapacityLimiter(math.inf)
         try:
-            return await to_thread.run_sync(placed, abandon_on_cancel=True, limiter=unlimited)
+            return await to_thread.run_sync(in_thread, abandon_on_cancel=True, limiter=unlimited)
         finally:
-            if begun.acquire(blocking=False):
-                leave()
-            leave()
+            slot.leave()
 
 
-class _Late(Exception):
-    """Whoever asked for it has been cancelled before it began."""
+class _Slot:
+    """One slot, held by a call and by its thread; released when both have left, in any order."""
+
+    def __init__(self, slots: asyncio.Semaphore) -> None:
+        self._slots = slots
+        self._loop = asyncio.get_running_loop()
+        self._begun = threading.Lock()
+        """Acquired once: by the thread, or by a call that is cancelled before the thread begins."""
+        self._holders = 2
+
+    def begin(self) -> bool:
+        """Enter the thread; return False if the call was cancelled before."""
+        return self._begun.acquire(blocking=False)
+
+    def leave(self) -> None:
+        """Leave the call, and the thread as well if that has not begun."""
+        if self._begun.acquire(blocking=False):
+            self._release_one()
+        self._release_one()
+
+    def leave_from_thread(self) -> None:
+        """Leave the thread."""
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._release_one)
+
+    def _release_one(self) -> None:
+        self._holders -= 1
+        if self._holders == 0:
+            self._slots.release()
+
+
+class _Abandoned(Exception):
+    """The call was cancelled before its thread began."""

@@ -42,7 +42,7 @@ def read(
     max_size: int = 1 << 20,
 ) -> Content:
     with opened(path) as fd:
-        return content.read(
+        return content.read_content(
             fd,
             os.fstat(fd),
             mime_type,
@@ -54,7 +54,7 @@ def read(
 
 def read_now(path: str | Path, mime_type: str | None = TEXT) -> Content | None:
     with opened(path) as fd:
-        return content.read_now(
+        return content.read_content_now(
             fd, os.fstat(fd), mime_type, encoding="utf-8", max_size=content.LOOP_BYTES * 2
         )
 
@@ -310,10 +310,10 @@ def test_a_file_that_shrank_since_its_status_is_read_as_it_is(
     with opened(file) as fd:
         status = os.fstat(fd)
         file.write_bytes(b"b\n")
-        answer = content.read(
+        answer = content.read_content(
             fd, status, TEXT, parse_range(query), encoding="utf-8", max_size=10_000
         )
-        assert content.read_now(fd, status, TEXT, encoding="utf-8", max_size=10_000) is None
+        assert content.read_content_now(fd, status, TEXT, encoding="utf-8", max_size=10_000) is None
     assert answer.data in ("b\n", "")
 
 
@@ -322,11 +322,11 @@ def test_a_file_that_grew_since_its_status_is_read_as_it_is(file: Path) -> None:
     with opened(file) as fd:
         status = os.fstat(fd)
         file.write_bytes(b"a\nb\n")
-        answer = content.read(fd, status, TEXT, encoding="utf-8", max_size=4)
+        answer = content.read_content(fd, status, TEXT, encoding="utf-8", max_size=4)
         assert answer == Content("a\nb\n")
-        assert content.read_now(fd, status, TEXT, encoding="utf-8", max_size=4) is None
+        assert content.read_content_now(fd, status, TEXT, encoding="utf-8", max_size=4) is None
         with pytest.raises(ResourceTooLarge):
-            content.read(fd, status, TEXT, encoding="utf-8", max_size=3)
+            content.read_content(fd, status, TEXT, encoding="utf-8", max_size=3)
 
 
 def test_no_more_than_the_cap_is_read(file: Path) -> None:

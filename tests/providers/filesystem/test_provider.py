@@ -832,7 +832,7 @@ async def test_a_folder_that_hangs_takes_no_more_threads_than_a_few(
         (tmp_path / name).mkdir()
         (tmp_path / name / "large.txt").write_bytes(b"x" * 600_000)  # is read in a thread
     gone, there = Filesystem(tmp_path / "gone"), Filesystem(tmp_path / "there")
-    answers, waiting, read = threading.Event(), threading.Semaphore(0), content.read
+    answers, waiting, read = threading.Event(), threading.Semaphore(0), content.read_content
     inode = (tmp_path / "gone/large.txt").stat().st_ino
 
     def hangs(fd: int, *args: Any, **options: Any) -> Content:
@@ -846,7 +846,7 @@ async def test_a_folder_that_hangs_takes_no_more_threads_than_a_few(
             (found,) = await settle(folder.read(("large.txt",), {}))
         return len(found.data)
 
-    monkeypatch.setattr(content, "read", hangs)
+    monkeypatch.setattr(content, "read_content", hangs)
     try:
         for _ in range(3):
             reads = [asyncio.ensure_future(reading(gone)) for _ in range(60)]

@@ -1,31 +1,31 @@
-"""Why something in a folder is shown or not: for its operator, never for a client."""
+"""Explanations why an entry is exposed or hidden: for the operator, never for clients."""
 
 from __future__ import annotations
 
 import os
 import stat as modes
-from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterable
 
 from resource_server import uris
 from resource_server.errors import ResourceError, ResourceNotFound
 from resource_server.provider import Path
 from resource_server.providers.filesystem.directory import Directory
 from resource_server.providers.filesystem.file_tree import FileTree
+from resource_server.runtime.near_name import near_name
 
 
-def hidden(tree: FileTree, limit: int) -> list[tuple[Path, str]]:
-    """Return up to `limit` entries that are not exposed, each with its rule. May take long.
+def hidden_entries(tree: FileTree, limit: int) -> list[tuple[Path, str]]:
+    """Return up to `limit` hidden entries, each with the rule that hides it. May take long.
 
-    Nothing below a hidden directory is named.
+    Entries below a hidden directory are left out.
     """
     found: list[tuple[Path, str]] = []
     pending: list[Path] = [()]
     while pending and len(found) < limit:
         path = pending.pop()
         try:
-            outer, listing = tree.names(path, patient=True)
-            fd, _ = tree.root.open_directory(outer.path)
+            parent, listing = tree.names(path, patient=True)
+            fd, _ = tree.root.open_directory(parent.path)
         except ResourceError:
             continue
         try:
@@ -33,7 +33,7 @@ def hidden(tree: FileTree, limit: int) -> list[tuple[Path, str]]:
         finally:
             os.close(fd)
         for name in sorted(names.difference(listing.names)):
-            reason = _hidden_by(tree, outer, name, (*path, name))
+            reason = _hidden_by(tree, parent, name, (*path, name))
             if reason is not None:
                 found.append(((*path, name), reason))
         pending += [(*path, name) for name in sorted(listing.directories, reverse=True)]
@@ -41,13 +41,13 @@ def hidden(tree: FileTree, limit: int) -> list[tuple[Path, str]]:
 
 
 def explain(tree: FileTree, path: Path) -> str:
-    """Return one sentence naming the rule that hides an entry or one above it."""
+    """Return the rule that hides an entry or an ancestor of it, or `exposed`, as a sentence."""
     try:
         for depth, name in enumerate(path, 1):
-            outer = tree.find(path[: depth - 1]).directory
-            if outer is None:
+            parent = tree.find(path[: depth - 1]).directory
+            if parent is None:
                 return f"'{_shown(path[: depth - 1])}' is a file: nothing lies below it"
-            reason = _hidden_by(tree, outer, name, path[:depth])
+            reason = _hidden_by(tree, parent, name, path[:depth])
             if reason is not None:
                 place = "" if depth == len(path) else f"in '{_shown(path[:depth])}': "
                 return place + reason
@@ -55,68 +55,64 @@ def explain(tree: FileTree, path: Path) -> str:
     except ResourceNotFound:
         return "behind a loop of symbolic links, or the root itself is gone"
     text = "exposed" if found.rules.readable else "listed, never read: readable: false"
-    return f"{text}{_whose(tree, [found.key, '/'.join(path)])}"
+    return f"{text}{_required_scopes(tree, [found.key, '/'.join(path)])}"
 
 
-def misnamed(tree: FileTree) -> list[tuple[str, str]]:
-    """Return the keys of `directories` that name no directory, and what is wrong with each.
+def misnamed_directories(tree: FileTree) -> list[tuple[str, str]]:
+    """Return the keys of `directories` that name no directory, each with the problem.
 
-    Of those in a directory that cannot be listed nothing is told. May take long.
+    Keys inside directories that cannot be listed are skipped. May take long.
     """
     found = [
-        (key, _wrong_with(tree, tuple(key.split("/")), is_shown=options.exposed))
+        (key, _problem(tree, tuple(key.split("/")), is_exposed=options.exposed))
         for key, options in tree.exposure.directories.items()
     ]
-    return [(key, wrong) for key, wrong in found if wrong is not None]
+    return [(key, problem) for key, problem in found if problem is not None]
 
 
-def _wrong_with(tree: FileTree, path: Path, *, is_shown: bool) -> str | None:
+def _problem(tree: FileTree, path: Path, *, is_exposed: bool) -> str | None:
     for depth, name in enumerate(path):
         try:
             fd, _ = tree.root.open_directory(path[:depth])
         except ResourceError:
             return None
-        # Read, not looked up: the file system may find another spelling, which the rules do not.
+        # Listed, not looked up: the file system may ignore case, the rules do not.
         try:
             with os.scandir(fd) as entries:
                 names = {each.name: each.is_dir(follow_symlinks=False) for each in entries}
         finally:
             os.close(fd)
         if name not in names:
-            near = _near(name, [each for each, is_directory in names.items() if is_directory])
-            meant = _shown((*path[:depth], near, *path[depth + 1 :])) if near else None
-            return f"no such directory; did you mean '{meant}'?" if meant else "no such directory"
+            near = near_name(name, [known for known, is_directory in names.items() if is_directory])
+            if near is None:
+                return "no such directory"
+            meant = _shown((*path[:depth], near, *path[depth + 1 :]))
+            return f"no such directory; did you mean '{meant}'?"
         if not names[name]:
-            # A file or link is hidden by its name, too.
-            works = depth == len(path) - 1 and not is_shown
+            # `exposed: false` hides files and links, too.
+            works = depth == len(path) - 1 and not is_exposed
             return None if works else f"'{_shown(path[: depth + 1])}' is no directory"
     return None
 
 
-def _near(name: str, known: Sequence[str]) -> str | None:
-    spelled = {each.casefold(): each for each in known}
-    found = get_close_matches(name.casefold(), spelled, n=1)
-    return spelled[found[0]] if found else None
-
-
-def _whose(tree: FileTree, keys: Iterable[str]) -> str:
-    """Return which scopes are needed for what has these paths, and what says so."""
+def _required_scopes(tree: FileTree, keys: Iterable[str]) -> str:
+    """Return the scopes that these paths require, each with the option that requires them."""
     needed: dict[str, str] = {}
     for key in keys:
         for directory, options in tree.exposure.directories.items():
             if options.access.scopes and f"{key}/".startswith(f"{directory}/"):
                 scopes = ", ".join(options.access.scopes)
-                needed[directory] = f"to who has {scopes} (directories.{directory}.access)"
+                needed[directory] = f"to callers with {scopes} (directories.{directory}.access)"
     return "".join(f", {each}" for each in needed.values())
 
 
-def _hidden_by(tree: FileTree, outer: Directory, name: str, path: Path) -> str | None:
+def _hidden_by(tree: FileTree, parent: Directory, name: str, path: Path) -> str | None:
     try:
-        mode = tree.directories.status(outer.prefix + name).st_mode
+        mode = tree.directories.status(parent.prefix + name).st_mode
     except ResourceError:
         mode = 0
     reason = tree.exposure.hidden_by(
-        outer.rules, outer.prefix, name, is_directory=modes.S_ISDIR(mode)
+        parent.rules, parent.prefix, name, is_directory=modes.S_ISDIR(mode)
     )
     if reason is not None:
         return reason

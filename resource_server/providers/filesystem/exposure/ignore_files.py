@@ -1,12 +1,12 @@
-"""Ignore files of a directory: `.gitignore`, `.ignore` and `.mcpignore`, read as git reads its own.
+"""Ignore files of a directory: `.gitignore`, `.ignore` and `.mcpignore`, as git reads its own.
 
-What a later of these files says overrides an earlier one, and a nearer directory a farther one.
-Nothing above the root is read, nor the user's `core.excludesFile`; the repository's
-`.git/info/exclude` is, where the root is the top of one.
+A later one of these files overrides an earlier one, and a nearer directory a farther one. Nothing
+above the root is read, nor the user's `core.excludesFile`; `.git/info/exclude` is read if the root
+is the top of a repository.
 
-An ignore file may be a stranger's, and to make expressions of a megabyte takes minutes. Where one
-is longer or more complex than any that people write, or may not be read, nobody knows what it
-hides: all of its directory is hidden.
+Ignore files may be hostile, and compiling a megabyte of patterns takes minutes. If one is longer or
+more complex than any that people write, or not readable, its whole directory is hidden, since
+nobody knows what the file hides.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from resource_server.providers.filesystem.exposure.patterns import (
 from resource_server.providers.filesystem.root import Root, resource_error
 
 IGNORE_FILES = (".gitignore", ".ignore", ".mcpignore")
-"""Names, weakest first."""
+"""Names in order of precedence, the weakest first."""
 
 ROOT_IGNORE_FILE = ".git/info/exclude"
-"""Of the root only, weaker than the others."""
+"""In the root only; weaker than the others."""
 
 _MAX_BYTES = 256 * 1024
 _MAX_EXPRESSIONS = 64 * 1024
-"""Characters of regular expressions; the longest ignore files in use need a quarter."""
+"""Maximum characters of compiled expressions; the longest ignore files in use need a quarter."""
 _MAX_WARNINGS = 10
 _TOO_MUCH = "is too long or complex"
 _NOT_READABLE = "may not be read"
@@ -45,15 +45,14 @@ _log = logging.getLogger(__name__)
 
 
 class IgnoreRules:
-    """The ignore rules that stand in one directory, in force for it and all below."""
+    """The ignore rules of one directory, in force for it and all below."""
 
     __slots__ = ("_base", "_directory", "_patterns", "_refused", "_sources", "version")
 
     def __init__(self, directory: str, sources: Iterable[tuple[str, bytes | None]]) -> None:
-        """Take the rules of `sources`, name and content, weakest first.
+        """Parse `sources`: names with contents, the weakest first; None is not readable.
 
-        `directory` is the path from the root with a slash at its end, or empty. A content of None
-        may not be read.
+        `directory` is the path below the root with a trailing slash, or empty.
         """
         sources = list(sources)
         self._directory = directory
@@ -85,15 +84,15 @@ class IgnoreRules:
             _log.warning("%r line %d is skipped: nothing can match %r", where, number, line[:80])
 
     def match(self, path: str, name: str, *, is_directory: bool) -> int:
-        """Return the number of the rule that decides, or -1; `path` is `raw`, from the root."""
+        """Return the index of the rule that decides, or -1; `path` is `bytewise`, from the root."""
         return self._patterns.last_match(path[self._base :], name, is_directory=is_directory)
 
     def hides(self, rule: int) -> bool:
-        """Say whether the rule hides; otherwise it shows."""
+        """Whether the rule hides; otherwise it exposes."""
         return not self._patterns.lines[rule].negated
 
     def describe(self, rule: int) -> str:
-        """Return the rule with where it stands: `.gitignore:3 'build/' in src/`."""
+        """Return the rule and its location: `.gitignore:3 'build/' in src/`."""
         place = f" in {uris.display(self._directory)}" if self._directory else ""
         if self._refused:
             name, reason = self._refused
@@ -104,7 +103,7 @@ class IgnoreRules:
 
 def _lines(data: bytes) -> list[str]:
     text = data.removeprefix(_BOM).decode("utf-8", "surrogateescape")
-    # As C strings have it, a NUL ends the line.
+    # As in C strings, a NUL ends the line.
     return [line.removesuffix("\r").partition("\0")[0] for line in text.split("\n")]
 
 
@@ -116,12 +115,12 @@ def _refused(source: tuple[str, bytes | None]) -> tuple[str, str] | None:
 
 
 def read_ignore_file(root: Root, path: Path) -> bytes | None:
-    """Return an ignore file, no more than shows it is too long; None if it may not be read.
+    """Return an ignore file, or enough of it to show that it is too long; None if unreadable.
 
-    Where there is none it is empty. As for git, a symbolic link is no ignore file.
+    A missing one is empty. As for git, a symbolic link is not an ignore file.
 
     Raises:
-        ResourceBusy, ResourceNotFound: what it says is not known now.
+        ResourceBusy, ResourceNotFound: its rules cannot be determined now.
     """
     try:
         status = root.stat(path)

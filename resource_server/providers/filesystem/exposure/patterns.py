@@ -1,8 +1,8 @@
-"""Gitignore patterns: which line of a list decides for a path, byte for byte as git has it.
+"""Gitignore patterns: which line of a list decides for a path, byte for byte as in git.
 
-Git compares bytes, so patterns and paths are strings of one character per byte here (`raw`): `?`
-does not match `é` in UTF-8. Most patterns are names, suffixes or paths and cost one dictionary
-lookup; the rest are regular expressions that match in polynomial time whatever they say.
+Git compares bytes, so patterns and paths here have one character per byte (`bytewise`): `?` does
+not match `é` in UTF-8. Most patterns are names, suffixes or paths and cost one dictionary lookup;
+the rest become regular expressions that match in polynomial time, whatever the pattern.
 
 Source: gitignore(5), and `dir.c` and `wildmatch.c` of git.
 """
@@ -41,7 +41,7 @@ _CLASSES = {
 
 
 def bytewise(path: str) -> str:
-    """Return a path as `os.fsdecode` gives it with one character per byte."""
+    """Return a path from `os.fsdecode` as a string with one character per byte."""
     return path if path.isascii() else os.fsencode(path).decode("latin-1")
 
 
@@ -50,23 +50,23 @@ class UnusablePatternError(ValueError):
 
 
 class TooComplexError(ValueError):
-    """More regular expressions than may be compiled."""
+    """The regular expressions are longer than allowed."""
 
 
 class Pattern(msgspec.Struct, frozen=True):
-    """One line taken apart: `glob` has neither `!` nor the slash at either end."""
+    """One parsed line; `glob` is without `!` and without a slash at either end."""
 
     line: str
-    """As written, without the spaces at its end."""
+    """As written, without trailing spaces."""
     glob: str
     negated: bool
     directory_only: bool
     anchored: bool
-    """Compared with the whole path, not with the last name only."""
+    """Compared with the whole path, not only with its last segment."""
 
     @classmethod
     def parse(cls, line: str) -> Pattern | None:
-        """Return the pattern of one line without its line end; None for blanks and comments."""
+        """Parse a line without its line end; None for blank lines and comments."""
         if not line or line.startswith("#"):
             return None
         line = glob = _without_trailing_spaces(line)
@@ -86,7 +86,7 @@ def _without_trailing_spaces(line: str) -> str:
 
 
 class _Expressions:
-    """Globs that need regular expressions, all of them refused by one of their alternation."""
+    """Globs as regular expressions; a single alternation of all rules out most subjects."""
 
     __slots__ = ("_any", "_each", "last")
 
@@ -99,7 +99,7 @@ class _Expressions:
         ]
 
     def last_match(self, subject: str, found: int) -> int:
-        """Return the index of the last that matches, or `found` where that is later."""
+        """Return the index of the last match, or `found` if that is later."""
         if self._any.fullmatch(subject):
             for index, expression in self._each:
                 if index < found:
@@ -110,7 +110,7 @@ class _Expressions:
 
 
 class _Globs:
-    """Patterns of one kind (for directories only, or for anything), by what finds them fastest."""
+    """Patterns for directories only, or for anything, each in its fastest lookup structure."""
 
     __slots__ = ("_by_name", "_by_path", "_names", "_paths", "_suffixes")
 
@@ -153,22 +153,22 @@ class _Globs:
 
 
 class Patterns:
-    """A list of gitignore lines, of which the last that matches decides."""
+    """A list of gitignore lines, the last match of which decides."""
 
     __slots__ = ("_any", "_directories", "lines", "unusable")
 
     def __init__(self, lines: Iterable[str], *, max_length: int | None = None) -> None:
-        """Take the lines; `max_length` bounds the regular expressions that they become.
+        """Parse the lines; `max_length` bounds the characters of their regular expressions.
 
-        A line without one counts for `_LINE` characters.
+        Each line counts for `_LINE` characters more.
 
         Raises:
-            TooComplexError: they are longer; nothing has been compiled yet.
+            TooComplexError: over `max_length`, before anything is compiled.
         """
         self.lines: dict[int, Pattern] = {}
-        """The patterns by index of their line."""
+        """The patterns by line index."""
         self.unusable: list[int] = []
-        """Indices of the lines that nothing can match; git skips them, too."""
+        """Indices of lines that can match nothing; git skips them, too."""
         expressions: dict[int, str] = {}
         length = 0
         for index, line in enumerate(lines):
@@ -190,10 +190,10 @@ class Patterns:
         self._directories = _Globs(((i, p) for i, p in every if p.directory_only), expressions)
 
     def last_match(self, path: str, name: str, *, is_directory: bool) -> int:
-        """Return the index of the last line that matches this very path, or -1.
+        """Return the index of the last line that matches this exact path, or -1.
 
-        `path` is `raw`, relative to where the patterns stand, and `name` is its last segment. What
-        lies below a matching directory does not match: whoever walks does not go there.
+        `path` is `bytewise` and relative to the directory of the patterns; `name` is its last
+        segment. Entries below a matching directory do not match: callers do not descend there.
         """
         found = self._any.last_match(path, name)
         if is_directory:
@@ -209,8 +209,8 @@ def _translate(pattern: Pattern) -> str:
     """
     if not pattern.anchored:
         return _piece(_tokens(pattern.glob, 0, anchored=False))
-    # Git compares the part before the first special character apart and forgets it, so `a**/b`
-    # begins with `**/` to its eyes.
+    # Git compares the part before the first special character separately, so to git the rest of
+    # `a**/b` begins with `**/`.
     special = _SPECIAL.search(pattern.glob)
     start = special.start() if special else len(pattern.glob)
     skips, pieces = [""], [list[str]()]
@@ -221,13 +221,13 @@ def _translate(pattern: Pattern) -> str:
         else:
             pieces[-1].append(part)
     *parts, last = [skip + _piece(piece) for skip, piece in zip(skips, pieces, strict=True)]
-    # Of several places for what stands between two `**` the first is as good as any, so nothing
-    # needs to be tried again: an atomic group keeps hostile patterns polynomial.
+    # The first match of a part between two `**` is as good as any other, so backtracking is not
+    # needed: atomic groups keep hostile patterns polynomial.
     return re.escape(pattern.glob[:start]) + "".join(f"(?>{part})" for part in parts) + last
 
 
 def _piece(tokens: Iterable[str]) -> str:
-    """Return the expression of what stands between two `**`."""
+    """Return the expression of a part between two `**`."""
     segments: list[list[str]] = [[""]]
     for part in tokens:
         if part == _SLASH:
@@ -240,7 +240,7 @@ def _piece(tokens: Iterable[str]) -> str:
 
 
 def _segment(chunks: list[str]) -> str:
-    """Return the expression of one segment, given what stands between its stars."""
+    """Return the expression of one segment, given the chunks between its stars."""
     if len(chunks) == 1:
         return chunks[0]
     first, *middle, last = chunks
@@ -274,14 +274,14 @@ def _tokens(glob: str, start: int, *, anchored: bool) -> Iterable[str]:
 
 
 def _stars_across(glob: str, end: int) -> str:
-    """Return what two or more stars at the beginning of a segment mean, given what follows."""
+    """Return the token for two or more stars at the start of a segment."""
     if glob.startswith("/", end):
         return _ANY_DEPTH
     return _ANY_PATH if end == len(glob) or glob.startswith("\\/", end) else _STAR
 
 
 def _bracket(glob: str, at: int) -> tuple[str, int]:
-    """Return the expression of the set that opened before `at`, and where the glob goes on."""
+    """Return the expression of the set that opened before `at`, and the index after it."""
     negated = _at(glob, at) in "!^"
     at += negated
     found = {"/"} if negated else set[str]()
@@ -299,7 +299,7 @@ def _bracket(glob: str, at: int) -> tuple[str, int]:
 
 
 def _member(glob: str, at: int, previous: str) -> tuple[Iterable[str], str, int]:
-    """Return the characters of one member of a set, what a range may begin with, and the end."""
+    """Return the characters of a set member, the possible start of a range, and the end index."""
     char = glob[at]
     if char == "\\":
         return _at(glob, at + 1), glob[at + 1], at + 2
