@@ -1,4 +1,4 @@
-"""A provider whose documents are read when the test says so: for requests that have to wait.
+"""A provider whose documents wait until the test opens them.
 
 Reading `gate/NAME` waits until `open/NAME` is read; `state/NAME` says what became of its readers.
 """

@@ -1,4 +1,4 @@
-"""The endpoint with `http.auth`, run by uvicorn in this process, and a client of it."""
+"""The endpoint with `http.auth`, run by uvicorn in this process, and a client for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An authorization server: metadata, keys and tokens, and whatever can go wrong with it."""
+"""An authorization server with metadata, keys and tokens, and with faults on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A provider that asks the test what to answer: for requests that end when the test says so.
+"""A provider that asks the test for each content, for requests that end when the test says so.
 
 Reading `PORT` connects to that port of this machine; what it is sent is the content, and if that is
 nothing there is no such document.

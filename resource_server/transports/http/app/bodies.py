@@ -34,7 +34,7 @@ class Bodies:
     async def read_message(self, request: HttpRequest) -> bytes:
         """Return the body of a POST, decoded into the request's exchange.
 
-        The body counts as held until `release`, or as long as `keep` says.
+        The body is counted until `release`, or until `keep` lets go of it.
 
         Raises:
             HttpError: it is not JSON or too large, all bodies together are, the server shuts

@@ -1,7 +1,7 @@
 """The HTTP+SSE transport of 2024-11-05, for clients without any later one.
 
 `GET /sse` opens a stream whose first event, `endpoint`, names the address for POSTs; all responses
-come on the stream. A client lasts as long as its stream.
+come on the stream. A client ends with its stream.
 """
 
 from __future__ import annotations

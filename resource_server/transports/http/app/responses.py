@@ -1,4 +1,4 @@
-"""Responses to JSON-RPC messages: JSON if they are there at once, else an event stream."""
+"""HTTP responses to JSON-RPC messages: a JSON body, or an event stream for what takes time."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ class Sessions:
 
     @contextmanager
     def in_use(self, session: Session) -> Generator[None]:
-        """Keep a session from becoming idle while one of its requests is answered."""
+        """Count a request; a session with requests is not idle."""
         session.requests += 1
         try:
             yield

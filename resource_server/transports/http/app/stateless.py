@@ -36,9 +36,9 @@ _NAMED_BY: Mapping[str, Literal["uri", "name"]] = {
 
 
 class _Responder:
-    """A connection for one request at a time, and its response; a stream only if it needs one.
+    """A connection for one request, and its response; a stream only if it needs one.
 
-    It may take another request once it has responded at once: then it holds nothing of the last.
+    After an immediate response it may take another request, since it holds nothing of the last.
     """
 
     __slots__ = ("connection", "response", "stream")
@@ -84,7 +84,7 @@ class StatelessRequests:
         self._timing = timing
         self._waiting: dict[ClientConnection, EventStream] = {}
         self._spare: _Responder | None = None
-        """Used again by the next request: to make one takes as long as to answer."""
+        """Reused by the next request: a new one costs as much as the answer."""
 
     async def post(self, request: HttpRequest, version: str, caller: Caller) -> None:
         """Answer one message; `version` is the revision that its header names.

@@ -1,6 +1,6 @@
 """The signing keys of one issuer (JWKS): cached, renewed, and fetched again for an unknown key.
 
-A key in the cache is returned at once, however slow or unreachable the issuer is.
+A cached key is returned without delay, even if the issuer is slow or unreachable.
 """
 
 from __future__ import annotations

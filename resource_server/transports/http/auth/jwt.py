@@ -49,7 +49,7 @@ class TokenVerifier:
 
         Raises:
             InvalidToken: the token is not accepted.
-            HttpError: the keys of its issuer are not available now.
+            HttpError: its issuer's keys are unavailable.
         """
         try:
             unverified = jwt.decode_complete(token, options={"verify_signature": False})

@@ -58,7 +58,7 @@ def subject_digest(subject: str) -> str:
 
 
 class Target(NamedTuple):
-    """As much of a requested URI as operators may know: never which resource."""
+    """The part of a requested URI that operators may see: its mount, not its resource."""
 
     mount: str
     scheme: str

@@ -31,7 +31,7 @@ _PROXY_HEADERS = (b"x-forwarded-for", b"forwarded", b"x-real-ip", b"via")
 
 
 class OperatorEndpoints:
-    """Answers operators. Each mount is named only to callers who may see it."""
+    """Answers operators; mounts are named only to callers who may see them."""
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ MAX_UNREAD_BYTES = 256 * 1024 * 1024
 """Maximum bytes of responses that clients have not read, over all connections."""
 
 _PARSED_BYTES = 16 * 1024
-"""Bytes parsed between two looks at the bounds: one read may hold 40,000 tiny headers."""
+"""Bytes parsed between two checks of the bounds: one read may hold 40,000 tiny headers."""
 _MAX_BUFFERED_BYTES = 64 * 1024
 """Reading pauses while more of a body than this waits for the application."""
 _SLOW_READER_BYTES = 64 * 1024
@@ -114,6 +114,8 @@ class _RequestCycle:
         """Run the application; a response it does not finish becomes an error or ends."""
         try:
             await app(self.scope, self.receive, self.send)
+        except asyncio.CancelledError:  # by uvicorn, when a shutdown takes too long
+            await self._fail()
         except BaseException:
             logger.exception("the application failed")
             await self._fail()
@@ -239,10 +241,10 @@ class _RequestCycle:
 
 
 class HttpConnection(asyncio.Protocol):
-    """One client's connection: few heads, one body and one response at a time, none for ever.
+    """One client's connection: bounded heads, one body and one response at a time, all timed.
 
-    A request that has come whole is answered before the next one is parsed, without a task where
-    the application does not have to wait, and with one call of the system.
+    Requests are run without a task unless the application has to wait, and a whole response is
+    written with one system call.
     """
 
     transport: asyncio.Transport
@@ -254,7 +256,7 @@ class HttpConnection(asyncio.Protocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        """Take what uvicorn gives each connection; a test of ours watches that it stays so."""
+        """Take what uvicorn passes to the class of its connections."""
         self._config = config
         self._server_state = server_state
         self._app_state = app_state
@@ -263,7 +265,7 @@ class HttpConnection(asyncio.Protocol):
         self._loop = _loop or asyncio.get_running_loop()
         self._parser = self._new_parser()
         self.writable = asyncio.Event()
-        """Set while the client reads what it is sent."""
+        """Set while the client keeps up with reading."""
         self.writable.set()
         self._is_reading = True
         # The request that is parsed: its head, then what takes its body.
@@ -293,7 +295,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for a request."""
         self.transport = cast("asyncio.Transport", transport)
-        # What the system does not take at once counts as unread.
+        # Everything left in the write buffer counts as unread.
         self.transport.set_write_buffer_limits(1, 0)
         self._server_state.connections.add(cast("Any", self))
         is_tls = transport.get_extra_info("sslcontext") is not None
@@ -314,7 +316,7 @@ class HttpConnection(asyncio.Protocol):
             if cycle is not None and not cycle.complete:
                 cycle.disconnect()
         self._pending.clear()
-        # All these refer to the connection: it would live on until the garbage is collected.
+        # These refer to the connection, which would live on until the garbage is collected.
         self._running = self._parsed = None
         del self._parser
         self.writable.set()
@@ -488,7 +490,7 @@ class HttpConnection(asyncio.Protocol):
     def _answer_pending(self) -> None:
         """Answer the requests that wait, each after the response to the one before."""
         if self._is_starting:
-            return  # A response that is complete at once comes back to here.
+            return  # An immediate response gets back to here.
         self._is_starting = True
         while (
             self._pending
@@ -547,7 +549,7 @@ class HttpConnection(asyncio.Protocol):
         return not self.writable.is_set()
 
     def pause_writing(self) -> None:
-        """Begin to watch a client that does not read everything at once."""
+        """Start watching a client that has stopped reading."""
         self.writable.clear()
         self._await_reader(self._unread())
         self._backlog.add(self, self.transport.get_write_buffer_size())

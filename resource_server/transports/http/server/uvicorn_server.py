@@ -303,7 +303,7 @@ def _listen(address: Address) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((address.host, address.port))
-        # Before the address is announced: a client that connects at once waits.
+        # Before the address is announced: a client may connect immediately.
         listening.listen(_LISTEN_BACKLOG)
     except BaseException:
         listening.close()

@@ -165,7 +165,7 @@ class EventStream:
             await self._news.wait()
 
     def priming_event(self, after: int | None) -> bytes:
-        """Return an event with an id and no message, after which a client can resume at once."""
+        """Return an event with an id and no message, from which a client can resume."""
         number = self._position if after is None else after
         return b"retry: %d\n%bdata:\n\n" % (RETRY_MS, self._id(number))
 

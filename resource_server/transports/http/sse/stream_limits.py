@@ -43,7 +43,7 @@ class _Stream:
 
 
 class StreamLimiter:
-    """At most `max_streams` at once. When there are more, the owner with the most loses one."""
+    """At most `max_streams` open streams; to open one more, the owner with the most loses one."""
 
     def __init__(self, max_streams: int) -> None:
         self._max_streams = max_streams
@@ -84,7 +84,7 @@ class StreamLimiter:
         if largest is None:
             return False
         oldest = next(stream for stream in self._streams if stream.owner == largest)
-        # Removed at once: it may take a while to end.
+        # Removed first, since it may take a while to end.
         self._remove(oldest)
         oldest.end()
         return True

@@ -1,4 +1,4 @@
-"""Bodies of requests: how much is kept of them, of one client and of all."""
+"""Request bodies: bounded one by one and all together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.transports.program import (
 )
 
 LONG, SMALL = 300_000, 60_000
-# The bound of all bodies together is no option: nobody needs to set it.
+# Patched, since the bound of all bodies is no option: nobody needs to set it.
 LEAST = """
 from resource_server.transports.http.app import bodies
 bodies.MAX_TOTAL_BYTES = 1_000_000
@@ -60,7 +60,7 @@ def begin(line: Line, size: int) -> None:
     line.send(modern("resources/read", {"uri": README, "padding": "x" * size})[:-1])
 
 
-def test_long_bodies_are_refused_while_too_much_is_being_sent(program: Program) -> None:
+def test_large_bodies_are_refused_while_all_bodies_are_at_their_limit(program: Program) -> None:
     with program.lines(3) as lines:
         for line in lines:
             begin(line, LONG)
@@ -77,7 +77,7 @@ def test_long_bodies_are_refused_while_too_much_is_being_sent(program: Program) 
     program.until(lambda: not is_refused(asked(program, 3 * LONG)))
 
 
-def test_a_body_is_kept_until_its_request_is_answered(program: Program) -> None:
+def test_a_body_counts_until_its_request_is_answered(program: Program) -> None:
     with program.line() as line:
         params = {"uri": GATE + "kept", "padding": "x" * 2 * LONG}
         line.send(modern("resources/read", params))
@@ -88,7 +88,7 @@ def test_a_body_is_kept_until_its_request_is_answered(program: Program) -> None:
     assert not is_refused(asked(program, 3 * LONG))
 
 
-def test_a_body_is_kept_though_its_client_has_left_where_it_is_answered_still(
+def test_a_body_counts_until_the_request_of_a_client_that_left_is_answered(
     program: Program,
 ) -> None:
     session = program.session()
@@ -103,7 +103,7 @@ def test_a_body_is_kept_though_its_client_has_left_where_it_is_answered_still(
     program.ask(session.request("DELETE"))
 
 
-def test_bodies_in_flight_take_no_more_memory_than_they_may(tmp_path: Path) -> None:
+def test_bodies_in_flight_stay_within_their_memory(tmp_path: Path) -> None:
     size = 4 * 1024 * 1024
     head = request("POST", b"", content_length=str(size))
     code = LEAST.replace("1_000_000", str(8 * size))

@@ -1,4 +1,4 @@
-"""By which names the server may be addressed, and what web pages are told."""
+"""Host and Origin allowlists, and CORS."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def status(program: Program, method: str = "POST", **headers: Any) -> int:
      "files.example.org", "FILES.example.org", "any.example.org", "any.example.org:8443",
      " localhost\t"],
 )  # fmt: skip
-def test_who_asks_by_one_of_its_names_is_answered(program: Program, host: str) -> None:
+def test_an_allowed_host_is_answered(program: Program, host: str) -> None:
     assert status(program, host=host) == 200
 
 
@@ -45,7 +45,7 @@ def test_who_asks_by_one_of_its_names_is_answered(program: Program, host: str) -
      "localhost evil.example", "files.example.org:8000", "any.example.org:*", "*",
      "xn--localhost", "localhost\xa0"],
 )  # fmt: skip
-def test_who_asks_by_another_name_is_421(program: Program, host: str | None) -> None:
+def test_any_other_host_is_421(program: Program, host: str | None) -> None:
     # One that is missing (HTTP/1.0), of a page that was rebound to this machine, or only like ours.
     version = "HTTP/1.0" if host is None else "HTTP/1.1"
     asked = request("POST", INITIALIZE, host=host, version=version)
@@ -58,7 +58,7 @@ def test_who_asks_by_another_name_is_421(program: Program, host: str | None) -> 
      "https://app.example.org", "HTTPS://App.example.org", "http://dev.example.org:5173",
      "http://dev.example.org"],
 )  # fmt: skip
-def test_pages_of_these_origins_may_ask(program: Program, origin: str | None) -> None:
+def test_an_allowed_origin_is_answered(program: Program, origin: str | None) -> None:
     assert status(program, origin=origin) == 200
 
 
@@ -70,14 +70,16 @@ def test_pages_of_these_origins_may_ask(program: Program, origin: str | None) ->
      "http://localhost@evil.example", "chrome-extension://localhost", "localhost",
      "http://localhost http://evil.example", "*", "https://*.example.org"],
 )  # fmt: skip
-def test_pages_of_other_origins_are_403(program: Program, origin: str) -> None:
+def test_any_other_origin_is_403(program: Program, origin: str) -> None:
     for method in ("POST", "GET", "DELETE", "OPTIONS"):
         refused = program.ask(request(method, INITIALIZE, origin=origin))
         assert refused.status == 403
         assert "access-control-allow-origin" not in refused.headers
 
 
-def test_a_page_may_read_answers_and_refusals_and_the_headers_it_needs(program: Program) -> None:
+def test_a_web_page_can_read_responses_and_errors_and_the_headers_it_needs(
+    program: Program,
+) -> None:
     origin = "https://app.example.org"
     answered = program.ask(request("POST", INITIALIZE, origin=origin))
     session = answered.headers["mcp-session-id"]
@@ -92,12 +94,12 @@ def test_a_page_may_read_answers_and_refusals_and_the_headers_it_needs(program: 
         assert "access-control-allow-credentials" not in each.headers
 
 
-def test_who_is_no_page_is_told_nothing_of_origins(program: Program) -> None:
+def test_other_clients_get_no_cors_headers(program: Program) -> None:
     answered = program.ask(request("POST", INITIALIZE))
     assert not [name for name in answered.headers if name.startswith("access-control")]
 
 
-def test_a_preflight_says_what_may_be_asked(program: Program) -> None:
+def test_a_preflight_names_the_allowed_methods_and_headers(program: Program) -> None:
     asked = {"origin": "https://app.example.org", "access_control_request_method": "POST"}
     told = program.ask(request("OPTIONS", **asked))
     assert (told.status, told.body) == (204, b"")
@@ -114,7 +116,7 @@ def test_a_preflight_says_what_may_be_asked(program: Program) -> None:
     assert program.ask(request("OPTIONS", host="evil.example", **asked)).status == 421
 
 
-def test_the_address_that_is_listened_on_is_one_of_its_names() -> None:
+def test_the_address_listened_on_is_an_allowed_host() -> None:
     for host, header in (("192.0.2.7", b"192.0.2.7:8000"), ("2001:db8::1", b"[2001:db8::1]:8000")):
         allowlist = HostAllowlist(Address(host, 8000).hosts, ())
         assert allowlist.check(header, None) == ()
@@ -122,7 +124,7 @@ def test_the_address_that_is_listened_on_is_one_of_its_names() -> None:
         assert Address(everywhere, 8000).hosts == ()
 
 
-def test_a_target_that_names_a_host_is_one_of_this_host(program: Program) -> None:
+def test_an_absolute_target_replaces_the_host_header(program: Program) -> None:
     ask = initialize("2025-11-25")
     for target, status in (
         ("http://evil.example/mcp", 421),

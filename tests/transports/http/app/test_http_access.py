@@ -1,4 +1,4 @@
-"""Access by scope over HTTP: each token is shown, and told of, what its scopes allow."""
+"""Access by scope over HTTP: each token reads, and is notified of, what its scopes allow."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_each_token_lists_what_its_scopes_allow(program: Program) -> None:
 
 @pytest.mark.parametrize("uri", [PAY, f"{BASE}/hr", TERMS])
 @pytest.mark.parametrize("method", ["resources/read", "resources/metadata", "resources/list"])
-def test_what_a_token_does_not_allow_is_refused_as_what_is_not_there(
+def test_what_a_token_does_not_allow_is_refused_as_missing(
     program: Program, method: str, uri: str
 ) -> None:
     absent = f"{uri}-is-not-there"
@@ -95,7 +95,7 @@ def test_what_a_token_does_not_allow_is_refused_as_what_is_not_there(
     assert refused.replace(uri, absent) == str(ask(program, CLERK, method, uri=absent))
 
 
-def test_nothing_is_suggested_that_a_token_does_not_allow(program: Program) -> None:
+def test_completions_hold_only_what_a_token_allows(program: Program) -> None:
     def values(token: str, typed: str) -> list[str]:
         ref = {"type": "ref/resource", "uri": f"{BASE}/{{+path}}"}
         argument = {"name": "path", "value": typed}
@@ -129,7 +129,7 @@ def updated(line: Line) -> str:
     return told["params"]["uri"]
 
 
-def test_each_stream_is_told_of_what_its_token_allows(program: Program) -> None:
+def test_each_stream_notifies_of_what_its_token_allows(program: Program) -> None:
     with program.line() as clerk, program.line() as guest:
         assert listen(clerk, CLERK) == URIS
         assert listen(guest, GUEST) == [BASE, NOTE]
@@ -169,7 +169,7 @@ def test_a_session_subscribes_to_what_its_token_allows(program: Program) -> None
 @pytest.mark.parametrize(
     ("token", "status"), [(CLERK_AGAIN, 200), (CLERK_AS_GUEST, 404), (GUEST, 404)]
 )
-def test_a_session_is_used_only_by_who_sees_what_its_owner_sees(
+def test_a_session_is_open_only_to_callers_with_the_view_of_its_owner(
     program: Program, token: str, status: int
 ) -> None:
     headers = opened(program, CLERK)
@@ -184,7 +184,7 @@ def test_a_session_is_used_only_by_who_sees_what_its_owner_sees(
 @pytest.mark.parametrize(
     ("token", "status"), [(CLERK, 202), (CLERK_AGAIN, 202), (CLERK_AS_GUEST, 404), (GUEST, 404)]
 )
-def test_a_stream_of_the_old_transport_is_used_only_by_who_sees_what_its_owner_sees(
+def test_a_legacy_stream_is_open_only_to_callers_with_the_view_of_its_owner(
     program: Program, token: str, status: int
 ) -> None:
     with program.line() as line:
@@ -194,12 +194,12 @@ def test_a_stream_of_the_old_transport_is_used_only_by_who_sees_what_its_owner_s
         assert program.ask(posted).status == status
 
 
-def test_scopes_of_every_access_are_named_to_who_looks_for_them(program: Program) -> None:
+def test_the_metadata_names_the_scopes_of_all_mounts(program: Program) -> None:
     described = program.ask(request("GET", path="/.well-known/oauth-protected-resource")).json
     assert described["scopes_supported"] == ["mcp:read", "hr:read", "terms"]
 
 
-def test_a_token_without_scopes_is_told_only_of_those_that_every_request_needs(
+def test_a_challenge_names_only_the_scopes_of_every_request(
     program: Program,
 ) -> None:
     refused = program.ask(modern("resources/list", authorization=None))
@@ -207,7 +207,7 @@ def test_a_token_without_scopes_is_told_only_of_those_that_every_request_needs(
     assert 'scope="mcp:read"' in refused.headers["www-authenticate"]
 
 
-def test_rules_of_a_manifest_that_is_loaded_again_hold_at_once(tmp_path: Path) -> None:
+def test_the_access_rules_of_a_reloaded_manifest_hold_at_once(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "note.txt").write_text("hello")
     manifest = tmp_path / "mcp-resources.yaml"
@@ -224,7 +224,7 @@ def test_rules_of_a_manifest_that_is_loaded_again_hold_at_once(tmp_path: Path) -
         program.until(lambda: listed(program, GUEST) == {BASE, NOTE})
 
 
-def test_a_stream_ends_where_its_token_sees_less_than_who_opened_the_session(
+def test_a_stream_ends_where_its_token_sees_less_than_the_session_owner(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "project").mkdir()

@@ -1,4 +1,4 @@
-"""Questions over HTTP: on the stream of the request they belong to, answered by who was asked."""
+"""Elicitation over HTTP: on the stream of its request, answered in the same session."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def words(line: Line) -> str:
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
-def test_a_question_comes_on_the_stream_of_its_call(program: Program, revision: str) -> None:
+def test_an_elicitation_comes_on_the_stream_of_its_call(program: Program, revision: str) -> None:
     session = opened(program, revision)
     with session.stream(), asked(session) as (line, question):
         replied = session.post(answer(question))
@@ -75,14 +75,14 @@ def test_a_question_comes_on_the_stream_of_its_call(program: Program, revision: 
         assert words(line) == "Ada"
 
 
-def test_who_takes_no_stream_is_not_asked(program: Program) -> None:
+def test_a_client_that_accepts_no_stream_is_not_asked(program: Program) -> None:
     session = opened(program)
     found = session.post(GREET, accept="application/json")
     text = found.json["result"]["content"][0]["text"]
     assert text == "cannot ask: this client cannot be asked for what is missing"
 
 
-def test_in_another_session_there_is_nothing_to_answer(program: Program) -> None:
+def test_another_session_cannot_answer(program: Program) -> None:
     mine, other = opened(program), opened(program)
     with asked(mine) as (line, question):
         assert other.post(answer(question, "Eve")).status == 202
@@ -94,7 +94,7 @@ def test_in_another_session_there_is_nothing_to_answer(program: Program) -> None
         assert words(line) == "Ada"
 
 
-def test_without_a_session_nothing_is_answered(program: Program) -> None:
+def test_an_answer_outside_the_session_is_refused(program: Program) -> None:
     session = opened(program)
     with asked(session) as (line, question):
         assert program.ask(request("POST", answer(question, "Eve"))).status == 400
@@ -104,7 +104,7 @@ def test_without_a_session_nothing_is_answered(program: Program) -> None:
         assert words(line) == "Ada"
 
 
-def test_answers_come_once_and_others_are_ignored(program: Program) -> None:
+def test_only_the_first_answer_counts(program: Program) -> None:
     session = opened(program)
     with asked(session) as (line, question):
         assert session.post(answer({"id": "ask-99"}, "Eve")).status == 202
@@ -113,7 +113,7 @@ def test_answers_come_once_and_others_are_ignored(program: Program) -> None:
         assert words(line) == "Ada"
 
 
-def test_who_was_cut_off_finds_the_question_again(program: Program) -> None:
+def test_a_client_that_reconnects_sees_the_elicitation_again(program: Program) -> None:
     session = opened(program)
     with asked(session) as (line, question):
         primer = line.primer.id
@@ -123,7 +123,7 @@ def test_who_was_cut_off_finds_the_question_again(program: Program) -> None:
         assert words(line) == "Ada"
 
 
-def test_a_session_that_ends_leaves_no_question(program: Program) -> None:
+def test_a_session_that_ends_cancels_its_elicitations(program: Program) -> None:
     session = opened(program)
     with asked(session) as (line, question):
         assert program.ask(session.request("DELETE")).status == 204
@@ -131,7 +131,7 @@ def test_a_session_that_ends_leaves_no_question(program: Program) -> None:
         assert session.post(answer(question)).status == 404
 
 
-def test_in_the_stateless_revision_the_question_is_the_answer(program: Program) -> None:
+def test_in_the_stateless_revision_the_elicitation_is_the_result(program: Program) -> None:
     can = {"io.modelcontextprotocol/clientCapabilities": CAN}
     call = {"name": "greet", "_meta": can}
     headers = {"mcp_name": "greet"}
@@ -142,7 +142,7 @@ def test_in_the_stateless_revision_the_question_is_the_answer(program: Program) 
     assert last["content"][0]["text"] == "Ada"
 
 
-def test_an_answer_in_the_stateless_revision_belongs_to_nothing(program: Program) -> None:
+def test_the_stateless_revision_refuses_responses(program: Program) -> None:
     session = opened(program)
     with asked(session) as (line, question):
         stray = request("POST", answer(question, "Eve"), mcp_protocol_version="2026-07-28")

@@ -1,4 +1,4 @@
-"""Many clients at once: each gets its own answers, and all are told of a change."""
+"""Many clients at once: each gets its own responses, and all are notified."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def together(work: Callable[[int], None]) -> None:
         list(pool.map(begin, range(CLIENTS)))
 
 
-def test_every_client_gets_its_own_answers(program: Program) -> None:
+def test_every_client_gets_its_own_responses(program: Program) -> None:
     def ask(client: int) -> None:
         session = program.session()
         with program.line() as line:
@@ -55,7 +55,7 @@ def test_every_client_gets_its_own_answers(program: Program) -> None:
     together(ask)
 
 
-def test_requests_that_wait_hold_up_nobody(program: Program) -> None:
+def test_waiting_requests_do_not_delay_others(program: Program) -> None:
     session = program.session()
     with program.lines(CLIENTS) as lines:
         for number, line in enumerate(lines):
@@ -72,7 +72,7 @@ def test_requests_that_wait_hold_up_nobody(program: Program) -> None:
         assert sorted(line.answer().json["id"] for line in lines) == list(range(CLIENTS))
 
 
-def test_all_who_listen_are_told_of_a_change(program: Program) -> None:
+def test_every_listener_is_notified_of_a_change(program: Program) -> None:
     wanted = {"notifications": {"resourceSubscriptions": [README]}}
     sessions = [program.session() for _ in range(STREAMS // 2)]
     with program.lines(STREAMS) as lines:

@@ -1,4 +1,4 @@
-"""How often one caller may ask."""
+"""Rate limits per caller."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 
 from tests.transports.program import Program, message, modern, request, serving
 
-# After a hundred requests it takes 1000 s until as many may come at once again.
+# The hundred requests of the burst take 1000 s to come back.
 start_program = partial(serving, http="{limits: {rate: 0.1, burst: 100}}")
 
 
-def test_who_asks_too_often_is_429_and_told_when_to_come_back(program: Program) -> None:
+def test_a_client_over_the_rate_is_429_with_retry_after(program: Program) -> None:
     with program.line() as line:
         answers = [line.ask(modern("server/discover")) for _ in range(103)]
     assert [each.status for each in answers] == [200] * 100 + [429] * 3
@@ -43,7 +43,7 @@ def test_each_message_of_a_batch_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has 127.0.0.2 at once")
-def test_calls_of_tools_without_a_token_count_by_address(tmp_path: Path) -> None:
+def test_tool_calls_without_a_token_count_by_address(tmp_path: Path) -> None:
     few = "from resource_server.protocol import server; server.TOOL_RATE, server.TOOL_BURST"
     asked: dict[str, object] = {"name": "list_resources", "arguments": {}}
     with serving(tmp_path, code=f"{few} = 0.001, 1") as program:
@@ -58,6 +58,6 @@ def test_calls_of_tools_without_a_token_count_by_address(tmp_path: Path) -> None
         assert program.session().post(message("tools/call", asked)).json["result"]["isError"]
 
 
-def test_nobody_is_refused_by_default(tmp_path: Path) -> None:
+def test_there_is_no_rate_limit_by_default(tmp_path: Path) -> None:
     with serving(tmp_path) as program, program.line() as line:
         assert {line.ask(modern("server/discover")).status for _ in range(1000)} == {200}

@@ -1,4 +1,4 @@
-"""The deprecated transport of 2024-11-05: the official client, and what is refused."""
+"""The deprecated transport of 2024-11-05."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def post(program: Program, path: str, body: object, **headers: Any) -> int:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("revision", HANDSHAKE)
-async def test_the_official_client_reads_and_is_told_of_changes(
+async def test_the_official_client_reads_and_is_notified(
     program: Program, revision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "LATEST_HANDSHAKE_VERSION", revision)
@@ -94,13 +94,13 @@ async def test_the_official_client_reads_and_is_told_of_changes(
         assert isinstance(event, ResourceUpdatedNotification)
 
 
-def test_it_is_there_only_if_asked_for(tmp_path: Path) -> None:
+def test_the_legacy_transport_is_off_by_default(tmp_path: Path) -> None:
     with serving(tmp_path) as program:
         assert program.ask(request("GET", path="/sse")).status == 404
         assert program.ask(request("POST", path="/messages?session=x")).status == 404
 
 
-def test_all_answers_come_by_the_stream(program: Program) -> None:
+def test_all_responses_come_on_the_stream(program: Program) -> None:
     with program.line() as line:
         path = opened(line)
         for body in (
@@ -119,7 +119,7 @@ def test_all_answers_come_by_the_stream(program: Program) -> None:
         assert [line.event().json["error"]["code"] for _ in range(2)] == [-32700] * 2
 
 
-def test_what_was_asked_is_cancelled_when_its_stream_ends(program: Program) -> None:
+def test_requests_are_cancelled_when_their_stream_ends(program: Program) -> None:
     with program.line() as line:
         path = opened(line)
         post(program, path, initialize("2024-11-05"))
@@ -129,7 +129,7 @@ def test_what_was_asked_is_cancelled_when_its_stream_ends(program: Program) -> N
     assert post(program, path, message("ping")) == 404
 
 
-def test_messages_are_refused_as_elsewhere(program: Program) -> None:
+def test_invalid_posts_are_refused_as_at_the_endpoint(program: Program) -> None:
     with program.line() as line:
         path = opened(line)
         assert post(program, path, b" " * (BODY + 1)) == 413
@@ -142,7 +142,7 @@ def test_messages_are_refused_as_elsewhere(program: Program) -> None:
         assert line.event().json == {"jsonrpc": "2.0", "id": "p", "result": {}}
 
 
-def test_streams_are_refused_as_elsewhere(program: Program) -> None:
+def test_invalid_streams_are_refused_as_at_the_endpoint(program: Program) -> None:
     for headers, status in (
         ({"accept": "application/json"}, 406),
         ({"origin": "null"}, 403),
@@ -159,7 +159,7 @@ def test_streams_are_refused_as_elsewhere(program: Program) -> None:
         assert (refused.status, refused.headers["retry-after"]) == (503, "60")
 
 
-def test_who_does_not_read_its_answers_gets_no_more_of_them(tmp_path: Path) -> None:
+def test_a_client_that_does_not_read_is_cut_off(tmp_path: Path) -> None:
     with (
         serving(tmp_path, "--legacy-sse", timing={"slow_reader_timeout_s": 0.5}) as program,
         program.line(receive=4096) as line,
@@ -174,7 +174,7 @@ def test_who_does_not_read_its_answers_gets_no_more_of_them(tmp_path: Path) -> N
         assert 1 <= statuses.count(202) < 20
 
 
-def test_a_message_that_waits_for_its_turn_does_not_outlive_its_client(tmp_path: Path) -> None:
+def test_a_waiting_message_does_not_outlive_its_client(tmp_path: Path) -> None:
     code = (
         "from resource_server.transports.http.app import bodies; bodies.MAX_TOTAL_BYTES = 1_000_000"
     )
@@ -199,7 +199,7 @@ def asked(program: Program, params: dict[str, str]) -> int:
     return program.ask(modern("resources/read", {"uri": README, **params})).status
 
 
-def test_a_stream_ends_when_the_server_does(tmp_path: Path) -> None:
+def test_a_stream_ends_with_the_server(tmp_path: Path) -> None:
     with serving(tmp_path, "--legacy-sse") as program, program.line() as line:
         path = opened(line)
         post(program, path, initialize("2024-11-05"))

@@ -1,4 +1,4 @@
-"""Arguments that are repeated in headers, and headers that say something else."""
+"""Tool arguments repeated in headers (`x-mcp-header`)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def encoded(text: str) -> str:
         ("", ""),
     ],
 )
-def test_a_header_that_repeats_its_argument_is_taken(
+def test_a_header_equal_to_its_argument_is_accepted(
     program: Program, region: str, header: str
 ) -> None:
     answered = called(program, region, mcp_param_region=header)
@@ -61,7 +61,7 @@ def test_a_header_that_repeats_its_argument_is_taken(
         (None, {"mcp_param_region": "us-west1"}),
     ],
 )
-def test_a_header_that_does_not_repeat_its_argument_is_refused(
+def test_a_header_different_from_its_argument_is_refused(
     program: Program, region: object, headers: Any
 ) -> None:
     answered = called(program, region, **headers)
@@ -70,7 +70,7 @@ def test_a_header_that_does_not_repeat_its_argument_is_refused(
     assert answered.json["error"]["message"] == said
 
 
-def test_a_header_that_says_two_things_is_refused(program: Program) -> None:
+def test_a_header_with_two_values_is_refused(program: Program) -> None:
     asked = {"name": TOOL, "arguments": {"region": "us-west1"}}
     once = modern("tools/call", asked, mcp_name=TOOL, mcp_param_region="us-west1")
     assert program.ask(once).status == 200
@@ -78,7 +78,7 @@ def test_a_header_that_says_two_things_is_refused(program: Program) -> None:
     assert program.ask(twice).status == 400
 
 
-def test_revisions_that_know_no_such_headers_need_none(program: Program) -> None:
+def test_earlier_revisions_need_no_such_headers(program: Program) -> None:
     asked = message("tools/call", {"name": TOOL, "arguments": {"region": "us-west1"}})
     answered = program.session().post(asked, mcp_param_region="us-east1")
     assert "isError" not in answered.json["result"]

@@ -1,4 +1,4 @@
-"""The official SDK judges every message that comes over HTTP, in every revision."""
+"""The official SDK judges every message sent over HTTP, in every revision."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def asked(
 
 @pytest.mark.parametrize("accept", ACCEPTED)
 @pytest.mark.parametrize("revision", EVERY)
-def test_the_sdk_accepts_every_answer(program: Program, revision: str, accept: str) -> None:
+def test_the_sdk_accepts_every_result(program: Program, revision: str, accept: str) -> None:
     for method, params in CALLS:
         with asked(program, revision, method, params, accept) as came:
             *before, last = [jsonrpc_message_adapter.validate_json(each) for each in came]
@@ -97,13 +97,13 @@ def test_the_sdk_accepts_the_handshake(program: Program, revision: str) -> None:
 
 
 @pytest.mark.parametrize("revision", MODERN)
-def test_the_sdk_accepts_what_the_server_says_of_itself(program: Program, revision: str) -> None:
+def test_the_sdk_accepts_server_discover(program: Program, revision: str) -> None:
     result = program.ask(modern("server/discover")).json["result"]
     validate_server_result("server/discover", revision, result)
 
 
 @pytest.mark.parametrize("revision", EVERY)
-def test_the_sdk_accepts_what_is_told_of_changes(program: Program, revision: str) -> None:
+def test_the_sdk_accepts_notifications(program: Program, revision: str) -> None:
     with program.line() as line:
         if revision in MODERN:
             wanted = {"resourcesListChanged": True, "resourceSubscriptions": [README]}

@@ -1,4 +1,4 @@
-"""Sessions of the handshake revisions: who has one, for how long, and what it may be asked."""
+"""Sessions of the handshake revisions: their beginning, their end, and their limits."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_initialize_begins_a_session_of_its_revision(program: Program, revision:
         assert program.ask(asked).json["result"]["contents"][0]["text"] == "# Hällo\n"
 
 
-def test_initialize_may_say_another_revision_in_its_header(program: Program) -> None:
+def test_initialize_may_name_another_revision_than_its_header(program: Program) -> None:
     asked = request("POST", initialize("2025-06-18"), mcp_protocol_version="2025-11-25")
     assert program.ask(asked).json["result"]["protocolVersion"] == "2025-06-18"
 
@@ -58,7 +58,7 @@ def test_an_unknown_revision_is_answered_with_our_latest(program: Program) -> No
         ("ping", {}),
     ],
 )
-def test_what_does_not_begin_a_session_gets_none(
+def test_only_a_valid_initialize_begins_a_session(
     program: Program, method: str, params: Any
 ) -> None:
     refused = program.ask(request("POST", message(method, params)))
@@ -66,7 +66,7 @@ def test_what_does_not_begin_a_session_gets_none(
     assert "mcp-session-id" not in refused.headers
 
 
-def test_without_a_session_it_is_400_and_with_an_unknown_one_404(program: Program) -> None:
+def test_a_missing_session_id_is_400_and_an_unknown_one_404(program: Program) -> None:
     for method in ("POST", "GET", "DELETE"):
         assert program.ask(request(method, read(README))).status == 400
         for unknown in ("x" * 22, "", "é"):
@@ -74,7 +74,7 @@ def test_without_a_session_it_is_400_and_with_an_unknown_one_404(program: Progra
             assert program.ask(asked).status == 404
 
 
-def test_a_session_that_was_deleted_is_404(program: Program) -> None:
+def test_a_deleted_session_is_404(program: Program) -> None:
     session, other = program.session(), program.session()
     with session.stream() as stream:
         ended = program.ask(session.request("DELETE"))
@@ -86,7 +86,7 @@ def test_a_session_that_was_deleted_is_404(program: Program) -> None:
     assert other.post(read(README)).status == 200
 
 
-def test_who_waits_for_an_answer_when_the_session_is_deleted_is_told(program: Program) -> None:
+def test_requests_in_flight_end_when_their_session_is_deleted(program: Program) -> None:
     session = program.session()
     with program.line() as line:
         line.send(session.request("POST", read(GATE + "deleted")))
@@ -97,7 +97,7 @@ def test_who_waits_for_an_answer_when_the_session_is_deleted_is_told(program: Pr
 
 
 @pytest.mark.parametrize("revision", ["2025-03-26", "2025-11-25"])
-def test_another_revision_than_the_session_s_is_400(program: Program, revision: str) -> None:
+def test_a_revision_other_than_the_session_has_is_400(program: Program, revision: str) -> None:
     session = program.session(revision)
     for other in {"2025-03-26", "2025-06-18", "2025-11-25", *_UNSUPPORTED} - {revision}:
         asked = {"mcp_protocol_version": other}
@@ -107,19 +107,19 @@ def test_another_revision_than_the_session_s_is_400(program: Program, revision: 
     assert session.post(read(README), mcp_protocol_version=revision).status == 200
 
 
-def test_a_session_answers_no_envelope_of_the_stateless_revision(program: Program) -> None:
+def test_a_session_refuses_the_envelope_of_the_stateless_revision(program: Program) -> None:
     refused = program.session().post(message("resources/list", {"_meta": ENVELOPE}))
     assert (refused.status, refused.code) == (400, -32600)
     refused = program.ask(request("POST", message("resources/list", {"_meta": ENVELOPE})))
     assert (refused.status, refused.code) == (400, -32020)
 
 
-def test_a_session_begins_once(program: Program) -> None:
+def test_a_second_initialize_is_refused(program: Program) -> None:
     refused = program.session().post(initialize("2025-11-25"))
     assert (refused.status, refused.code) == (400, -32600)
 
 
-def test_errors_of_a_request_are_answers_as_any_other(program: Program) -> None:
+def test_errors_of_a_request_have_status_200(program: Program) -> None:
     session = program.session()
     for asked, code in (
         (read("file:///project/absent"), -32002),
@@ -130,7 +130,7 @@ def test_errors_of_a_request_are_answers_as_any_other(program: Program) -> None:
         assert (answered.status, answered.code) == (200, code)
 
 
-def test_a_request_that_was_cancelled_is_not_answered(program: Program) -> None:
+def test_a_cancelled_request_is_not_answered(program: Program) -> None:
     session = program.session()
     with program.line() as line:
         line.send(session.request("POST", read(GATE + "cancelled", id="c")))
@@ -142,7 +142,7 @@ def test_a_request_that_was_cancelled_is_not_answered(program: Program) -> None:
     assert program.read(STATE + "cancelled") == "0 waiting 0 read 1 cancelled"
 
 
-def test_to_leave_is_not_to_cancel(program: Program) -> None:
+def test_disconnecting_does_not_cancel_in_a_session(program: Program) -> None:
     session = program.session()
     with program.line() as line:
         line.send(session.request("POST", read(GATE + "left", id=7)))
@@ -154,7 +154,7 @@ def test_to_leave_is_not_to_cancel(program: Program) -> None:
     assert program.read(STATE + "left") == "0 waiting 1 read 0 cancelled"
 
 
-def test_one_session_cannot_cancel_what_another_asked(program: Program) -> None:
+def test_one_session_cannot_cancel_requests_of_another(program: Program) -> None:
     session = program.session()
     with program.line() as line:
         line.send(session.request("POST", read(GATE + "mine", id=1)))
@@ -168,7 +168,7 @@ def test_one_session_cannot_cancel_what_another_asked(program: Program) -> None:
 # -- batches
 
 
-def test_a_batch_is_answered_together_by_the_revision_that_has_them(program: Program) -> None:
+def test_a_batch_is_answered_whole_in_the_revision_that_has_batches(program: Program) -> None:
     session = program.session("2025-03-26")
     batch = [message("ping", id=1), notification("notifications/initialized"), read(README, id=2)]
     answered = session.post(batch)
@@ -178,7 +178,7 @@ def test_a_batch_is_answered_together_by_the_revision_that_has_them(program: Pro
     assert (refused.status, refused.code) == (400, -32600)
 
 
-def test_a_batch_waits_for_its_slowest(program: Program) -> None:
+def test_a_batch_waits_for_its_slowest_request(program: Program) -> None:
     session = program.session("2025-03-26")
     with program.line() as line:
         line.send(session.request("POST", [read(GATE + "batch", id=1), read(README, id=2)]))
@@ -187,7 +187,7 @@ def test_a_batch_waits_for_its_slowest(program: Program) -> None:
         assert {each["id"] for each in line.answer().json} == {1, 2}
 
 
-def test_a_batch_all_of_which_is_cancelled_is_not_answered(program: Program) -> None:
+def test_a_batch_cancelled_whole_is_not_answered(program: Program) -> None:
     session = program.session("2025-03-26")
     with program.line() as line:
         line.send(session.request("POST", [read(GATE + "none", id=1), read(GATE + "none", id=2)]))
@@ -202,7 +202,7 @@ def test_other_revisions_refuse_a_batch(program: Program, revision: str) -> None
     assert (refused.status, refused.code) == (400, -32600)
 
 
-def test_a_batch_begins_no_session(program: Program) -> None:
+def test_a_batch_cannot_begin_a_session(program: Program) -> None:
     refused = program.ask(request("POST", [initialize("2025-03-26")]))
     assert (refused.status, refused.code) == (400, -32600)
     assert "mcp-session-id" not in refused.headers
@@ -237,7 +237,7 @@ def test_ten_thousand_abandoned_sessions_are_refused_and_cost_little_memory(
         assert opened(program, 2) == [(200, None), (503, "60")]
 
 
-def test_the_session_that_is_idle_for_longest_makes_room(tmp_path: Path) -> None:
+def test_the_longest_idle_session_makes_room(tmp_path: Path) -> None:
     http, timing = "{limits: {sessions: 3}}", {"session_evictable_s": 0.0}
     with serving(tmp_path, http=http, timing=timing) as program:
         one, two, three = (program.session() for _ in range(3))
@@ -248,7 +248,7 @@ def test_the_session_that_is_idle_for_longest_makes_room(tmp_path: Path) -> None
             assert statuses == [200, 200, 404, 200]
 
 
-def test_a_session_ends_when_nobody_used_it_for_too_long(tmp_path: Path) -> None:
+def test_an_idle_session_ends(tmp_path: Path) -> None:
     with serving(tmp_path, http="{limits: {sessions: 3, session_idle: 1s}}") as program:
         streaming, waiting, idle = (program.session() for _ in range(3))
         with streaming.stream(), program.line() as line:

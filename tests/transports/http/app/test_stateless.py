@@ -1,4 +1,4 @@
-"""The stateless revision: headers that say what the body says, and listening."""
+"""The stateless revision: headers that repeat the body, and listening."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def encoded(text: str) -> str:
     return f"=?base64?{b64encode(text.encode()).decode()}?="
 
 
-def test_a_request_stands_for_itself(program: Program) -> None:
+def test_a_request_needs_no_session(program: Program) -> None:
     answered = program.ask(modern("resources/read", READ))
     assert answered.json["result"]["contents"][0]["text"] == "# Hällo\n"
     assert "mcp-session-id" not in answered.headers
@@ -48,11 +48,11 @@ def test_a_request_stands_for_itself(program: Program) -> None:
 @pytest.mark.parametrize(
     "name", [README, encoded(README), f" {README}\t", encoded("file:///project/read%20me.md")]
 )
-def test_the_name_may_be_written_in_base64(program: Program, name: str) -> None:
+def test_mcp_name_may_be_in_base64(program: Program, name: str) -> None:
     assert program.ask(modern("resources/read", READ, mcp_name=name)).status == 200
 
 
-def test_a_name_beyond_ascii_has_to_be(program: Program) -> None:
+def test_an_mcp_name_beyond_ascii_must_be_in_base64(program: Program) -> None:
     (program.folder / "é").write_text("e")
     asked = {"uri": "file:///project/é"}
     for name, status in ((encoded("file:///project/é"), 200), ("file:///project/Ã©", 400)):
@@ -71,7 +71,7 @@ def test_a_name_beyond_ascii_has_to_be(program: Program) -> None:
      {"mcp_protocol_version": None}, {"mcp_protocol_version": "2025-11-25"},
      {"mcp_protocol_version": "2099-01-01"}],
 )  # fmt: skip
-def test_a_header_that_says_something_else_is_refused(
+def test_a_header_different_from_the_body_is_refused(
     program: Program, headers: dict[str, str | None]
 ) -> None:
     refused = program.ask(modern("resources/read", READ, **headers))
@@ -79,12 +79,14 @@ def test_a_header_that_says_something_else_is_refused(
 
 
 @pytest.mark.parametrize(("method", "params"), [("resources/list", {}), ("server/discover", {})])
-def test_what_has_no_name_needs_none(program: Program, method: str, params: Any) -> None:
+def test_a_method_without_a_name_needs_no_mcp_name(
+    program: Program, method: str, params: Any
+) -> None:
     assert program.ask(modern(method, params, id="7")).json["id"] == "7"
     assert program.ask(modern(method, params, mcp_name="anything")).status == 200
 
 
-def test_an_unknown_revision_is_told_which_there_are(program: Program) -> None:
+def test_an_unknown_revision_is_refused_with_the_supported_ones(program: Program) -> None:
     meta = {**ENVELOPE, VERSION: "2099-01-01"}
     for body in (
         message("resources/list", {"_meta": meta}),
@@ -99,7 +101,7 @@ def test_an_unknown_revision_is_told_which_there_are(program: Program) -> None:
             assert refused.json["error"]["data"] == told
 
 
-def test_errors_have_the_status_that_the_revision_says(program: Program) -> None:
+def test_errors_have_the_status_of_the_revision(program: Program) -> None:
     for asked, status, code in (
         (modern("of/nobody"), 404, -32601),
         (modern("initialize"), 404, -32601),
@@ -125,7 +127,7 @@ def test_a_batch_is_refused(program: Program) -> None:
     assert (refused.status, refused.code) == (400, -32600)
 
 
-def test_a_notification_is_taken_and_cancels_nothing(program: Program) -> None:
+def test_a_notification_is_accepted_and_cancels_nothing(program: Program) -> None:
     with program.line() as line:
         line.send(modern("resources/read", {"uri": GATE + "kept"}, id=1))
         program.waiting("kept")
@@ -137,7 +139,7 @@ def test_a_notification_is_taken_and_cancels_nothing(program: Program) -> None:
 
 
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
-def test_to_leave_is_to_cancel(program: Program, accept: str) -> None:
+def test_disconnecting_cancels_a_stateless_request(program: Program, accept: str) -> None:
     name = f"left-{accept.replace('/', '-')}"
     with program.line() as line:
         line.send(modern("resources/read", {"uri": GATE + name}, accept=accept))
@@ -145,7 +147,7 @@ def test_to_leave_is_to_cancel(program: Program, accept: str) -> None:
     program.until(lambda: program.read(STATE + name) == "0 waiting 0 read 1 cancelled")
 
 
-def test_what_is_told_of_a_request_comes_before_its_answer(program: Program) -> None:
+def test_progress_comes_before_the_response(program: Program) -> None:
     asked: Any = {"uri": MANY, "_meta": {"progressToken": "p"}}
     with program.line() as line:
         assert line.ask(modern("resources/read", asked)).status == 200
@@ -169,7 +171,7 @@ def change(program: Program, name: str) -> None:
         opened.write("more\n")
 
 
-def test_a_listen_is_acknowledged_and_told_of_changes(program: Program) -> None:
+def test_a_listen_is_acknowledged_and_notified(program: Program) -> None:
     with program.line() as line:
         opened = line.ask(listen(README, "file:///project/absent"))
         assert opened.headers["content-type"] == "text/event-stream"
@@ -187,7 +189,7 @@ def test_a_listen_is_acknowledged_and_told_of_changes(program: Program) -> None:
         assert (acknowledged.id, told.id, told.retry) == (None, None, None)
 
 
-def test_listens_with_the_same_id_are_two(program: Program) -> None:
+def test_two_listens_may_have_the_same_id(program: Program) -> None:
     with program.line() as one, program.line() as two:
         for line in (one, two):
             line.ask(listen(README))
@@ -198,7 +200,7 @@ def test_listens_with_the_same_id_are_two(program: Program) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_listen_ends_with_its_result_when_the_server_does(tmp_path: Path, number: int) -> None:
+def test_a_listen_ends_with_its_result_at_shutdown(tmp_path: Path, number: int) -> None:
     with serving(tmp_path) as program, program.line() as line:
         line.ask(listen(README))
         line.event()

@@ -1,4 +1,4 @@
-"""The keys of an issuer that changes them, is slow, is down, or says what it should not."""
+"""The keys of an issuer: chosen, cached and renewed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from jwt.algorithms import ECAlgorithm
 
 from resource_server.runtime.timing import Timing
 from resource_server.transports.http.auth import authenticator as authenticator
-from resource_server.transports.http.auth import discovery
 from tests.transports.guarded import Endpoint, auth, guarded
 from tests.transports.issuer import Issuer, issuing, key
 
@@ -42,70 +41,6 @@ async def until_it_takes(endpoint: Endpoint, token: str) -> None:
             pass
 
 
-# -- where they are
-
-
-@pytest.mark.parametrize(
-    ("path", "at"),
-    [
-        ("", "/.well-known/oauth-authorization-server"),
-        ("", "/.well-known/openid-configuration"),
-        ("/team", "/.well-known/oauth-authorization-server/team"),
-        ("/team", "/.well-known/openid-configuration/team"),
-        ("/team", "/team/.well-known/openid-configuration"),
-        ("/team/", "/.well-known/oauth-authorization-server/team"),
-        ("/", "/.well-known/openid-configuration"),
-    ],
-)
-async def test_the_keys_are_where_the_metadata_says(tmp_path: Path, path: str, at: str) -> None:
-    with issuing(path) as issuer:
-        issuer.discoverable(at)
-        async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
-            assert await endpoint.takes(issuer.token())
-            assert issuer.asked[-2:] == [at, "/keys"]
-
-
-async def test_with_a_url_of_keys_nothing_else_is_asked(tmp_path: Path, issuer: Issuer) -> None:
-    url = f"{issuer.origin}/keys?of=me"
-    issuer.documents["/keys?of=me"] = {"keys": [key("two").jwk()]}
-    async with guarded(tmp_path, auth(issuer, jwks_url=url)) as endpoint:
-        assert await endpoint.takes(issuer.token(key("two")))
-        assert not await endpoint.takes(issuer.token())
-        assert issuer.asked == ["/keys?of=me"]
-
-
-async def test_metadata_of_another_issuer_is_not_believed(tmp_path: Path, issuer: Issuer) -> None:
-    issuer.discoverable("/.well-known/oauth-authorization-server", issuer=f"{issuer.url}/")
-    async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
-        assert await endpoint.status(issuer.token()) == 503
-    issuer.discoverable("/.well-known/oauth-authorization-server")
-    async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
-        assert await endpoint.status(issuer.token()) == 200
-
-
-@pytest.mark.parametrize("scheme", ["file:///", "ftp://127.0.0.1/", "http://login.example.org/"])
-async def test_keys_at_an_address_that_proves_nothing_are_not_fetched(
-    tmp_path: Path, issuer: Issuer, scheme: str
-) -> None:
-    (tmp_path / "keys").write_text('{"keys": []}', "utf-8")
-    uri = f"{scheme}{str(tmp_path).lstrip('/')}/keys"
-    issuer.discoverable("/.well-known/openid-configuration", jwks_uri=uri)
-    async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
-        assert await endpoint.status(issuer.token()) == 503
-
-
-async def test_a_redirect_leads_to_no_other_host(tmp_path: Path, issuer: Issuer) -> None:
-    issuer.documents["/moved"] = issuer.documents["/keys"]
-    with issuing() as other:
-        for to, status in ((f"{other.origin}/keys", 503), (f"{issuer.origin}/moved", 200)):
-            issuer.documents["/keys"] = to
-            async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
-                assert await endpoint.status(issuer.token()) == status
-        assert other.asked == []
-
-
-# -- which of them count
-
 SOME = "RS256"
 
 
@@ -121,7 +56,7 @@ SOME = "RS256"
         {"n": 5},
     ],
 )
-async def test_a_key_that_is_not_for_this_proves_nothing(
+async def test_a_key_for_another_use_is_ignored(
     tmp_path: Path, issuer: Issuer, changes: dict[str, Any]
 ) -> None:
     some = key("some", SOME)
@@ -134,9 +69,7 @@ async def test_a_key_that_is_not_for_this_proves_nothing(
         assert await endpoint.takes(issuer.token(some, SOME))
 
 
-async def test_a_private_key_that_everybody_knows_proves_nothing(
-    tmp_path: Path, issuer: Issuer
-) -> None:
+async def test_a_published_private_key_is_ignored(tmp_path: Path, issuer: Issuer) -> None:
     leaked = key("leaked")
     assert isinstance(leaked.private, EllipticCurvePrivateKey)
     issuer.publish({**ECAlgorithm.to_jwk(leaked.private, as_dict=True), "kid": "leaked"})
@@ -147,7 +80,7 @@ async def test_a_private_key_that_everybody_knows_proves_nothing(
         assert await endpoint.takes(issuer.token(leaked))
 
 
-async def test_a_short_key_proves_nothing(tmp_path: Path, issuer: Issuer) -> None:
+async def test_a_short_key_is_ignored(tmp_path: Path, issuer: Issuer) -> None:
     short = key("short", SOME, 1024)
     issuer.publish(short, key("some", SOME))
     async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
@@ -155,7 +88,7 @@ async def test_a_short_key_proves_nothing(tmp_path: Path, issuer: Issuer) -> Non
         assert not await endpoint.takes(issuer.token(short, SOME))
 
 
-async def test_a_curve_is_used_with_its_own_algorithm(tmp_path: Path, issuer: Issuer) -> None:
+async def test_a_curve_is_used_only_with_its_algorithm(tmp_path: Path, issuer: Issuer) -> None:
     wide = key("wide", "ES384")
     issuer.publish(wide)
     async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
@@ -164,7 +97,7 @@ async def test_a_curve_is_used_with_its_own_algorithm(tmp_path: Path, issuer: Is
             issuer.token(wide, "ES256")
 
 
-async def test_the_only_key_needs_no_name(tmp_path: Path, issuer: Issuer) -> None:
+async def test_a_single_key_needs_no_id(tmp_path: Path, issuer: Issuer) -> None:
     async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
         assert await endpoint.takes(issuer.token(headers={"kid": None}))
     issuer.publish(key("one"), key("two"))
@@ -173,17 +106,17 @@ async def test_the_only_key_needs_no_name(tmp_path: Path, issuer: Issuer) -> Non
         assert await endpoint.takes(issuer.token())
 
 
-# -- when they are fetched
+# -- fetching
 
 
-async def test_requests_at_once_ask_once(tmp_path: Path, issuer: Issuer) -> None:
+async def test_concurrent_requests_share_one_fetch(tmp_path: Path, issuer: Issuer) -> None:
     async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
         tokens = [issuer.token(jti=str(number)) for number in range(20)]
         assert await asyncio.gather(*map(endpoint.takes, tokens)) == [True] * 20
     assert issuer.count("/keys") == 1
 
 
-async def test_a_new_key_is_looked_for_at_once(tmp_path: Path, issuer: Issuer) -> None:
+async def test_an_unknown_key_is_fetched_at_once(tmp_path: Path, issuer: Issuer) -> None:
     timing = soon(jwks_fetch_pause_s=0.0)
     async with guarded(tmp_path, auth(issuer), timing=timing) as endpoint:
         assert await endpoint.takes(issuer.token())
@@ -192,9 +125,7 @@ async def test_a_new_key_is_looked_for_at_once(tmp_path: Path, issuer: Issuer) -
         assert issuer.count("/keys") == 2
 
 
-async def test_names_of_keys_that_are_made_up_make_nobody_ask(
-    tmp_path: Path, issuer: Issuer
-) -> None:
+async def test_invented_key_ids_cause_no_fetches(tmp_path: Path, issuer: Issuer) -> None:
     async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
         assert await endpoint.takes(issuer.token())
         for number in range(20):
@@ -202,7 +133,7 @@ async def test_names_of_keys_that_are_made_up_make_nobody_ask(
     assert issuer.count("/keys") == 1
 
 
-async def test_a_key_that_was_withdrawn_counts_no_more(tmp_path: Path, issuer: Issuer) -> None:
+async def test_a_withdrawn_key_is_no_longer_accepted(tmp_path: Path, issuer: Issuer) -> None:
     timing = soon(jwks_fetch_pause_s=0.0, jwks_fresh_s=0.0, token_cache_s=0.0)
     async with guarded(tmp_path, auth(issuer), timing=timing) as endpoint:
         token = issuer.token()
@@ -213,10 +144,10 @@ async def test_a_key_that_was_withdrawn_counts_no_more(tmp_path: Path, issuer: I
                 pass
 
 
-# -- while the issuer cannot be asked
+# -- an issuer that is unavailable
 
 
-async def test_without_any_key_a_client_is_asked_to_come_again(
+async def test_without_any_key_a_request_is_503_with_retry_after(
     tmp_path: Path, issuer: Issuer, caplog: pytest.LogCaptureFixture
 ) -> None:
     issuer.is_down = True
@@ -235,7 +166,7 @@ async def test_without_any_key_a_client_is_asked_to_come_again(
         await until_it_takes(endpoint, token)
 
 
-async def test_keys_that_are_there_count_while_the_issuer_is_down(
+async def test_cached_keys_are_accepted_while_the_issuer_is_down(
     tmp_path: Path, issuer: Issuer
 ) -> None:
     timing = soon(jwks_fetch_pause_s=0.0, jwks_fresh_s=0.0)
@@ -247,7 +178,7 @@ async def test_keys_that_are_there_count_while_the_issuer_is_down(
         assert await endpoint.status(issuer.token(key("two"))) == 503
 
 
-async def test_keys_that_are_too_old_do_not_count_while_the_issuer_is_down(
+async def test_expired_keys_are_not_accepted_while_the_issuer_is_down(
     tmp_path: Path, issuer: Issuer
 ) -> None:
     timing = soon(jwks_fetch_pause_s=0.0, jwks_max_age_s=0.5, token_cache_s=0.0)
@@ -260,7 +191,7 @@ async def test_keys_that_are_too_old_do_not_count_while_the_issuer_is_down(
                 pass
 
 
-async def test_a_slow_issuer_delays_nobody_whose_key_is_there(
+async def test_a_slow_issuer_does_not_delay_tokens_with_cached_keys(
     tmp_path: Path, issuer: Issuer
 ) -> None:
     timing = soon(jwks_fetch_pause_s=0.0, jwks_fresh_s=0.0)
@@ -277,7 +208,7 @@ async def test_a_slow_issuer_delays_nobody_whose_key_is_there(
         assert await waiting == 200
 
 
-async def test_nobody_waits_for_an_issuer_for_ever(tmp_path: Path, issuer: Issuer) -> None:
+async def test_a_request_waits_for_an_issuer_only_so_long(tmp_path: Path, issuer: Issuer) -> None:
     issuer.answers.clear()
     timing = soon(jwks_wait_s=0.1)
     async with guarded(tmp_path, auth(issuer), timing=timing) as endpoint:
@@ -286,34 +217,3 @@ async def test_nobody_waits_for_an_issuer_for_ever(tmp_path: Path, issuer: Issue
         assert len(issuer.asked) == 1
         issuer.answers.set()
         await until_it_takes(endpoint, issuer.token())
-
-
-@pytest.mark.parametrize(
-    "document",
-    [
-        b"",
-        b"<html>",
-        b"[]",
-        b'{"keys": {}}',
-        b'{"keys": [5]}',
-        b"\xff\xfe",
-        b"[" * 100_000,
-        b'{"keys": [], "padding": "' + b"x" * discovery.MAX_DOCUMENT_BYTES + b'"}',
-    ],
-)
-async def test_what_is_no_key_set_is_as_good_as_nothing(
-    tmp_path: Path, issuer: Issuer, document: bytes
-) -> None:
-    issuer.documents["/keys"] = document
-    async with guarded(tmp_path, auth(issuer), timing=soon()) as endpoint:
-        assert await endpoint.status(issuer.token()) == 503
-        issuer.publish(key("one"))
-        await until_it_takes(endpoint, issuer.token())
-
-
-def test_an_issuer_that_answers_drop_by_drop_is_given_up(issuer: Issuer) -> None:
-    url = f"{issuer.origin}/keys"
-    assert discovery.fetch_keys(issuer.url, url, 10.0)
-    issuer.drips = True
-    with pytest.raises(discovery.KeysUnavailable, match="in time"):
-        discovery.fetch_keys(issuer.url, url, 0.3)

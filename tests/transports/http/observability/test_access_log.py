@@ -1,4 +1,4 @@
-"""The access log: a line for each request, and nothing in it that is nobody's business."""
+"""The access log: one line per request, without contents, tokens or URIs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_each_request_is_one_line(tmp_path: Path) -> None:
     assert first["ms"] > 0
 
 
-def test_who_has_left_has_no_status(tmp_path: Path) -> None:
+def test_a_client_that_left_has_no_status(tmp_path: Path) -> None:
     with running(project(tmp_path), "--access-log") as program, callee() as called:
         with program.line() as leaving:
             leaving.send(modern("resources/read", {"uri": called.uri}))
@@ -77,7 +77,7 @@ def test_who_has_left_has_no_status(tmp_path: Path) -> None:
         assert (line["mount"], line["status"], line["bytes"]) == ("phone", None, 0)
 
 
-def test_a_subject_is_a_digest_and_neither_tokens_nor_uris_are_there(tmp_path: Path) -> None:
+def test_a_subject_is_a_digest_and_no_token_or_uri_is_logged(tmp_path: Path) -> None:
     with running(project(tmp_path, GUARDED), "--access-log", "-vv") as program:
         asked = {"uri": f"{README}?lines=1-1"}
         program.ask(modern("resources/read", asked, **BEARER))
@@ -101,7 +101,7 @@ def test_a_subject_is_a_digest_and_neither_tokens_nor_uris_are_there(tmp_path: P
         assert secret not in everything
 
 
-def test_the_address_is_that_of_the_client_where_the_proxy_is_known(tmp_path: Path) -> None:
+def test_the_address_is_that_of_a_trusted_proxy_s_client(tmp_path: Path) -> None:
     trusted = ("--forwarded-allow-ips", "127.0.0.1")
     with running(project(tmp_path), "--access-log", *trusted) as program:
         program.ask(modern("server/discover", x_forwarded_for="192.0.2.7"))
@@ -109,7 +109,7 @@ def test_the_address_is_that_of_the_client_where_the_proxy_is_known(tmp_path: Pa
     assert line["address"] == "192.0.2.7"
 
 
-def test_what_is_said_to_people_is_said_as_ever(tmp_path: Path) -> None:
+def test_other_messages_stay_as_they_are(tmp_path: Path) -> None:
     gone = "databases: {late: {url: 'sqlite:///late.db'}}\n"
     with running(project(tmp_path, more=gone), "--access-log") as program:
         program.until(lambda: bool(program.errors))
@@ -117,7 +117,7 @@ def test_what_is_said_to_people_is_said_as_ever(tmp_path: Path) -> None:
         assert program.errors[0].startswith("resource-server: warning: mount late is unavailable")
 
 
-def test_nobody_who_has_not_asked_for_it_gets_a_log(tmp_path: Path) -> None:
+def test_the_access_log_is_off_by_default(tmp_path: Path) -> None:
     with running(project(tmp_path), "-vv") as program:
         program.read(README)
         assert logged(program) == []

@@ -1,4 +1,4 @@
-"""What operators ask: whether the server lives, whether it is ready, and how it does."""
+"""`/healthz` and `/readyz`."""
 
 from __future__ import annotations
 
@@ -12,30 +12,27 @@ from typing import Any, Self
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-import resource_server
 from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import Mount
 from resource_server.manifest.http import Http
 from resource_server.protocol.server import Server
 from resource_server.transports.http.app.application import Application
-from tests.transports.phone import Phone, callee
+from tests.transports.phone import Phone
 from tests.transports.program import (
     PATIENCE_S,
-    README,
     Answer,
     Program,
-    initialize,
-    message,
-    modern,
     project,
-    read,
     request,
     running,
 )
 
 GIVEN = "0123456789abcdef"
+
 GUARDED = f"{{auth: {{tokens: [{GIVEN}]}}}}"
+
 BEARER = {"authorization": f"Bearer {GIVEN}"}
+
 FORWARDED = {"x-forwarded-for": "192.0.2.7"}
 
 
@@ -63,11 +60,8 @@ def start_program(place: Path) -> Generator[Program]:
         yield started
 
 
-# -- alive and ready
-
-
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
-def test_an_operator_reads_and_does_nothing_else(program: Program, path: str) -> None:
+def test_the_endpoints_allow_only_get_and_head(program: Program, path: str) -> None:
     program.until(lambda: get(program, path).status == 200)
     head = program.ask(request("HEAD", path=path))
     assert (head.status, head.body) == (200, b"")
@@ -76,19 +70,19 @@ def test_an_operator_reads_and_does_nothing_else(program: Program, path: str) ->
         assert (refused.status, refused.headers["allow"]) == (405, "GET, HEAD")
 
 
-def test_nothing_follows_the_head_of_an_answer_to_head(program: Program) -> None:
+def test_a_response_to_head_has_no_body(program: Program) -> None:
     with program.line() as line:
         for _ in range(2):
             assert line.ask(request("HEAD", path="/healthz")).status == 200
         assert line.ask(request("GET", path="/healthz")).body == b"ok\n"
 
 
-def test_it_is_alive_by_whatever_name_it_is_asked(program: Program) -> None:
+def test_healthz_answers_any_host(program: Program) -> None:
     alive = get(program, "/healthz", host="10.0.0.7:8000")
     assert (alive.status, alive.body) == (200, b"ok\n")
 
 
-def test_it_is_ready_when_all_mounts_are_up(program: Program) -> None:
+def test_readyz_is_200_when_all_mounts_are_up(program: Program) -> None:
     program.until(lambda: get(program, "/readyz").status == 200)
     assert get(program, "/readyz").json == {
         "ready": True,
@@ -101,7 +95,7 @@ def test_it_is_ready_when_all_mounts_are_up(program: Program) -> None:
 LATE = "databases: {late: {url: 'sqlite:///late.db'}}\n"
 
 
-def test_it_is_not_ready_while_a_mount_is_down_and_tries_it_again_without_being_asked_for_it(
+def test_readyz_is_503_while_a_mount_is_down_and_starts_it_again(
     tmp_path: Path,
 ) -> None:
     with running(project(tmp_path, more=LATE)) as program:
@@ -132,7 +126,7 @@ class Slow(Phone):
 """
 
 
-def test_a_mount_that_takes_long_to_start_keeps_nobody_waiting_and_is_started_once(
+def test_readyz_does_not_wait_for_a_slow_mount_and_starts_it_once(
     tmp_path: Path,
 ) -> None:
     log = tmp_path / "log"
@@ -143,7 +137,7 @@ def test_a_mount_that_takes_long_to_start_keeps_nobody_waiting_and_is_started_on
         assert log.read_text() == "begun\n"
 
 
-def test_a_mount_that_fails_is_tried_after_its_pause_however_often_is_asked(
+def test_readyz_restarts_a_failed_mount_only_after_its_pause(
     tmp_path: Path,
 ) -> None:
     log = tmp_path / "log"
@@ -156,7 +150,7 @@ def test_a_mount_that_fails_is_tried_after_its_pause_however_often_is_asked(
         assert asked > 10
 
 
-def test_only_who_may_see_mounts_is_told_their_names(tmp_path: Path) -> None:
+def test_readyz_names_mounts_only_to_authenticated_callers(tmp_path: Path) -> None:
     with running(project(tmp_path, http=GUARDED, more=LATE)) as program:
         program.until(lambda: get(program, "/readyz").json["up"] == 2)
         counts = {"ready": False, "mounts": 3, "up": 2}
@@ -179,7 +173,7 @@ databases:
 """
 
 
-def test_a_mount_that_does_not_exist_for_a_caller_is_not_named_to_them(tmp_path: Path) -> None:
+def test_a_hidden_mount_is_not_named(tmp_path: Path) -> None:
     other = "fedcba9876543210"
     tokens = f"[{{token: {GIVEN}, scopes: [hr]}}, {{token: {other}, scopes: []}}]"
     http = f"{{metrics: true, auth: {{tokens: {tokens}}}}}"
@@ -203,7 +197,7 @@ def test_a_mount_that_does_not_exist_for_a_caller_is_not_named_to_them(tmp_path:
         assert get(program, "/metrics", **wrong).status == 401
 
 
-def test_who_asks_again_and_again_piles_nothing_up() -> None:
+def test_repeated_probes_leave_nothing_behind() -> None:
     mount = Mount("slow", "test://slow/", Endless())
 
     async def ask() -> int:
@@ -252,186 +246,7 @@ async def status(application: Application, path: str) -> int:
     return int(sent[0]["status"])
 
 
-def test_pages_of_others_are_not_told_the_names_where_nobody_needs_a_token(tmp_path: Path) -> None:
+def test_foreign_web_pages_do_not_learn_the_names_of_mounts(tmp_path: Path) -> None:
     with running(project(tmp_path)) as program:
         for headers in ({"host": "evil.example"}, {"origin": "https://evil.example"}):
             assert "unavailable" not in get(program, "/readyz", **headers).json
-
-
-# -- metrics
-
-
-def test_requests_are_counted_by_era_method_and_outcome(tmp_path: Path) -> None:
-    with running(project(tmp_path)) as program:
-        program.read(README)
-        program.read(README)
-        program.ask(modern("resources/read", {"uri": "file:///project/none"}))
-        program.ask(modern("tools/of/nobody"))
-        program.ask(request("POST", b"{"))
-        program.ask(request("PUT"))
-        session = program.session("2025-03-26")
-        session.post([read(README, 1), message("ping", id=2)])
-        session.post(read("file:///project/none"))
-        program.ask(session.request("DELETE"))
-        found = metrics(program)
-    counted = {
-        name.removeprefix("resource_server_requests_total "): value
-        for name, value in found.items()
-        if name.startswith("resource_server_requests_total")
-    }
-    assert counted == {
-        "era=stateless method=resources/read outcome=ok": 2,
-        "era=stateless method=resources/read outcome=error": 1,
-        "era=stateless method=other outcome=error": 1,
-        "era=handshake method=other outcome=error": 2,
-        "era=handshake method=initialize outcome=ok": 1,
-        "era=handshake method=notifications/initialized outcome=ok": 1,
-        "era=handshake method=batch outcome=ok": 1,
-        "era=handshake method=resources/read outcome=error": 1,
-        "era=handshake method=DELETE outcome=ok": 1,
-    }
-    errors = {"-32602": 1, "-32002": 1, "-32601": 1, "-32700": 1, "-32600": 1}
-    for code, count in errors.items():
-        assert found[f"resource_server_errors_total code={code}"] == count
-    assert found["resource_server_responses_total status=200"] == 5
-    assert found["resource_server_responses_total status=405"] == 1
-
-
-def test_times_are_counted_of_what_ends_by_itself(tmp_path: Path) -> None:
-    with running(project(tmp_path)) as program:
-        program.read(README)
-        session = program.session()
-        with session.stream():
-            pass
-        name = "resource_server_request_seconds"
-        program.until(lambda: f"{name}_count method=initialize" in metrics(program))
-        found = metrics(program)
-        assert found[f"{name}_count method=resources/read"] == 1
-        assert found[f"{name}_bucket le=+Inf method=resources/read"] == 1
-        assert 0 < found[f"{name}_sum method=resources/read"] < PATIENCE_S
-        assert f"{name}_count method=GET" not in found
-
-
-def test_sessions_streams_and_what_they_are_told_are_counted_while_they_last(
-    tmp_path: Path,
-) -> None:
-    with running(project(tmp_path)) as program:
-        before = metrics(program)
-        session = program.session()
-        session.post(message("resources/subscribe", {"uri": README}))
-        with session.stream() as stream:
-            (program.folder / "read me.md").write_text("changed\n")
-            stream.event()
-            found = metrics(program)
-            assert found["resource_server_sessions"] == 1
-            assert found["resource_server_streams"] == 1
-            assert found["resource_server_events_total"] == 1
-            assert (
-                found["resource_server_sent_bytes_total"]
-                > before["resource_server_sent_bytes_total"]
-            )
-        program.ask(session.request("DELETE"))
-        program.until(lambda: metrics(program)["resource_server_streams"] == 0)
-        assert metrics(program)["resource_server_sessions"] == 0
-
-
-def test_what_a_stream_answers_in_the_end_is_counted_as_what_it_is(tmp_path: Path) -> None:
-    with running(project(tmp_path)) as program, callee() as called:
-        asked = modern("resources/read", {"uri": called.uri}, accept="text/event-stream")
-        for text in ("an answer", ""):
-            with program.line() as line:
-                line.send(asked)
-                called.wait()
-                called.answer(text)
-                assert line.answer().headers["content-type"] == "text/event-stream"
-                line.events()
-        with program.line() as leaving:
-            leaving.send(modern("resources/read", {"uri": called.uri}))
-            called.wait()
-        kind = "resource_server_requests_total era=stateless method=resources/read outcome="
-        program.until(lambda: f"{kind}gone" in metrics(program))
-        found = metrics(program)
-        assert [found[f"{kind}{outcome}"] for outcome in ("ok", "error", "gone")] == [1, 1, 1]
-
-
-def test_errors_are_seen_whatever_stands_around_them(tmp_path: Path) -> None:
-    with running(project(tmp_path)) as program:
-        before = metrics(program).get("resource_server_errors_total code=-32601", 0)
-        for id in ("x" * 2000, '"result":{', '"error":{"code":1}'):
-            refused = program.ask(modern("tools/of/nobody", id=id))
-            assert (refused.status, refused.json["id"]) == (404, id)
-            (program.folder / "read me.md").write_text('{"error":{"code":-1}}')
-            asked = {"uri": README}
-            assert program.ask(modern("resources/read", asked, id=id)).status == 200
-        found = metrics(program)
-        assert found["resource_server_errors_total code=-32601"] == before + 3
-        errors = [name for name in found if name.startswith("resource_server_errors_total")]
-        assert errors == ["resource_server_errors_total code=-32601"]
-
-
-def test_each_mount_and_its_watch_and_the_build_are_there(tmp_path: Path) -> None:
-    with running(project(tmp_path, more=LATE)) as program:
-        program.until(lambda: get(program, "/readyz").json["up"] == 2)
-        found = metrics(program)
-        assert found["resource_server_mount_up mount=project"] == 1
-        assert found["resource_server_mount_up mount=late"] == 0
-        assert found["resource_server_mount_watch back_end=off mount=phone"] == 1
-        [watch] = [
-            name
-            for name in found
-            if name.startswith("resource_server_mount_watch") and "=project" in name
-        ]
-        assert "(" not in watch
-        assert f" version={resource_server.__version__}" in "".join(
-            name for name in found if name.startswith("resource_server_build_info")
-        )
-        assert found["process_resident_memory_bytes"] > 0
-
-
-def test_clients_cannot_make_more_metrics_by_what_they_ask(tmp_path: Path) -> None:
-    with running(project(tmp_path)) as program:
-
-        def ask(number: int) -> None:
-            program.ask(modern(f"method/{number}"))
-            program.ask(request("POST", message(f"m{number}"), mcp_protocol_version=f"v{number}"))
-            program.ask(request("POST", initialize(f"1-{number}")))
-            program.ask(request("GET", path=f"/{number}"))
-            program.read(f"{README}?lines=1-{number + 1}")
-
-        ask(0)
-        before = set(metrics(program))
-        for number in range(1, 5):
-            ask(number)
-        assert {name for name in metrics(program) if "status" not in name} - before == set()
-
-
-def test_metrics_are_for_this_machine_unless_the_manifest_says_otherwise(tmp_path: Path) -> None:
-    with running(project(tmp_path), "--forwarded-allow-ips", "127.0.0.1") as program:
-        assert get(program, "/metrics").status == 200
-        for forwarded in (
-            FORWARDED,
-            {"x-forwarded-for": "127.0.0.1"},
-            {"forwarded": "for=192.0.2.7"},
-            {"x-real-ip": "192.0.2.7"},
-        ):
-            assert get(program, "/metrics", **forwarded).status == 404
-        assert get(program, "/metrics", host="evil.example").status == 421
-        assert get(program, "/metrics", origin="https://evil.example").status == 403
-
-
-@pytest.mark.parametrize(("http", "needed"), [("{metrics: true}", {}), ("guarded", BEARER)])
-def test_others_are_told_metrics_where_the_manifest_says_so_with_a_token_if_there_are_any(
-    tmp_path: Path, http: str, needed: Mapping[str, str]
-) -> None:
-    if needed:
-        http = f"{{metrics: true, auth: {{tokens: [{GIVEN}]}}}}"
-    with running(project(tmp_path, http), "--forwarded-allow-ips", "127.0.0.1") as program:
-        assert get(program, "/metrics", **FORWARDED).status == (401 if needed else 200)
-        told = get(program, "/metrics", **FORWARDED, **needed)
-        assert (told.status, b"mount_up" in told.body) == (200, True)
-
-
-def test_metrics_are_written_as_the_one_who_asks_accepts(program: Program) -> None:
-    answer = get(program, "/metrics", accept="application/openmetrics-text; version=1.0.0")
-    assert answer.headers["content-type"].startswith("application/openmetrics-text")
-    assert answer.body.endswith(b"# EOF\n")

@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry, as whoever collects them sees them."""
+"""OpenTelemetry spans, as a collector sees them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def spans(program: Program) -> list[Any]:
     return [json.loads(line) for line in program.errors if line.startswith("{")]
 
 
-def test_a_request_is_one_span_that_does_not_say_which_resource(tmp_path: Path) -> None:
+def test_a_request_is_one_span_that_names_no_resource(tmp_path: Path) -> None:
     with running(project(tmp_path), code=COLLECTOR) as program:
         program.read(README)
         program.ask(modern("resources/read", {"uri": "file:///project/none"}))
@@ -127,7 +127,7 @@ def test_a_request_is_one_span_that_does_not_say_which_resource(tmp_path: Path) 
         ("nonsense", None, NONE),
     ],
 )
-def test_a_span_belongs_to_the_trace_of_who_asks(
+def test_a_span_belongs_to_the_trace_of_the_client(
     tmp_path: Path, meta: str | None, header: str | None, parent: str
 ) -> None:
     carried = {} if meta is None else {"_meta": {"traceparent": f"00-{meta}-01"}}
@@ -138,7 +138,7 @@ def test_a_span_belongs_to_the_trace_of_who_asks(
     assert found["parent"] == parent
 
 
-def test_what_a_provider_does_is_within_the_span_of_its_own_request(tmp_path: Path) -> None:
+def test_a_provider_runs_within_the_span_of_its_request(tmp_path: Path) -> None:
     with running(project(tmp_path), code=COLLECTOR + INSIDE) as program:
         ids = ("a" * 32, "b" * 32)
         with program.line() as line:
@@ -150,7 +150,7 @@ def test_what_a_provider_does_is_within_the_span_of_its_own_request(tmp_path: Pa
     assert inside == [*(str(int(id, 16)) for id in ids), "7"]
 
 
-def test_a_message_that_is_none_makes_a_span_that_names_no_method_of_its_own(
+def test_an_invalid_message_makes_a_span_named_other(
     tmp_path: Path,
 ) -> None:
     with running(project(tmp_path), code=COLLECTOR) as program:
@@ -160,7 +160,7 @@ def test_a_message_that_is_none_makes_a_span_that_names_no_method_of_its_own(
     assert [(span["name"], span["status"]) for span in found] == [("other", "ERROR")] * 3
 
 
-def test_nothing_of_it_is_loaded_where_nobody_collects_spans(tmp_path: Path) -> None:
+def test_opentelemetry_is_not_loaded_without_a_collector(tmp_path: Path) -> None:
     loaded = "[name for name in sys.modules if name.startswith('opentelemetry')]"
     told = f"import atexit, sys\natexit.register(lambda: print({loaded}, file=sys.stderr))"
     with running(project(tmp_path), code=told) as program:

@@ -1,4 +1,4 @@
-"""Connections whose clients neither read nor write: cut off, in memory that is bounded."""
+"""Connections whose clients neither read nor write are cut off, in bounded memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.transports.program import (
 MIB = 1 << 20
 METRICS = request("GET", path="/metrics")
 SOON = {"request_timeout_s": 0.3, "slow_reader_timeout_s": 0.3}
-# How much all connections hold back is no option: it would be a limit that nobody needs to set.
+# Patched, since this bound is no option: nobody needs to set it.
 FEW_UNREAD = f"""
 from resource_server.transports.http.server import http_connection
 http_connection.MAX_UNREAD_BYTES = {20 * MIB}
@@ -47,7 +47,7 @@ start_program = partial(serving, timing=SOON)
         request("POST", b"0\r\nA: b\r\n", content_length=None, transfer_encoding="chunked"),
     ],
 )
-def test_a_request_that_does_not_end_is_cut_off(program: Program, data: bytes) -> None:
+def test_an_unfinished_request_is_cut_off(program: Program, data: bytes) -> None:
     with program.line() as line:
         line.send(data)
         assert line.is_closed()
@@ -57,7 +57,7 @@ def test_a_request_that_does_not_end_is_cut_off(program: Program, data: bytes) -
         assert line.is_closed()
 
 
-def test_a_request_that_does_not_end_is_cut_off_behind_one_that_does(program: Program) -> None:
+def test_an_unfinished_request_behind_a_finished_one_is_cut_off(program: Program) -> None:
     begun = request("POST", b"[", content_length="10")
     with program.line() as line:
         line.send(request("GET", path="/healthz") + begun)
@@ -65,14 +65,14 @@ def test_a_request_that_does_not_end_is_cut_off_behind_one_that_does(program: Pr
         assert line.is_closed()
 
 
-def test_what_is_sent_after_a_refusal_is_cut_off(program: Program) -> None:
+def test_an_endless_body_after_a_refusal_is_cut_off(program: Program) -> None:
     with program.line() as line:
         asked = request(path="/nowhere", content_length=None, transfer_encoding="chunked")
         assert line.ask(asked).status == 404
         assert not line.takes(b"5\r\nxxxxx\r\n", 10_000_000)
 
 
-def test_what_was_asked_whole_is_not_cut_off(program: Program) -> None:
+def test_a_finished_request_is_not_cut_off(program: Program) -> None:
     session = program.session()
     with session.stream() as stream, program.line() as waiting, program.line() as silent:
         waiting.send(session.request("POST", read(GATE + "whole")))
@@ -106,12 +106,12 @@ def test_a_head_that_never_ends_is_cut_off(tmp_path: Path, begin: bytes, part: b
         assert program.read(README)
 
 
-def test_a_long_head_is_taken(program: Program) -> None:
+def test_a_long_head_is_accepted(program: Program) -> None:
     asked = modern("server/discover", x="y" * 60_000)
     assert program.ask(asked).status == 200
 
 
-def test_requests_that_come_in_one_packet_are_answered_in_their_order(program: Program) -> None:
+def test_requests_in_one_packet_are_answered_in_order(program: Program) -> None:
     asked = [modern("resources/read", {"uri": README}, id) for id in range(1, 6)]
     with program.line() as line:
         for packets in ([b"".join(asked)], [b"".join(asked[:2]), *asked[2:]]):
@@ -122,7 +122,7 @@ def test_requests_that_come_in_one_packet_are_answered_in_their_order(program: P
             assert [each.json["id"] for each in answers] == [1, 2, 3, 4, 5]
 
 
-def test_what_is_no_request_is_in_no_answer_to_another(program: Program) -> None:
+def test_garbage_is_not_answered_within_another_response(program: Program) -> None:
     session, garbage = program.session(), b"\x16\x03\x01\r\n\r\n"
     with session.stream() as stream:
         stream.send(garbage)
@@ -135,7 +135,7 @@ def test_what_is_no_request_is_in_no_answer_to_another(program: Program) -> None
     program.read(OPEN + "garbage")
 
 
-def test_who_leaves_with_a_request_behind_a_stream_has_left(tmp_path: Path) -> None:
+def test_a_client_that_leaves_with_a_request_behind_its_stream_is_noticed(tmp_path: Path) -> None:
     listen = modern("subscriptions/listen", {"notifications": {"resourcesListChanged": True}})
     with serving(tmp_path, timing={"sse_keep_alive_s": 0.05}) as program:
         with program.lines(5) as lines:
@@ -147,7 +147,7 @@ def test_who_leaves_with_a_request_behind_a_stream_has_left(tmp_path: Path) -> N
         program.until(lambda: b"resource_server_streams 0.0" in program.ask(METRICS).body)
 
 
-def test_many_requests_behind_one_that_waits_are_cut_off(tmp_path: Path) -> None:
+def test_too_many_pipelined_requests_are_cut_off(tmp_path: Path) -> None:
     with serving(tmp_path) as program, program.line() as line:
         before = program.memory()
         line.send(program.session().request("POST", read(GATE + "first")))
@@ -156,7 +156,7 @@ def test_many_requests_behind_one_that_waits_are_cut_off(tmp_path: Path) -> None
         assert program.memory() - before < 8 * MIB
 
 
-def test_an_answer_that_nobody_reads_is_cut_off(program: Program) -> None:
+def test_a_client_that_reads_nothing_is_cut_off(program: Program) -> None:
     peaks: list[int] = []
     before = program.sockets()
     for _ in range(5):
@@ -171,7 +171,7 @@ def test_an_answer_that_nobody_reads_is_cut_off(program: Program) -> None:
     assert max(peaks[1:]) - peaks[0] < 10 * MIB
 
 
-def test_an_answer_that_is_read_slowly_is_not(tmp_path: Path) -> None:
+def test_a_client_that_reads_slowly_is_not_cut_off(tmp_path: Path) -> None:
     timing = {"slow_reader_timeout_s": 1.2}
     with serving(tmp_path, timing=timing) as program, program.line(receive=1 << 16) as line:
         line.send(modern("resources/read", {"uri": LARGE}))
@@ -185,7 +185,7 @@ def test_an_answer_that_is_read_slowly_is_not(tmp_path: Path) -> None:
                 time.sleep(0.02)  # This is how it reads.
 
 
-def test_all_together_hold_back_no_more_than_a_bound(tmp_path: Path) -> None:
+def test_unread_responses_of_all_clients_are_bounded(tmp_path: Path) -> None:
     with serving(tmp_path, code=FEW_UNREAD) as program, program.lines(30, receive=4096) as lines:
         program.read(README)
         others = program.sockets() - len(lines)
@@ -196,7 +196,7 @@ def test_all_together_hold_back_no_more_than_a_bound(tmp_path: Path) -> None:
         assert program.read(README)
 
 
-def test_who_reads_is_not_cut_off_for_those_who_do_not(tmp_path: Path) -> None:
+def test_a_client_that_reads_is_not_cut_off_for_others(tmp_path: Path) -> None:
     with serving(tmp_path, code=FEW_UNREAD) as program, program.lines(10, receive=4096) as lines:
         for line in lines:
             line.send(modern("resources/read", {"uri": LARGE}))
@@ -206,7 +206,7 @@ def test_who_reads_is_not_cut_off_for_those_who_do_not(tmp_path: Path) -> None:
                 assert quick.ask(modern("resources/read", {"uri": LARGE})).status == 200
 
 
-def test_who_takes_a_few_bytes_now_and_then_is_cut_off(tmp_path: Path) -> None:
+def test_a_client_that_reads_a_few_bytes_at_a_time_is_cut_off(tmp_path: Path) -> None:
     with serving(tmp_path, timing={"slow_reader_timeout_s": 0.5}) as program:
         before = program.sockets()
         line = program.line(receive=4096)
@@ -220,7 +220,7 @@ def test_who_takes_a_few_bytes_now_and_then_is_cut_off(tmp_path: Path) -> None:
         line.socket.close()
 
 
-def test_answers_are_not_kept_after_they_were_sent(program: Program) -> None:
+def test_responses_are_not_kept_once_sent(program: Program) -> None:
     session = program.session()
     asked: list[Callable[[int], bytes]] = [
         lambda id: modern("resources/read", {"uri": LARGE}, id),

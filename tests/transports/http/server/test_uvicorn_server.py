@@ -1,4 +1,4 @@
-"""The shutdown: streams end, requests in flight are answered, and the rest is cut off."""
+"""The shutdown: streams end, requests in flight finish, and the rest is cut off."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def listen(line: Line, id: object = 1) -> None:
 
 
 @signals
-def test_a_signal_lets_streams_end_and_what_is_in_flight_be_answered(
+def test_a_signal_ends_streams_and_lets_requests_in_flight_finish(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     with running(project(tmp_path)) as program, callee() as called:
@@ -68,7 +68,7 @@ def test_a_signal_lets_streams_end_and_what_is_in_flight_be_answered(
         assert program.errors == []
 
 
-def test_nothing_new_is_accepted_while_the_last_are_answered(tmp_path: Path) -> None:
+def test_no_connection_is_accepted_during_the_shutdown(tmp_path: Path) -> None:
     with running(project(tmp_path)) as program, callee() as called:
         with program.line() as waiting, program.line() as idle, program.line() as listening:
             assert idle.ask(modern("resources/read", {"uri": README})).status == 200
@@ -86,7 +86,7 @@ def test_nothing_new_is_accepted_while_the_last_are_answered(tmp_path: Path) -> 
         assert program.end() == 0
 
 
-def test_what_takes_too_long_is_told_to_ask_again_elsewhere(tmp_path: Path) -> None:
+def test_a_request_that_outlasts_the_shutdown_is_503(tmp_path: Path) -> None:
     with running(project(tmp_path)) as program, callee() as called:
         session = program.session()
         with program.line() as stateless, program.line() as stateful:
@@ -115,7 +115,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path, number: signal.Signals)
         assert program.end() == 0
 
 
-def test_what_comes_behind_a_stream_that_ends_is_refused(tmp_path: Path) -> None:
+def test_requests_behind_a_stream_that_ends_are_refused(tmp_path: Path) -> None:
     params = {"notifications": {"resourcesListChanged": True}}
     with running(project(tmp_path)) as program:
         behind = [
@@ -145,7 +145,7 @@ def test_a_signal_as_soon_as_it_serves_is_no_failure(
         assert program.end(number) == 0
 
 
-def test_a_client_that_never_sends_its_request_keeps_it_for_a_while_only(tmp_path: Path) -> None:
+def test_an_unfinished_request_delays_the_shutdown_only_so_long(tmp_path: Path) -> None:
     with running(project(tmp_path), timing={"shutdown_timeout_s": 0.5}) as program:
         with program.line() as line:
             line.send(modern("resources/read", {"uri": README})[:-5])
@@ -154,14 +154,14 @@ def test_a_client_that_never_sends_its_request_keeps_it_for_a_while_only(tmp_pat
         assert not [line for line in program.errors if "Traceback" in line]
 
 
-def test_sessions_that_wait_for_nothing_do_not_keep_it(tmp_path: Path) -> None:
+def test_idle_sessions_do_not_delay_the_shutdown(tmp_path: Path) -> None:
     with running(project(tmp_path)) as program:
         session = program.session()
         session.post(message("resources/subscribe", {"uri": README}))
         assert program.end(signal.SIGTERM) == 0
 
 
-# -- the part of uvicorn that is no documented interface
+# -- what we rely on and uvicorn does not document
 
 
 class _Connection(asyncio.Protocol):

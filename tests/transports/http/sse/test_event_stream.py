@@ -1,4 +1,4 @@
-"""Streams of server-sent events: what comes on which of them, and what comes again."""
+"""Event streams: notifications, responses, and resumption after any event."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.transports.program import (
 )
 
 NAMES = ("a", "b", "c")
-# Whatever has to wait is a stream at once for who takes nothing else.
+# A client that accepts only streams gets one at once.
 STREAM: Any = {"accept": "text/event-stream"}
 
 
@@ -59,7 +59,7 @@ def updated(line: Line) -> str:
     return str(told["params"]["uri"])
 
 
-def test_of_two_who_ask_for_a_stream_at_the_same_moment_the_last_has_it(program: Program) -> None:
+def test_the_later_of_two_concurrent_readers_has_the_stream(program: Program) -> None:
     session = program.session()
     for _ in range(20):
         with program.lines(2) as lines:
@@ -70,11 +70,13 @@ def test_of_two_who_ask_for_a_stream_at_the_same_moment_the_last_has_it(program:
                 assert (answer.status, answer.headers["content-type"]) == (200, "text/event-stream")
 
 
-# -- what is told of changes
+# -- notifications
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE)
-def test_a_change_is_told_on_the_stream_and_nowhere_else(program: Program, revision: str) -> None:
+def test_a_notification_comes_on_the_stream_and_nowhere_else(
+    program: Program, revision: str
+) -> None:
     session = program.session(revision)
     with session.stream() as stream:
         subscribe(session, README)
@@ -87,7 +89,7 @@ def test_a_change_is_told_on_the_stream_and_nowhere_else(program: Program, revis
         }
 
 
-def test_changes_while_nobody_listens_are_told_to_who_comes(program: Program) -> None:
+def test_notifications_wait_for_a_reader(program: Program) -> None:
     session, witness = program.session(), program.session()
     subscribe(session, README)
     subscribe(witness, README)
@@ -101,7 +103,7 @@ def test_changes_while_nobody_listens_are_told_to_who_comes(program: Program) ->
         assert stream.events() == []
 
 
-def test_the_latest_stream_is_the_one_that_is_told(program: Program) -> None:
+def test_the_latest_reader_gets_the_notifications(program: Program) -> None:
     # The one before may be dead, and nobody knows: a laptop that slept.
     session = program.session()
     subscribe(session, README)
@@ -111,7 +113,7 @@ def test_the_latest_stream_is_the_one_that_is_told(program: Program) -> None:
         assert updated(latest) == README
 
 
-def test_other_sessions_are_told_nothing(program: Program) -> None:
+def test_other_sessions_get_no_notifications(program: Program) -> None:
     session, other = program.session(), program.session()
     with session.stream() as stream, other.stream() as silent:
         subscribe(session, README)
@@ -121,7 +123,7 @@ def test_other_sessions_are_told_nothing(program: Program) -> None:
         assert silent.events() == []
 
 
-def test_only_the_revision_that_primes_streams_does(program: Program) -> None:
+def test_only_revisions_with_priming_events_get_them(program: Program) -> None:
     for revision in HANDSHAKE:
         session = program.session(revision)
         subscribe(session, README)
@@ -135,7 +137,7 @@ def test_only_the_revision_that_primes_streams_does(program: Program) -> None:
             assert (event.id, event.name, event.retry) == ("0-1", "message", None)
 
 
-def test_more_changes_than_are_kept_are_all_told_to_a_slow_reader(tmp_path: Path) -> None:
+def test_a_slow_reader_gets_more_notifications_than_are_kept(tmp_path: Path) -> None:
     # Some 6 MB: more than the system holds for who does not read.
     deep = tmp_path / "project" / "/".join(["é" * 120] * 3)
     deep.mkdir(parents=True)
@@ -159,10 +161,10 @@ def test_more_changes_than_are_kept_are_all_told_to_a_slow_reader(tmp_path: Path
                     missing.discard(updated(reader))
 
 
-# -- what is asked for again
+# -- resumption
 
 
-def test_what_came_after_an_event_comes_again(program: Program) -> None:
+def test_a_stream_resumes_after_an_event(program: Program) -> None:
     session = program.session()
     subscribe(session, *(f"file:///project/{name}" for name in NAMES))
 
@@ -187,7 +189,7 @@ def test_what_came_after_an_event_comes_again(program: Program) -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_an_answer_that_was_cut_off_comes_to_who_asks_again(program: Program, when: str) -> None:
+def test_a_response_that_was_cut_off_is_resumed(program: Program, when: str) -> None:
     session, gate = program.session(), f"cut-off-{when}"
     with session.stream("POST", read(GATE + gate, id=41), **STREAM) as stream:
         program.waiting(gate)
@@ -204,7 +206,7 @@ def test_an_answer_that_was_cut_off_comes_to_who_asks_again(program: Program, wh
         assert event.id == str(primer.id).replace("-0", "-1")
 
 
-def test_who_asks_again_is_answered_even_if_the_first_seems_still_there(program: Program) -> None:
+def test_a_client_resumes_while_its_old_connection_seems_alive(program: Program) -> None:
     session = program.session()
     with (
         session.stream("POST", read(GATE + "twice", id=1), **STREAM) as first,
@@ -215,7 +217,7 @@ def test_who_asks_again_is_answered_even_if_the_first_seems_still_there(program:
         assert [event.json["id"] for event in second.events()] == [1]
 
 
-def test_an_answer_is_never_told_on_another_stream(program: Program) -> None:
+def test_a_response_never_comes_on_another_stream(program: Program) -> None:
     session = program.session()
     with session.stream() as told:
         with session.stream("POST", read(GATE + "own", id=1), **STREAM) as one:
@@ -245,7 +247,7 @@ def test_events_of_other_sessions_and_unknown_ones_are_400(program: Program) -> 
             assert len(stream.events()) == (id == foreign)
 
 
-def test_an_answer_that_is_too_long_to_keep_is_not_promised(program: Program) -> None:
+def test_a_response_too_large_to_keep_cannot_be_resumed(program: Program) -> None:
     session = program.session()
     with session.stream("POST", read(LARGE), **STREAM) as stream:
         assert len(stream.event().data) > 6_000_000
@@ -254,7 +256,7 @@ def test_an_answer_that_is_too_long_to_keep_is_not_promised(program: Program) ->
     assert program.ask(asked).status == 400
 
 
-def test_a_session_keeps_few_answers(program: Program) -> None:
+def test_a_session_keeps_few_responses(program: Program) -> None:
     session = program.session()
     ids: list[str | None] = []
     for number in range(70):
@@ -267,10 +269,10 @@ def test_a_session_keeps_few_answers(program: Program) -> None:
     assert statuses == [400, 200]
 
 
-# -- answers
+# -- responses
 
 
-def test_what_is_told_of_a_request_comes_before_its_answer(program: Program) -> None:
+def test_progress_comes_before_the_response(program: Program) -> None:
     asked: Any = {"uri": MANY, "_meta": {"progressToken": "p"}}
     session = program.session()
     with session.stream("POST", message("resources/read", asked)) as stream:
@@ -279,14 +281,14 @@ def test_what_is_told_of_a_request_comes_before_its_answer(program: Program) -> 
     assert len(answer["result"]["contents"]) == 5
 
 
-def test_who_takes_no_stream_is_answered_in_the_end(program: Program) -> None:
+def test_a_client_that_accepts_no_stream_gets_json_in_the_end(program: Program) -> None:
     asked: Any = {"uri": MANY, "_meta": {"progressToken": "p"}}
     answered = program.session().post(message("resources/read", asked), accept="application/json")
     assert answered.headers["content-type"] == "application/json"
     assert len(answered.json["result"]["contents"]) == 5
 
 
-def test_silence_is_broken_by_comments(tmp_path: Path) -> None:
+def test_comments_break_the_silence_of_a_stream(tmp_path: Path) -> None:
     with serving(tmp_path, timing={"sse_keep_alive_s": 0.05}) as program:
         session = program.session()
         with session.stream() as stream:
@@ -303,7 +305,7 @@ def test_silence_is_broken_by_comments(tmp_path: Path) -> None:
             assert line.answer().status == 200
 
 
-def test_there_are_so_many_streams_at_once_and_no_more(tmp_path: Path) -> None:
+def test_streams_are_limited(tmp_path: Path) -> None:
     with serving(tmp_path, http="{limits: {streams: 2}}") as program:
         one, two = program.session(), program.session()
         listen = modern("subscriptions/listen", {"notifications": {"resourcesListChanged": True}})
@@ -318,7 +320,7 @@ def test_there_are_so_many_streams_at_once_and_no_more(tmp_path: Path) -> None:
             program.until(lambda: program.ask(two.request("GET")).status == 200)
 
 
-def test_what_is_answered_at_once_is_no_stream(program: Program) -> None:
+def test_an_immediate_response_is_json(program: Program) -> None:
     answered = program.ask(request("POST", read(README), mcp_session_id=program.session().id))
     assert answered.headers["content-type"] == "application/json"
     assert int(answered.headers["content-length"]) == len(answered.body)

@@ -1,4 +1,4 @@
-"""Sessions and streams are few: whoever has most of them keeps nobody else out."""
+"""Fair eviction: no owner of many sessions or streams keeps others out."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def listened(line: Line, token: str) -> int:
     return answer.status
 
 
-def test_who_has_all_sessions_loses_some_to_who_has_none(program: Program) -> None:
+def test_an_owner_of_all_sessions_loses_some_to_one_without(program: Program) -> None:
     ann = [begun(program, ANN) for _ in range(4)]
     assert [pinged(program, each) for each in ann[:2]] == [200, 200]
     # The least recently used: the third, and then the fourth.
@@ -77,7 +77,7 @@ def test_who_has_all_sessions_loses_some_to_who_has_none(program: Program) -> No
         assert (refused.status, refused.headers["retry-after"]) == (503, "60")
 
 
-def test_a_session_is_lost_that_is_not_in_use_before_one_that_is(program: Program) -> None:
+def test_an_idle_session_is_evicted_before_one_in_use(program: Program) -> None:
     ann = [begun(program, ANN) for _ in range(4)]
     with program.line() as line:
         assert line.ask(request("GET", **ann[0])).status == 200
@@ -86,7 +86,7 @@ def test_a_session_is_lost_that_is_not_in_use_before_one_that_is(program: Progra
         assert [pinged(program, each) for each in ann] == [200, 404, 200, 200]
 
 
-def test_who_has_all_streams_loses_some_to_who_has_none(program: Program) -> None:
+def test_an_owner_of_all_streams_loses_some_to_one_without(program: Program) -> None:
     session = begun(program, ANN)
     with program.lines(4) as ann, program.lines(3) as bob:
         listened(ann[0], ANN)
@@ -107,7 +107,7 @@ def test_who_has_all_streams_loses_some_to_who_has_none(program: Program) -> Non
         program.until(lambda: ann[1].ask(request("GET", **session)).status == 200)
 
 
-def test_a_stream_of_the_old_transport_ends_where_another_needs_its_place(
+def test_a_legacy_stream_is_evicted_too(
     program: Program,
 ) -> None:
     with program.lines(4) as ann, program.line() as bob:
@@ -119,7 +119,7 @@ def test_a_stream_of_the_old_transport_ends_where_another_needs_its_place(
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=30), st.integers(1, 8))
-def test_at_most_one_more_is_kept_than_others_want(asking: list[str], most: int) -> None:
+def test_no_refused_owner_has_two_fewer_than_another(asking: list[str], most: int) -> None:
     counts, held = OwnerCounts(), list[str]()
     for owner in asking:
         if len(held) == most:
