@@ -67,7 +67,7 @@ CREATE FUNCTION sets_variable() RETURNS int BEGIN SET @evil = 5| RETURN 1| END
 
 
 class Database:
-    """The module's own database, with a login that may write all of it."""
+    """A database of the test module, with a login that may write all of it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -86,7 +86,7 @@ class Database:
             await connection.ensure_closed()
 
     async def checksum(self) -> object:
-        """Return what differs when anything was written."""
+        """Return a value that changes with every write."""
         tables = await self.run("SHOW FULL TABLES")
         sums = await self.run("CHECKSUM TABLE victims, customers, orders, codes, keyless, old")
         created = await self.run("SHOW CREATE TABLE victims")
@@ -100,7 +100,7 @@ async def connect(database: str) -> Any:
 
 @contextlib.contextmanager
 def mysql_database() -> Generator[Database]:
-    """Make a database of `SCHEMA`, and drop it at the end."""
+    """Create a database with `SCHEMA`, and drop it at the end."""
     with empty_mysql_database() as made:
 
         async def fill() -> None:
@@ -114,7 +114,7 @@ def mysql_database() -> Generator[Database]:
 
 @contextlib.contextmanager
 def empty_mysql_database() -> Generator[Database]:
-    """Make a database and a login of unique names, and drop them at the end."""
+    """Create a database and a login with unique names, and drop them at the end."""
 
     async def reach() -> None:
         await (await connect("mysql")).ensure_closed()
@@ -146,7 +146,7 @@ def empty_mysql_database() -> Generator[Database]:
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[Database]:
-    """The database of a module of tests; `engine` reads it."""
+    """The test module's database, which `engine` reads."""
     with mysql_database() as made:
         yield made
 

@@ -1,4 +1,4 @@
-"""The application that owns a database: writes it by the driver of its engine, as it likes."""
+"""The application that owns a database, and writes it with its engine's driver."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from urllib.parse import unquote, urlsplit
 
 from resource_server.providers.database.engines.factory import engine_name
 
-# It would log each row that INSERT IGNORE leaves out.
+# It logs each row that INSERT IGNORE skips.
 logging.getLogger("asyncmy").setLevel(logging.ERROR)
 
 
 class Owner(ABC):
-    """One connection; a statement is committed at once, unless `begin` was called before it.
+    """One connection in autocommit mode; `begin` starts a transaction.
 
-    Values in SQL are written as `?`, which is nothing else in it.
+    Every `?` in the SQL is a parameter.
     """
 
     engine: ClassVar[str]
     prefix: ClassVar[str] = ""
-    """Of the paths of tables: the schema, where the engine has schemas."""
+    """Prefix of table paths: the schema, if the engine has schemas."""
     insertion: ClassVar[str] = "INSERT INTO {} VALUES ({}) ON CONFLICT DO NOTHING"
 
     def __init__(self, url: str) -> None:
@@ -38,7 +38,7 @@ class Owner(ABC):
 
     @abstractmethod
     async def clear(self) -> None:
-        """Drop all there is in the database."""
+        """Drop everything in the database."""
 
     @abstractmethod
     async def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
@@ -71,7 +71,7 @@ class SqliteOwner(Owner):
         self._connection.close()
 
     async def clear(self) -> None:
-        pass  # it is in a file that nobody else uses
+        pass  # the file is the test's own
 
     async def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         return self._connection.execute(sql, values).fetchall()
@@ -85,7 +85,7 @@ class PostgresOwner(Owner):
         import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
         driver: Any = asyncpg
-        # Plans would be of tables that were dropped since.
+        # Cached plans would refer to dropped tables.
         self._connection = await driver.connect(self.url, statement_cache_size=0)
 
     async def close(self) -> None:
@@ -135,7 +135,7 @@ class MariadbOwner(Owner):
 
 
 async def mysql_connection(url: str) -> Any:
-    """Connect to MariaDB or MySQL as the driver has it; each statement is committed at once."""
+    """Connect to MariaDB or MySQL in autocommit mode."""
     import asyncmy
 
     driver: Any = asyncmy

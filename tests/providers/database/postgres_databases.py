@@ -77,7 +77,7 @@ CREATE FUNCTION definer() RETURNS integer LANGUAGE plpgsql SECURITY DEFINER
 
 
 class Database:
-    """The module's own database, with a login that may write all of it."""
+    """A database of the test module, with a login that may write all of it."""
 
     def __init__(self, name: str, role: str) -> None:
         self.name = name
@@ -99,7 +99,7 @@ class Database:
             await connection.close()
 
     async def checksum(self) -> object:
-        """Return what differs when anything was written."""
+        """Return a value that changes with every write."""
         tables = await self.run(
             "SELECT c.oid::regclass::text FROM pg_class c JOIN pg_namespace n"
             " ON n.oid = c.relnamespace WHERE n.nspname IN ('public', 'other') ORDER BY 1"
@@ -125,7 +125,7 @@ class Database:
 
 @contextlib.contextmanager
 def postgres_database() -> Generator[Database]:
-    """Make a database of `SCHEMA`, and drop it at the end."""
+    """Create a database with `SCHEMA`, and drop it at the end."""
     with empty_postgres_database() as made:
 
         async def fill() -> None:
@@ -138,7 +138,7 @@ def postgres_database() -> Generator[Database]:
 
 @contextlib.contextmanager
 def empty_postgres_database() -> Generator[Database]:
-    """Make a database and a login of unique names, and drop them at the end."""
+    """Create a database and a login with unique names, and drop them at the end."""
 
     async def reach() -> None:
         await (await asyncpg.connect(ADMIN, timeout=5)).close()
@@ -167,7 +167,7 @@ def empty_postgres_database() -> Generator[Database]:
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[Database]:
-    """The database of a module of tests; `engine` reads it."""
+    """The test module's database, which `engine` reads."""
     with postgres_database() as made:
         yield made
 

@@ -1,4 +1,4 @@
-"""A database as clients have it: mounted in a catalog, read by URI."""
+"""A database mounted in a catalog and read by URI, as by clients."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.providers.database.owners import Owner
 
 
 class Served:
-    """What a catalog tells of one database. Paths begin with a table, whatever the engine."""
+    """A catalog of one database. Paths start with a table, on every engine."""
 
     def __init__(self, catalog: Catalog, prefix: str) -> None:
         self.catalog = catalog
         self.base = BASE + prefix
 
     async def read(self, path: str) -> ReadItem:
-        """Return the one body of a document."""
+        """Return the only item of a document."""
         (body,) = (await self.catalog.read(self.base + path)).items
         return body
 
@@ -37,7 +37,7 @@ class Served:
         return json.loads(await self.text(path))
 
     async def query(self, name: str) -> Any:
-        """Return the rows of a declared query; `name` may have parameters behind it."""
+        """Return the rows of a declared query; `name` may end in URI parameters."""
         (body,) = (await self.catalog.read(f"{BASE}~query/{name}")).items
         assert body.content is not None
         return json.loads(body.content.data)["rows"]
@@ -46,7 +46,7 @@ class Served:
         return await self.catalog.metadata(self.base + path)
 
     async def entries(self, path: str | None = None) -> list[CatalogEntry]:
-        """Return the children of a collection, or all that is listed, page by page."""
+        """Return the children of a collection, or the whole listing, page by page."""
         uri = None if path is None else (self.base + path)
         page = await self.catalog.list(uri)
         found = list(page.entries)
@@ -60,7 +60,7 @@ class Served:
         return [entry.uri.removeprefix(self.base) for entry in await self.entries(path)]
 
     async def rows(self, path: str) -> list[str]:
-        """Return the paths of the rows of a table, or of those whose keys begin so."""
+        """Return the paths of a table's rows, or of those below a part of the key."""
         documents = (f"{path}/~rows", f"{path}/~schema")
         return [child for child in await self.children(path) if child not in documents]
 
@@ -87,7 +87,7 @@ def timed_database(timing: Timing, **options: Any) -> Database:
 async def served(
     owner: Owner, *, page_size: int = 100, timing: Timing = DEFAULT_TIMING, **options: Any
 ) -> AsyncGenerator[Served]:
-    """Serve a database; `options` are those of the manifest."""
+    """Serve a database with options of the manifest."""
     provider = timed_database(timing, url=owner.url, **options)
     async with Catalog([mounted(provider)], CatalogLimits(page_size=page_size)) as catalog:
         assert await catalog.start() == {}

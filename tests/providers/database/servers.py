@@ -1,4 +1,4 @@
-"""What the tests of database servers share: where they are, a way to them that can be cut."""
+"""Helpers for tests on database servers: their URLs, and a proxy whose connections can be cut."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ T = TypeVar("T")
 
 DEADLINE_S = 1.0
 PATIENCE_S = 30.0
-"""So long what must happen may take."""
+"""Timeout of events that must happen."""
 
 
 def server_url(variable: str, default: str) -> str:
-    """Return the URL of a test server with a login that may make databases."""
+    """Return the URL of a test server, with a login that may create databases."""
     return os.environ.get(variable, default)
 
 
@@ -46,7 +46,7 @@ def with_parts(
 
 
 def skip_without(kind: str, connect: Callable[[], Awaitable[None]]) -> None:
-    """Skip the test where there is no server."""
+    """Skip the test if there is no server."""
 
     async def attempt() -> None:
         await connect()
@@ -58,14 +58,14 @@ def skip_without(kind: str, connect: Callable[[], Awaitable[None]]) -> None:
 
 
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until something holds."""
+    """Wait until a condition holds."""
     async with asyncio.timeout(PATIENCE_S):
-        while not await condition():  # noqa: ASYNC110  # what a server does is no event here
+        while not await condition():  # noqa: ASYNC110  # a server raises no events
             await asyncio.sleep(0.02)
 
 
 async def attempt(engine: Engine, sql: str, parameters: tuple[object, ...] = ()) -> str:
-    """Run a query and say how it ended; none may take much longer than its deadline."""
+    """Run a query and return how it ended: no query may run much longer than its deadline."""
     started = time.monotonic()
     try:
         rows = await engine.query(Statement(sql, parameters), limit=10, within=DEADLINE_S)
@@ -76,26 +76,26 @@ async def attempt(engine: Engine, sql: str, parameters: tuple[object, ...] = ())
     else:
         assert len(rows.rows) <= 10
         outcome = "answered"
-    # Half a second after the deadline; more, since others run beside this.
+    # Half a second after the deadline, and more on a loaded machine.
     assert time.monotonic() - started < DEADLINE_S + 5
     return outcome
 
 
 class Proxy(NamedTuple):
-    """A way to a server, by a port of this machine."""
+    """A proxy to a server, on a local port."""
 
     port: int
     cut: Callable[[], Awaitable[None]]
     restore: Callable[[], Awaitable[None]]
     holding: asyncio.Event
-    """Set when it holds back what it was to hold."""
+    """Set when the proxy holds the message back."""
     release: Callable[[], None]
-    """Let that go on to the server, and whatever comes after it."""
+    """Pass on that message and all later ones."""
 
 
 @asynccontextmanager
 async def proxy_to(host: str, port: int, *, hold: bytes | None = None) -> AsyncGenerator[Proxy]:
-    """Lead to a server; a message to it that has `hold` in it comes there when it is released."""
+    """Forward to a server; a message that contains `hold` waits for `release`."""
     writers: set[asyncio.StreamWriter] = set()
     server: list[asyncio.Server] = []
     holding, released = asyncio.Event(), asyncio.Event()
@@ -162,12 +162,12 @@ class Commits:
                 self._moved.notify_all()
 
     async def beyond(self, seen: int) -> None:
-        """Wait until more were seen."""
+        """Wait until more than `seen` commits were noticed."""
         async with asyncio.timeout(PATIENCE_S), self._moved:
             await self._moved.wait_for(lambda: self.seen > seen)
 
     async def quiet(self, seconds: float) -> None:
-        """Wait until nothing was seen for so long."""
+        """Wait until no commit was noticed for `seconds`."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 seen = self.seen
@@ -183,7 +183,7 @@ class Commits:
 def assert_secrets_kept(
     error: BaseException, caplog: pytest.LogCaptureFixture, *secret: str
 ) -> None:
-    """Assert that neither the error nor any log says one of these."""
+    """Assert that neither the error nor any log record contains one of these."""
     formatter = logging.Formatter()
     told = [str(error), repr(error), *(formatter.format(record) for record in caplog.records)]
     for text in told:

@@ -20,13 +20,13 @@ from resource_server.providers.database.engines.sqlite.database_file import (
 from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
 
 PATIENCE_S = 30.0
-"""For what must happen: others run beside the tests."""
+"""Timeout of events that must happen, on a loaded machine."""
 
 ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
-"""SQLite can be interrupted in this."""
+"""Runs forever, and can be interrupted."""
 
 UNSTOPPABLE = "SELECT instr(hay, needle) FROM heap"
-"""SQLite looks through the whole heap before it notices an interrupt; takes seconds."""
+"""Searches the whole heap for seconds before SQLite notices an interrupt."""
 
 HEAP = """
 CREATE TABLE heap(hay, needle);
@@ -39,14 +39,14 @@ needs_descriptors = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reaso
 
 
 def write(path: Path, script: str) -> Path:
-    """Run statements as the application does that owns the file."""
+    """Run statements as the application that owns the file."""
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(script)
     return path
 
 
 def asked(path: Path, sql: str, *parameters: object) -> list[tuple[object, ...]]:
-    """Return what SQLite itself answers."""
+    """Return the rows that SQLite itself returns."""
     with closing(sqlite3.connect(path)) as connection:
         return connection.execute(sql, parameters).fetchall()
 
@@ -75,7 +75,7 @@ def connection_threads() -> list[threading.Thread]:
 async def rows(
     engine: SqliteEngine, sql: str, *parameters: object, limit: int = 100
 ) -> Sequence[tuple[object, ...]]:
-    """Return rows as a page would be fetched."""
+    """Return the rows of a statement of ours."""
     found = await engine.fetch(Statement(sql, parameters), limit=limit, within=PATIENCE_S)
     return found.rows
 
@@ -83,7 +83,7 @@ async def rows(
 async def queried(
     engine: SqliteEngine, sql: str, *parameters: object, within: float = PATIENCE_S
 ) -> Sequence[tuple[object, ...]]:
-    """Return the rows of a query of the manifest's author."""
+    """Return the rows of a query of the manifest."""
     return (await engine.query(Statement(sql, parameters), limit=100, within=within)).rows
 
 
@@ -92,7 +92,7 @@ async def reflected(engine: SqliteEngine, name: str) -> Table:
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """Return every file below a folder with a hash of what is in it."""
+    """Return the hash of every file below a folder."""
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in folder.rglob("*")
@@ -101,7 +101,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 class SlowFile(DatabaseFile):
-    """Opens its log, and gives it no earlier than it may."""
+    """Opens its log, and returns it only when it may go on."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -115,7 +115,7 @@ class SlowFile(DatabaseFile):
 
 
 def descriptors(path: Path) -> int:
-    """Return how often a file is open in this process."""
+    """Return how many descriptors of this process are open on a file."""
     number = 0
     for descriptor in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):

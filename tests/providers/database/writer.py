@@ -1,4 +1,7 @@
-"""Writes a database at random: each line of input is its URL, a seed and how many transactions."""
+"""A program that writes a database at random.
+
+Each line of its input has a URL, a seed and the number of transactions.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _KEYS = 12
 
 
 class Writer:
-    """Random transactions; what another writer is in the way of is rolled back."""
+    """Random transactions; one that conflicts with another writer is rolled back."""
 
     def __init__(self, owner: Owner, seed: int) -> None:
         self._owner = owner
@@ -41,7 +44,7 @@ class Writer:
             await self._owner.run(*statements)
             return
         await self._owner.run("begin", *statements)
-        # Others have their turn, and who watches may look.
+        # Gives other writers and the watch their turn.
         await asyncio.sleep(self._dice.choice((0, 0, 0, 0.005)))
         await self._owner.run(self._dice.choice(("commit", "commit", "commit", "rollback")))
 
@@ -57,18 +60,18 @@ class Writer:
                 ("words", f"k = '{dice.choice(WORDS)}'", f"'{dice.choice(WORDS)}', {value}"),
             )
         )
-        what = dice.random()
-        if what < 0.4:
+        kind = dice.random()
+        if kind < 0.4:
             return self._owner.insertion.format(table, row)
-        if what < 0.75:
+        if kind < 0.75:
             return f"update {table} set x = {value} where {where}"
-        if what < 0.8:
+        if kind < 0.8:
             return f"update {table} set x = x where {where}"
         return f"delete from {table} where {where}"
 
 
 def _is_conflict(error: Exception) -> bool:
-    """Tell whether a database refuses since another writer was in the way: deadlocks, locks."""
+    """Return whether another writer is the reason for an error: a deadlock or a lock."""
     if isinstance(error, sqlite3.OperationalError):
         return "locked" in str(error)
     return getattr(error, "sqlstate", "") == "40P01" or error.args[:1] in ((1213,), (1020,))

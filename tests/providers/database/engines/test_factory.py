@@ -42,13 +42,13 @@ def test_the_scheme_of_a_url_names_the_engine(url: str, name: str) -> None:
     assert engine_name(url) == name
 
 
-def test_a_url_of_no_database_is_refused_without_telling_it() -> None:
+def test_a_url_of_no_database_is_refused_without_quoting_it() -> None:
     with pytest.raises(ValueError, match=r"^url: not a database; write sqlite:///") as caught:
         engine_name("oracle://scott:tiger@h/d")
     assert "tiger" not in str(caught.value)
 
 
-def test_a_missing_driver_is_a_problem_of_its_mount_and_not_of_the_manifest(
+def test_a_missing_driver_fails_its_mount_and_not_the_manifest(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "mcp-resources.yaml").write_text(MANIFEST)

@@ -43,7 +43,7 @@ async def connections(owner: Owner) -> int:
 
 
 @pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
-async def test_whoever_sees_a_part_of_a_database_takes_no_connections_of_their_own(
+async def test_callers_who_see_parts_of_a_database_share_its_connections(
     owner: Owner, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     impatient(monkeypatch)
@@ -79,9 +79,7 @@ async def test_whoever_sees_a_part_of_a_database_takes_no_connections_of_their_o
 
 
 @pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
-async def test_connections_are_kept_until_the_last_who_sees_a_part_has_left(
-    owner: Owner, url: str
-) -> None:
+async def test_connections_are_kept_until_the_last_caller_has_left(owner: Owner, url: str) -> None:
     before = await connections(owner)
     async with Database(url=url) as whole:
         async with whole.narrowed(frozenset()) as part:
@@ -93,7 +91,7 @@ async def test_connections_are_kept_until_the_last_who_sees_a_part_has_left(
 @pytest.mark.parametrize("is_lost", [True, False])
 @pytest.mark.parametrize("asked", QUESTIONS)
 @pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
-async def test_a_start_that_is_broken_off_leaves_no_connections(
+async def test_an_aborted_start_leaves_no_connections(
     owner: Owner, url: str, asked: str, *, is_lost: bool
 ) -> None:
     before = await connections(owner)
@@ -146,7 +144,9 @@ class Source:
         self._news.put_nowait(error)
 
 
-async def test_one_look_serves_all_and_ends_with_the_last(anyio_backend: object) -> None:
+async def test_one_commit_watch_serves_all_followers_and_ends_with_the_last(
+    anyio_backend: object,
+) -> None:
     source = Source()
     commits = SharedCommits(source.notice)
     async with asyncio.timeout(PATIENCE_S):
@@ -163,7 +163,7 @@ async def test_one_look_serves_all_and_ends_with_the_last(anyio_backend: object)
             assert (source.begun, source.ended) == (number, number)
 
 
-async def test_who_follows_is_told_why_nothing_is_noticed_any_more(anyio_backend: object) -> None:
+async def test_followers_get_the_error_that_ended_the_commit_watch(anyio_backend: object) -> None:
     source = Source()
     commits = SharedCommits(source.notice)
     async with asyncio.timeout(PATIENCE_S):

@@ -1,8 +1,8 @@
-"""Dates, times and intervals of PostgreSQL, as its wire format has them.
+"""Codecs for PostgreSQL's dates, times and intervals in binary form.
 
-PostgreSQL has infinite dates, years before Christ and after 9999, 24:00, and intervals of months;
-Python has none of these. What Python has no value for is text as PostgreSQL writes it, so that no
-value is a wrong one and none fails a page.
+PostgreSQL has infinite dates, years before 1 and after 9999, 24:00, and intervals of months, and
+Python has none of these. Such values are decoded to PostgreSQL's own text, so that no value is
+wrong and none fails a page.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FAR = re.compile(
 
 
 class Codec(NamedTuple):
-    """How values of a type become Python's, from tuples of integers and back."""
+    """Conversions of one type between asyncpg's tuples of integers and Python's values."""
 
     decode: Callable[[tuple[int, ...]], object]
     encode: Callable[[Any], tuple[int, ...]]
@@ -62,7 +62,7 @@ def _far_timestamp(microseconds: int, zone: str) -> str:
 
 
 def _far(days: int, clock: str = "") -> str:
-    """Write a day that Python does not have; the calendar repeats every 400 years."""
+    """Format a day outside of Python's range; the calendar repeats every 400 years."""
     cycles = days // _CYCLE_DAYS
     near = _EPOCH_DAY + timedelta(days - cycles * _CYCLE_DAYS)
     year = near.year + cycles * _CYCLE_YEARS
@@ -90,9 +90,9 @@ def _decode_timetz(value: tuple[int, ...]) -> time | str:
 
 
 def _decode_interval(value: tuple[int, ...]) -> str:
-    """Write an interval as PostgreSQL does: `1 year 2 mons -3 days +04:05:06`."""
+    """Format an interval as PostgreSQL does: `1 year 2 mons -3 days +04:05:06`."""
     months, days, microseconds = value
-    # Towards zero, as PostgreSQL divides.
+    # Rounded towards zero, as by PostgreSQL.
     years = int(months / 12)
     parts: list[str] = []
     negative = False
@@ -194,4 +194,4 @@ CODECS = {
     "timetz": Codec(_decode_timetz, _encode_timetz),
     "interval": Codec(_decode_interval, _encode_interval),
 }
-"""By the type's name in `pg_catalog`."""
+"""Codecs by the type's name in `pg_catalog`."""

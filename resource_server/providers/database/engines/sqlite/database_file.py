@@ -17,7 +17,7 @@ _WAL = b"\x02\x02"
 
 
 class FileIdentity(NamedTuple):
-    """The file that a path names; another one after it was replaced."""
+    """The device and inode of a file, which differ after it was replaced."""
 
     device: int
     inode: int

@@ -166,7 +166,7 @@ class SqliteEngine:
         """Return the schema version, and the file it belongs to. See `Engine.schema_state`."""
         version = await self._ask(self._catalog.version)
         identity = self._catalog_worker.identity
-        return version, identity and identity[:2]
+        return version, identity[:2] if identity else None
 
     async def privileges(self) -> Sequence[Privilege]:
         """Return none: SQLite has no logins, and these connections cannot write."""

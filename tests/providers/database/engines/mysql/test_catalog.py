@@ -31,7 +31,7 @@ async def test_tables_are_those_a_user_would_count(engine: MysqlEngine) -> None:
     assert found["names"].comment is None
 
 
-async def test_a_table_is_reflected_with_all_that_readers_need(engine: MysqlEngine) -> None:
+async def test_a_table_is_reflected_with_its_columns_key_and_comments(engine: MysqlEngine) -> None:
     table = await engine.table(TableName(None, "customers"))
     columns = {column.name: column for column in table.columns}
     assert table.key == ("id",)
@@ -83,7 +83,9 @@ async def test_foreign_keys_and_indexes_are_named(engine: MysqlEngine) -> None:
     assert Index("by_number", ("number",)) in table.indexes
 
 
-async def test_views_tell_their_definition_and_tables_what_made_them(engine: MysqlEngine) -> None:
+async def test_the_ddl_is_a_views_definition_or_a_tables_create_statement(
+    engine: MysqlEngine,
+) -> None:
     assert "customers" in ((await engine.table(TableName(None, "names"))).ddl or "")
     statement = (await engine.table(TableName(None, "customers"))).ddl or ""
     assert statement.startswith(
@@ -93,7 +95,7 @@ async def test_views_tell_their_definition_and_tables_what_made_them(engine: Mys
 
 
 @pytest.mark.parametrize("name", ["absent", "Victims", "victims ", "user", "a' OR '1'='1", "\x00"])
-async def test_what_is_no_table_of_this_database_is_not_found(
+async def test_a_name_that_is_no_table_of_this_database_is_not_found(
     engine: MysqlEngine, name: str
 ) -> None:
     with pytest.raises(ResourceNotFound):
@@ -102,7 +104,7 @@ async def test_what_is_no_table_of_this_database_is_not_found(
         await engine.table(TableName("mysql", "user"))
 
 
-async def test_the_estimate_is_that_of_the_statistics(
+async def test_the_estimate_comes_from_the_statistics(
     engine: MysqlEngine, database: Database
 ) -> None:
     assert await engine.estimate(TableName(None, "names")) is None
@@ -127,7 +129,7 @@ SCHEMA_CHANGES = (
 )
 
 
-async def test_the_schema_state_differs_after_every_change_of_the_schema(
+async def test_every_schema_change_changes_the_schema_state(
     engine: MysqlEngine, database: Database
 ) -> None:
     for change in SCHEMA_CHANGES:
@@ -138,7 +140,7 @@ async def test_the_schema_state_differs_after_every_change_of_the_schema(
         assert await engine.schema_state() != before, change
 
 
-async def test_privileges_name_what_goes_beyond_reading(
+async def test_privileges_beyond_reading_are_reported(
     engine: MysqlEngine, database: Database
 ) -> None:
     names = [privilege.name for privilege in await engine.privileges()]
@@ -152,7 +154,7 @@ async def test_privileges_name_what_goes_beyond_reading(
         await administrator.close()
 
 
-async def test_a_login_that_may_only_read_has_no_privileges_to_name(database: Database) -> None:
+async def test_a_read_only_login_has_no_privileges_to_report(database: Database) -> None:
     user = unique_name()
     await database.run(
         f"CREATE USER {user} IDENTIFIED BY 'x'", f"GRANT SELECT ON {database.name}.* TO {user}"

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 database, engine = mysql_databases.database, mysql_databases.engine
 
 
-async def test_rows_are_cut_at_the_limit_and_say_so(engine: MysqlEngine) -> None:
+async def test_a_result_over_the_limit_is_truncated_and_marked(engine: MysqlEngine) -> None:
     found = await rows(engine, "SELECT id, name FROM victims ORDER BY id", limit=2)
     assert found == (("id", "name"), [(1, "name 1"), (2, "name 2")], True)
     found = await rows(engine, "SELECT id, name FROM victims WHERE id = %s", 7)
@@ -30,9 +30,7 @@ async def test_rows_are_cut_at_the_limit_and_say_so(engine: MysqlEngine) -> None
     assert found == (("id", "name"), [], False)
 
 
-async def test_values_come_as_the_server_writes_them(
-    engine: MysqlEngine, database: Database
-) -> None:
+async def test_values_have_the_servers_spelling(engine: MysqlEngine, database: Database) -> None:
     found = await rows(
         engine,
         "SELECT feeling, letters, balance, facts, happy, flags, made, took, picture, ratio"
@@ -63,13 +61,13 @@ async def test_values_come_as_the_server_writes_them(
     "text",
     ["'", '"', "\\", "\\' OR 1=1 -- ", "%s", "%", "\x00", "☃𝄞", "name 1'; DROP TABLE victims"],
 )
-async def test_a_bound_value_is_nothing_but_itself(engine: MysqlEngine, text: str) -> None:
+async def test_a_bound_value_comes_back_unchanged(engine: MysqlEngine, text: str) -> None:
     assert (await rows(engine, "SELECT %s", text)).rows == [(text,)]
     found = await engine.query(Statement("SELECT %s AS x", (text,)), limit=2, within=5)
     assert found.rows == [(text,)]
 
 
-async def test_a_bound_value_is_itself_where_backslashes_are_not_special(
+async def test_a_bound_value_comes_back_unchanged_where_backslashes_are_not_special(
     engine: MysqlEngine, database: Database
 ) -> None:
     text = "\\' OR 1=1 -- "
@@ -100,7 +98,9 @@ async def test_our_own_statements_cannot_write_either(
     assert await database.checksum() == before
 
 
-async def test_a_table_that_is_gone_has_changed(engine: MysqlEngine, database: Database) -> None:
+async def test_a_dropped_table_is_reported_as_changed(
+    engine: MysqlEngine, database: Database
+) -> None:
     await database.run("CREATE TABLE gone (x int)", "INSERT INTO gone VALUES (1)")
     assert (await rows(engine, "SELECT * FROM gone")).columns == ("x",)
     await database.run("ALTER TABLE gone ADD y int")

@@ -232,7 +232,7 @@ async def test_a_query_is_checked_without_being_run(engine: MysqlEngine) -> None
     assert asyncio.get_running_loop().time() - begun < 30
 
 
-async def test_a_query_takes_parameters_and_says_what_it_lacks(engine: MysqlEngine) -> None:
+async def test_a_query_takes_parameters_and_reports_wrong_ones(engine: MysqlEngine) -> None:
     sql = "SELECT name FROM victims WHERE id = %s OR name = %s ORDER BY 1"
     found = await engine.query(Statement(sql, (3, "name 5")), limit=1, within=5)
     assert found == (("name",), [("name 3",)], True)

@@ -34,7 +34,7 @@ async def test_enumerations_in_a_key_are_paged_in_their_own_order(mariadb_url: s
 @pytest.mark.parametrize(
     ("type", "values"), [("SET('x', 'y')", "'x'"), ("FLOAT", "0.1"), ("BIT(8)", "b'101'")]
 )
-async def test_what_cannot_be_found_again_is_no_key(
+async def test_a_column_whose_values_do_not_match_themselves_is_no_key(
     mariadb_url: str, type: str, values: str
 ) -> None:
     async with owner_of(mariadb_url) as owner:

@@ -73,7 +73,7 @@ async def test_stuck_queries_do_not_delay_rows(engine: MysqlEngine) -> None:
     await asyncio.gather(*stuck, return_exceptions=True)
 
 
-async def test_what_a_cancelled_caller_asked_is_stopped(
+async def test_the_server_stops_the_statement_of_a_cancelled_caller(
     engine: MysqlEngine, database: Database
 ) -> None:
     # The server would stop it by itself much later.
@@ -97,7 +97,7 @@ async def test_what_a_cancelled_caller_asked_is_stopped(
     await eventually(stopped)
 
 
-async def test_who_is_cancelled_in_the_moment_of_connecting_is_not_answered(
+async def test_a_cancellation_that_arrives_with_the_connection_is_not_lost(
     database: Database,
 ) -> None:
     engine = MysqlEngine(database.url)
@@ -112,14 +112,14 @@ async def test_who_is_cancelled_in_the_moment_of_connecting_is_not_answered(
     await engine.close()
 
 
-async def test_deadlines_are_ours_whatever_the_url_says(database: Database) -> None:
+async def test_timeouts_in_the_url_are_ignored(database: Database) -> None:
     # Those of the driver lose cancellations.
     engine = MysqlEngine(f"{database.url}?read_timeout=1&connect_timeout=0")
     assert (await rows(engine, "SELECT SLEEP(1.2)")).rows == [(0,)]
     await engine.close()
 
 
-async def test_closing_stops_what_runs(database: Database) -> None:
+async def test_closing_stops_running_statements(database: Database) -> None:
     engine = MysqlEngine(database.url)
     await engine.open()
     task = asyncio.create_task(
@@ -171,7 +171,7 @@ async def test_a_database_that_cannot_be_opened_is_unavailable_and_keeps_its_sec
     assert_secrets_kept(raised.value, caplog, *secret)
 
 
-async def test_a_missing_driver_names_what_brings_it(
+async def test_a_missing_driver_names_its_extra(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "asyncmy", None)
@@ -248,7 +248,7 @@ async def test_every_commit_is_noticed(engine: MysqlEngine, database: Database) 
 
 @pytest.mark.parametrize("turns", range(5))
 @pytest.mark.parametrize("is_reached", [True, False])
-async def test_a_watch_ends_even_in_the_moment_in_which_it_connects(
+async def test_a_commit_watch_can_end_while_it_connects(
     engine: MysqlEngine, turns: int, *, is_reached: bool
 ) -> None:
     ending = asyncio.get_running_loop().create_future()
@@ -267,7 +267,7 @@ async def test_a_watch_ends_even_in_the_moment_in_which_it_connects(
             await (await ending)
 
 
-async def test_what_was_committed_while_the_server_was_away_is_told_of(
+async def test_commits_during_an_outage_are_noticed(
     database: Database,
 ) -> None:
     parts = urlsplit(ADMIN)

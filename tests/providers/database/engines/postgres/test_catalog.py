@@ -48,7 +48,7 @@ async def test_tables_are_those_a_user_would_count(engine: PostgresEngine) -> No
     assert found["public", "counted"].type == "materialized view"
 
 
-async def test_schemas_that_are_not_named_are_not_shown(database: Database) -> None:
+async def test_schemas_that_are_not_named_are_hidden(database: Database) -> None:
     engine = PostgresEngine(database.url, schemas=["other"])
     await engine.open()
     try:
@@ -60,7 +60,9 @@ async def test_schemas_that_are_not_named_are_not_shown(database: Database) -> N
         await engine.close()
 
 
-async def test_a_table_is_reflected_with_all_that_readers_need(engine: PostgresEngine) -> None:
+async def test_a_table_is_reflected_with_its_columns_key_and_comments(
+    engine: PostgresEngine,
+) -> None:
     table = await engine.table(TableName("public", "customers"))
     columns = {column.name: column for column in table.columns}
     assert table.key == ("id",)
@@ -102,7 +104,7 @@ async def test_keys_are_primary_or_unique_and_never_null(engine: PostgresEngine)
     "type",
     ["text[]", "int4range", "int4multirange", "bit(3)", "varbit", "odd.pair", "odd.pairs"],
 )
-async def test_what_no_path_can_name_is_no_key(
+async def test_a_column_whose_values_no_path_can_hold_is_no_key(
     database: Database, engine: PostgresEngine, type: str
 ) -> None:
     await database.execute(
@@ -129,7 +131,7 @@ async def test_foreign_keys_and_indexes_are_named(engine: PostgresEngine) -> Non
     assert Index("by_lower", (None, "number")) in table.indexes
 
 
-async def test_views_tell_their_definition_and_tables_what_would_make_them(
+async def test_the_ddl_is_a_views_definition_or_an_equivalent_create_table(
     engine: PostgresEngine, database: Database
 ) -> None:
     view = await engine.table(TableName("public", "names"))
@@ -145,7 +147,9 @@ async def test_views_tell_their_definition_and_tables_what_would_make_them(
 @pytest.mark.parametrize(
     "name", ["days_2026", "absent", "forbidden", "pg_class", "Customers", "\x00"]
 )
-async def test_what_is_no_table_of_its_own_is_not_found(engine: PostgresEngine, name: str) -> None:
+async def test_partitions_and_hidden_tables_are_not_found(
+    engine: PostgresEngine, name: str
+) -> None:
     with pytest.raises(ResourceNotFound):
         await engine.table(TableName("public", name))
 
@@ -167,7 +171,7 @@ async def test_a_chain_of_foreign_keys_is_not_followed(
         await database.execute("DROP SCHEMA chain CASCADE")
 
 
-async def test_the_estimate_is_that_of_the_statistics(
+async def test_the_estimate_comes_from_the_statistics(
     engine: PostgresEngine, database: Database
 ) -> None:
     assert await engine.estimate(TableName("public", "names")) is None
@@ -193,7 +197,7 @@ SCHEMA_CHANGES = (
 )
 
 
-async def test_the_schema_state_differs_after_every_change_of_the_schema(
+async def test_every_schema_change_changes_the_schema_state(
     engine: PostgresEngine, database: Database
 ) -> None:
     for change in SCHEMA_CHANGES:
@@ -204,7 +208,7 @@ async def test_the_schema_state_differs_after_every_change_of_the_schema(
         assert await engine.schema_state() != before, change
 
 
-async def test_temporary_tables_of_others_are_no_change_of_the_schema(
+async def test_temporary_tables_of_others_do_not_change_the_schema_state(
     engine: PostgresEngine, database: Database
 ) -> None:
     before = await engine.schema_state()
@@ -215,7 +219,7 @@ async def test_temporary_tables_of_others_are_no_change_of_the_schema(
     assert await engine.schema_state() == before
 
 
-async def test_privileges_name_what_goes_beyond_reading(
+async def test_privileges_beyond_reading_are_reported(
     engine: PostgresEngine, database: Database
 ) -> None:
     names = [privilege.name for privilege in await engine.privileges()]

@@ -25,21 +25,21 @@ pytestmark = pytest.mark.anyio
 database, engine = postgres_databases.database, postgres_databases.engine
 
 
-async def test_rows_are_cut_at_the_limit_and_say_so(engine: PostgresEngine) -> None:
+async def test_a_result_over_the_limit_is_truncated_and_marked(engine: PostgresEngine) -> None:
     found = await rows(engine, "SELECT id, name FROM victims ORDER BY id", limit=2)
     assert found == (("id", "name"), [(1, "name 1"), (2, "name 2")], True)
     found = await rows(engine, "SELECT id, name FROM victims WHERE id = $1", 7)
     assert found == (("id", "name"), [(7, "name 7")], False)
 
 
-async def test_no_rows_have_columns(engine: PostgresEngine) -> None:
+async def test_an_empty_result_has_columns(engine: PostgresEngine) -> None:
     found = await rows(engine, "SELECT id, name FROM victims WHERE id = $1", -1)
     assert found == (("id", "name"), [], False)
     asked = await engine.query(Statement("SELECT id FROM victims WHERE false"), limit=5, within=5)
     assert asked == (("id",), [], False)
 
 
-async def test_other_values_come_as_the_driver_has_them(engine: PostgresEngine) -> None:
+async def test_other_values_are_the_drivers(engine: PostgresEngine) -> None:
     found = await rows(
         engine,
         "SELECT 1.10::numeric, 'x'::name, '{\"a\": 1}'::jsonb, '\\x00ff'::bytea,"

@@ -203,7 +203,7 @@ async def test_the_nearest_legitimate_query_is_answered(
     assert await engine.check(sql, []) == found.columns
 
 
-async def test_a_query_takes_parameters_and_says_what_it_lacks(engine: PostgresEngine) -> None:
+async def test_a_query_takes_parameters_and_reports_wrong_ones(engine: PostgresEngine) -> None:
     sql = "SELECT name FROM victims WHERE id = $1 OR name = $2 ORDER BY 1"
     found = await engine.query(Statement(sql, (3, "name 5")), limit=1, within=5)
     assert found == (("name",), [("name 3",)], True)

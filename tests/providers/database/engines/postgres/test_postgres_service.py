@@ -58,7 +58,7 @@ async def test_stuck_queries_do_not_delay_rows(engine: PostgresEngine) -> None:
     await asyncio.gather(*sleeps, *slow, return_exceptions=True)
 
 
-async def test_requests_beyond_the_queue_are_turned_away_at_once(engine: PostgresEngine) -> None:
+async def test_requests_beyond_the_queue_are_refused_at_once(engine: PostgresEngine) -> None:
     sleep = Statement("SELECT pg_sleep(600)")
     waiting = [
         asyncio.create_task(engine.fetch(sleep, limit=1, within=600))
@@ -74,7 +74,9 @@ async def test_requests_beyond_the_queue_are_turned_away_at_once(engine: Postgre
     assert (await rows(engine, "SELECT 1")).rows == [(1,)]
 
 
-async def test_who_waits_in_vain_is_told_that_the_database_is_busy(engine: PostgresEngine) -> None:
+async def test_a_caller_that_gets_no_connection_in_time_is_told_that_the_database_is_busy(
+    engine: PostgresEngine,
+) -> None:
     async def one() -> str:
         try:
             await engine.fetch(Statement("SELECT pg_sleep(600)"), limit=1, within=0.4)
@@ -87,7 +89,7 @@ async def test_who_waits_in_vain_is_told_that_the_database_is_busy(engine: Postg
     assert (await rows(engine, "SELECT 1")).rows == [(1,)]
 
 
-async def test_what_a_cancelled_caller_asked_is_stopped(
+async def test_the_server_stops_the_statement_of_a_cancelled_caller(
     engine: PostgresEngine, database: Database
 ) -> None:
     # The server would stop it by itself much later.
@@ -111,7 +113,7 @@ async def test_what_a_cancelled_caller_asked_is_stopped(
     await eventually(stopped)
 
 
-async def test_closing_stops_what_runs(database: Database) -> None:
+async def test_closing_stops_running_statements(database: Database) -> None:
     engine = PostgresEngine(database.url)
     await engine.open()
     task = asyncio.create_task(
@@ -164,7 +166,7 @@ async def test_a_database_that_cannot_be_opened_is_unavailable_and_keeps_its_sec
     assert_secrets_kept(raised.value, caplog, *secret)
 
 
-async def test_a_missing_driver_names_what_brings_it(
+async def test_a_missing_driver_names_its_extra(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "asyncpg", None)
@@ -265,7 +267,7 @@ async def test_a_notification_wakes_the_watch_long_before_its_next_look(
         await engine.close()
 
 
-async def test_nothing_is_left_of_a_watch_that_ends_while_it_begins_to_listen(
+async def test_a_commit_watch_that_ends_while_it_starts_listening_leaves_nothing(
     database: Database,
 ) -> None:
     parts = urlsplit(ADMIN)
@@ -289,9 +291,7 @@ async def test_nothing_is_left_of_a_watch_that_ends_while_it_begins_to_listen(
 
 
 @pytest.mark.parametrize("notify", [False, True])
-async def test_what_was_committed_while_the_server_was_away_is_told_of(
-    database: Database, *, notify: bool
-) -> None:
+async def test_commits_during_an_outage_are_noticed(database: Database, *, notify: bool) -> None:
     parts = urlsplit(ADMIN)
     async with proxy_to(parts.hostname or "127.0.0.1", parts.port or 5432) as proxy:
         url = with_parts(database.url, port=proxy.port)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 database, engine = postgres_databases.database, postgres_databases.engine
 
 
-async def test_times_that_python_does_not_have_are_text(engine: PostgresEngine) -> None:
+async def test_times_outside_of_pythons_range_are_text(engine: PostgresEngine) -> None:
     found = await rows(engine, "SELECT d, t, z, c, i, a FROM times ORDER BY id")
     utc = datetime.UTC
     assert found.rows == [

@@ -93,7 +93,7 @@ SELECT * FROM json_tree('[1]')
 
 
 @pytest.mark.parametrize("sql", SECRETS)
-async def test_nothing_reads_what_is_hidden(tmp_path: pathlib.Path, sql: str) -> None:
+async def test_no_query_reads_hidden_columns(tmp_path: pathlib.Path, sql: str) -> None:
     async with opened(write(tmp_path / "shop.db", SHOP), readable) as engine:
         with pytest.raises(InvalidParameter):
             await queried(engine, sql)
@@ -102,14 +102,14 @@ async def test_nothing_reads_what_is_hidden(tmp_path: pathlib.Path, sql: str) ->
 
 
 @pytest.mark.parametrize("sql", PUBLIC)
-async def test_what_is_not_hidden_is_read(tmp_path: pathlib.Path, sql: str) -> None:
+async def test_queries_read_visible_columns(tmp_path: pathlib.Path, sql: str) -> None:
     async with opened(write(tmp_path / "shop.db", SHOP), readable) as engine:
         assert len(await queried(engine, sql)) > 0
         assert len(await rows(engine, sql)) > 0
 
 
 @pytest.mark.parametrize("sql", SECRETS)
-async def test_what_is_hidden_is_there_where_nothing_is_hidden(
+async def test_the_hidden_columns_exist_without_the_policy(
     tmp_path: pathlib.Path, sql: str
 ) -> None:
     async with opened(write(tmp_path / "shop.db", SHOP)) as engine:
@@ -117,7 +117,7 @@ async def test_what_is_hidden_is_there_where_nothing_is_hidden(
             await queried(engine, sql)
 
 
-async def test_the_schema_tells_of_everything(tmp_path: pathlib.Path) -> None:
+async def test_reflection_includes_hidden_columns(tmp_path: pathlib.Path) -> None:
     async with opened(write(tmp_path / "shop.db", SHOP), readable) as engine:
         assert (await reflected(engine, "orders")).column_names == ("id", "total", "card_number")
         assert (await reflected(engine, "audit")).column_names == ("line",)
@@ -135,7 +135,7 @@ async def test_the_schema_tells_of_everything(tmp_path: pathlib.Path) -> None:
         "SELECT (SELECT total FROM orders NATURAL /**/ JOIN (SELECT '4111' AS card_number))",
     ],
 )
-async def test_no_join_compares_what_is_hidden(tmp_path: pathlib.Path, sql: str) -> None:
+async def test_no_join_compares_hidden_columns(tmp_path: pathlib.Path, sql: str) -> None:
     path = write(tmp_path / "shop.db", SHOP)
     async with opened(path) as engine:
         assert await queried(engine, sql) == [(5,)]
@@ -146,7 +146,7 @@ async def test_no_join_compares_what_is_hidden(tmp_path: pathlib.Path, sql: str)
             await engine.check(sql, ())
 
 
-async def test_a_view_may_show_what_is_hidden_elsewhere(tmp_path: pathlib.Path) -> None:
+async def test_a_view_may_expose_columns_that_are_hidden_elsewhere(tmp_path: pathlib.Path) -> None:
     async with opened(write(tmp_path / "shop.db", SHOP), readable_through_views) as engine:
         assert await queried(engine, "SELECT card_number FROM everything") == [("4111",)]
         assert await queried(engine, "SELECT lines FROM audited") == [(1,)]
@@ -160,7 +160,7 @@ async def test_a_view_may_show_what_is_hidden_elsewhere(tmp_path: pathlib.Path) 
                 await queried(engine, sql)
 
 
-async def test_tables_that_hide_nothing_are_joined_by_the_names_of_their_columns(
+async def test_natural_joins_work_between_tables_without_hidden_columns(
     tmp_path: pathlib.Path,
 ) -> None:
     more = "CREATE TABLE names(id, name); INSERT INTO names VALUES (1, 'first');"

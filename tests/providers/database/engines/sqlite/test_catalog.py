@@ -90,7 +90,7 @@ async def test_the_key_addresses_every_row(
         assert (table.key_kind, table.key) == expected
 
 
-async def test_a_primary_key_is_one_only_while_it_holds_no_null(tmp_path: pathlib.Path) -> None:
+async def test_a_primary_key_with_a_null_is_not_used(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", "CREATE TABLE t(id TEXT PRIMARY KEY)")
     async with opened(path) as engine:
         assert (await reflected(engine, "t")).key == ("id",)
@@ -101,7 +101,7 @@ async def test_a_primary_key_is_one_only_while_it_holds_no_null(tmp_path: pathli
 
 
 @pytest.mark.parametrize(("declared", "kind"), KINDS.items())
-async def test_the_kind_of_a_column_is_what_was_meant(
+async def test_the_kind_of_a_column_follows_its_declared_type(
     tmp_path: pathlib.Path, declared: str, kind: str
 ) -> None:
     async with opened(write(tmp_path / "shop.db", f"CREATE TABLE t(a {declared})")) as engine:
@@ -110,7 +110,7 @@ async def test_the_kind_of_a_column_is_what_was_meant(
         assert column.type.lower() == declared.lower()
 
 
-async def test_a_strict_table_holds_what_it_declares(tmp_path: pathlib.Path) -> None:
+async def test_a_strict_table_has_its_declared_types(tmp_path: pathlib.Path) -> None:
     script = "CREATE TABLE t(a INT, b INTEGER, c REAL, d TEXT, e BLOB, f ANY) STRICT"
     async with opened(write(tmp_path / "shop.db", script)) as engine:
         table = await reflected(engine, "t")
@@ -119,7 +119,7 @@ async def test_a_strict_table_holds_what_it_declares(tmp_path: pathlib.Path) -> 
         assert kinds == ["integer", "integer", "real", "text", "blob", "any"]
 
 
-async def test_columns_are_as_they_were_declared(tmp_path: pathlib.Path) -> None:
+async def test_columns_have_their_declared_properties(tmp_path: pathlib.Path) -> None:
     script = """
     CREATE TABLE t(
         id INTEGER PRIMARY KEY, a TEXT NOT NULL DEFAULT 'x)', b AS (a || 'y') VIRTUAL,
@@ -136,7 +136,7 @@ async def test_columns_are_as_they_were_declared(tmp_path: pathlib.Path) -> None
         assert table.comment is None
 
 
-async def test_foreign_keys_have_the_names_of_what_they_refer_to(tmp_path: pathlib.Path) -> None:
+async def test_foreign_keys_use_the_spelling_of_the_referred_names(tmp_path: pathlib.Path) -> None:
     script = """
     CREATE TABLE Customers(Id INTEGER PRIMARY KEY);
     CREATE TABLE places(country, city, PRIMARY KEY (country, city));
@@ -154,7 +154,7 @@ async def test_foreign_keys_have_the_names_of_what_they_refer_to(tmp_path: pathl
         )
 
 
-async def test_indexes_tell_their_columns(tmp_path: pathlib.Path) -> None:
+async def test_indexes_list_their_columns(tmp_path: pathlib.Path) -> None:
     script = """
     CREATE TABLE t(a, b UNIQUE); CREATE INDEX i ON t(b, abs(a)); CREATE INDEX j ON t(a) WHERE a > 1
     """
@@ -188,7 +188,7 @@ async def test_tables_are_those_a_user_has_made(tmp_path: pathlib.Path) -> None:
         assert list(found) == sorted(found)
 
 
-async def test_what_is_not_there_is_not_found(tmp_path: pathlib.Path) -> None:
+async def test_missing_and_broken_tables_are_not_found(tmp_path: pathlib.Path) -> None:
     script = "CREATE TABLE t(a); CREATE VIEW broken AS SELECT * FROM missing;"
     script += "CREATE VIRTUAL TABLE docs USING fts5(x);"
     async with opened(write(tmp_path / "shop.db", script)) as engine:
@@ -225,7 +225,7 @@ async def test_a_changed_schema_is_noticed(tmp_path: pathlib.Path) -> None:
         assert await engine.schema_state() == states[-1]
 
 
-async def test_an_estimate_is_what_analyze_found(tmp_path: pathlib.Path) -> None:
+async def test_an_estimate_comes_from_analyze(tmp_path: pathlib.Path) -> None:
     fill = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 500) "
     fill = f"INSERT INTO t {fill} SELECT x, x FROM c"
     path = write(tmp_path / "shop.db", f"CREATE TABLE t(a, b); {fill}")
@@ -237,7 +237,7 @@ async def test_an_estimate_is_what_analyze_found(tmp_path: pathlib.Path) -> None
         assert await engine.estimate(TableName(None, "missing")) is None
 
 
-async def test_a_long_chain_of_foreign_keys_is_no_recursion(tmp_path: pathlib.Path) -> None:
+async def test_a_long_chain_of_foreign_keys_causes_no_recursion(tmp_path: pathlib.Path) -> None:
     chain = ";".join(
         f"CREATE TABLE t{n}(id INTEGER PRIMARY KEY, next REFERENCES t{n + 1})" for n in range(1500)
     )

@@ -59,7 +59,9 @@ async def followed(engine: SqliteEngine) -> AsyncGenerator[Heard]:
 
 
 @pytest.mark.parametrize("journal", JOURNALS)
-async def test_every_commit_of_another_is_told(tmp_path: pathlib.Path, journal: str) -> None:
+async def test_every_commit_of_another_connection_is_noticed(
+    tmp_path: pathlib.Path, journal: str
+) -> None:
     path = write(tmp_path / "shop.db", f"PRAGMA journal_mode = {journal};" + ORDERS)
     async with following(path) as heard:
         count = await heard.beyond(0)
@@ -72,7 +74,7 @@ async def test_every_commit_of_another_is_told(tmp_path: pathlib.Path, journal: 
                 count = await heard.beyond(count)
 
 
-async def test_changes_of_the_schema_are_told(tmp_path: pathlib.Path) -> None:
+async def test_schema_changes_are_noticed(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", ORDERS)
     async with following(path) as heard:
         count = await heard.beyond(0)
@@ -81,7 +83,7 @@ async def test_changes_of_the_schema_are_told(tmp_path: pathlib.Path) -> None:
             count = await heard.beyond(count)
 
 
-async def test_what_is_not_committed_is_not_told(tmp_path: pathlib.Path) -> None:
+async def test_only_commits_are_noticed(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", ORDERS)
     async with following(path) as heard:
         count = await heard.beyond(0)
@@ -97,7 +99,7 @@ async def test_what_is_not_committed_is_not_told(tmp_path: pathlib.Path) -> None
             await heard.beyond(count)
 
 
-async def test_a_replaced_file_is_told(tmp_path: pathlib.Path) -> None:
+async def test_a_replaced_file_is_noticed(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", ORDERS)
     async with following(path) as heard:
         count = await heard.beyond(0)
@@ -107,7 +109,7 @@ async def test_a_replaced_file_is_told(tmp_path: pathlib.Path) -> None:
         await heard.beyond(count)
 
 
-async def test_a_file_that_goes_and_comes_back_is_told_twice(tmp_path: pathlib.Path) -> None:
+async def test_a_file_that_vanishes_and_returns_is_noticed_twice(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", ORDERS)
     async with following(path) as heard:
         count = await heard.beyond(0)
@@ -117,7 +119,7 @@ async def test_a_file_that_goes_and_comes_back_is_told_twice(tmp_path: pathlib.P
         await heard.beyond(count)
 
 
-async def test_a_commit_behind_a_lock_is_told(tmp_path: pathlib.Path) -> None:
+async def test_a_commit_behind_a_lock_is_noticed(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", ORDERS)
     async with following(path) as heard:
         count = await heard.beyond(0)
@@ -131,7 +133,7 @@ async def test_a_commit_behind_a_lock_is_told(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="events of files are those of inotify")
 @pytest.mark.parametrize("journal", ["DELETE", "WAL"])
-async def test_events_of_the_file_tell_before_the_next_look_would(
+async def test_file_events_reveal_a_commit_before_the_next_poll(
     tmp_path: pathlib.Path, journal: str
 ) -> None:
     path = write(tmp_path / "shop.db", f"PRAGMA journal_mode = {journal};" + ORDERS)
@@ -166,7 +168,9 @@ async def test_the_last_of_many_commits_is_never_missed(
                 await heard.beyond(count)
 
 
-async def test_two_followers_are_told_alike_and_end_alone(tmp_path: pathlib.Path) -> None:
+async def test_two_followers_notice_the_same_commits_and_end_separately(
+    tmp_path: pathlib.Path,
+) -> None:
     path = write(tmp_path / "shop.db", ORDERS)
     async with opened(path) as engine, followed(engine) as first:
         count = await first.beyond(0)

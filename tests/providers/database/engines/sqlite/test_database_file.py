@@ -50,7 +50,7 @@ async def unusable(path: pathlib.Path) -> str:
     return str(caught.value)
 
 
-async def test_a_missing_file_is_unavailable_and_is_not_made(tmp_path: pathlib.Path) -> None:
+async def test_a_missing_file_is_unavailable_and_not_created(tmp_path: pathlib.Path) -> None:
     assert await unusable(tmp_path / "shop.db") == "the database file does not exist"
     assert contents(tmp_path) == {}
 
@@ -74,7 +74,7 @@ async def test_a_fifo_is_unavailable_at_once(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("size", [2, 15, 100, 511, 512, 4096, 100_000])
-async def test_what_is_no_database_is_unavailable(tmp_path: pathlib.Path, size: int) -> None:
+async def test_a_file_that_is_no_database_is_unavailable(tmp_path: pathlib.Path, size: int) -> None:
     path = tmp_path / "shop.db"
     path.write_bytes(bytes((7 * n + 11) % 251 for n in range(size)))
     reason = await unusable(path)
@@ -107,7 +107,7 @@ async def test_a_truncated_file_is_unavailable(tmp_path: pathlib.Path) -> None:
     assert "damaged" in await unusable(path)
 
 
-async def test_a_file_truncated_while_it_is_served_is_unavailable_and_not_the_end(
+async def test_a_file_truncated_while_it_is_served_is_unavailable_until_it_is_whole(
     tmp_path: pathlib.Path,
 ) -> None:
     path = write(tmp_path / "shop.db", ORDERS)
@@ -147,7 +147,7 @@ async def test_a_log_is_read_while_a_writer_holds_the_database(tmp_path: pathlib
             assert await rows(engine, COUNT) == [(0,)]
 
 
-async def test_our_reading_never_keeps_a_writer_from_committing(tmp_path: pathlib.Path) -> None:
+async def test_reading_never_blocks_a_commit(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", ORDERS)
     async with opened(path) as engine:
         for number in range(20):
@@ -160,7 +160,9 @@ async def test_our_reading_never_keeps_a_writer_from_committing(tmp_path: pathli
 
 
 @pytest.mark.parametrize("journal", ["DELETE", "WAL"])
-async def test_a_replaced_file_is_read_from_then_on(tmp_path: pathlib.Path, journal: str) -> None:
+async def test_a_replacement_file_is_read_from_then_on(
+    tmp_path: pathlib.Path, journal: str
+) -> None:
     path = write(tmp_path / "shop.db", f"PRAGMA journal_mode = {journal};" + ORDERS)
     async with opened(path) as engine:
         assert await rows(engine, COUNT) == [(2000,)]
@@ -190,7 +192,7 @@ async def test_a_file_that_vanishes_is_unavailable_until_it_is_back(tmp_path: pa
     "name",
     ["a b.db", "50%.db", "a?mode=rwc&x.db", "a#b.db", "ü.db", "a%3Fmode=rwc.db", "\udcff.db"],
 )
-async def test_any_file_name_is_only_a_name(tmp_path: pathlib.Path, name: str) -> None:
+async def test_no_file_name_is_taken_for_options(tmp_path: pathlib.Path, name: str) -> None:
     write(tmp_path / "plain.db", ORDERS).rename(tmp_path / name)
     before = contents(tmp_path)
     async with opened(tmp_path / name) as engine:
@@ -239,7 +241,7 @@ def delete_beyond(number: int, path: pathlib.Path) -> None:
     subprocess.run([sys.executable, "-c", DELETE, path, str(number)], check=True, timeout=60)
 
 
-async def test_what_programs_that_come_and_go_commit_is_read_by_every_connection(
+async def test_every_connection_reads_the_commits_of_short_lived_programs(
     tmp_path: pathlib.Path,
 ) -> None:
     path = write(tmp_path / "shop.db", "PRAGMA journal_mode = WAL;" + ORDERS)
@@ -284,7 +286,7 @@ with like_anybody():
 """
 
 
-def test_a_database_with_a_log_is_read_where_no_file_can_be_made(read_only: pathlib.Path) -> None:
+def test_a_database_in_wal_mode_is_read_from_a_read_only_folder(read_only: pathlib.Path) -> None:
     reader = subprocess.Popen(
         [sys.executable, "-c", READ, str(read_only / "shop.db")],
         cwd=ROOT,

@@ -29,7 +29,7 @@ INSERT INTO orders SELECT x, CASE x % 2 WHEN 0 THEN 'DE' ELSE 'FR' END, x / 2.0 
 """
 
 
-async def test_every_storage_class_comes_as_the_driver_has_it(tmp_path: pathlib.Path) -> None:
+async def test_values_of_every_storage_class_are_the_drivers(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", "CREATE TABLE t(a)")
     async with opened(path) as engine:
         sql = "SELECT ?, ?, ?, ?, ?, 9e999, -9e999, x'', '', 'a' || char(0) || 'b'"
@@ -39,7 +39,7 @@ async def test_every_storage_class_comes_as_the_driver_has_it(tmp_path: pathlib.
 
 
 @pytest.mark.parametrize("limit", [1, 10, 49, 50, 51])
-async def test_more_is_told_exactly(tmp_path: pathlib.Path, limit: int) -> None:
+async def test_more_is_exact(tmp_path: pathlib.Path, limit: int) -> None:
     async with opened(write(tmp_path / "shop.db", ORDERS)) as engine:
         statement = Statement("SELECT id AS number, total FROM orders ORDER BY id")
         for ask in (engine.fetch, engine.query):
@@ -49,7 +49,7 @@ async def test_more_is_told_exactly(tmp_path: pathlib.Path, limit: int) -> None:
             assert found.more == (limit < 50)
 
 
-async def test_columns_are_known_without_rows(tmp_path: pathlib.Path) -> None:
+async def test_an_empty_result_has_columns(tmp_path: pathlib.Path) -> None:
     async with opened(write(tmp_path / "shop.db", ORDERS)) as engine:
         statement = Statement("SELECT id, country AS land FROM orders WHERE id < 0")
         for ask in (engine.fetch, engine.query):
@@ -57,7 +57,7 @@ async def test_columns_are_known_without_rows(tmp_path: pathlib.Path) -> None:
             assert (found.columns, list(found.rows)) == (("id", "land"), [])
 
 
-async def test_a_query_takes_its_parameters_and_keeps_its_order(tmp_path: pathlib.Path) -> None:
+async def test_a_query_takes_parameters_and_keeps_its_order(tmp_path: pathlib.Path) -> None:
     async with opened(write(tmp_path / "shop.db", ORDERS)) as engine:
         sql = "SELECT id FROM orders WHERE country = ? ORDER BY total DESC LIMIT ? -- best"
         assert await queried(engine, sql, "DE", 2) == [(50,), (48,)]
@@ -85,7 +85,7 @@ async def test_a_query_is_checked_with_its_parameters_unknown(tmp_path: pathlib.
                 await engine.check(sql, names)
 
 
-async def test_a_refusal_says_nothing_of_the_query(tmp_path: pathlib.Path) -> None:
+async def test_a_refusal_does_not_quote_the_query(tmp_path: pathlib.Path) -> None:
     async with opened(write(tmp_path / "shop.db", ORDERS)) as engine:
         for sql, *parameters in (
             ("SELECT secret FROM orders",),
@@ -105,7 +105,7 @@ async def test_a_refusal_says_nothing_of_the_query(tmp_path: pathlib.Path) -> No
         assert len(await queried(engine, "SELECT id FROM orders")) == 50
 
 
-async def test_statements_of_sqlalchemy_are_run_as_compiled(tmp_path: pathlib.Path) -> None:
+async def test_statements_compiled_by_sqlalchemy_run_unchanged(tmp_path: pathlib.Path) -> None:
     async with opened(write(tmp_path / "shop.db", ORDERS)) as engine:
         orders = sa.table("orders", sa.column("id"), sa.column("country"))
         chosen = sa.select(orders.c.id).where(orders.c.country == "DE").limit(2)
@@ -114,7 +114,7 @@ async def test_statements_of_sqlalchemy_are_run_as_compiled(tmp_path: pathlib.Pa
         assert await rows(engine, str(compiled), *values) == [(2,), (4,)]
 
 
-async def test_an_index_of_text_is_searched_after_others_changed_the_schema(
+async def test_full_text_search_works_after_another_connection_changed_the_schema(
     tmp_path: pathlib.Path,
 ) -> None:
     script = """
@@ -133,7 +133,7 @@ async def test_an_index_of_text_is_searched_after_others_changed_the_schema(
             write(path, f"CREATE VIRTUAL TABLE more{number} USING fts5(y)")
 
 
-async def test_many_readers_are_answered_while_the_schema_changes(tmp_path: pathlib.Path) -> None:
+async def test_concurrent_reads_succeed_while_the_schema_changes(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", ORDERS)
     async with opened(path) as engine:
         for number in range(10):
@@ -146,7 +146,7 @@ async def test_many_readers_are_answered_while_the_schema_changes(tmp_path: path
             assert await tasks == [[(n % 50 + 1,)] for n in range(100)]
 
 
-def test_it_loads_neither_sqlalchemy_nor_the_drivers_of_servers() -> None:
+def test_the_sqlite_engine_imports_neither_sqlalchemy_nor_server_drivers() -> None:
     script = """
 import sys
 import resource_server.providers.database.engines.sqlite.engine

@@ -50,7 +50,7 @@ async def answered(reader: InlineReader, statement: Statement) -> Rows:
     return found
 
 
-async def test_rows_are_read_without_a_thread_once_it_is_open(tmp_path: pathlib.Path) -> None:
+async def test_rows_are_read_inline_once_the_connection_is_open(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", TABLE)
     reader = InlineReader(DatabaseFile(path), _all)
     assert reader.select(ONE, 1) == "hot"
@@ -59,7 +59,7 @@ async def test_rows_are_read_without_a_thread_once_it_is_open(tmp_path: pathlib.
 
 
 @pytest.mark.parametrize(("limit", "more"), [(1, True), (2, True), (3, False), (4, False)])
-async def test_more_is_told_exactly(tmp_path: pathlib.Path, limit: int, more: bool) -> None:
+async def test_more_is_exact(tmp_path: pathlib.Path, limit: int, more: bool) -> None:
     async with warm(write(tmp_path / "shop.db", TABLE)) as reader:
         found = reader.select(Statement(f"{NUMBERS.format(3)} SELECT x FROM n"), limit)
         assert found == Rows(("x",), [(1,), (2,), (3,)][:limit], more=more)
@@ -74,7 +74,9 @@ async def test_short_statements_are_never_stopped(tmp_path: pathlib.Path) -> Non
         assert "slow" not in found
 
 
-async def test_a_statement_of_many_steps_belongs_in_the_slow_lane(tmp_path: pathlib.Path) -> None:
+async def test_a_statement_of_many_steps_is_left_to_the_slow_workers(
+    tmp_path: pathlib.Path,
+) -> None:
     async with warm(write(tmp_path / "shop.db", TABLE)) as reader:
         endless = NUMBERS.replace("LIMIT {}", "")
         assert reader.select(Statement(f"{endless} SELECT max(x) FROM n"), 1) == "slow"
@@ -95,7 +97,7 @@ async def test_a_statement_of_many_steps_belongs_in_the_slow_lane(tmp_path: path
         pytest.param("SELECT 1; SELECT 2", id="two statements"),
     ],
 )
-async def test_the_lanes_decide_what_else_there_is(tmp_path: pathlib.Path, sql: str) -> None:
+async def test_anything_unusual_is_left_to_the_hot_worker(tmp_path: pathlib.Path, sql: str) -> None:
     def readable(
         table: str, column: str, *, in_query: bool = False, through: str | None = None
     ) -> bool:
@@ -110,13 +112,13 @@ async def test_the_lanes_decide_what_else_there_is(tmp_path: pathlib.Path, sql: 
         assert await answered(reader, ONE)
 
 
-async def test_more_rows_than_a_page_are_not_read_in_the_loop(tmp_path: pathlib.Path) -> None:
+async def test_more_rows_than_a_page_are_not_read_inline(tmp_path: pathlib.Path) -> None:
     async with warm(write(tmp_path / "shop.db", TABLE)) as reader:
         assert isinstance(reader.select(ONE, 1024), Rows)
         assert reader.select(ONE, 1025) == "hot"
 
 
-async def test_the_loop_never_waits_for_a_writer(tmp_path: pathlib.Path) -> None:
+async def test_the_event_loop_never_waits_for_a_writer(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", TABLE)
     async with warm(path) as reader:
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as writer:
@@ -129,7 +131,7 @@ async def test_the_loop_never_waits_for_a_writer(tmp_path: pathlib.Path) -> None
         await answered(reader, ONE)
 
 
-async def test_a_replaced_file_is_not_read_any_more(tmp_path: pathlib.Path) -> None:
+async def test_a_replaced_file_is_no_longer_read(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", TABLE)
     async with warm(path) as reader:
         other = write(tmp_path / "other.db", TABLE.replace("'one'", "'other'"))
@@ -139,7 +141,7 @@ async def test_a_replaced_file_is_not_read_any_more(tmp_path: pathlib.Path) -> N
         assert reader.select(ONE, 1) == "hot"
 
 
-async def test_what_others_commit_is_read(tmp_path: pathlib.Path) -> None:
+async def test_commits_of_other_connections_are_read(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", TABLE)
     async with warm(path) as reader:
         for word, script in (
@@ -152,7 +154,7 @@ async def test_what_others_commit_is_read(tmp_path: pathlib.Path) -> None:
 
 
 @needs_descriptors
-async def test_a_connection_that_was_given_up_is_closed_when_it_is_open(
+async def test_a_connection_given_up_while_it_opens_is_closed(
     tmp_path: pathlib.Path,
 ) -> None:
     path = write(tmp_path / "shop.db", f"PRAGMA journal_mode = WAL; {TABLE}")
@@ -174,7 +176,7 @@ async def test_a_connection_that_was_given_up_is_closed_when_it_is_open(
                 await asyncio.sleep(0.01)
 
 
-async def test_a_table_that_others_have_made_since_is_read(tmp_path: pathlib.Path) -> None:
+async def test_a_table_created_later_is_read(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", TABLE)
     async with warm(path) as reader:
         write(path, "CREATE TABLE later(word); INSERT INTO later VALUES('new')")

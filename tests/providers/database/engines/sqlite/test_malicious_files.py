@@ -95,7 +95,7 @@ async def test_a_malicious_table_is_refused_and_others_are_read(
     assert contents(tmp_path) == before
 
 
-async def test_triggers_of_a_file_are_never_run(tmp_path: pathlib.Path) -> None:
+async def test_triggers_in_the_file_never_run(tmp_path: pathlib.Path) -> None:
     trigger = "CREATE TRIGGER evil INSTEAD OF INSERT ON upper BEGIN DELETE FROM plain; END;"
     async with opened(write(tmp_path / "shop.db", PLAIN + trigger)) as engine:
         for sql in ("INSERT INTO upper VALUES (1)", "DELETE FROM plain"):
@@ -104,7 +104,7 @@ async def test_triggers_of_a_file_are_never_run(tmp_path: pathlib.Path) -> None:
         assert await rows(engine, "SELECT a FROM plain") == [(21,)]
 
 
-async def test_rows_of_large_values_come_in_parts_that_fit_into_memory(
+async def test_rows_with_large_values_come_in_pages_that_fit_into_memory(
     tmp_path: pathlib.Path,
 ) -> None:
     large = "CREATE TABLE large(id INTEGER PRIMARY KEY, a AS (replace(hex(id), '3', base)), base);"
@@ -130,7 +130,7 @@ async def test_rows_of_large_values_come_in_parts_that_fit_into_memory(
         assert not few.more
 
 
-async def test_of_a_value_too_large_for_memory_there_is_the_beginning(
+async def test_a_value_too_large_for_memory_is_truncated(
     tmp_path: pathlib.Path,
 ) -> None:
     script = """
@@ -147,7 +147,7 @@ async def test_of_a_value_too_large_for_memory_there_is_the_beginning(
         assert await rows(engine, "SELECT id FROM t ORDER BY id") == [(1,), (2,), (3,)]
 
 
-async def test_names_that_are_statements_are_only_names(tmp_path: pathlib.Path) -> None:
+async def test_names_that_look_like_statements_are_only_names(tmp_path: pathlib.Path) -> None:
     name = "x\" UNION SELECT * FROM plain; --'\n[`)"
     quoted = '"' + name.replace('"', '""') + '"'
     script = f"CREATE TABLE {quoted}({quoted} TEXT PRIMARY KEY NOT NULL) STRICT, WITHOUT ROWID;"
@@ -177,7 +177,7 @@ async def test_text_that_is_not_utf8_does_not_fail_its_page(tmp_path: pathlib.Pa
             assert await queried(engine, "SELECT a FROM t") == [("good",), ("b\udcff",), ("ü",)]
 
 
-async def test_ten_thousand_views_are_listed_before_long(tmp_path: pathlib.Path) -> None:
+async def test_ten_thousand_views_are_listed_quickly(tmp_path: pathlib.Path) -> None:
     views = ";".join(f"CREATE VIEW v{n} AS SELECT * FROM plain" for n in range(10_000))
     path = write(tmp_path / "shop.db", f"BEGIN; {PLAIN} {views}; COMMIT")
     async with opened(path) as engine:
@@ -185,7 +185,7 @@ async def test_ten_thousand_views_are_listed_before_long(tmp_path: pathlib.Path)
         assert (await reflected(engine, "v77")).column_names == ("id", "a", "twice")
 
 
-async def test_the_heap_of_other_connections_is_not_used_up(tmp_path: pathlib.Path) -> None:
+async def test_the_memory_limit_does_not_harm_other_connections(tmp_path: pathlib.Path) -> None:
     async with opened(write(tmp_path / "shop.db", PLAIN)) as engine:
         sorts = f"{COUNTING}, d AS (SELECT x, hex(x) || x || upper(x) AS y FROM c LIMIT 100000000)"
         sorting = [

@@ -12,7 +12,7 @@ from resource_server.providers.database.engines.sqlite.schema_names import (
 )
 
 
-def test_the_schema_is_read_as_sqlite_reads_it() -> None:
+def test_schema_entries_agree_with_pragma_table_list() -> None:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(
             """
@@ -39,7 +39,7 @@ def test_the_schema_is_read_as_sqlite_reads_it() -> None:
     strict=st.booleans(),
     rowid=st.booleans(),
 )
-def test_options_of_a_table_are_read_as_sqlite_reads_them(
+def test_table_options_are_parsed_as_by_sqlite(
     comment: str, literal: str, strict: bool, rowid: bool
 ) -> None:
     options = [*(["strict"] if strict else []), *([] if rowid else ["Without  Rowid"])]

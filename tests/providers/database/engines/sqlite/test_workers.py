@@ -79,7 +79,7 @@ async def test_a_statement_that_cannot_be_stopped_delays_no_answer(tmp_path: Pat
         assert waited < time.monotonic() - whole
 
 
-async def test_what_waits_behind_a_stuck_statement_is_run_on_another_connection(
+async def test_statements_behind_a_stuck_one_move_to_another_connection(
     tmp_path: Path,
 ) -> None:
     async with opened(write(tmp_path / "n.db", NUMBERS + HEAP)) as engine:
@@ -94,7 +94,7 @@ async def test_what_waits_behind_a_stuck_statement_is_run_on_another_connection(
         await whole
 
 
-async def test_a_lane_with_stuck_threads_is_closed_for_a_while_and_others_are_not(
+async def test_stuck_threads_open_the_circuit_breaker_of_their_pool_only(
     tmp_path: Path,
 ) -> None:
     async with opened(write(tmp_path / "n.db", NUMBERS + HEAP)) as engine:
@@ -125,7 +125,7 @@ async def test_slow_statements_wait_in_a_bounded_queue(tmp_path: Path) -> None:
         assert await queried(engine, "SELECT count(*) FROM numbers") == [(3,)]
 
 
-async def test_four_slow_statements_run_at_once(tmp_path: Path) -> None:
+async def test_four_slow_statements_run_concurrently(tmp_path: Path) -> None:
     async with opened(write(tmp_path / "n.db", NUMBERS)) as engine:
         slow = [asyncio.create_task(endless(engine, within=PATIENCE_S)) for _ in range(3)]
         assert await queried(engine, "SELECT count(*) FROM numbers") == [(3,)]
@@ -145,7 +145,7 @@ async def test_a_cancelled_statement_is_stopped(tmp_path: Path) -> None:
         assert await rows(engine, "SELECT max(n) FROM numbers") == [(3,)]
 
 
-async def test_closing_stops_what_runs(tmp_path: Path) -> None:
+async def test_closing_stops_running_statements(tmp_path: Path) -> None:
     path = write(tmp_path / "n.db", NUMBERS)
     async with opened(path) as engine:
         slow = [asyncio.create_task(endless(engine, within=600)) for _ in range(6)]
@@ -155,7 +155,7 @@ async def test_closing_stops_what_runs(tmp_path: Path) -> None:
     assert {type(end) for end in ended} == {ResourceBusy}
 
 
-async def test_closing_waits_for_what_was_being_opened(tmp_path: Path) -> None:
+async def test_closing_waits_for_a_connection_that_is_being_opened(tmp_path: Path) -> None:
     path, other = write(tmp_path / "n.db", NUMBERS), write(tmp_path / "other.db", NUMBERS)
     engine = SqliteEngine(path)
     await engine.open()
@@ -176,7 +176,7 @@ async def test_closing_waits_for_what_was_being_opened(tmp_path: Path) -> None:
 
 
 @needs_descriptors
-def test_a_connection_is_closed_though_its_loop_is_gone_when_its_statement_ends(
+def test_a_connection_whose_loop_closed_during_a_statement_is_closed(
     tmp_path: Path,
 ) -> None:
     entered, may_go_on = threading.Event(), threading.Event()
@@ -202,7 +202,7 @@ def test_a_connection_is_closed_though_its_loop_is_gone_when_its_statement_ends(
 
 
 @needs_descriptors
-def test_a_connection_is_closed_though_its_loop_is_gone_when_it_is_open(tmp_path: Path) -> None:
+def test_a_connection_whose_loop_closed_during_opening_is_closed(tmp_path: Path) -> None:
     async def leave(file: SlowFile) -> None:
         worker = SqliteWorker(file, "catalog", everything)
         late = asyncio.create_task(worker.run(lambda connection: connection.versions(), PATIENCE_S))
