@@ -1,4 +1,4 @@
-"""Which engine reads a database, and what happens where its driver is not installed."""
+"""The choice of an engine, with and without its driver installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who sees a part of a database: by the connections of all, and told of what they may see."""
+"""Shared connections and commit watches of a database server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ QUESTIONS = {
     "server": {"postgresql": b"SELECT 1 FROM pg_catalog.pg_class", "mariadb": b"CHECK_CONSTRAINTS"},
     "privileges": {"postgresql": b"pg_has_role", "mariadb": b"SHOW GRANTS"},
 }
-"""What a start asks for, in this order, and what stands in no other question."""
+"""Text that identifies the queries of a start, in their order."""
 
 
 async def connections(owner: Owner) -> int:
@@ -62,7 +62,7 @@ async def test_callers_who_see_parts_of_a_database_share_its_connections(
                 await live.subscribe(uri_of(""), recorder)
                 for name in some:
                     await live.subscribe(uri_of(owner.prefix + name), recorder)
-        # Those of the pool, and the one that notices commits.
+        # The pool's connections, and the commit watch's.
         assert await connections(owner) - before <= POOL_SIZE + 1
         await owner.insert("t0", (1,))
         for some, recorder in recorders.items():
@@ -123,7 +123,7 @@ async def test_an_aborted_start_leaves_no_connections(
 
 
 class Source:
-    """Says that something was committed when a test does."""
+    """A commit watch that the test controls."""
 
     def __init__(self) -> None:
         self.begun = self.ended = 0
@@ -155,7 +155,7 @@ async def test_one_commit_watch_serves_all_followers_and_ends_with_the_last(
                 first = asyncio.ensure_future(anext(one))
                 source.say()
                 await first
-                # Who comes later is told at once that it has begun.
+                # A later follower learns at once that the watch has started.
                 await anext(other)
                 source.say()
                 await asyncio.gather(anext(one), anext(other))

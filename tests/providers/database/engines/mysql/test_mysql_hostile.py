@@ -1,4 +1,4 @@
-"""MariaDB or MySQL: no query of the manifest writes anything or leaves anything behind."""
+"""Hostile queries on MariaDB or MySQL: none writes, and none leaves anything in a session."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ HOSTILE = (
 )
 
 PASSING = (
-    # These run, since they are SELECTs; what they did must be gone afterwards.
+    # These are SELECTs, so they run; their effects must be gone afterwards.
     "SELECT GET_LOCK('evil', 0)",
     "SELECT @evil := 5",
     "SELECT sets_mode()",
@@ -141,14 +141,11 @@ SELECT @@session.sql_mode AS m, @@group_concat_max_len AS g, @evil AS v, IS_USED
 """
 
 
-# What authors may say.
-
-
 async def test_hostile_queries_write_nothing_and_leave_nothing_behind(
     engine: MysqlEngine, database: Database
 ) -> None:
     async def states() -> set[tuple[object, ...]]:
-        # As many as there are connections, each takes one.
+        # One query for each connection of the pool.
         asked = (engine.query(Statement(STATE), limit=1, within=10) for _ in range(2))
         return {row for found in await asyncio.gather(*asked) for row in found.rows}
 

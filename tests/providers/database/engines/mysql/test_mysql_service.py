@@ -1,4 +1,4 @@
-"""MariaDB or MySQL: requests in their turn and their time, failures, commits."""
+"""MariaDB or MySQL as a service: queues, deadlines, failures, commits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ database, engine = mysql_databases.database, mysql_databases.engine
 
 @contextmanager
 def connecting(meanwhile: Callable[[], Awaitable[None]]) -> Generator[None]:
-    """Let something happen when a connection is there and who asked for it does not know yet."""
+    """Run `meanwhile` when a connection is made, before its caller learns of it."""
     loop = asyncio.get_running_loop()
     connect = loop.create_connection
 
@@ -76,7 +76,7 @@ async def test_stuck_queries_do_not_delay_rows(engine: MysqlEngine) -> None:
 async def test_the_server_stops_the_statement_of_a_cancelled_caller(
     engine: MysqlEngine, database: Database
 ) -> None:
-    # The server would stop it by itself much later.
+    # The server's own timeout would stop it much later.
     endless = Statement("SELECT BENCHMARK(1000000000000, MD5('cancelled'))")
     task = asyncio.create_task(engine.fetch(endless, limit=1, within=600))
     running = (
@@ -113,7 +113,7 @@ async def test_a_cancellation_that_arrives_with_the_connection_is_not_lost(
 
 
 async def test_timeouts_in_the_url_are_ignored(database: Database) -> None:
-    # Those of the driver lose cancellations.
+    # The driver's timeouts lose cancellations.
     engine = MysqlEngine(f"{database.url}?read_timeout=1&connect_timeout=0")
     assert (await rows(engine, "SELECT SLEEP(1.2)")).rows == [(0,)]
     await engine.close()
@@ -216,7 +216,7 @@ async def test_connections_that_died_while_idle_are_replaced(
         assert (await rows(engine, "SELECT 1")).rows == [(1,)]
 
 
-# Changes.
+# Commits.
 
 
 async def test_every_commit_is_noticed(engine: MysqlEngine, database: Database) -> None:
@@ -279,7 +279,7 @@ async def test_commits_during_an_outage_are_noticed(
             await commits.beyond(0)
             await proxy.cut()
             await database.run("UPDATE victims SET name = 'away' WHERE id = 47")
-            # As long as it takes to try in vain.
+            # Long enough for an attempt to fail.
             await asyncio.sleep(0.3)
             seen = commits.seen
             await proxy.restore()

@@ -1,4 +1,4 @@
-"""PostgreSQL: no query of the manifest writes anything or leaves anything behind."""
+"""Hostile queries on PostgreSQL: none writes, and none leaves anything in a session."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ HOSTILE = (
 )
 
 PASSING = (
-    # These run, since they are SELECTs; what they did must be gone afterwards.
+    # These are SELECTs, so they run; their effects must be gone afterwards.
     "SELECT lo_create(0)",
     "SELECT pg_notify('evil', 'x')",
     "SELECT pg_advisory_lock(42)",
@@ -144,14 +144,11 @@ SELECT current_setting('default_transaction_read_only'), current_setting('transa
 """
 
 
-# What authors may say.
-
-
 async def test_hostile_queries_write_nothing_and_leave_nothing_behind(
     engine: PostgresEngine, database: Database
 ) -> None:
     async def states() -> set[tuple[object, ...]]:
-        # As many as there are connections, each takes one.
+        # One query for each connection of the pool.
         asked = (engine.query(Statement(STATE), limit=1, within=10) for _ in range(2))
         return {row for found in await asyncio.gather(*asked) for row in found.rows}
 

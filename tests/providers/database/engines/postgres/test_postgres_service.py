@@ -1,4 +1,4 @@
-"""PostgreSQL: requests in their turn and their time, failures, commits."""
+"""PostgreSQL as a service: queues, deadlines, failures, commits."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def test_a_caller_that_gets_no_connection_in_time_is_told_that_the_databas
 async def test_the_server_stops_the_statement_of_a_cancelled_caller(
     engine: PostgresEngine, database: Database
 ) -> None:
-    # The server would stop it by itself much later.
+    # The server's own timeout would stop it much later.
     sleep = Statement("SELECT pg_sleep(600) AS cancelled")
     task = asyncio.create_task(engine.fetch(sleep, limit=1, within=600))
     running = (
@@ -210,7 +210,7 @@ async def test_connections_that_died_while_idle_are_replaced(
         assert (await rows(engine, "SELECT 1")).rows == [(1,)]
 
 
-# Changes.
+# Commits.
 
 
 async def test_every_commit_is_noticed_and_nothing_else(
@@ -239,7 +239,7 @@ async def test_every_commit_is_noticed_and_nothing_else(
 
 
 async def test_reading_is_no_commit(engine: PostgresEngine, database: Database) -> None:
-    # The snapshot is the whole cluster's, where other tests write.
+    # The snapshot covers the whole cluster, where other tests write.
     commits = Commits(engine)
     try:
         await commits.beyond(0)
@@ -286,7 +286,7 @@ async def test_a_commit_watch_that_ends_while_it_starts_listening_leaves_nothing
             await commits.stop()
         proxy.release()
         await engine.close()
-        # While the proxy is there: with it, every connection would go.
+        # Before the proxy ends, which would cut all connections.
         await eventually(gone)
 
 
@@ -302,7 +302,7 @@ async def test_commits_during_an_outage_are_noticed(database: Database, *, notif
             await commits.beyond(0)
             await proxy.cut()
             await database.execute("UPDATE victims SET name = 'away' WHERE id = 47")
-            # As long as it takes to try in vain.
+            # Long enough for an attempt to fail.
             await asyncio.sleep(0.3)
             seen = commits.seen
             await proxy.restore()

@@ -20,23 +20,23 @@ JOURNALS = ["DELETE", "WAL", "TRUNCATE", "PERSIST", "MEMORY"]
 
 
 class Heard:
-    """What a follower of the commits has been told."""
+    """Counts the commits that a follower noticed."""
 
     def __init__(self) -> None:
         self.count = 0
-        self._told = asyncio.Event()
+        self._noticed = asyncio.Event()
 
     async def follow(self, engine: SqliteEngine) -> None:
         async for _ in engine.commits():
             self.count += 1
-            self._told.set()
+            self._noticed.set()
 
     async def beyond(self, count: int) -> int:
-        """Wait until more than `count` commits were told."""
+        """Wait until more than `count` commits were noticed."""
         async with asyncio.timeout(PATIENCE_S):
             while self.count <= count:
-                self._told.clear()
-                await self._told.wait()
+                self._noticed.clear()
+                await self._noticed.wait()
         return self.count
 
 
@@ -137,7 +137,7 @@ async def test_file_events_reveal_a_commit_before_the_next_poll(
     tmp_path: pathlib.Path, journal: str
 ) -> None:
     path = write(tmp_path / "shop.db", f"PRAGMA journal_mode = {journal};" + ORDERS)
-    # It looks by itself only after the test has failed.
+    # Its first poll comes long after the test has failed.
     engine = SqliteEngine(path, interval=600)
     await engine.open()
     async with followed(engine) as heard:
@@ -164,7 +164,7 @@ async def test_the_last_of_many_commits_is_never_missed(
                 for _ in range(chance.randrange(1, 10)):
                     with writer:
                         writer.execute("UPDATE orders SET n = n + 1")
-                # Nothing was awaited: all of them came after `count`.
+                # Nothing was awaited, so all of them came after `count`.
                 await heard.beyond(count)
 
 

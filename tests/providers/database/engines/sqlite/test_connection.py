@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 DEADLINE_S = 1.0
 ALLOWANCE_S = 10.0
-"""An answer comes later than its deadline only because others run beside the test."""
+"""Time beyond a deadline that a loaded machine may take."""
 
 SHOP = """
 CREATE TABLE orders(id INTEGER PRIMARY KEY, customer TEXT, total REAL, note TEXT);
@@ -222,7 +222,7 @@ LEGITIMATE: list[tuple[str, list[tuple[object, ...]]]] = [
 
 @asynccontextmanager
 async def shop(folder: Path) -> AsyncGenerator[SqliteEngine]:
-    """Serve a shop, and see that nothing is written to it nor beside it."""
+    """Open a shop, and assert at the end that nothing was written to it or beside it."""
     write(folder / "other.db", "CREATE TABLE secrets(x); INSERT INTO secrets VALUES ('secret')")
     path = write(folder / "shop.db", SHOP)
     before = contents(folder)
@@ -234,7 +234,7 @@ async def shop(folder: Path) -> AsyncGenerator[SqliteEngine]:
         finally:
             os.chdir(here)
         assert contents(folder) == before
-        # It still answers, and the process still has its memory.
+        # The engine still answers, and the process still has memory.
         assert await rows(engine, "SELECT id FROM orders") == [(1,), (2,)]
         assert await queried(engine, "SELECT total FROM big") == [(9.5,)]
         with sqlite3.connect(":memory:") as other:
@@ -305,7 +305,7 @@ async def test_a_query_that_only_selects_is_answered(
 )
 async def test_a_page_does_nothing_but_select(tmp_path: Path, sql: str) -> None:
     async with shop(tmp_path) as engine:
-        # A table behind a virtual table cannot be told from one that it reads itself.
+        # A statement's own access to a shadow table looks like the virtual table's.
         try:
             await engine.fetch(Statement(sql), limit=10, within=DEADLINE_S)
         except ResourceError:

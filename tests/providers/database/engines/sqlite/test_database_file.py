@@ -38,7 +38,7 @@ SUM = "SELECT max(customer) FROM orders"
 
 
 async def unusable(path: pathlib.Path) -> str:
-    """Return the reason why it cannot be served; it holds no part of the path."""
+    """Return why a file cannot be served; the message holds no part of its path."""
     engine = SqliteEngine(path)
     try:
         with pytest.raises(MountUnavailable) as caught:
@@ -153,7 +153,7 @@ async def test_reading_never_blocks_a_commit(tmp_path: pathlib.Path) -> None:
         for number in range(20):
             found = await rows(engine, "SELECT id FROM orders", limit=3)
             assert len(found) == 3
-            # What is read in a thread ends soon; what waited for this loop would never.
+            # A read in a thread ends soon; one that waited for this loop never would.
             with closing(sqlite3.connect(path, timeout=5)) as writer, writer:
                 writer.execute("DELETE FROM orders WHERE id = ?", (2000 - number,))
         assert await rows(engine, COUNT) == [(1980,)]
@@ -218,7 +218,7 @@ async def test_an_interrupted_transaction_has_to_be_recovered_by_the_application
 
 @pytest.fixture
 def read_only() -> Iterator[pathlib.Path]:
-    """A folder with a database written by way of a log, in which this user cannot write."""
+    """A folder with a database in WAL mode that this user cannot write."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         write(folder / "shop.db", "PRAGMA journal_mode = WAL;" + ORDERS)
@@ -237,7 +237,7 @@ database.close()
 
 
 def delete_beyond(number: int, path: pathlib.Path) -> None:
-    """Delete orders as a program does that opens the file for it."""
+    """Delete orders in a program that opens the file only for that."""
     subprocess.run([sys.executable, "-c", DELETE, path, str(number)], check=True, timeout=60)
 
 
@@ -248,7 +248,7 @@ async def test_every_connection_reads_the_commits_of_short_lived_programs(
     async with opened(path) as engine:
         assert await rows(engine, COUNT) == await queried(engine, COUNT) == [(2000,)]
         for left in (3, 2, 1):
-            # The log is deleted by whoever is the last to close it, and is not while it is read.
+            # The last program to close the file deletes the log, unless it is being read.
             delete_beyond(left, path)
             assert await rows(engine, COUNT) == await queried(engine, COUNT) == [(left,)]
 
@@ -258,7 +258,7 @@ async def test_a_log_that_is_deleted_under_its_readers_is_noticed(tmp_path: path
     async with opened(path) as engine:
         assert await rows(engine, COUNT) == await queried(engine, COUNT) == [(2000,)]
         for left in (3, 2, 1):
-            # To read the file, as a folder that it is in may be, drops the locks of this process.
+            # Reading the file, as a mounted folder does, drops this process's locks on it.
             path.read_bytes()
             delete_beyond(left, path)
             assert await rows(engine, COUNT) == await queried(engine, COUNT) == [(left,)]
@@ -307,7 +307,7 @@ def test_a_database_in_wal_mode_is_read_from_a_read_only_folder(read_only: pathl
     try:
         assert ask() == "2000"
         assert set(contents(read_only)) == {"shop.db"}
-        # Whoever may write goes on writing, and is seen.
+        # Others still write, and their commits are read.
         read_only.chmod(0o755)
         write(read_only / "shop.db", "DELETE FROM orders WHERE id > 5")
         read_only.chmod(0o555)
@@ -327,7 +327,7 @@ def remove_log(path: pathlib.Path) -> None:
 
 
 class Writer:
-    """Another process that writes."""
+    """A writer in another process."""
 
     def __init__(self, path: pathlib.Path, script: str) -> None:
         self._process = subprocess.Popen(

@@ -33,7 +33,7 @@ def _all(table: str, column: str, *, in_query: bool = False, through: str | None
 
 @contextlib.asynccontextmanager
 async def warm(path: pathlib.Path, readable: Readable = _all) -> AsyncGenerator[InlineReader]:
-    """Give a connection that is open and does not rest."""
+    """Give a reader whose connection is open and not resting."""
     reader = InlineReader(DatabaseFile(path), readable)
     try:
         await answered(reader, Statement("SELECT 1"))
@@ -43,7 +43,7 @@ async def warm(path: pathlib.Path, readable: Readable = _all) -> AsyncGenerator[
 
 
 async def answered(reader: InlineReader, statement: Statement) -> Rows:
-    """Ask until there is an answer."""
+    """Select until the reader returns rows."""
     async with asyncio.timeout(PATIENCE_S):
         while not isinstance(found := reader.select(statement, 1), Rows):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -69,7 +69,7 @@ async def test_short_statements_are_never_stopped(tmp_path: pathlib.Path) -> Non
     async with warm(write(tmp_path / "shop.db", TABLE)) as reader:
         statement = Statement(f"{NUMBERS.format(200)} SELECT x FROM n")
         found = [reader.select(statement, 256) for _ in range(500)]
-        # It rests where the machine is slow.
+        # The reader may rest on a slow machine.
         assert set(map(type, found)) <= {Rows, str}
         assert "slow" not in found
 

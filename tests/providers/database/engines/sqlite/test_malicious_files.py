@@ -75,14 +75,14 @@ async def test_a_malicious_table_is_refused_and_others_are_read(
     async with opened(path) as engine:
         for sql in ("SELECT * FROM evil", "SELECT count(*) FROM evil"):
             for ask in (engine.fetch, engine.query):
-                # Of the processor, which others may use meanwhile.
+                # CPU time, since the machine may be loaded.
                 started = time.process_time()
                 try:
                     found = await ask(Statement(sql), limit=10, within=DEADLINE_S)
                 except (ResourceError, MountUnavailable):
                     pass
                 else:
-                    # To count it nothing of it needed to be computed.
+                    # Counting rows computes none of their values.
                     assert found.rows == [(1,)]
                     assert "count" in sql
                 assert time.process_time() - started < DEADLINE_S + ALLOWANCE_S

@@ -62,7 +62,7 @@ async def test_a_deadline_ends_only_its_own_statement(tmp_path: Path) -> None:
             assert await rows(engine, sql, number % 3 + 1) == [(number % 3 + 1,)]
 
         for _ in range(5):
-            # On the same connection, before and behind the one that is interrupted.
+            # On the same connection, before and after the interrupted statement.
             await asyncio.gather(*(point(n) for n in range(20)), late(), *map(point, range(20)))
 
 
@@ -162,12 +162,12 @@ async def test_closing_waits_for_a_connection_that_is_being_opened(tmp_path: Pat
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("BEGIN EXCLUSIVE")
         late = asyncio.create_task(rows(engine, "SELECT max(n) FROM numbers"))
-        # A connection that is being opened waits for a writer for a quarter of a second.
+        # Opening a connection waits for a writer for a quarter of a second.
         await asyncio.sleep(0.05)
         other.replace(path)
         assert await rows(engine, "SELECT max(n) FROM numbers") == [(3,)]
         await engine.close()
-        # None has to tell its loop anything, which may be closed as well by now.
+        # No thread needs its loop, which may be closed by now.
         for thread in connection_threads():
             thread.join(5)
             assert not thread.is_alive()
@@ -225,7 +225,7 @@ def everything(
 
 @contextmanager
 def logged(path: Path) -> Generator[Path]:
-    """Give a database that has a log beside it."""
+    """Give a database in WAL mode that has a log."""
     write(path, f"PRAGMA journal_mode = WAL; {NUMBERS}")
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("INSERT INTO numbers VALUES (4)")
@@ -239,7 +239,7 @@ async def happened(event: threading.Event) -> None:
 
 
 def nothing_is_left(path: Path) -> None:
-    """See that every thread ends, and leaves nothing open but what a writer has."""
+    """Assert that all threads end, and that only the writer has the log open."""
     for thread in connection_threads():
         thread.join(PATIENCE_S)
         assert not thread.is_alive()
