@@ -1,7 +1,7 @@
-"""Text in Markdown: as it is, whatever it holds.
+"""Markdown escaping for untrusted text: headings, code and tables.
 
-Text of a database may have been written by anybody: it must neither end a table cell nor become a
-link, an image or HTML where Markdown is shown (CommonMark 0.31, GitHub's tables).
+Anyone may have written the text in a database. It must not end a table cell, nor turn into a link,
+an image or HTML when the Markdown is rendered (CommonMark 0.31, GitHub's tables).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from resource_server import uris
 
 SPECIAL = "\n\r\\`|<[*_~&"
-"""Characters with which something other than text can begin inside a line."""
+"""Characters that can start markup inside a line."""
 
 _ESCAPED = re.compile(
     r"""
@@ -34,36 +34,36 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def escape(text: str) -> str:
-    """Return text for the inside of a line or a table cell; its line ends become `<br>`."""
+    """Return text for a line or table cell; line ends become `<br>`."""
     return _ESCAPED.sub(_escape, uris.display(text))
 
 
 def paragraph(text: str) -> str:
-    """Return text as one paragraph, whatever its lines begin with."""
+    """Return text as one paragraph, without markup at the start of its lines."""
     lines = [escape(line.strip()) for line in text.strip().splitlines()]
     return "  \n".join(_BLOCK.sub(_escape_block, line) for line in lines if line)
 
 
 def _escape_block(match: re.Match[str]) -> str:
-    # `1.` is escaped behind the digits.
+    # `1.` is escaped after the digits.
     return f"{match[0]}\\" if match[2].isdigit() else f"{match[1]}\\{match[2]}"
 
 
 def heading(text: str, level: int = 1) -> str:
     """Return a heading with this text."""
-    # A row of # at the end would be taken for the end of the heading.
+    # Trailing `#` would close the heading.
     shown = re.sub(r"(#+)$", r"\\\1", escape(text.strip()))
     return f"{'#' * level} {shown}"
 
 
 def code(text: str, *, in_table: bool = False) -> str:
-    """Return text as inline code, its line ends as spaces."""
+    """Return text as inline code; line ends become spaces."""
     text = " ".join(uris.display(text).splitlines())
     if not text.strip():
         return text
     if in_table and "|" in text:
         if "\\" in text:
-            # Code has no escapes, but a table looks for `\|` in it first: nothing says both.
+            # Code has no escapes, but tables unescape `\|` in it first: no code can hold both.
             return escape(text)
         text = text.replace("|", r"\|")
     fence = _fence(text, 1)
@@ -72,7 +72,7 @@ def code(text: str, *, in_table: bool = False) -> str:
 
 
 def block(text: str, language: str = "") -> str:
-    """Return text as a block of code; its fence is longer than any within."""
+    """Return text as a code block with a fence longer than any inside."""
     text = uris.display(text).strip("\r\n")
     fence = _fence(text, 3)
     return f"{fence}{language}\n{text}\n{fence}"
@@ -84,11 +84,11 @@ def _fence(text: str, least: int) -> str:
 
 
 def table_head(names: Sequence[str], numeric: Sequence[bool]) -> str:
-    """Return the first two lines of a table; `numeric` columns stand to the right."""
+    """Return the header of a table; `numeric` columns are right-aligned."""
     rules = ["---:" if right else "---" for right in numeric]
     return f"| {' | '.join(map(escape, names))} |\n| {' | '.join(rules)} |\n"
 
 
 def table_rows(columns: Iterable[Sequence[str]]) -> str:
-    """Return the lines of a table, given its columns: their cells are Markdown already."""
+    """Return the rows of a table, given its columns of escaped cells."""
     return "".join([f"| {' | '.join(row)} |\n" for row in zip(*columns, strict=True)])

@@ -1,23 +1,25 @@
-"""Rows as documents: JSON, CSV and Markdown, each within a number of bytes.
+"""Pages of rows as JSON, CSV or Markdown, each within a limit of bytes.
 
 * `json`: `{"rows": [{"id": 1, …}, …], "next": "<URI>", "more": true}`
 * `columns`: `{"columns": ["id", …], "rows": [[1, …], …], "next": …, "more": …}`
-* `csv`: RFC 4180 with a header. NULL and empty text are both empty fields (`""` where there is
-  only one column, so that no line is empty). Blobs are base64, at most their first KiB. What is
-  cut ends in `… [70000 characters]` or `… [4096 bytes]`. Arrays, composites and JSON are JSON.
-  Text that a spreadsheet would take for a formula (`=1+1`, `@x`) is left as it is: to alter it
-  would falsify data for everything else that reads CSV. Import it there as text.
+* `csv`: RFC 4180 with a header. NULL and empty text are both empty fields (`""` in a single
+  column, so that no line is empty). Blobs are base64, at most the first KiB. Truncated values end
+  in `… [70000 characters]` or `… [4096 bytes]`. Arrays, composites and JSON are JSON. Text that a
+  spreadsheet would evaluate (`=1+1`, `@x`) is not altered, since that would falsify the data for
+  every other reader of CSV; import it as text there.
 * `markdown`: a table for people and models. NULL is `*NULL*`, a blob `*blob, 4096 bytes*`.
 
-Values have the forms of `formats.values`. `next` is the page that goes on, null at the end. `more`
-says whether rows follow; where `next` is null and `more` is true they
-cannot be reached by paging. Columns of the same name are told apart: `id`, `id_2`.
+Values have the forms of `formats.values`. `next` is the URI of the next page, null on the last.
+`more` says whether rows follow; if `next` is null and `more` is true, paging cannot reach them.
+Columns of the same name are numbered: `id`, `id_2`.
 """
 
 from __future__ import annotations
 
 import datetime
 import functools
+import math
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from itertools import starmap
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast
@@ -30,11 +32,12 @@ from resource_server.provider import Format
 from resource_server.providers.database.engines.reflection import Column
 from resource_server.providers.database.formats import markdown
 from resource_server.providers.database.formats.values import (
+    LARGEST_INTEGER,
+    NATIVE_TYPES,
     Blob,
     RowValues,
     TruncatedText,
-    json_column,
-    json_rows,
+    is_unicode,
     json_value,
 )
 
@@ -51,12 +54,15 @@ FORMATS: Mapping[FormatName, Format] = {
 _FIRST_ROWS = 128
 _STRUCT_ROWS = 8
 _SHORTEST_CELL = 16
+"""Minimum characters to which a value is truncated."""
+_LEAST_PACKED = struct.pack("q", -(2**63))
+_NUMBERS_AND_TEXT = frozenset((int, float, str))
 
 _encode = msgspec.json.Encoder().encode
 
 
 class RowPage(NamedTuple):
-    """Rows of a table or query, as the driver gave them."""
+    """Rows of a table or query, as returned by the driver."""
 
     title: str
     columns: Sequence[Column]
@@ -64,7 +70,7 @@ class RowPage(NamedTuple):
     more: bool = False
     """Whether rows follow these."""
     next: Callable[[int], str | None] | None = None
-    """Gives the URI of the page behind so many of these rows; called only where rows follow."""
+    """Returns the URI of the page after this many rows; called only if rows follow."""
 
 
 class RenderedPage(NamedTuple):
@@ -73,29 +79,29 @@ class RenderedPage(NamedTuple):
     text: str
     mime_type: str
     rows: int
-    """As many are in it: the first of the page."""
+    """Number of rows of the page that fit."""
     more: bool
-    """Whether rows follow them, in this page or behind it."""
+    """Whether rows follow these, in the page or after it."""
 
 
 class RenderedTable(NamedTuple):
-    """Rows as data and for reading: the same ones, each value with the same beginning."""
+    """The same rows twice: as structured data and as a Markdown table."""
 
     columns: Sequence[str]
     rows: Raw
     """A JSON array of arrays."""
     markdown: str
     more: bool
-    """Whether there are other rows."""
+    """Whether there are more rows."""
 
 
 def query_columns(names: Sequence[str]) -> tuple[Column, ...]:
-    """Return the columns of a result of which only the names are known."""
+    """Return the columns of a query result, of which only names are known."""
     return tuple([Column(name, "", "any") for name in names])
 
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names as Unicode, those that came before with a number behind: `id`, `id_2`."""
+    """Return the names as Unicode, repeated ones numbered: `id`, `id_2`."""
     shown = tuple(map(uris.display, names))
     if len(set(shown)) == len(shown):
         return shown
@@ -117,8 +123,8 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
 def write_page(page: RowPage, format: FormatName, *, max_bytes: int, cell: int) -> RenderedPage:
     """Return as many whole rows as fit into `max_bytes`, and at least one.
 
-    A first row that does not fit by itself is given with its long values cut further than to
-    `cell`; where that does not help (thousands of columns), it is given although it is larger.
+    If the first row alone does not fit, its long values are truncated below `cell` characters. If
+    that does not suffice (thousands of columns), the row is returned anyway.
     """
     writer = _WRITERS[format](page)
     head = writer.head()
@@ -133,7 +139,7 @@ def write_table(page: RowPage, *, max_bytes: int, cell: int) -> RenderedTable:
     count = len(page.rows)
     while True:
         more = page.more or count < len(page.rows)
-        part = page._replace(rows=page.rows[:count], more=more)
+        part = RowPage(page.title, page.columns, page.rows[:count], more, page.next)
         markdown = write_page(part, "markdown", max_bytes=max_bytes, cell=cell)
         data = _ColumnsWriter(part)
         body, _, written = _write(part, data, max_bytes - len(data.head()), cell)
@@ -146,7 +152,10 @@ def write_table(page: RowPage, *, max_bytes: int, cell: int) -> RenderedTable:
 def _write(
     page: RowPage, writer: _Writer, max_bytes: int, cell: int
 ) -> tuple[bytes | memoryview, bytes, int]:
-    """Return rows and the end behind them, and how many rows these are."""
+    """Return encoded rows, the tail of the document and the number of rows.
+
+    Rows are encoded once, in batches; the encoded bytes are measured and joined.
+    """
     tail = _tail(page, writer, len(page.rows))
     room = max_bytes - len(tail)
     pieces, written = _fill(writer, page.rows, room, cell)
@@ -157,7 +166,7 @@ def _write(
         room = max_bytes - len(tail)
         if len(body) <= room:
             break
-        # The end is longer than was reckoned with: the URI of another page.
+        # The tail got longer: it has the URI of another page.
         pieces, written = _fill(writer, page.rows[: max(1, written - drop)], room, cell)
         drop *= 2
     else:
@@ -170,7 +179,7 @@ def _write(
 def _fill(
     writer: _Writer, rows: Sequence[RowValues], room: int, cell: int
 ) -> tuple[list[bytes | memoryview], int]:
-    """Write rows as long as there is room: many at a time, and those at the end one by one."""
+    """Encode rows until `room` is used up: in growing batches, towards the end one by one."""
     pieces: list[bytes | memoryview] = []
     written, step, growth = 0, _FIRST_ROWS, 2
     while written < len(rows):
@@ -211,10 +220,10 @@ def write_row(
     max_bytes: int,
     cell: int,
 ) -> str:
-    """Return one row as a JSON object; `links` are URIs by column, in its member `_links`.
+    """Return one row as a JSON object; `links` are URIs by column, in the member `_links`.
 
-    A row over `max_bytes` is cut as a page's first row is. A column of the name `_links` keeps
-    it: the links are `_links_2` then.
+    A row over `max_bytes` is truncated like the first row of a page. If a column is named
+    `_links`, the links are in `_links_2`.
     """
     *names, links_name = unique_names([*[column.name for column in columns], "_links"])
     extra = {links_name: links} if links else {}
@@ -228,9 +237,83 @@ def write_row(
         cell = max(cell // 2, _SHORTEST_CELL)
 
 
+def json_columns(
+    rows: Sequence[RowValues], columns: Sequence[Column], *, cell: int
+) -> list[Sequence[Any]] | None:
+    """Return the JSON forms of rows, column by column; None if every value is its own form."""
+    if not rows or not columns:
+        return None
+    given = list(zip(*rows, strict=True))
+    forms = [
+        json_column(values, column, cell=cell)
+        for values, column in zip(given, columns, strict=True)
+    ]
+    return None if all(map(_is_same, forms, given)) else forms
+
+
+def _is_same(one: object, other: object) -> bool:
+    return one is other
+
+
+def json_column(values: Sequence[Any], column: Column, *, cell: int) -> Sequence[Any]:
+    """Return the JSON forms of one column; the same object if every value is its own form."""
+    if not values:
+        return values
+    by_kind = column.kind in {"json", "boolean"}
+    if not by_kind and _is_plain_at_once(values, cell):
+        return values
+    types: set[type] = set(map(type, values))
+    special = types - NATIVE_TYPES
+    if not special:
+        return values
+    if not by_kind and special <= _NUMBERS_AND_TEXT and _is_plain(values, types, cell):
+        return values
+    return [json_value(value, column, cell=cell) for value in values]
+
+
+def _is_plain_at_once(values: Sequence[Any], cell: int) -> bool:
+    """Return True if all values are plain text, or all plain integers; False is inconclusive.
+
+    Several times as fast as checking each type, since a value of another type raises.
+    """
+    first = cast("type[object]", type(values[0]))
+    try:
+        if first is str:
+            return _is_plain_text("".join(values), values, cell)
+        if first is int:
+            packed = struct.pack(f"{len(values)}q", *values)
+            return _LEAST_PACKED not in packed
+    except (TypeError, struct.error):
+        pass
+    return False
+
+
+def _is_plain(values: Sequence[Any], types: set[type], cell: int) -> bool:
+    def of(one: type) -> Sequence[Any]:
+        return values if len(types) == 1 else [value for value in values if type(value) is one]
+
+    if int in types:
+        integers = of(int)
+        if max(integers) > LARGEST_INTEGER or min(integers) < -LARGEST_INTEGER:
+            return False
+    # The sum is finite only if each value is. An overflow of the sum costs time, nothing else.
+    if float in types and not math.isfinite(sum(of(float))):
+        return False
+    if str not in types:
+        return True
+    texts = of(str)
+    return _is_plain_text("".join(texts), texts, cell)
+
+
+def _is_plain_text(joined: str, values: Sequence[str], cell: int) -> bool:
+    if len(joined) > cell and max(map(len, values)) > cell:
+        return False
+    return joined.isascii() or is_unicode(joined)
+
+
 class _Writer(Protocol):
     separator: bytes
-    """Between what several calls of `rows` return."""
+    """Bytes between the results of two calls of `rows`."""
 
     def __init__(self, page: RowPage) -> None: ...
 
@@ -252,19 +335,21 @@ class _JsonWriter:
         return b'{"rows":['
 
     def rows(self, rows: Sequence[RowValues], cell: int) -> bytes | memoryview:
-        values = json_rows(rows, self._columns, cell=cell)
-        record = _record(self.names) if len(values) >= _STRUCT_ROWS else None
+        columns = json_columns(rows, self._columns, cell=cell)
+        record = _record(self.names) if len(rows) >= _STRUCT_ROWS else None
         if record is None:
             names = self.names
+            values = rows if columns is None else zip(*columns, strict=True)
             return _inside(_encode([dict(zip(names, row, strict=True)) for row in values]))
-        return _inside(_encode(list(starmap(record, values))))
+        records = starmap(record, rows) if columns is None else map(record, *columns)
+        return _inside(_encode(list(records)))
 
     def tail(self, next: str | None, more: bool) -> bytes:
         return b'],"next":%b,"more":%b}' % (_encode(next), _encode(more))
 
 
 def _inside(array: bytes) -> memoryview:
-    """Return what is between the brackets, not copied."""
+    """Return the content between the brackets without a copy."""
     return memoryview(array)[1:-1]
 
 
@@ -272,8 +357,8 @@ def _inside(array: bytes) -> memoryview:
 def _record(names: tuple[str, ...]) -> Callable[..., object] | None:
     """Return a class whose instances are encoded as objects with these members.
 
-    They are made and encoded several times as fast as dicts. None where a name cannot be one of
-    theirs (quotes, backslashes, control characters).
+    Instances are created and encoded several times as fast as dicts. Returns None if a name cannot
+    be a member (quotes, backslashes, control characters).
     """
     fields = [f"f{place}" for place in range(len(names))]
     try:
@@ -288,7 +373,8 @@ class _ColumnsWriter(_JsonWriter):
         return b'{"columns":%b,"rows":[' % _encode(self.names)
 
     def rows(self, rows: Sequence[RowValues], cell: int) -> bytes | memoryview:
-        return _inside(_encode(json_rows(rows, self._columns, cell=cell)))
+        columns = json_columns(rows, self._columns, cell=cell)
+        return _inside(_encode(rows if columns is None else list(zip(*columns, strict=True))))
 
 
 class _CsvWriter:
@@ -341,7 +427,7 @@ class _CsvWriter:
 
 
 def _texts(values: Sequence[Any]) -> Sequence[str] | None:
-    """Return the texts of a column that holds nothing but one type of plain values, else None."""
+    """Return the texts of a column of plain values of one type, or None for any other column."""
     types = set(map(type, values))
     if len(types) != 1:
         return None
@@ -364,7 +450,7 @@ _ONE_TYPE: Mapping[type, Callable[[Sequence[Any]], Sequence[str]]] = {
 
 
 def _text(value: object) -> str:
-    """Return the text of a value that is neither NULL nor cut nor a blob."""
+    """Return the text of a value other than NULL, a blob or truncated text."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):

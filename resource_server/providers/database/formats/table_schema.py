@@ -1,6 +1,6 @@
-"""The schema of a table as a document: Markdown for people and models, JSON for programs.
+"""Table schemas as documents: Markdown for people and models, JSON for programs.
 
-What may not be seen is not in the `Table` that comes here, and its `ddl` is None then.
+The tables given here are already reduced to their visible parts, without DDL if any part is hidden.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FORMATS: Mapping[str, Format] = {
     "markdown": Format("markdown", "text/markdown", "For people and models"),
     "json": Format("json", "application/json", "For programs"),
 }
-"""The formats of a schema by name; the first is the preferred one."""
+"""Formats of a schema by name, the preferred one first."""
 
 _KEYS: Mapping[KeyKind, str] = {
     "primary": "Primary key",
@@ -93,12 +93,12 @@ def schema_json(
     title: str | None = None,
     description: str | None = None,
 ) -> str:
-    """Return one JSON object; `links` are the URIs of the tables that foreign keys refer to.
+    """Return one JSON object; `links` are the URIs of the tables that foreign keys reference.
 
-    A member that is null, false or empty is left out, but for `nullable` and `unique`. `kind` is
-    one of `table.ColumnKind`; an index on an expression has null for its column. The title and
-    description are those of the manifest; the comment in the database is the other description.
-    Of text that is not Unicode the bytes are replaced by U+FFFD.
+    Null, false and empty members are omitted, except `nullable` and `unique`. `kind` is
+    one of `table.ColumnKind`; an index on an expression has null for its column. Title and
+    description come from the manifest; the table's comment is the default description. Bytes that
+    are not Unicode are replaced by U+FFFD.
     """
     links = links or {}
     document = _TableJson(
@@ -154,7 +154,7 @@ def schema_markdown(
     title: str | None = None,
     description: str | None = None,
 ) -> str:
-    """Return the schema for reading; `links` are the URIs of the tables foreign keys refer to."""
+    """Return Markdown; `links` are the URIs of the tables that foreign keys reference."""
     name = _qualified(table.name)
     sections = [
         markdown.heading(title or name),

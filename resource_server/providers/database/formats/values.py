@@ -1,4 +1,4 @@
-"""Values of a driver to their JSON forms, which are the same for every engine.
+"""JSON forms of database values, the same for every engine.
 
 | in the database | in JSON |
 |---|---|
@@ -6,33 +6,34 @@
 | integer of at most 2^63 - 1, with either sign | number |
 | larger integer | string of its digits |
 | real | number; `"NaN"`, `"Infinity"`, `"-Infinity"` |
-| decimal | string of its digits, with the scale it has: `"1.10"` |
-| boolean; 0 and 1 in a column declared as one | `true`, `false`; any other number as it is |
+| decimal | string of its digits, with its scale: `"1.10"` |
+| boolean; 0 and 1 in a boolean column | `true`, `false`; any other number unchanged |
 | text, enumeration | string |
 | text longer than the cell limit | `{"$text": "beginning", "characters": n, "truncated": true}` |
 | text that is not Unicode | as its bytes, like a blob |
 | blob | `{"$blob": "base64", "bytes": n}` |
 | blob over 1 KiB | the same with its first KiB and `"truncated": true` |
 | date, time, timestamp | string, ISO 8601: `"2026-11-20T10:00:00Z"`; as stored where that is text |
-| duration (MariaDB TIME) | string `"[-]HH:MM:SS[.ffffff]"`, as many hours as it takes |
+| duration (MariaDB TIME) | string `"[-]HH:MM:SS[.ffffff]"`, hours may exceed 24 |
 | UUID, network address | string |
-| JSON | the value as it is written; a string where it does not parse, and in arrays |
+| JSON | the value as written; a string if it does not parse, and in arrays |
 | array | array of these forms; PostgreSQL's multiranges are arrays of ranges |
-| composite | object of these forms; without names an array |
+| composite | object of these forms; an array if it has no names |
 | range, point and other shapes, bit string | string as PostgreSQL writes it: `"[1,5)"` |
 | MariaDB BIT | number |
 | MariaDB SET | string as MariaDB writes it: `"x,z"` |
 | anything else | string |
 
-An array, composite or JSON value that is longer than the cell limit is cut as its text is. The
-limit counts characters of text; it makes the beginning of a blob shorter where it is below 1 KiB.
-What is cut is whole under `~cell`. The values of one column may have several forms: SQLite lets
-every cell be of another type, and one that does not fit its column never fails a page.
+An array, composite or JSON value over the cell limit is truncated like text. The limit counts
+characters of text; below 1 KiB it also shortens blobs. `~cell` has every value whole. Values of one
+column may have different forms: SQLite allows a different type in every cell, and a value that does
+not fit its column never fails a page.
 
-Of the columns of a declared query only the names are known: what is told by the declared type
-(JSON, booleans and BIT of SQLite and MariaDB) has the form of what the driver gives.
+Declared queries report only the names of their columns, so values that need the declared type
+(JSON, booleans and BIT of SQLite and MariaDB) keep the form of the driver's value.
 
-Text comes from the driver as `str` with lone surrogates for bytes that are not UTF-8, JSON as text.
+Drivers return text as `str`, with lone surrogates for bytes that are not UTF-8, and JSON as text.
+Driver classes are recognised by name, so that no driver is imported here.
 """
 
 from __future__ import annotations
@@ -41,7 +42,6 @@ import datetime
 import functools
 import math
 import re
-import struct
 import sys
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -58,19 +58,17 @@ from resource_server.providers.database.engines.contract import TruncatedValue
 from resource_server.providers.database.engines.reflection import Column
 
 INLINE_BLOB_BYTES = 1024
-"""As much of a blob as stands in a row."""
+"""Maximum bytes of a blob shown inline in a row."""
 
 RowValues: TypeAlias = Sequence[object]
 
-_LARGEST = 2**63 - 1
-_LEAST_PACKED = struct.pack("q", -(2**63))
+LARGEST_INTEGER = 2**63 - 1
 _NO_LIMIT = sys.maxsize
 
-# Encoded by msgspec as they are.
-_NATIVE = frozenset(
+# msgspec encodes these without conversion.
+NATIVE_TYPES = frozenset(
     (type(None), bool, datetime.datetime, datetime.date, datetime.time, uuid.UUID)
 )  # fmt: skip
-_NUMBERS_AND_TEXT = frozenset((int, float, str))
 
 _FRACTION_ZEROS = re.compile(r"(?<=\.)(\d*?)0+(?=[+-]|\Z)")
 _RANGE_QUOTED = frozenset('"\\(),[] \t\n\r\v\f')
@@ -85,7 +83,7 @@ class Blob(msgspec.Struct, frozen=True, gc=False):
 
     base64: str = msgspec.field(name="$blob")
     bytes: int
-    """Of the whole blob."""
+    """Size of the whole blob."""
     truncated: Literal[True] | UnsetType = UNSET
 
 
@@ -94,7 +92,7 @@ class TruncatedText(msgspec.Struct, frozen=True, gc=False):
 
     text: str = msgspec.field(name="$text")
     characters: int
-    """Of the whole text."""
+    """Length of the whole text."""
     truncated: Literal[True] = True
 
 
@@ -105,86 +103,8 @@ class CellDocument(NamedTuple):
     mime_type: str
 
 
-def json_rows(
-    rows: Sequence[RowValues], columns: Sequence[Column], *, cell: int
-) -> Sequence[RowValues]:
-    """Return rows that msgspec encodes in the forms above; the same object if they already are.
-
-    Cells: numbers, text, `None`, `bool`, dates, times, UUIDs, `Blob`, `TruncatedText`, `Raw`.
-    """
-    if not rows or not columns:
-        return rows
-    given = list(zip(*rows, strict=True))
-    forms = [
-        json_column(values, column, cell=cell)
-        for values, column in zip(given, columns, strict=True)
-    ]
-    if all(map(_same, forms, given)):
-        return rows
-    return list(zip(*forms, strict=True))
-
-
-def _same(one: object, other: object) -> bool:
-    return one is other
-
-
-def json_column(values: Sequence[Any], column: Column, *, cell: int) -> Sequence[Any]:
-    """Return one column of some rows as `json_rows` does; the same object where nothing changes."""
-    if not values:
-        return values
-    by_kind = column.kind in {"json", "boolean"}
-    if not by_kind and _is_plain_at_once(values, cell):
-        return values
-    types: set[type] = set(map(type, values))
-    special = types - _NATIVE
-    if not special:
-        return values
-    if not by_kind and special <= _NUMBERS_AND_TEXT and _is_plain(values, types, cell):
-        return values
-    return [json_value(value, column, cell=cell) for value in values]
-
-
-def _is_plain_at_once(values: Sequence[Any], cell: int) -> bool:
-    """Say whether all are plain text, or all are plain integers; False leaves it open.
-
-    Several times as fast as to ask for the type of each: what is of another type raises.
-    """
-    first = cast("type[object]", type(values[0]))
-    try:
-        if first is str:
-            return _is_plain_text("".join(values), values, cell)
-        if first is int:
-            packed = struct.pack(f"{len(values)}q", *values)
-            return _LEAST_PACKED not in packed
-    except (TypeError, struct.error):
-        pass
-    return False
-
-
-def _is_plain(values: Sequence[Any], types: set[type], cell: int) -> bool:
-    def of(one: type) -> Sequence[Any]:
-        return values if len(types) == 1 else [value for value in values if type(value) is one]
-
-    if int in types:
-        integers = of(int)
-        if max(integers) > _LARGEST or min(integers) < -_LARGEST:
-            return False
-    # The sum is not finite if one of them is not; that it may overflow costs time, no more.
-    if float in types and not math.isfinite(sum(of(float))):
-        return False
-    if str not in types:
-        return True
-    texts = of(str)
-    return _is_plain_text("".join(texts), texts, cell)
-
-
-def _is_plain_text(joined: str, values: Sequence[str], cell: int) -> bool:
-    if len(joined) > cell and max(map(len, values)) > cell:
-        return False
-    return joined.isascii() or _is_unicode(joined)
-
-
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
+    """Return whether a text has no lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -193,9 +113,9 @@ def _is_unicode(text: str) -> bool:
 
 
 def json_value(value: Any, column: Column, *, cell: int) -> object:
-    """Return one value as `json_rows` does."""
+    """Return the JSON form of one value, ready for msgspec."""
     cls = cast("type[object]", type(value))
-    if cls in _NATIVE:
+    if cls in NATIVE_TYPES:
         return value
     if cls is TruncatedValue:
         return _beginning(value, cell)
@@ -217,7 +137,7 @@ def _beginning(value: TruncatedValue, cell: int) -> TruncatedText | Blob:
 
 
 def _is_bit(column: Column) -> bool:
-    # SQLite has no such type: whatever is called so there is numeric.
+    # SQLite has no BIT type: columns declared so are numeric.
     return column.kind != "numeric" and _BIT.fullmatch(column.type) is not None
 
 
@@ -231,7 +151,7 @@ def _json(text: str, cell: int) -> object:
 
 
 def _text(text: str, cell: int) -> object:
-    if not text.isascii() and not _is_unicode(text):
+    if not text.isascii() and not is_unicode(text):
         return _blob(_bytes(text), cell)
     return text if len(text) <= cell else TruncatedText(text[:cell], len(text))
 
@@ -255,7 +175,7 @@ def _base64(data: bytes | memoryview, cell: int) -> str:
 
 def _integer(value: int, cell: int) -> object:
     value = int(value)
-    return value if -_LARGEST <= value <= _LARGEST else str(value)
+    return value if -LARGEST_INTEGER <= value <= LARGEST_INTEGER else str(value)
 
 
 def _real(value: float, cell: int) -> object:
@@ -276,9 +196,9 @@ def _compound(value: Any, cell: int) -> object:
 
 
 def _nested(value: Any) -> object:
-    """Return what an array, composite or object holds, all of it: what is cut is the whole."""
+    """Return the forms inside an array, composite or object, untruncated."""
     cls = cast("type[object]", type(value))
-    if cls in _NATIVE:
+    if cls in NATIVE_TYPES:
         return value
     form = _form_of(cls)
     if form is not _compound:
@@ -304,18 +224,18 @@ def _not_finite(value: float) -> str:
 
 
 def _number_literal(value: float) -> str:
-    """Return a float as PostgreSQL writes those of points: `1` for 1.0, `Infinity`."""
+    """Return a coordinate as PostgreSQL writes it: `1` for 1.0, `Infinity`."""
     return repr(value).removesuffix(".0") if math.isfinite(value) else _not_finite(value)
 
 
 def _decimal_literal(value: Decimal) -> str:
-    """Return a Decimal in digits, `0.00000001` instead of `1E-8`; `NaN` and `Infinity` as such."""
+    """Return a Decimal in digits (`0.00000001`, not `1E-8`), `NaN` or `Infinity`."""
     text = str(value)
     return format(value, "f") if "E" in text and abs(value.adjusted()) < 1000 else text
 
 
 def _duration_literal(value: datetime.timedelta) -> str:
-    """Return `[-]HH:MM:SS[.ffffff]` with as many hours as it takes, as MariaDB writes a TIME."""
+    """Return `[-]HH:MM:SS[.ffffff]`, hours unbounded, as MariaDB writes a TIME."""
     sign, value = ("-", -value) if value.days < 0 else ("", value)
     minutes, seconds = divmod(value.days * 86400 + value.seconds, 60)
     hours, minutes = divmod(minutes, 60)
@@ -391,7 +311,7 @@ _LITERALS: dict[tuple[str, str], Callable[[Any], str]] = {
     ("ipaddress", "IPv6Interface"): str,
     ("ipaddress", "IPv6Network"): str,
 }
-"""By top package and name of the class."""
+"""Writers by top-level package and class name."""
 
 
 _FORMS: dict[tuple[str, str], Callable[[Any, int], object]] = {
@@ -416,7 +336,7 @@ _FORMS: dict[tuple[str, str], Callable[[Any, int], object]] = {
 
 @functools.lru_cache(maxsize=256)
 def _form_of(cls: type) -> Callable[[Any, int], object]:
-    """Return what gives the form of values of a class: its own, or that of what it derives from."""
+    """Return the converter of a class, or of its first known base class."""
     for base in cls.__mro__:
         name = (base.__module__.partition(".")[0], base.__name__)
         if form := _FORMS.get(name):
@@ -431,14 +351,13 @@ def _literal(write: Callable[[Any], str], value: object, cell: int) -> object:
 
 
 def whole_cell(value: Any, column: Column) -> CellDocument:
-    """Return a value as a document of its own, uncut.
+    """Return a value as a document of its own, untruncated.
 
-    Text is `text/plain`, JSON and numbers and NULL are `application/json`. Of a blob, and of text
-    that is not Unicode, the bytes tell the type: what is text by them comes as text. For worker
-    threads, as `media_types.from_content` is.
+    Text is `text/plain`; JSON, numbers and NULL are `application/json`. The type of a blob, and of
+    text that is not Unicode, is detected from its bytes. Slow: run it in a worker thread.
 
     Raises:
-        InvalidParameter: it is larger than can be kept in memory.
+        InvalidParameter: the value is too large for memory.
     """
     if isinstance(value, TruncatedValue):
         unit = "characters" if isinstance(value.data, str) else "bytes"
@@ -461,7 +380,7 @@ def _document(data: bytes) -> CellDocument:
     except UnicodeDecodeError:
         text = None
     if not data or text is None:
-        # Types of text promise characters, which these bytes are not.
+        # A text type would promise characters, and these bytes do not decode.
         mime_type = media_types.of_content(data, None, decodes=False)
         return CellDocument(data, mime_type if data else "application/octet-stream")
     mime_type = media_types.of_content(data, None, decodes=True)

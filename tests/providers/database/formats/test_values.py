@@ -21,10 +21,9 @@ from hypothesis import strategies as st
 from resource_server.errors import InvalidParameter
 from resource_server.providers.database.engines.contract import TruncatedValue
 from resource_server.providers.database.engines.reflection import Column, ColumnKind
+from resource_server.providers.database.formats.pages import json_column, json_columns
 from resource_server.providers.database.formats.values import (
     INLINE_BLOB_BYTES,
-    json_column,
-    json_rows,
     json_value,
     whole_cell,
 )
@@ -182,19 +181,21 @@ def test_a_set_is_text_in_the_order_of_its_declaration() -> None:
 
 def test_rows_of_plain_values_are_passed_on_as_they_are() -> None:
     rows = [(1, "a", 1.5, None, True, NAIVE), (2, "é", 2.0, "b", None, NAIVE)]
-    assert json_rows(rows, [PLAIN] * 6, cell=CELL) is rows
+    assert json_columns(rows, [PLAIN] * 6, cell=CELL) is None
 
 
 def test_one_bad_cell_changes_no_other() -> None:
     rows = [(1, "a"), (2, "\udcff"), (3, "c")]
-    converted = json_rows(rows, [PLAIN] * 2, cell=CELL)
-    assert [tuple(row) for row in converted[::2]] == rows[::2]
-    assert cast("Any", converted[1][1]).bytes == 1
+    columns = json_columns(rows, [PLAIN] * 2, cell=CELL)
+    assert columns is not None
+    converted = list(zip(*columns, strict=True))
+    assert converted[::2] == rows[::2]
+    assert converted[1][1].bytes == 1
 
 
 def test_no_rows_and_no_columns_are_fine() -> None:
-    assert json_rows([], [PLAIN], cell=CELL) == []
-    assert json_rows([(), ()], [], cell=CELL) == [(), ()]
+    assert json_columns([], [PLAIN], cell=CELL) is None
+    assert json_columns([(), ()], [], cell=CELL) is None
 
 
 CELLS = st.one_of(
@@ -237,7 +238,9 @@ def test_every_storage_class_of_sqlite_has_its_form() -> None:
         "select 9223372036854775807, 9e999, null, x'00', cast(x'ff' as text), 'a' || char(0)"
     ).fetchall()
     connection.close()
-    values = json_rows(rows, [PLAIN] * 6, cell=CELL)
+    columns = json_columns(rows, [PLAIN] * 6, cell=CELL)
+    assert columns is not None
+    values = list(zip(*columns, strict=True))
     assert json.loads(msgspec.json.encode(values)) == [
         [
             LARGEST,
@@ -372,7 +375,9 @@ def test_the_types_of_mariadb_have_their_forms() -> None:
         " json_object('a', 1.10) as doc"
     )
     columns = [Column(name, "", "json" if name == "doc" else "any") for name in names]
-    values = json.loads(msgspec.json.encode(json_rows(rows, columns, cell=CELL)))
+    forms = json_columns(rows, columns, cell=CELL)
+    assert forms is not None
+    values = json.loads(msgspec.json.encode(list(zip(*forms, strict=True))))
     assert dict(zip(names, values[0], strict=True)) == {
         "big": "18446744073709551615",
         "number": "1.10",
