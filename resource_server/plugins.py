@@ -38,7 +38,7 @@ def find_with_plugins(source: str | None = None, *, allow_plugins: bool = True) 
     Raises:
         ManifestError: every problem at once, those of plugins included.
     """
-    return sources.find(source, find_class=class_finder(allow_plugins=allow_plugins))
+    return sources.find_manifest(source, find_class=class_finder(allow_plugins=allow_plugins))
 
 
 def load_provider(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool = True) -> Provider:
@@ -68,7 +68,7 @@ def class_finder(*, allow_plugins: bool) -> FindClass:
         built_in = references.built_in(reference)
         if built_in is not None:
             return built_in
-        references.check(reference)
+        references.check_reference(reference)
         if not allow_plugins:
             raise ValueError(f"'{printable(reference)}' is a plugin, and those are not allowed")
         named = references.FILE.fullmatch(reference)

@@ -41,7 +41,7 @@ class Project:
     def manifest(self, text: str, *, checked: bool = False) -> Manifest:
         file = self.folder / "mcp-resources.yaml"
         file.write_text(textwrap.dedent(text), encoding="utf-8")
-        return plugins.find_with_plugins(str(file)) if checked else sources.find(str(file))
+        return plugins.find_with_plugins(str(file)) if checked else sources.find_manifest(str(file))
 
     def load(self, options: str = "", use: str = "plugin.py") -> Any:
         """Return the provider of a mount with these options."""
@@ -468,7 +468,7 @@ def test_a_class_that_checks_itself_with_pydantic_is_read_by_it(project: Project
         ("KeyError('x')", "2:3: providers.p: KeyError: 'x'"),
         ("SystemExit(2)", "2:3: providers.p: SystemExit: 2"),
         ("BaseException('x')", "2:3: providers.p: BaseException: x"),
-        ("Silent()", "2:3: providers.p: Silent: Silent without a text"),
+        ("Silent()", "2:3: providers.p: Silent: Silent without a message"),
         ("ValueError('x' * 100_000)", f"2:3: providers.p: {'x' * 499}…"),
     ],
 )
@@ -488,9 +488,10 @@ def test_what_a_provider_refuses_itself_is_a_problem_of_its_mount(
     [
         (
             "size: Nowhere",
-            "2:3: providers.p: the options of Odd cannot be told: name 'Nowhere' is not defined",
+            "2:3: providers.p: the options of Odd cannot be determined: "
+            "name 'Nowhere' is not defined",
         ),
-        ("size: Plain", "4:5: providers.p.size: the type of this option cannot be read: "),
+        ("size: Plain", "4:5: providers.p.size: the type of this option is not supported: "),
     ],
 )
 def test_a_type_that_cannot_be_read_is_named(project: Project, field: str, message: str) -> None:

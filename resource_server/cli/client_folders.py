@@ -118,7 +118,7 @@ def _mount(
     spec: MountSpec, title: str, path: pathlib.Path, names: set[str], bases: set[str]
 ) -> MountSpec:
     """Return the mount of a folder, under a name and a base URI that no other has."""
-    name = wanted = sources.titled(title)
+    name = wanted = sources.name_from_title(title)
     others = itertools.count(2)
     while name in names or f"file:///{name}/" in bases:
         name = f"{wanted[:60]}-{next(others)}"

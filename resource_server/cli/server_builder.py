@@ -21,7 +21,7 @@ def load_manifest(source: str | None, *, allow_plugins: bool, strict: bool = Fal
         ManifestError: every problem at once.
     """
     if not strict:
-        return sources.find(source)
+        return sources.find_manifest(source)
     # Imported here and below: a folder is served without what plugins need.
     from resource_server import plugins
 

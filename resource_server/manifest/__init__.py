@@ -1,6 +1,6 @@
-"""The manifest: YAML with positions to a validated, frozen `Manifest`; diagnostics; JSON Schema.
+"""The manifest: from YAML to validated, frozen values; diagnostics; JSON Schema.
 
-Importing this package loads neither YAML nor pydantic: the modules that need them do.
+Importing this package loads neither YAML nor pydantic; only the modules that need them do.
 """
 
 from resource_server.manifest.data import Positions

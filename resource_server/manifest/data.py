@@ -13,7 +13,7 @@ from resource_server.manifest.wording import exception_text, one_line, printable
 Scalar: TypeAlias = str | int | float | bool | None
 
 DataPath: TypeAlias = tuple[str | int, ...]
-"""The keys and list indexes that lead to a value; `()` is the whole manifest."""
+"""Keys and list indexes that lead to a value; `()` is the whole manifest."""
 
 
 def is_mapping(value: object) -> TypeGuard[dict[str, object]]:
@@ -27,39 +27,39 @@ def is_list(value: object) -> TypeGuard[list[object]]:
 
 
 Place: TypeAlias = tuple[int, int]
-"""Line and column, from 1; (0, 0) where no place is known."""
+"""Line and column, counted from 1; (0, 0) if unknown."""
 
 NOWHERE: Place = (0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Positions:
-    """Where each key and value of a manifest stands, and which values came from the environment."""
+    """Positions of keys and values in the file, and values from environment variables."""
 
     file: str = ""
     keys: Mapping[DataPath, Place] = field(default_factory=dict[DataPath, Place])
     values: Mapping[DataPath, Place] = field(default_factory=dict[DataPath, Place])
     written: Mapping[DataPath, str] = field(default_factory=dict[DataPath, str])
-    """The text in the file of each value that environment variables became part of."""
+    """Original text of each value with environment variables."""
     unset: frozenset[DataPath] = frozenset()
-    """Values that name a variable which is not set, reported already."""
+    """Values with an unset variable; already reported."""
     undecoded: Mapping[DataPath, str] = field(default_factory=dict[DataPath, str])
-    """Values with bytes that are no UTF-8, as a path may have, by the variable they came from."""
+    """Variables whose bytes are not UTF-8 (a path may have such), by the value that uses them."""
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """What messages must not show, with the name of the variable to show in its stead."""
+    """Secrets that messages must not show, with the text to show instead."""
 
     def value(self, path: DataPath) -> Place:
-        """Return where a value stands, or else the nearest one around it."""
+        """Return the position of a value, or of the nearest value around it."""
         return self._nearest(self.values, path)
 
     def key(self, path: DataPath) -> Place:
-        """Return where a value's key stands; items of a list have none: the item itself."""
+        """Return the position of a value's key, or of the value if it has none, as in a list."""
         return self.keys.get(path) or self.value(path)
 
     def named(self, below: DataPath, words: str) -> DataPath:
-        """Return the place that `tables.a.b.where` names below another, or the nearest around it.
+        """Return the path that dotted words such as `tables.a.b.where` name below another path.
 
-        Of `a` and `a.b`, which may both be keys, the longer one is meant.
+        Stops at the last existing key. If both `a` and `a.b` are keys, the longer one wins.
         """
         keys = [path[-1] for path in self.keys if path[:-1] == below]
         found = [key for key in keys if isinstance(key, str) and f"{words}.".startswith(f"{key}.")]
@@ -75,7 +75,7 @@ class Positions:
         return places.get(path, NOWHERE)
 
     def scrub(self, error: object) -> str:
-        """Return an error of foreign code as one line, without values of the environment."""
+        """Return the text of an error from foreign code as one line, without secrets."""
         message = exception_text(error)
         if self.secrets:
             longest_first = sorted(self.secrets, key=len, reverse=True)
@@ -88,23 +88,27 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class Problems:
-    """The problems found in one manifest so far."""
+    """Collects the problems of one manifest."""
 
     def __init__(self, file: str) -> None:
         self.file = file
         self._found: dict[Diagnostic, None] = {}
 
     def add(self, place: Place, path: DataPath, message: str) -> None:
-        """Note a problem with the value at `path`."""
+        """Add a problem with the value at `path`."""
         self._found[Diagnostic(self.file, *place, dotted(path), message)] = None
 
     def fail(self, place: Place, path: DataPath, message: str) -> NoReturn:
-        """Note a problem that nothing can be read beyond, and raise all of them."""
+        """Add a fatal problem, and raise all problems.
+
+        Raises:
+            ManifestError: always.
+        """
         self.add(place, path, message)
         raise ManifestError(self.sorted())
 
     def raise_any(self) -> None:
-        """Raise `ManifestError` if there is a problem."""
+        """Raise `ManifestError` if there are problems."""
         if self._found:
             raise ManifestError(self.sorted())
 
@@ -114,7 +118,7 @@ class Problems:
 
 
 def dotted(path: DataPath) -> str:
-    """Return a path as people write it: `roots.project.exclude[2]`, `types["*.tpl"]`."""
+    """Return a data path in dotted form: `roots.project.exclude[2]`, `types["*.tpl"]`."""
     text = ""
     for part in path:
         if isinstance(part, int):

@@ -1,7 +1,7 @@
-"""Plain manifest data to values of annotated types, noting every problem where it stands.
+"""Decoding of plain manifest data into annotated types, with a position for every problem.
 
-Classes with options (dataclasses, Structs), containers, choices and paths are taken apart here, so
-that each problem is found at its own place; pydantic reads the single values and every other type.
+Option classes (dataclasses, Structs), containers, choices and paths are decoded here, so that each
+problem is reported at its own position; pydantic decodes single values and all other types.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from resource_server.manifest.wording import one_line, quoted_value, unknown_nam
 from resource_server.runtime.near_name import did_you_mean
 
 FindClass: TypeAlias = Callable[[str, pathlib.Path], type | None]
-"""Finds the class of a provider reference in a manifest of that folder.
+"""Finds the class of a provider reference in a manifest of the given folder.
 
-None leaves the options unchecked; a `ValueError` says why there is no such provider.
+None leaves the options unchecked; a `ValueError` explains why there is no such provider.
 """
 
 _FAILED: Final = object()
@@ -60,7 +60,7 @@ _BOUNDS = {
 
 
 class Decoder:
-    """Reads values from one manifest's data; relative paths are relative to `directory`."""
+    """Decodes the data of one manifest; paths are resolved against `directory`."""
 
     def __init__(self, directory: pathlib.Path, positions: Positions, problems: Problems) -> None:
         self._directory = directory
@@ -75,9 +75,9 @@ class Decoder:
         *,
         siblings: Mapping[str, Option] = _NO_OPTIONS,
     ) -> Any | None:
-        """Return an instance of `cls` from its options, or None once problems are noted.
+        """Return an instance of `cls` from its options, or None after adding problems.
 
-        `siblings` are options known at the same place: what stands here is checked, not passed on.
+        `siblings` are further options of the same mapping: checked, but not passed to `cls`.
         """
         value = self._options(cls, raw, path, siblings)
         return None if value is _FAILED else value
@@ -91,7 +91,7 @@ class Decoder:
         *,
         siblings: Mapping[str, Option] = _NO_OPTIONS,
     ) -> Any | None:
-        """Return the provider of the mount at `path`, or None where it is not made."""
+        """Return the provider of the mount at `path`; None if it could not be made."""
         try:
             cls = find_class(use, self._directory)
             if cls is not None:
@@ -104,13 +104,13 @@ class Decoder:
         return None
 
     def refuse(self, path: DataPath, message: str, *, at_key: bool = False) -> Any:
-        """Note a problem with the value, or with the key, at `path`."""
+        """Add a problem with the value, or with the key, at `path`."""
         place = self._positions.key(path) if at_key else self._positions.value(path)
         self._problems.add(place, path, message)
         return _FAILED
 
     def found(self, raw: object, path: DataPath) -> str:
-        """Say what stands at `path`, without the values of environment variables."""
+        """Return the value at `path` in words, without the values of environment variables."""
         return quoted_value(self._positions.written.get(path, raw))
 
     def _options(
@@ -128,10 +128,10 @@ class Decoder:
         except Exception as error:
             return self.refuse(
                 path,
-                f"the options of {cls.__name__} cannot be told: {one_line(error)}",
+                f"the options of {cls.__name__} cannot be determined: {one_line(error)}",
                 at_key=True,
             )
-        # Its own come first, and where both have a name they count.
+        # The class's own options come first in suggestions and win over siblings.
         everything = {**known, **siblings, **known}
         values = {
             name: self._option(everything, name, value, (*path, name))
@@ -157,7 +157,7 @@ class Decoder:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # the code of a plugin
-            # Each line is one problem, and those with the name of an option before them its.
+            # One problem per line; a line may start with the option it is about.
             lines = self._reason(error).splitlines() or [""]
             if any(self._option_of(line, values, path) is None for line in lines):
                 return self.refuse(path, "\n".join(lines), at_key=True)
@@ -169,7 +169,7 @@ class Decoder:
     def _option_of(
         self, message: str, values: Mapping[str, object], path: DataPath
     ) -> tuple[DataPath, str] | None:
-        """Return the option that a message begins with, and the rest of it."""
+        """Return the path of the option that a message starts with, and the rest of the message."""
         names, colon, rest = message.partition(": ")
         at = self._option_named(names, values, path) if colon else None
         if at is None:
@@ -182,7 +182,7 @@ class Decoder:
     def _option_named(
         self, words: str, values: Mapping[str, object], path: DataPath
     ) -> DataPath | None:
-        """Return the place that `secrets`, `Filesystem.secrets` or `queries.top.sql` names."""
+        """Return the path that `secrets`, `Filesystem.secrets` or `queries.top.sql` names."""
         first, _, rest = words.partition(".")
         if first in values:
             return self._positions.named((*path, first), rest)
@@ -190,7 +190,7 @@ class Decoder:
         return (*path, last) if last in values else None
 
     def _reason(self, error: BaseException) -> str:
-        """Return what a plugin raised: a `ValueError` was written for whoever sets its options."""
+        """Return the message of a plugin's error; only a `ValueError` is meant for the operator."""
         text = self._positions.scrub(error)
         return text if isinstance(error, ValueError) else f"{type(error).__name__}: {text}"
 
@@ -226,7 +226,7 @@ class Decoder:
         fitting = [arm for arm in members if _fits(arm, raw)]
         if len(fitting) == 1 and not _is_switch(fitting[0]):
             return self._value(fitting[0], raw, path)
-        # "5" is text where both text and numbers may stand.
+        # If both text and numbers are allowed, "5" is text.
         fitting.sort(key=lambda arm: unwrap_annotated(arm)[0] is not type(raw))
         for arm in fitting:
             attempt = Decoder(self._directory, self._positions, Problems(self._problems.file))
@@ -276,7 +276,7 @@ class Decoder:
         ]
         try:
             return _FAILED if _failed(values) else make(values)
-        except TypeError:  # a set of what cannot be in one
+        except TypeError:  # a set of unhashable items
             return self._unexpected(annotation, raw, path)
 
     def _path(self, cls: type, raw: object, path: DataPath) -> Any:
@@ -292,7 +292,7 @@ class Decoder:
         if base is Any or base is object:
             return raw
         variable = self._positions.undecoded.get(path)
-        # No message can carry it. The URL of a file is ASCII by now: a path may have such bytes.
+        # Such text cannot be encoded. Paths may have such bytes, and file URLs are ASCII by now.
         if variable is not None and isinstance(raw, str) and not raw.isascii():
             return self.refuse(path, f"environment variable {variable} is not UTF-8")
         if isinstance(raw, bool) and base in (int, float):
@@ -304,11 +304,11 @@ class Decoder:
                 self._explain(annotation, raw, path, each)
         except (PydanticUserError, PydanticUndefinedAnnotation) as error:
             reason = one_line(error).partition(". ")[0]
-            self.refuse(path, f"the type of this option cannot be read: {reason}", at_key=True)
+            self.refuse(path, f"the type of this option is not supported: {reason}", at_key=True)
         return _FAILED
 
     def _explain(self, annotation: Any, raw: object, path: DataPath, error: ErrorDetails) -> None:
-        """Note one of pydantic's errors in plain words."""
+        """Add one of pydantic's errors in plain words."""
         at, value = _follow(raw, path, error["loc"])
         kind, context = error["type"], error.get("ctx", {})
         if kind == "value_error":
@@ -336,30 +336,30 @@ def _failed(values: Iterable[object]) -> bool:
 
 
 def _fits(arm: Any, raw: object) -> bool:
-    """Whether a union's member is of the kind of the data: a mapping, a list or a single value."""
+    """Whether a union member has the shape of the data: a mapping, a list or a single value."""
     inner, _ = unwrap_annotated(arm)
     if is_mapping(raw):
         return has_options(inner) or mapping_types(inner) is not None or _opaque(inner)
     if is_list(raw):
         return list_factory(inner) is not None or _opaque(inner)
     if raw is None and has_options(inner):
-        return True  # with nothing but defaults
+        return True  # all options default
     return not has_options(inner) and not mapping_types(inner) and not list_factory(inner)
 
 
 def _is_switch(arm: Any) -> bool:
-    """Whether all it can be is true, or false: what else it might be has to be said with it."""
+    """Whether a type allows only booleans; errors must then name the alternatives too."""
     values = literal_values(unwrap_annotated(arm)[0])
     return bool(values) and all(isinstance(value, bool) for value in values)
 
 
 def _opaque(annotation: Any) -> bool:
-    """Whether only pydantic knows what a type is made of."""
+    """Whether only pydantic knows the structure of a type."""
     return not (literal_values(annotation) or is_path_type(annotation) or annotation in _SINGLE)
 
 
 def _follow(raw: object, path: DataPath, location: Iterable[str | int]) -> tuple[DataPath, object]:
-    """Follow pydantic's location into the data; parts that are names of types lead nowhere."""
+    """Follow pydantic's error location into the data, skipping parts that are type names."""
     for part in location:
         if is_mapping(raw) and part in raw:
             raw = raw[str(part)]

@@ -1,7 +1,7 @@
-"""Environment variables in the manifest's string values: `${NAME}` and `${NAME:-default}`.
+"""Environment variables in text values of the manifest: `${NAME}` and `${NAME:-default}`.
 
-They are filled in after parsing, so that a value never becomes YAML. The default stands in for a
-variable that is unset or empty, as in a shell; `$${` is a plain `${`.
+Substitution follows parsing, so that a value is never read as YAML. The default replaces an unset
+or empty variable, as in a shell; `$${` is a literal `${`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _REFERENCE = re.compile(r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-((?:(?!\$\{
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 _SHORTEST_SECRET = 4
-"""What is shorter is no secret, and stands in every other word."""
+"""Minimum characters of a secret; shorter text occurs in ordinary words."""
 
 
 def substitute(
@@ -25,7 +25,7 @@ def substitute(
     environment: Mapping[str, str],
     problems: Problems,
 ) -> tuple[dict[str, object], Positions]:
-    """Return the data with variables filled in, and positions that tell where they are."""
+    """Return the data with variables filled in, and positions that record the originals."""
     filling = _Filling(positions, environment, problems)
     filled = {key: filling.fill(value, (key,)) for key, value in data.items()}
     positions = dataclasses.replace(
@@ -71,15 +71,15 @@ class _Filling:
             return "${"
         if name is None:
             return self._refuse(
-                path, "unfinished '${'; write ${NAME}, ${NAME:-default}, or $${ for a plain ${"
+                path, "unfinished '${'; write ${NAME}, ${NAME:-default}, or $${ for a literal ${"
             )
         value = self._environment.get(name, "")
         if value:
-            # Messages may quote a value as Python does, or only a line of it.
+            # Messages may quote a value by `repr`, or only one line of it.
             for text in (value, repr(value)[1:-1], *value.splitlines()):
                 if len(text) >= _SHORTEST_SECRET:
                     self.secrets[text] = f"${{{name}}}"
-            # As `os.environ` has bytes that are not UTF-8.
+            # `os.environ` decodes bytes that are not UTF-8 to surrogates.
             if _SURROGATE.search(value):
                 self.undecoded.setdefault(path, name)
             return value

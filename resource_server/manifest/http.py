@@ -1,4 +1,4 @@
-"""The `http` section of the manifest: for `serve --http`."""
+"""The `http` section of the manifest, for `serve --http`."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from resource_server.runtime.rate_limit import Rate
 
 _PRINTABLE = re.compile(r"[!#-\[\]-~]+")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{16,}=*")
-"""What `Authorization: Bearer` can carry (RFC 6750, 2.1), and nobody guesses."""
+"""The token syntax of `Authorization: Bearer` (RFC 6750, 2.1), too long to guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpLimits:
-    """How much clients may ask for."""
+    """Limits of requests, sessions and streams."""
 
     body: ByteSize = ByteSize(4 * 1024 * 1024)
-    """Of one request."""
+    """Maximum bytes of a request body."""
     sessions: Annotated[int, Meta(ge=1, le=1_000_000)] = 1000
-    """At once."""
+    """Maximum concurrent sessions."""
     session_idle: Duration = Duration(30 * 60)
-    """After so long without a request or stream a session ends."""
+    """Idle time, without a request or an open stream, after which a session ends."""
     streams: Annotated[int, Meta(ge=1, le=1_000_000)] = 2000
-    """At once: clients that wait to be told of changes."""
+    """Maximum concurrent streams of notifications."""
     rate: Rate | None = None
-    """Requests of one subject, or of one address where there are no tokens: `200/s`. As often an
-    address may come with tokens that do not count."""
+    """Maximum request rate of a subject, or of an address if there are no tokens: `200/s`. The
+    same rate limits an address that sends invalid tokens."""
     burst: Annotated[int, Meta(ge=1)] = 400
-    """Requests at once, before `rate` counts."""
+    """Requests that may exceed `rate` in a burst."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A token that an operator has given to somebody."""
+    """A static token, issued by the operator."""
 
     token: str = field(repr=False)
-    """The token itself, from an environment variable."""
+    """The token; take it from an environment variable."""
     subject: Annotated[str, Meta(min_length=1)] | None = None
-    """Who has it; by default its place in the list."""
+    """Subject of its requests; by default `token-` and its position in the list."""
     scopes: tuple[Scope, ...] | None = None
-    """What it allows; by default everything."""
+    """Scopes it grants; by default all."""
 
     def __post_init__(self) -> None:
         if not _TOKEN.fullmatch(self.token):
@@ -61,44 +61,44 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auth:
-    """Whose tokens count. With it every request has to carry one."""
+    """Accepted tokens. With it, every request must carry one."""
 
     issuer: str | tuple[str, ...] = ()
-    """URL of the authorization server, or several; each is asked where its keys are."""
+    """URL of the authorization server, or a list; its keys are found by discovery."""
     jwks_url: str | None = None
-    """Where the keys of the issuer are, if it cannot be asked."""
+    """URL of the issuer's keys (JWKS), if discovery does not work."""
     audience: str | None = None
-    """What tokens have to be issued for; by default `http.url`."""
+    """Required audience of tokens; by default `http.url`."""
     scopes: tuple[Scope, ...] = ()
-    """Required of every request."""
+    """Scopes required of every request."""
     tokens: tuple[str | Token, ...] = field(default=(), repr=False)
-    """Tokens without an issuer, from environment variables."""
+    """Static tokens; take them from environment variables."""
 
     def __post_init__(self) -> None:
         if not self.issuers and not self.tokens:
-            raise ValueError("whose tokens count? write 'issuer' or 'tokens'")
+            raise ValueError("no tokens are accepted; write 'issuer' or 'tokens'")
         for issuer in self.issuers:
             if not is_trustworthy(issuer) or "?" in issuer:
                 raise ValueError(f"issuer: expected {_SECURE}, without a query")
         if self.jwks_url is not None:
             if len(self.issuers) != 1:
-                raise ValueError("jwks_url: has the keys of one issuer; name that in 'issuer'")
+                raise ValueError("jwks_url: goes with exactly one issuer; name it in 'issuer'")
             if not is_trustworthy(self.jwks_url):
                 raise ValueError(f"jwks_url: expected {_SECURE}")
         if self.audience == "":
-            raise ValueError("audience: expected what tokens are issued for, found nothing")
+            raise ValueError("audience: expected the audience of tokens, found empty text")
         tokens = [each.token for each in self.named_tokens]
         if len(set(tokens)) < len(tokens):
-            raise ValueError("tokens: two of them are the same")
+            raise ValueError("tokens: the same token is given twice")
 
     @property
     def issuers(self) -> tuple[str, ...]:
-        """The issuers."""
+        """The issuers, as a tuple."""
         return (self.issuer,) if isinstance(self.issuer, str) else self.issuer
 
     @property
     def named_tokens(self) -> tuple[Token, ...]:
-        """The tokens, each with a subject."""
+        """The static tokens, each with a subject."""
         return tuple(self._named())
 
     def _named(self) -> Iterator[Token]:
@@ -113,22 +113,21 @@ class Auth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Http:
-    """How the server is reached over HTTP, and by whom."""
+    """Address, authentication and limits of the HTTP server."""
 
     url: str | None = None
-    """Public address of the endpoint, where it is not the one that is listened on."""
+    """Public URL of the endpoint, if it differs from the address that `--http` listens on."""
     allowed_hosts: tuple[str, ...] = ()
-    """Names by which the server may be addressed, besides this machine's own; `name:*` with any
-    port."""
+    """Accepted `Host` headers, besides the names of this machine; `name:*` accepts any port."""
     allowed_origins: tuple[str, ...] = ()
-    """Web pages that may ask: `https://app.example.org`."""
+    """Accepted origins of web pages: `https://app.example.org`."""
     limits: HttpLimits = HttpLimits()
-    """How much clients may ask for."""
-    # Not None: an entry that was left empty is a mistake, and must not open the server.
+    """Limits of requests, sessions and streams."""
+    # False, not None: an empty `auth:` is a mistake and must not open the server.
     auth: Auth | Literal[False] = False
-    """Whose tokens count; by default nobody needs one."""
+    """Accepted tokens; by default requests need none."""
     metrics: bool = False
-    """Answer `/metrics` also to other machines, which need a token if `auth` is there."""
+    """Serve `/metrics` to other machines too; with `auth`, they need a token."""
 
     def __post_init__(self) -> None:
         if self.url is not None and (not _is_url(self.url) or "?" in self.url):
@@ -136,16 +135,16 @@ class Http:
         auth = self.auth
         if auth and auth.issuers and auth.audience is None and self.url is None:
             raise ValueError(
-                "auth: tokens of an issuer have to be issued for this server; "
+                "auth: the audience of the issuer's tokens is unknown; "
                 "write 'url' in http, or 'audience' here"
             )
 
 
-_SECURE = "an https:// URL (http:// only of this machine)"
+_SECURE = "an https:// URL (http:// only on this machine)"
 
 
 def is_trustworthy(url: str) -> bool:
-    """Whether nobody on the way to a URL can answer in its place."""
+    """Whether responses from a URL are authentic: HTTPS, or a loopback address."""
     if not _is_url(url):
         return False
     parts = urlsplit(url)

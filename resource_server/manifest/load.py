@@ -1,7 +1,7 @@
-"""A manifest file to a `Manifest`, or to every problem in it at once.
+"""Loading of a manifest file: a validated `Manifest`, or all problems at once.
 
-Nothing is connected and nothing walked. Options of providers are validated as well where the class
-is known; which code may run to know it is the caller's decision.
+Loading opens no connection and walks no folder. A provider's options are validated if its class is
+known; the caller decides which code may run to find the class.
 """
 
 from __future__ import annotations
@@ -42,37 +42,39 @@ MOUNT_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 DATABASE_NAME = r"[a-z0-9_-]{1,64}"
 _SECTIONS = ("version", "server", "roots", "databases", "providers", "tools", "prompts", "http")
 MOUNTS = {"roots": "filesystem", "databases": "database", "providers": None}
-"""The sections that hold mounts, each with their provider; None where each names its own."""
-_PLAIN_NAME = "a name begins with a letter or digit and goes on with those, '.', '_' or '-'"
-_DATABASE_NAME = "a database's name has small letters, digits, '_' and '-'"
+"""Sections of mounts, each with its provider; None if each mount names its own."""
+_PLAIN_NAME = "a name starts with a letter or digit and continues with those, '.', '_' or '-'"
+_DATABASE_NAME = "the name of a database consists of lower-case letters, digits, '_' and '-'"
 _TOKENS = ("http", "auth", "tokens")
 _STAND_IN = "sqlite:///shop.db"
-"""In the place of a URL that cannot be used, so that the other options are checked as well."""
-_SAID_BY_CLIENT = {"path", "uri"}
+"""Replaces an unusable URL, so that the other options are still checked."""
+_SET_BY_CLIENT = {"path", "uri"}
 _OF_CLIENT = {"from": Option("from", str, "client"), **options_of(ClientFolders)}
-"""Options of a root that its provider is not asked for; they are proposed for words like them."""
+"""Options of a root that are not its provider's; known for spelling suggestions."""
 _SCHEMA = "$schema"
-"""Tells editors of JSON files which schema to check them by."""
+"""Names the schema, for editors of JSON files."""
 
 
 def load(path: pathlib.Path, *, find_class: FindClass | None = None) -> Manifest:
-    """Read and validate a manifest; by default no code of plugins runs.
+    """Read and validate a manifest; by default, no plugin code runs.
 
     Raises:
-        ManifestError: with all diagnostics, in file order.
+        ManifestError: all diagnostics, in file order.
     """
     problems = Problems(printable(str(path), longest=4096))
-    data, positions = yaml_reader.parse(yaml_reader.read(path, problems), problems)
+    data, positions = yaml_reader.parse_manifest(
+        yaml_reader.read_manifest_text(path, problems), problems
+    )
     data, positions = environment.substitute(data, positions, os.environ, problems)
     positions = _concealing(data, positions)
-    reading = _Reading(path, data, positions, problems, find_class or _built_in)
-    manifest = reading.manifest()
+    loader = _ManifestLoader(path, data, positions, problems, find_class or _built_in)
+    manifest = loader.manifest()
     problems.raise_any()
     return manifest
 
 
 def _concealing(data: Mapping[str, object], positions: Positions) -> Positions:
-    """Return positions that keep passwords of databases and tokens out of what is said of them."""
+    """Return positions that also hide database passwords and tokens from messages."""
     secrets = dict(positions.secrets)
     for section in MOUNTS:
         mounts = data.get(section)
@@ -87,13 +89,13 @@ def _concealing(data: Mapping[str, object], positions: Positions) -> Positions:
 
 def _built_in(reference: str, directory: pathlib.Path) -> type | None:
     found = references.built_in(reference)
-    if found is None:  # only then: to look what is installed takes its time
-        references.check(reference)
+    if found is None:  # only then: listing installed packages is slow
+        references.check_reference(reference)
     return found
 
 
-class _Reading:
-    """One manifest on its way from data to specification."""
+class _ManifestLoader:
+    """Loads one manifest from its plain data."""
 
     def __init__(
         self,
@@ -157,8 +159,7 @@ class _Reading:
         return tools or Tools()
 
     def _prompts(self) -> Mapping[str, Prompt]:
-        # A mount without a base has a problem already, or is up to the client; prompts may be
-        # about it.
+        # A mount without a base is faulty or depends on the client; prompts may refer to it.
         mounts = [path for section in MOUNTS for path, _ in self._entries(section)]
         bases = self._bases if len(self._bases) == len(mounts) else None
         problems = PromptProblems(self._decoder, self._positions, bases)
@@ -189,16 +190,16 @@ class _Reading:
             return None
         other = self._names.setdefault(name, path)
         if other != path:
-            self._decoder.refuse(path, f"{self._place(other)} has this name too", at_key=True)
+            self._decoder.refuse(path, f"{self._place(other)} already has this name", at_key=True)
         raw = {} if raw is None else raw
         if not is_mapping(raw):
-            # Of a database it is a URL, and holds a password.
-            held = "no mapping" if is_database else self._decoder.found(raw, path)
+            # For a database this is often a URL with a password.
+            held = "another value" if is_database else self._decoder.found(raw, path)
             self._decoder.refuse(path, f"expected a mapping of options, found {held}")
             return None
         options = dict(raw)
         client = self._client_folders(options, path) if section == "roots" else None
-        # For `watch` a provider may have words of its own, so it is read with the provider's.
+        # A provider may extend the values of `watch`, so it is decoded with the provider's options.
         names = [key for key in options_of(MountOptions) if key in options and key != "watch"]
         common = {key: options.pop(key) for key in names}
         own: MountOptions | None = self._decoder.build(MountOptions, common, path)
@@ -230,19 +231,19 @@ class _Reading:
         )
 
     def _client_folders(self, options: dict[str, object], path: DataPath) -> ClientFolders | None:
-        """Return what the options say of folders of the client, and take it out of them."""
+        """Remove the options of client folders from `options`, and return them decoded."""
         allow = {name: options.pop(name) for name in ("allow",) if name in options}
         if "from" not in options:
             if allow:
                 at = (*path, "allow")
-                self._decoder.refuse(at, "this option goes with 'from: client'", at_key=True)
+                self._decoder.refuse(at, "this option needs 'from: client'", at_key=True)
             return None
         at, source = (*path, "from"), options.pop("from")
         if source != "client" and at not in self._positions.unset:
             self._decoder.refuse(at, f"expected 'client', found {self._decoder.found(source, at)}")
-        for name in _SAID_BY_CLIENT & options.keys():
-            said = "this option does not go with 'from: client'; the client says it"
-            self._decoder.refuse((*path, name), said, at_key=True)
+        for name in _SET_BY_CLIENT & options.keys():
+            reason = "this option conflicts with 'from: client'; the client sets it"
+            self._decoder.refuse((*path, name), reason, at_key=True)
         options["path"] = "."
         folders: ClientFolders | None = self._decoder.build(ClientFolders, allow, path)
         return folders or ClientFolders()
@@ -263,7 +264,7 @@ class _Reading:
         return None if at in self._positions.unset else use
 
     def _database_url(self, text: str, at: DataPath) -> DatabaseUrl | None:
-        """Return where a database is, its file relative to the manifest."""
+        """Return the parsed URL of a database, its file resolved against the manifest."""
         if at in self._positions.unset:
             return None
         try:
@@ -273,7 +274,7 @@ class _Reading:
             return None
 
     def _base(self, uri: object, default: str, path: DataPath) -> str | None:
-        """Return the canonical base URI: the one given, or else the default."""
+        """Return the canonical base URI: the given one, or the default."""
         at = (*path, "uri")
         given = uri is not None
         if uri is None:
@@ -282,7 +283,8 @@ class _Reading:
             return None  # reported already
         elif is_database_url(uri):
             return self._decoder.refuse(
-                at, "where a database is goes into 'url'; 'uri' is what clients see: sqlite://shop/"
+                at,
+                "the location of a database is its 'url'; 'uri' is what clients see: sqlite://shop/",
             )
         try:
             base = uris.normalise_base(uri)
@@ -294,7 +296,7 @@ class _Reading:
         if other != path:
             self._decoder.refuse(
                 at,
-                f"{self._place(other)} has this base URI too; give one of them another 'uri'",
+                f"{self._place(other)} already has this base URI; give one of them another 'uri'",
                 at_key=not given,
             )
         return base

@@ -1,6 +1,6 @@
-"""The validated manifest: frozen, every value in its own type, positions kept for diagnostics.
+"""The validated manifest: frozen values, with positions for diagnostics.
 
-The attribute docstrings are the manifest's reference: the JSON Schema carries them to editors.
+The docstrings of the options are the reference of the manifest; the JSON Schema quotes them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from resource_server.runtime.option_types import Duration
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionRead:
-    """How much one read of a collection may return; what does not fit is left out, and said so."""
+    """Limits of one read of a collection. A truncated result is marked."""
 
     children: Annotated[int, Meta(ge=1, le=10_000)] = 64
-    """Direct children at most."""
+    """Maximum direct children."""
     bytes: ByteSize = ByteSize(256 * 1024)
-    """Bytes of content at most, before base64."""
+    """Maximum bytes of content, before base64."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,113 +35,113 @@ class Cache:
     """Caching hints for clients (MCP revision 2026-07-28)."""
 
     ttl: Duration = Duration(0)
-    """How long an answer may be kept."""
+    """How long clients may cache a result."""
     scope: Literal["private", "public"] = "private"
-    """Whether caches may share an answer between users; never where anything has an `access`."""
+    """Whether caches may share a result between users; never, if anything has `access`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """What the server says of itself, and limits of every mount."""
+    """The server's identity, and limits that apply to every mount."""
 
     name: Annotated[str, Meta(min_length=1)] = "resource-server"
-    """The server's name as clients see it."""
+    """Name of the server, for programs."""
     title: str | None = None
-    """The server's name for people."""
+    """Name of the server, for people."""
     instructions: str | None = None
-    """How to use what is served; clients may give it to the model."""
+    """How to use the resources; clients may pass it to the model."""
     page_size: Annotated[int, Meta(ge=1, le=1000)] = 100
-    """Items in a page of every listing."""
+    """Maximum items per page of a listing."""
     collection_read: CollectionRead = CollectionRead()
-    """How much one read of a collection may return."""
+    """Limits of one read of a collection."""
     alternatives: Literal["on-request", "inline"] = "on-request"
-    """Whether reading a document returns its other formats as well."""
+    """Whether reading a document returns all its formats (`inline`) or only the requested one."""
     cache: Cache = Cache()
     """Caching hints for clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """Which tools clients may call; `false` in its place: none."""
+    """The tools that clients may call; `tools: false` removes all of them."""
 
     enabled: bool = True
-    """Whether there are tools at all."""
+    """Whether to offer any tools."""
     search: bool = True
-    """Whether one of them searches."""
+    """Whether to offer the search tool."""
     queries: bool = True
-    """Whether what databases declare are tools as well."""
+    """Whether to offer each declared query of a database as a tool."""
     prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{0,64}$")] = ""
-    """What all their names begin with: `acme_`."""
+    """Prefix of every tool name, such as `acme_`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountOptions:
-    """The options that every mount has, whatever its provider."""
+    """The options of every mount, whatever its provider."""
 
     uri: str | None = None
-    """Base URI of its resources, such as `docs://handbook/`."""
+    """Base URI of the resources, such as `docs://handbook/`."""
     title: str | None = None
-    """Name for people."""
+    """Name, for people."""
     description: str | None = None
-    """What it holds, for people and models."""
+    """Description, for people and models."""
     annotations: Annotations | None = None
-    """For whom its resources are, and how important."""
+    """Audience and priority of the resources."""
     listed: bool = True
-    """False: readable by URI, but not in the global listing."""
+    """Whether the resources appear in the global listing; `false` leaves them readable by URI."""
     access: Access = OPEN
-    """Who may see it, where `http.auth` asks for tokens."""
+    """Scopes required to see it. Needs `http.auth`."""
     watch: Literal["auto", "off"] = "auto"
-    """Whether changes are noticed when they happen; `off`: subscribing is not advertised, and what
-    is subscribed to is compared every 30 s."""
+    """How changes are detected. With `off`, subscriptions are not advertised, and subscribed
+    resources are compared every 30 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFolders:
-    """Folders that the client offers (MCP roots), each of them a mount of its own."""
+    """Folders offered by the client (MCP roots), each a mount of its own."""
 
     allow: Annotated[tuple[pathlib.Path, ...], Meta(min_length=1)] = ()
-    """With `from: client`: the folders below which the client's may be, relative to the manifest;
-    by default they may be anywhere."""
+    """With `from: client`: folders, relative to the manifest, that must contain the client's
+    folders; by default any folder is allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountSpec:
-    """One served thing as the manifest describes it; `plugins.load` makes its provider."""
+    """One mount as the manifest describes it; `plugins.load_provider` makes its provider."""
 
     name: str
     base: str
     """Canonical base URI, ending in `/`."""
     use: str | Provider
-    """A reference to the provider's class, or the provider itself."""
+    """A provider reference, or the provider itself."""
     title: str | None = None
     description: str | None = None
     annotations: Annotations | None = None
     listed: bool = True
     access: frozenset[str] = frozenset()
-    """The scopes without which it does not exist."""
+    """Required scopes; the mount does not exist for a caller without them."""
     watch: bool = True
-    """False: the provider is not asked for changes."""
+    """Whether to ask the provider for changes."""
     options: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
-    """The provider's own, as the YAML has them, environment variables filled in."""
+    """The provider's own options as plain data, with environment variables filled in."""
     path: DataPath = ()
-    """Where the mount stands in the manifest: `("roots", "project")`."""
+    """Data path of the mount in the manifest: `("roots", "project")`."""
     client: ClientFolders | None = None
-    """Not None: no mount, but what those are made of that the client offers."""
+    """If set, this is no mount itself but the pattern for mounts of the client's folders."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What to serve. Mounts come in the order of the file."""
+    """The mounts, in the order of the file, and the options of the server."""
 
     file: pathlib.Path | None
-    """As it was named; None where a folder is served without one."""
+    """Path as given; None if a folder or database is served without a manifest."""
     directory: pathlib.Path
-    """Absolute; what relative paths are relative to."""
+    """Absolute path against which relative paths are resolved."""
     server: Server = Server()
     http: Http = field(default_factory=Http)
     mounts: tuple[MountSpec, ...] = ()
     client_roots: tuple[MountSpec, ...] = ()
-    """Whose mounts are those that the client offers: a folder is of the first that allows it."""
+    """Patterns for the client's folders; the first that allows a folder makes its mount."""
     tools: Tools = Tools()
     prompts: Mapping[str, Prompt] = field(default_factory=dict[str, Prompt])
     positions: Positions = field(default=Positions(), repr=False)

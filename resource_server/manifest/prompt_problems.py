@@ -1,4 +1,4 @@
-"""What is wrong with prompts beyond the types of their options: names, braces, URIs."""
+"""Checks of prompts beyond the types of their options: names, placeholders, URIs."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _EXAMPLE = "file:///project/{+file}"
 
 @dataclass(frozen=True, slots=True)
 class PromptProblems:
-    """Looks at prompts as the manifest has them, so that all problems are found at once."""
+    """Checks prompts as plain data, so that all problems are reported at once."""
 
     decoder: Decoder
     positions: Positions
     bases: Collection[str] | None
-    """The canonical base URIs of all mounts; None where some are not known."""
+    """The canonical base URIs of all mounts; None if some are unknown."""
 
     def note(self, raw: object, path: DataPath) -> None:
-        """Note every problem of the prompt at `path`."""
+        """Add every problem of the prompt at `path`."""
         self._note_name(prompts.PROMPT_NAME, "letter or digit", "those, '.', '_' or '-'", path)
         raw = raw if is_mapping(raw) else {}
         arguments, messages = raw.get("arguments"), raw.get("messages")
@@ -45,7 +45,7 @@ class PromptProblems:
                 self._note_resource(resource, named, (*at, "resource"))
 
     def _texts(self, raw: object, path: DataPath, option: str) -> Iterable[str]:
-        """Return the text of an option; none where something else is noted of it already."""
+        """Return the text of an option, or nothing if the option is reported already."""
         value = raw.get(option) if is_mapping(raw) else None
         if not isinstance(value, str) or (*path, option) in self.positions.unset:
             return ()
@@ -53,12 +53,12 @@ class PromptProblems:
 
     def _note_name(self, pattern: str, first: str, others: str, path: DataPath) -> None:
         if not re.fullmatch(pattern, str(path[-1])):
-            words = f"a name begins with a {first} and goes on with {others}, 64 at most"
-            self.decoder.refuse(path, words, at_key=True)
+            rule = f"a name starts with a {first} and continues with {others}, 64 at most"
+            self.decoder.refuse(path, rule, at_key=True)
 
     def _note_text(self, text: str, named: Collection[str], at: DataPath) -> None:
         try:
-            self._note_unknown(prompts.names_in(text), named, at)
+            self._note_unknown(prompts.placeholder_names(text), named, at)
         except ValueError as error:
             self.decoder.refuse(at, str(error))
 
@@ -66,8 +66,8 @@ class PromptProblems:
         for name in dict.fromkeys(names):
             if name in named:
                 continue
-            if at in self.positions.written:  # it may be part of a secret
-                message = "names no argument with what came out of the environment"
+            if at in self.positions.written:  # the name may be part of a secret
+                message = "an environment variable here adds a placeholder that is no argument"
             elif not re.fullmatch(prompts.ARGUMENT_NAME, name):
                 message = f"no argument is '{printable(name)}'; write '{{{{' and '}}}}' for braces"
             else:
@@ -84,19 +84,19 @@ class PromptProblems:
     ) -> None:
         if not self._is_template(template, at):
             return
-        own = prompts.completed(template, argument, named)
+        own = prompts.completable_variables(template, argument, named)
         if len(own) > 1:
-            message = f"names several variables; all but {{{argument}}} have to be other arguments"
+            message = f"several unknown variables; all but {{{argument}}} must be other arguments"
         elif not own:
-            message = f"names no variable for what is completed: {_EXAMPLE}"
+            message = f"no variable for the argument to complete; write one, as in {_EXAMPLE}"
         elif not _ends_in(template, own[0]):
-            message = f"the variable has to be the end of the URI, after a slash: {_EXAMPLE}"
+            message = f"the variable must end the URI, after a slash, as in {_EXAMPLE}"
         else:
             return
         self.decoder.refuse(at, message)
 
     def _is_template(self, template: str, at: DataPath) -> bool:
-        """Note what is wrong with a URI of arguments; return whether it is one."""
+        """Check a URI template; return whether it is valid."""
         try:
             uris.template_variables(template)
         except ValueError:
@@ -105,7 +105,7 @@ class PromptProblems:
             return False
         if self.bases is not None and not _belongs(template, self.bases):
             known = ", ".join(self.bases)
-            self.decoder.refuse(at, f"begins with the URI of no mount; there are {known or 'none'}")
+            self.decoder.refuse(at, f"the URI is in no mount; known base URIs: {known or 'none'}")
             return False
         return True
 
@@ -118,7 +118,7 @@ def _ends_in(template: str, variable: str) -> bool:
 
 
 def _belongs(template: str, bases: Iterable[str]) -> bool:
-    """Whether all that a template can become is below one of the bases."""
+    """Whether every expansion of a template is below one of the bases."""
     fixed, brace, rest = template.partition("{")
     if brace and rest[:1] != "?":
         fixed = fixed[: fixed.rfind("/") + 1]

@@ -1,4 +1,4 @@
-"""The `prompts` section of the manifest: messages that people begin with, filled in."""
+"""The `prompts` section of the manifest: message templates with arguments."""
 
 from __future__ import annotations
 
@@ -14,96 +14,96 @@ from resource_server.runtime.near_name import did_you_mean
 
 PROMPT_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 ARGUMENT_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
-"""What can be a variable of a URI template as well."""
+"""Also the syntax of a URI template variable."""
 
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptArgument:
-    """What a prompt asks for."""
+    """An argument of a prompt."""
 
     title: str | None = None
-    """Name for people."""
+    """Name, for people."""
     description: str | None = None
-    """What it means, for people and models."""
+    """Description, for people and models."""
     required: bool = False
-    """Whether it has to be given. Of one that is not, and has no default, nothing is filled in."""
+    """Whether a value must be given. An optional argument without a default is filled in empty."""
     default: str | None = None
-    """What it is where it is not given."""
+    """Value if none is given."""
     enum: tuple[str, ...] = ()
-    """The only values there are."""
+    """Allowed values."""
     examples: tuple[str, ...] = ()
-    """Values to suggest."""
+    """Suggested values."""
     complete: str | None = None
-    """URI template whose resources are suggested: `file:///project/{+file}`."""
+    """URI template; suggests the resources it matches, such as `file:///project/{+file}`."""
 
     def __post_init__(self) -> None:
         if self.default is not None and self.required:
-            raise ValueError("default: is never used, since the argument is required")
+            raise ValueError("default: never used, since the argument is required")
         if self.enum and self.complete is not None:
-            raise ValueError("complete: is never used, since 'enum' has the only values")
+            raise ValueError("complete: never used, since 'enum' lists the values")
         if self.enum and self.default is not None and self.default not in self.enum:
             known = ", ".join(self.enum)
             hint = did_you_mean(self.default, self.enum)
-            raise ValueError(f"default: expected one of {known}, as 'enum' has them{hint}")
+            raise ValueError(f"default: expected one of the 'enum' values {known}{hint}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptMessage:
-    """One message: words, or what a resource holds."""
+    """One message: text, or the content of a resource."""
 
     role: Literal["user", "assistant"] = "user"
-    """Who says it."""
+    """Author of the message."""
     text: str | None = None
-    """What is said; `{name}` is an argument, `{{` and `}}` are braces."""
+    """Text of the message; `{name}` is an argument, `{{` and `}}` are literal braces."""
     resource: str | None = None
-    """URI of a resource that is read when the prompt is asked for; a template of arguments."""
+    """URI template of a resource to embed; its variables are arguments."""
 
     def __post_init__(self) -> None:
         if self.text is None and self.resource is None:
-            raise ValueError("a message has 'text' or 'resource', and this one has neither")
+            raise ValueError("a message needs 'text' or 'resource'; this one has neither")
         if self.text is not None and self.resource is not None:
-            raise ValueError("a message has 'text' or 'resource', not both; write two messages")
+            raise ValueError("a message has either 'text' or 'resource'; write two messages")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """Messages to begin with, which people choose and fill in."""
+    """A prompt that people choose, with its arguments and messages."""
 
     title: str | None = None
-    """Name for people."""
+    """Name, for people."""
     description: str | None = None
-    """What it asks for."""
+    """Description, for people and models."""
     arguments: Mapping[str, PromptArgument] = field(default_factory=dict[str, PromptArgument])
-    """What is filled in, by name."""
+    """The arguments, by name."""
     messages: Annotated[tuple[PromptMessage, ...], Meta(min_length=1)]
     """The messages, in order."""
 
 
-def completed(template: str, argument: str, others: Collection[str]) -> list[str]:
-    """Return the variables of a template that are no other arguments; one if all is well.
+def completable_variables(template: str, argument: str, others: Collection[str]) -> list[str]:
+    """Return the template variables that are not other arguments; a valid template has one.
 
     Raises:
-        ValueError: not a template.
+        ValueError: it is not a URI template.
     """
     variables = uris.template_variables(template)
     return [name for name in variables if name == argument or name not in others]
 
 
-def names_in(text: str) -> Iterator[str]:
-    """Yield what stands between single braces in a text, each time it does.
+def placeholder_names(text: str) -> Iterator[str]:
+    """Yield the name in each pair of single braces.
 
     Raises:
-        ValueError: a brace is neither part of a pair nor of `{name}`.
+        ValueError: a brace is neither doubled nor part of `{name}`.
     """
     if set("{}") & set(_PLACEHOLDER.sub("", text)):
-        raise ValueError("a brace without its counterpart; write '{{' and '}}' for braces")
+        raise ValueError("an unpaired brace; write '{{' and '}}' for literal braces")
     return (match[1] for match in _PLACEHOLDER.finditer(text) if match[1] is not None)
 
 
-def filled(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with values in place of their names; braces in a value are just braces."""
+def filled_text(text: str, values: Mapping[str, str]) -> str:
+    """Return a text with the values filled in; braces in a value stay as they are."""
 
     def part(match: re.Match[str]) -> str:
         return match[0][0] if match[1] is None else values.get(match[1], "")

@@ -1,4 +1,4 @@
-"""What a provider reference names: a built-in, an installed package's provider, or a `.py` file."""
+"""Provider references: a built-in name, an entry point of a package, or a `.py` file."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "resource_server.providers"
-"""The entry point group in which packages offer providers."""
+"""Entry point group for providers of installed packages."""
 
 FILE = re.compile(r"(.+\.py)(?::([A-Za-z_][A-Za-z0-9_]*))?", re.DOTALL)
-"""A Python file, and perhaps which class in it."""
+"""A Python file, optionally with the name of a class in it."""
 
 _BUILT_IN = {
     "filesystem": "resource_server.providers.filesystem:Filesystem",
@@ -33,11 +33,11 @@ def built_in(reference: str) -> type | None:
     return getattr(importlib.import_module(module), name)
 
 
-def check(reference: str) -> None:
-    """Refuse a reference that names nothing; neither imports nor opens what it names.
+def check_reference(reference: str) -> None:
+    """Check that a reference is a known name or a `.py` file, without importing it.
 
     Raises:
-        ValueError: with the name probably meant, or all that are known.
+        ValueError: it is neither; the message names the likely one, or all known names.
     """
     names = [*_BUILT_IN, *installed()]
     if not FILE.fullmatch(reference) and reference not in names:
@@ -51,8 +51,8 @@ def built_in_names() -> list[str]:
 
 
 def installed() -> dict[str, EntryPoint]:
-    """Return the entry points of installed providers by name; a built-in name cannot be taken."""
-    # Imported here: it is slow to import, and a folder needs no other provider.
+    """Return the entry points of installed providers by name; built-in names take precedence."""
+    # Imported here: slow, and a folder needs no other provider.
     from importlib.metadata import entry_points
 
     found = {entry.name: entry for entry in entry_points(group=GROUP)}

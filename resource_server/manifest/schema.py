@@ -1,7 +1,7 @@
-"""The manifest's JSON Schema (2020-12), with which editors complete and check the file.
+"""JSON Schema (2020-12) of the manifest, for completion and checks in editors.
 
-Made from the classes that read the manifest, with the options of built-in and installed providers
-and the descriptions below their fields.
+Generated from the classes that decode the manifest and the options of built-in and installed
+providers, with the descriptions below their fields.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from resource_server.runtime.option_types import Duration
 Schema = dict[str, Any]
 
 _VARIABLE: Schema = {"type": "string", "pattern": r"\$\{"}
-"""What may stand for any single value: text that environment variables become part of."""
+"""Text with environment variables, which may replace any single value."""
 
 
 def manifest_schema() -> Schema:
@@ -55,7 +55,7 @@ def manifest_schema() -> Schema:
     }
     names = [*references.built_in_names(), *references.installed()]
     for name in names:
-        # A package that cannot be imported has no options to tell; `check` says what is wrong.
+        # A package that fails to import has no known options; `check` reports the failure.
         with contextlib.suppress(Exception):
             definitions[f"provider-{name}"] = _mount(name)
     return {
@@ -65,13 +65,13 @@ def manifest_schema() -> Schema:
         "additionalProperties": False,
         "properties": {
             "$schema": {"type": "string", "description": "This schema, for editors of JSON."},
-            "version": {"const": VERSION, "description": "Version of this format."},
+            "version": {"const": VERSION, "description": "Version of the manifest format."},
             "server": {**_object(Server), "description": _summary(Server)},
             "http": {**_object(Http), "description": _summary(Http)},
             "roots": _named("Folder trees, by name.", MOUNT_NAME, {"$ref": "#/$defs/root"}),
             "databases": _named("Databases, by name.", DATABASE_NAME, {"$ref": "#/$defs/database"}),
             "providers": _named(
-                "Resources of any other provider, by name.",
+                "Mounts of other providers, by name.",
                 MOUNT_NAME,
                 _any_provider(names, definitions),
             ),
@@ -100,7 +100,7 @@ def _any_provider(names: list[str], definitions: Schema) -> Schema:
         "required": ["use"],
         "properties": {
             "use": {
-                "description": "A provider's name, or a .py file beside the manifest.",
+                "description": "Name of a provider, or a .py file beside the manifest.",
                 "anyOf": [{"enum": names}, {"type": "string"}],
             },
             **_properties(MountOptions),
@@ -118,14 +118,14 @@ def _any_provider(names: list[str], definitions: Schema) -> Schema:
 
 
 def _open(found: Schema) -> Schema:
-    """Return the schema of a choice as a proposal: a provider may have other words."""
+    """Return a choice that allows other values too, since a provider may extend it."""
     return {**found, "anyOf": [*found["anyOf"], {}]}
 
 
 def _root() -> Schema:
-    """Return the schema of a folder tree: one with a path, or those that the client offers."""
+    """Return the schema of a folder tree, with a path or with `from: client`."""
     found = _mount("filesystem", has_use=False)
-    source = {"const": "client", "description": "Serve the folders that the client offers."}
+    source = {"const": "client", "description": "Serve the folders offered by the client."}
     properties = {**found["properties"], "from": source, **_properties(ClientFolders)}
     return {
         **{key: value for key, value in found.items() if key != "required"},
@@ -169,7 +169,7 @@ def _property(option: Option, description: str | None) -> Schema:
 
 
 def _written(default: object) -> object:
-    """Return a default as a manifest writes it; None where there is none to show."""
+    """Return a default in manifest notation; None if there is none to show."""
     match default:
         case ByteSize():
             power = max(power for power in range(4) if default % 1024**power == 0)

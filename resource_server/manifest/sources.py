@@ -1,4 +1,4 @@
-"""What the command line names, as a manifest: a manifest, a folder, a database, or nothing."""
+"""Sources: the manifest of a file, a folder, a database, or the current folder."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from resource_server.manifest.decode import FindClass
 
 SUFFIXES = (".yaml", ".yml", ".json")
-"""What the names of manifests end in."""
+"""File name endings of manifests."""
 FILE_NAMES = tuple(f"mcp-resources{suffix}" for suffix in SUFFIXES)
-"""The manifest that a folder is served by, where it has one; the first is what `init` writes."""
+"""Names of a folder's own manifest; `init` writes the first."""
 
 _DATABASE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
 _SQLITE = b"SQLite format 3\0"
 
 
 def is_source(argument: str) -> bool:
-    """Whether a command line's first argument is a source; otherwise it is a resource's URI."""
+    """Whether the first argument of a command is a source and not a resource URI."""
     return is_database_url(argument) or _exists(argument)
 
 
 def manifest_file(source: str | None = None) -> pathlib.Path | None:
-    """Return where the manifest of a source is, or would be; None where there can be none.
+    """Return the path of a source's manifest, existing or not; None if it cannot have one.
 
     Raises:
-        ManifestError: a folder with more than one.
+        ManifestError: a folder has several manifests.
     """
     if source is not None and is_database_url(source):
         return None
@@ -53,11 +53,11 @@ def manifest_file(source: str | None = None) -> pathlib.Path | None:
     return path if path.suffix.lower() in SUFFIXES else None
 
 
-def database(source: str) -> DatabaseUrl | None:
-    """Return the database that a source names by its file or URL; None where it is none.
+def database_of(source: str) -> DatabaseUrl | None:
+    """Return the URL of the database that a source names; None if it names something else.
 
     Raises:
-        ManifestError: it names one, but not one that can be read.
+        ManifestError: the database cannot be read.
     """
     if is_database_url(source):
         try:
@@ -84,19 +84,19 @@ def _exists(argument: str) -> bool:
         return False
 
 
-def find(source: str | None = None, *, find_class: FindClass | None = None) -> Manifest:
-    """Return the manifest of a source: a manifest file, a folder, or a database's file or URL.
+def find_manifest(source: str | None = None, *, find_class: FindClass | None = None) -> Manifest:
+    """Return the manifest of a source: a manifest file, a folder, or a database file or URL.
 
-    Without a source, that of the current folder. `find_class` is as in `load.load`.
+    The default is the current folder. `find_class` is as in `load.load`.
 
     Raises:
-        ManifestError: no such source, or what is wrong with its manifest.
+        ManifestError: the source does not exist, or its manifest has problems.
     """
     if source is None:
         source = "."
     if not source:
-        _refuse("source", "is empty; name a folder, a manifest or a database")
-    if (url := database(source)) is not None:
+        _refuse("source", "empty; name a folder, a manifest or a database")
+    if (url := database_of(source)) is not None:
         return _of_database(url)
     path = pathlib.Path(source)
     try:
@@ -114,14 +114,14 @@ def find(source: str | None = None, *, find_class: FindClass | None = None) -> M
 
 def _file(path: pathlib.Path, find_class: FindClass | None) -> Manifest:
     if path.suffix.lower() in SUFFIXES:
-        # Imported here: a folder is served without YAML and pydantic.
+        # Imported here: a folder without a manifest needs neither YAML nor pydantic.
         from resource_server.manifest.load import load
 
         return load(path, find_class=find_class)
     return _refuse(
         str(path),
         "neither a manifest, whose name ends in .yaml, nor a SQLite database; "
-        "serve the folder it is in instead",
+        "serve its folder instead",
     )
 
 
@@ -131,17 +131,17 @@ def _header(path: pathlib.Path) -> bytes:
 
 
 def _check_file(path: pathlib.Path, source: str) -> None:
-    """Refuse what cannot be a SQLite database, and say why."""
+    """Check that a path is a SQLite database; otherwise raise `ManifestError`."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            _refuse(source, "not a file; a SQLite database is one")
+            _refuse(source, "not a file; a SQLite database is a file")
         header = _header(path)
     except FileNotFoundError:
-        _refuse(source, "no such file; databases are read, never made")
+        _refuse(source, "no such file; databases are opened, never created")
     except (OSError, ValueError) as error:
         _refuse(source, f"cannot be read: {_reason(error)}")
     if not header:
-        _refuse(source, "an empty file; a database has a table at least")
+        _refuse(source, "an empty file; a database has at least one table")
     if header != _SQLITE:
         _refuse(source, "not a SQLite database, or an encrypted one")
 
@@ -155,7 +155,7 @@ def _folder(path: pathlib.Path, find_class: FindClass | None) -> Manifest:
     file = _manifest_of(path)
     if file is not None:
         return _file(file, find_class)
-    # Listing needs no more than this; a folder that cannot be opened is said so now.
+    # Fails now if the folder cannot be listed.
     os.scandir(path).close()
     return _without_manifest(path)
 
@@ -164,14 +164,12 @@ def _manifest_of(folder: pathlib.Path) -> pathlib.Path | None:
     files = [folder / name for name in FILE_NAMES if _exists(str(folder / name))]
     if len(files) > 1:
         names = " and ".join(file.name for file in files)
-        _refuse(
-            str(folder), f"has more than one manifest, {names}; keep one, or name the one meant"
-        )
+        _refuse(str(folder), f"has several manifests, {names}; keep one, or name the one to use")
     return files[0] if files else None
 
 
 def _without_manifest(path: pathlib.Path) -> Manifest:
-    """Return the manifest of a folder without one: a single root named after it."""
+    """Return the implied manifest of a folder: a single root named after it."""
     from resource_server.providers.filesystem import Filesystem
 
     path = path.absolute()
@@ -187,14 +185,14 @@ def _without_manifest(path: pathlib.Path) -> Manifest:
 
 
 def _of_database(url: DatabaseUrl) -> Manifest:
-    """Return the manifest of a database alone, named after it."""
-    # Imported here: a folder is served without it.
+    """Return the implied manifest of a database, named after it."""
+    # Imported here: a folder does without.
     from resource_server.providers.database.provider import Database
 
     name, title = database_name(url)
     try:
         provider = Database(url=url.text)
-    except MountUnavailable as error:  # its driver is not installed
+    except MountUnavailable as error:  # no driver
         _refuse(redacted_url(url.text), str(error))
     spec = MountSpec(
         name=name,
@@ -219,15 +217,15 @@ def database_name(url: DatabaseUrl) -> tuple[str, str]:
 def mount_name(folder: pathlib.Path) -> tuple[str, str]:
     """Return a mount's name and title for a folder: `("my-project", "My project")`."""
     title = display((folder if folder.name.strip(".") else folder.resolve()).name)
-    return titled(title), title or "root"
+    return name_from_title(title), title or "root"
 
 
-def titled(title: str) -> str:
-    """Return the name of a mount with this title."""
+def name_from_title(title: str) -> str:
+    """Return a mount name made from a title."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", title).strip("-._")[:64] or "root"
 
 
 def _refuse(source: str, message: str) -> NoReturn:
-    # It may be the URL of a database that is not supported, with its password.
+    # The source may be an unsupported database URL with a password.
     place = printable(redacted_url(source), longest=4096)
     raise ManifestError([Diagnostic(place, 0, 0, "", message)])

@@ -25,30 +25,30 @@ roots:
   {name}:
     path: .                         # relative to this file; URIs are file:///{name}/...
     title: {title}
-    # Not served by default: what .gitignore, .ignore and .mcpignore files leave out, names that
-    # begin with a dot, secrets such as .env, private keys and credentials, symbolic links.
-    # `resource-server check` lists what is hidden here, and `check --explain URI` says why.
-    # exclude: ["*.log", "build/"]  # more to leave out, as in .gitignore
-    # gitignore: false              # serve what is ignored
-    # hidden: true                  # serve names that begin with a dot; secrets stay hidden
+    # Hidden by default: paths matched by .gitignore, .ignore and .mcpignore files, names that
+    # start with a dot, symbolic links, and secrets such as .env, private keys and credentials.
+    # `resource-server check` lists what is hidden; `check --explain URI` gives the reason.
+    # exclude: ["*.log", "build/"]  # hide more, with the syntax of .gitignore
+    # gitignore: false              # serve ignored files too
+    # hidden: true                  # serve names that start with a dot; secrets stay hidden
     # max_size: 10MiB               # larger documents are read in ranges
-    # directories:                  # other rules for a folder in here
+    # directories:                  # other rules for subfolders
     #   docs: {{title: Documentation, annotations: {{priority: 0.9}}}}
     #   drafts: {{listed: false}}
 """
 
 
 def folder_manifest(folder: pathlib.Path) -> str:
-    """Return the text of a manifest that serves `folder` and lies in it."""
+    """Return the text of a manifest that serves its own folder."""
     name, title = mount_name(folder)
     title = "".join(c if c.isprintable() else "\ufffd" for c in title)
-    # In YAML a JSON string means the same, unless it escapes emoji as surrogates.
+    # A JSON string is valid YAML, unless it escapes emoji as surrogates.
     quoted = json.dumps(title.replace("${", "$${"), ensure_ascii=False)
     return _FOLDER_TEMPLATE.format(schema=SCHEMA_NAME, name=name, title=quoted)
 
 
 MAX_TABLES = 200
-"""More are left to the rule that what is not named is served as it is."""
+"""Maximum tables named in the manifest; the rest follow the default rule."""
 
 _HEAD = """\
 # yaml-language-server: $schema=./{schema}
@@ -59,12 +59,12 @@ databases:
   {name}:
     {url}
     title: {title}
-    # Served read-only: every table and view, unless it is said otherwise below. A name may be a
-    # pattern, and the first that fits counts: "audit_*": false hides all of these.
+    # Every table and view is served read-only, unless a rule below says otherwise. A name may be
+    # a pattern, and the first match counts: "audit_*": false hides all matching tables.
     # `resource-server check` lists what is hidden, and privileges that are too broad.
 """
 _TAIL = """\
-    # queries:                        # documents with parameters, written by you
+    # queries:                        # documents with parameters
     #   newest:
     #     title: The newest rows
     #     sql: select * from {table} limit :count
@@ -81,37 +81,37 @@ _SPOKEN = re.compile(r"name|title|subject|descr|summary|note|comment|text|body",
 
 
 class RowCount(NamedTuple):
-    """How many rows a table has; `about` where only an estimate is known."""
+    """Number of rows of a table; `about` marks an estimate."""
 
     number: int
     about: bool = False
 
 
 class SurveyedTable(NamedTuple):
-    """A table as a manifest names it, as it was found."""
+    """A table under its manifest name."""
 
     name: str
     table: Table | None
-    """None where it cannot be read, as a view on what is gone."""
+    """None if it cannot be read, such as a view on a dropped table."""
     rows: RowCount | None = None
 
 
 class SurveyedDatabase(NamedTuple):
-    """A database as it was found."""
+    """A database with its tables."""
 
     name: str
-    """Of the mount."""
+    """Name of the mount."""
     title: str
     url: str
-    """As the manifest has it: it may hold `${NAME}`."""
+    """URL for the manifest; may contain `${NAME}`."""
     note: str
-    """In a few words, where the URL leads."""
+    """Comment after the URL."""
     tables: Sequence[SurveyedTable]
     schemas: Sequence[str] = ()
 
 
 def database_manifest(database: SurveyedDatabase) -> str:
-    """Return the text of a manifest that serves a database."""
+    """Return the text of a manifest for a database."""
     name, title, url, note, tables, schemas = database
     head = _HEAD.format(
         schema=SCHEMA_NAME,
@@ -122,13 +122,13 @@ def database_manifest(database: SurveyedDatabase) -> str:
     lines = [head]
     if schemas:
         lines.append(f"    schemas: [{', '.join(map(_quoted, schemas))}]\n")
-    # SQLite has tables without a name, which no manifest can write.
+    # SQLite allows tables without a name, which a manifest cannot express.
     shown = [each for each in tables if each.name and _is_text(each.name)]
     if shown:
         lines.append("    tables:\n")
         lines += [f"      {line}\n" for line in _tables(shown[:MAX_TABLES])]
         if (rest := len(tables) - min(len(shown), MAX_TABLES)) > 0:
-            lines.append(f"    # and {rest:,} others, which are served as they are\n")
+            lines.append(f"    # and {rest:,} others, served without options\n")
         first = next((each.name for each in shown if each.table is not None), shown[0].name)
         lines.append(_TAIL.format(table=first if _NAME.fullmatch(first) else "…"))
     return "".join(lines)
@@ -138,17 +138,17 @@ def _tables(tables: Iterable[SurveyedTable]) -> Iterator[str]:
     for found in tables:
         name, table = _key(glob.escape(found.name)), found.table
         if table is None:
-            yield f"{name}: false  # cannot be read: it names what is not there"
+            yield f"{name}: false  # cannot be read: it refers to a missing table"
             continue
         yield f"{name}:  # {', '.join(_facts(table, found.rows))}"
         if table.comment and _is_text(table.comment):
             yield f"  description: {_quoted(table.comment.replace('${', '$${'))}"
         if table.key_kind == "none":
-            yield "  # key: [id]  # the columns that tell its rows apart: these then have URIs"
+            yield "  # key: [id]  # columns that identify a row; rows then have URIs"
         if columns := _columns(table.column_names):
             yield f"  # columns: {{{columns}}}"
         if names := _texts(table):
-            yield f"  # search: [{', '.join(map(_key, names))}]  # rows are found by these"
+            yield f"  # search: [{', '.join(map(_key, names))}]  # columns to search"
 
 
 def _facts(table: Table, rows: RowCount | None) -> Iterator[str]:
@@ -161,13 +161,13 @@ def _facts(table: Table, rows: RowCount | None) -> Iterator[str]:
         case "none":
             yield "no key"
         case "rowid":
-            yield "no key but a number that VACUUM may change"
+            yield "no primary key; rowid is not stable"
         case _:
             yield f"key {', '.join(map(_key, table.key))}"
 
 
 def _columns(names: Iterable[str]) -> str:
-    """Return what to hide and mask, judged by the names of columns."""
+    """Return suggestions of columns to hide or mask, judged by their names."""
     names = [name for name in names if _is_text(name)]
     hide = [name for name in names if _SECRET.search(name)]
     mask = [name for name in names if _PERSONAL.search(name) and name not in hide]
@@ -178,7 +178,7 @@ def _columns(names: Iterable[str]) -> str:
 
 
 def _texts(table: Table) -> Sequence[str]:
-    """Return the columns by whose values rows may well be found."""
+    """Return the columns that are likely worth searching."""
     if table.key_kind == "none":
         return ()
     names = [c.name for c in table.columns if c.kind == "text" and _SPOKEN.search(c.name)]
@@ -190,7 +190,7 @@ def _key(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    # In YAML a JSON string means the same; what YAML cannot hold is escaped as it does.
+    # A JSON string is valid YAML; unprintable characters are escaped as YAML does.
     return "".join(
         c if c.isprintable() else f"\\U{ord(c):08x}" for c in json.dumps(text, ensure_ascii=False)
     )

@@ -47,7 +47,7 @@ MISSING: Any = dataclasses.MISSING
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Option:
-    """One option; `default` is `MISSING` where it must be given."""
+    """One option; a required one has `MISSING` as its default."""
 
     name: str
     annotation: Any
@@ -55,7 +55,7 @@ class Option:
 
 
 def has_options(annotation: object) -> TypeGuard[type[Any]]:
-    """Whether a type is read from a mapping of options: a plain dataclass or a Struct."""
+    """Whether a type is decoded from a mapping of options: a plain dataclass or a Struct."""
     if not isinstance(annotation, type):
         return False
     if dataclasses.is_dataclass(annotation):
@@ -68,14 +68,14 @@ def options_of(cls: type) -> dict[str, Option]:
     """Return the options of a class by name, in order.
 
     Raises:
-        NameError, TypeError: its annotations cannot be resolved.
+        NameError, TypeError: the annotations cannot be resolved.
     """
     options = _signature(cls) if not has_options(cls) else _fields(cls)
     return {option.name: option for option in options if not option.name.startswith("_")}
 
 
 def _fields(cls: type) -> Iterator[Option]:
-    # Not the whole class as namespace: the contract's `list` method hides the type in `list[str]`.
+    # Only nested types as namespace: the contract's method `list` would hide the built-in type.
     nested = {name: value for name, value in vars(cls).items() if isinstance(value, type)}
     hints = get_type_hints(cls, localns=nested, include_extras=True)
     if issubclass(cls, msgspec.Struct):
@@ -103,13 +103,13 @@ def _signature(cls: type) -> Iterator[Option]:
 
 
 def descriptions(cls: type) -> dict[str, str]:
-    """Return what the class says of its options: the strings below its fields, as one line each."""
+    """Return the descriptions of a class's options: the string below each field, on one line."""
     found: dict[str, str] = {}
     for parent in reversed(cls.__mro__):
         try:
             tree = ast.parse(textwrap.dedent(inspect.getsource(parent)))
         except (OSError, TypeError, SyntaxError):
-            continue  # built in, or its source is not installed
+            continue  # built in, or without source
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 found.update(_strings_below_fields(node))
@@ -153,7 +153,7 @@ _WORDS = {
 
 def unwrap_annotated(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
     """Return an annotation without `Annotated`, and its metadata."""
-    # `type Name = ...` statements (Python 3.12) are objects that hold the type.
+    # A `type Name = ...` statement (Python 3.12) makes an object that wraps the type.
     annotation = getattr(annotation, "__value__", annotation)
     if get_origin(annotation) is Annotated:
         inner, *metadata = get_args(annotation)
@@ -162,7 +162,7 @@ def unwrap_annotated(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def union_members(annotation: Any) -> tuple[Any, ...]:
-    """Return the members of a union, or of another type just itself."""
+    """Return the members of a union; any other type is its own only member."""
     if get_origin(annotation) in (Union, types.UnionType):
         return get_args(annotation)
     return (annotation,)
@@ -184,15 +184,15 @@ def mapping_types(annotation: Any) -> tuple[Any, Any] | None:
 
 
 def list_factory(annotation: Any) -> Callable[[Iterable[Any]], Any] | None:
-    """Return what a list of this type is made with; None for types that are not lists."""
+    """Return the constructor of a list-like type; None for other types."""
     try:
         return _LISTS.get(get_origin(annotation) or annotation)
-    except TypeError:  # not hashable, so none of ours
+    except TypeError:  # unhashable, so not in the table
         return None
 
 
 def item_types(annotation: Any, length: int) -> tuple[Any, ...]:
-    """Return the type of each item of a list; as many as a tuple of fixed length has."""
+    """Return the type of each item of a list; a tuple of fixed length has its own number."""
     arguments = get_args(annotation)
     if get_origin(annotation) is tuple and arguments[-1:] != (...,):
         return arguments
@@ -200,12 +200,12 @@ def item_types(annotation: Any, length: int) -> tuple[Any, ...]:
 
 
 def is_path_type(annotation: Any) -> bool:
-    """Whether a type is a file system path, to be resolved against the manifest's folder."""
+    """Whether a type is a file system path."""
     return isinstance(annotation, type) and issubclass(annotation, pathlib.PurePath)
 
 
 def described_type(annotation: Any) -> str:
-    """Return what is expected, in words: `text or a list`, `one of a, b`."""
+    """Return a type in words: `text or a list`, `one of a, b`."""
     annotation, _ = unwrap_annotated(annotation)
     members = [arm for arm in union_members(annotation) if arm not in (None, types.NoneType)]
     if len(members) > 1:
@@ -227,7 +227,7 @@ def described_type(annotation: Any) -> str:
 
 
 def pydantic_annotation(annotation: Any) -> Any:
-    """Return an annotation whose bounds pydantic knows too: `Meta(ge=1)` becomes `Field(ge=1)`."""
+    """Return an annotation with its bounds in pydantic's form: `Meta(ge=1)` to `Field(ge=1)`."""
     from pydantic import Field
 
     inner, metadata = unwrap_annotated(annotation)

@@ -1,4 +1,4 @@
-"""How diagnostics say what was found, what was expected and what was probably meant."""
+"""Wording of diagnostics: quoted values, unknown names, safe and short text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LONGEST_REASON = 500
 
 
 def printable(text: str, *, longest: int = _LONGEST) -> str:
-    """Return text for one line of a terminal: cut, with control and bidi characters escaped."""
+    """Return text safe for one terminal line: shortened, control and bidi characters escaped."""
     return "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode("ascii")
         for c in shortened(text, longest)
@@ -24,20 +24,20 @@ def one_line(error: object) -> str:
 
 
 def exception_text(error: object) -> str:
-    """Return an exception's text, also where the exception fails to give one."""
+    """Return the text of an exception, even if its `__str__` fails."""
     try:
         return str(error)
     except Exception:  # the code of a plugin
-        return f"{type(error).__name__} without a text"
+        return f"{type(error).__name__} without a message"
 
 
 def shortened(text: str, longest: int) -> str:
-    """Return text cut to that many characters, the last of which says so."""
+    """Return text of at most `longest` characters; shortened text ends in `…`."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def quoted_value(value: object) -> str:
-    """Say what a manifest holds: `the number 5`, `'distt/'`, `a list`, `nothing`."""
+    """Return a manifest value in words: `the number 5`, `'distt/'`, `a list`, `nothing`."""
     match value:
         case None:
             return "nothing"
@@ -54,7 +54,7 @@ def quoted_value(value: object) -> str:
 
 
 def unknown_name(what: str, word: str, known: Iterable[str]) -> str:
-    """Say that a word is unknown, with the one probably meant or else all that are known."""
+    """Return a message that a name is unknown, with the likely one or all known names."""
     names = list(known)
     hint = did_you_mean(word, names)
     if not hint and names:

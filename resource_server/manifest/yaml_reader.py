@@ -1,9 +1,8 @@
-"""YAML text to plain data with the position of every key and value.
+"""YAML text to plain data, with the position of every key and value.
 
-The parser's events are composed here, not by PyYAML: its own composer recurses without a bound (in
-C, past the end of the stack), drops duplicate keys silently and knows no position once a value is
-built. Plain scalars are read as YAML 1.2 does, so `off` and `no` are text, and a key is always the
-text that was written.
+Parser events are composed here, not by PyYAML, whose composer recurses without bound (in C, past
+the end of the stack), drops duplicate keys silently and loses the positions. Plain scalars follow
+YAML 1.2, so `off` and `no` are text, and a key is always the text as written.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from resource_server.manifest.wording import one_line, printable, quoted_value
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 64
 MAX_VALUES = 100_000
-"""Values after aliases are expanded."""
+"""Maximum values, after aliases are expanded."""
 
 EXAMPLE = "roots: {project: {path: .}}"
 
@@ -43,11 +42,11 @@ _STRING_TAGS = ("!", "tag:yaml.org,2002:str")
 _COLLECTION_TAGS = (None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 
-def read(path: pathlib.Path, problems: Problems) -> str:
-    """Return the text of a manifest file, without its byte order mark.
+def read_manifest_text(path: pathlib.Path, problems: Problems) -> str:
+    """Return the text of a manifest file, without a byte order mark.
 
     Raises:
-        ManifestError: not a regular file, unreadable, over 1 MiB or not UTF-8.
+        ManifestError: it is not a regular file, unreadable, larger than 1 MiB or not UTF-8.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -58,26 +57,26 @@ def read(path: pathlib.Path, problems: Problems) -> str:
         reason = getattr(error, "strerror", None) or "not a file name"
         problems.fail((0, 0), (), f"cannot be read: {reason[:1].lower()}{reason[1:]}")
     if len(data) > MAX_BYTES:
-        problems.fail((0, 0), (), "larger than 1 MiB; this is no manifest")
+        problems.fail((0, 0), (), "larger than 1 MiB; a manifest is a small YAML file")
     try:
         return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8", "replace")
         problems.fail(
-            _place(before, len(before)), (), "not UTF-8 text; save the file with encoding UTF-8"
+            _position_in(before, len(before)), (), "not UTF-8 text; save the file as UTF-8"
         )
 
 
-def parse(text: str, problems: Problems) -> tuple[dict[str, object], Positions]:
-    """Return the manifest's plain data and where everything in it stands.
+def parse_manifest(text: str, problems: Problems) -> tuple[dict[str, object], Positions]:
+    """Return the plain data of a manifest and the positions of its values.
 
-    Problems that allow to read on, such as a key given twice, are noted in `problems`.
+    Problems that do not end parsing, such as a duplicate key, are added to `problems`.
 
     Raises:
-        ManifestError: not YAML, or not one mapping.
+        ManifestError: it is not YAML, or not a single mapping.
     """
     if bad := _UNPRINTABLE.search(text):
-        place = _place(text, bad.start())
+        place = _position_in(text, bad.start())
         problems.fail(
             place, (), f"unprintable character U+{ord(bad.group()):04X}; is this a text file?"
         )
@@ -88,31 +87,31 @@ def parse(text: str, problems: Problems) -> tuple[dict[str, object], Positions]:
     except yaml.YAMLError as error:
         problems.fail((0, 0), (), f"not valid YAML: {printable(one_line(error))}")
     if root is None or root.value is None:
-        problems.fail((1, 1), (), f"nothing is written here; begin with: {EXAMPLE}")
+        problems.fail((1, 1), (), f"the manifest is empty; start with: {EXAMPLE}")
     flat = _Flattened(problems)
     data = flat.add(root, ())
     if not is_mapping(data):
         problems.fail(
-            root.place, (), f"expected a mapping, found {quoted_value(data)}; begin with: {EXAMPLE}"
+            root.place, (), f"expected a mapping, found {quoted_value(data)}; start with: {EXAMPLE}"
         )
     return data, Positions(file=problems.file, keys=flat.keys, values=flat.values)
 
 
 @dataclass(slots=True)
-class _Node:
+class _YamlNode:
     place: Place
-    value: Scalar | list[_Node] | dict[str, _Entry]
+    value: Scalar | list[_YamlNode] | dict[str, _MappingEntry]
 
 
 @dataclass(slots=True)
-class _Entry:
+class _MappingEntry:
     place: Place
-    """Of the key."""
-    node: _Node
+    """Position of the key."""
+    node: _YamlNode
 
 
 class _Composer:
-    """Composes parser events to nodes, bounded in depth; aliases share the node of their anchor."""
+    """Composes parser events into nodes of bounded depth; aliases share the anchor's node."""
 
     def __init__(self, text: str, problems: Problems) -> None:
         self._events = cast(
@@ -120,29 +119,31 @@ class _Composer:
             yaml.parse(text, Loader=_Parser),  # pyright: ignore[reportUnknownMemberType]
         )
         self._problems = problems
-        self._anchors: dict[str, _Node | None] = {}
-        """None while the anchor's own node is being composed."""
+        self._anchors: dict[str, _YamlNode | None] = {}
+        """None while the anchor's node is being composed."""
 
-    def document(self) -> _Node | None:
+    def document(self) -> _YamlNode | None:
         root = None
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
                 if root is not None:
                     self._problems.fail(
-                        _at(event), (), "a second document; a manifest is one, so remove this '---'"
+                        _start(event),
+                        (),
+                        "a second YAML document; a manifest has one, so remove this '---'",
                     )
                 root = self._node(next(self._events), ())
         return root
 
-    def _node(self, event: yaml.Event, path: DataPath) -> _Node:
+    def _node(self, event: yaml.Event, path: DataPath) -> _YamlNode:
         if len(path) > MAX_DEPTH:
-            self._problems.fail(_at(event), path[:3], f"nested deeper than {MAX_DEPTH} levels")
+            self._problems.fail(_start(event), path[:3], f"nested deeper than {MAX_DEPTH} levels")
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, path)
         anchor: str | None = getattr(event, "anchor", None)
         if anchor is not None:
             self._anchors[anchor] = None
-        node = _Node(_at(event), None)
+        node = _YamlNode(_start(event), None)
         if isinstance(event, yaml.ScalarEvent):
             node.value = self._scalar(event, path)
         elif isinstance(event, yaml.SequenceStartEvent):
@@ -155,48 +156,48 @@ class _Composer:
             self._anchors[anchor] = node
         return node
 
-    def _alias(self, event: yaml.AliasEvent, path: DataPath) -> _Node:
+    def _alias(self, event: yaml.AliasEvent, path: DataPath) -> _YamlNode:
         name = printable(str(event.anchor))
         node = self._anchors.get(event.anchor)
         if node is None:
             problem = (
                 "refers to itself" if event.anchor in self._anchors else "has no anchor before it"
             )
-            self._problems.fail(_at(event), path, f"alias '*{name}' {problem}")
+            self._problems.fail(_start(event), path, f"alias '*{name}' {problem}")
         return node
 
     def _scalar(self, event: yaml.ScalarEvent, path: DataPath) -> Scalar:
         self._refuse_tag(event, event.tag, (None, *_STRING_TAGS), path)
         plain = event.implicit[0] and event.tag is None
-        return _resolve(event.value) if plain else event.value
+        return _resolved_scalar(event.value) if plain else event.value
 
     def _refuse_tag(
         self, event: yaml.Event, tag: str | None, known: tuple[str | None, ...], path: DataPath
     ) -> None:
         if tag not in known:
             short = printable(str(tag).replace("tag:yaml.org,2002:", "!!"))
-            self._problems.add(_at(event), path, f"tag '{short}' is not supported; remove it")
+            self._problems.add(_start(event), path, f"tag '{short}' is not supported; remove it")
 
-    def _sequence(self, path: DataPath) -> list[_Node]:
-        items: list[_Node] = []
+    def _sequence(self, path: DataPath) -> list[_YamlNode]:
+        items: list[_YamlNode] = []
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
             items.append(self._node(event, (*path, len(items))))
         return items
 
-    def _mapping(self, path: DataPath) -> dict[str, _Entry]:
-        entries: dict[str, _Entry] = {}
-        merged: list[_Node] = []
+    def _mapping(self, path: DataPath) -> dict[str, _MappingEntry]:
+        entries: dict[str, _MappingEntry] = {}
+        merged: list[_YamlNode] = []
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-            place = _at(event)
+            place = _start(event)
             key = self._key(event, path)
             node = self._node(next(self._events), (*path, key))
             if key == "<<" and isinstance(event, yaml.ScalarEvent) and event.implicit[0]:
                 merged += self._merged(node, (*path, key))
             elif key in entries:
                 line, _ = entries[key].place
-                self._problems.add(place, (*path, key), f"given twice; first on line {line}")
+                self._problems.add(place, (*path, key), f"duplicate key; first on line {line}")
             else:
-                entries[key] = _Entry(place, node)
+                entries[key] = _MappingEntry(place, node)
         for node in merged:
             if isinstance(node.value, dict):
                 entries = {**node.value, **entries}
@@ -208,16 +209,16 @@ class _Composer:
         elif isinstance(event, yaml.ScalarEvent):
             value = event.value
             if event.anchor is not None:
-                self._anchors[event.anchor] = _Node(_at(event), value)
+                self._anchors[event.anchor] = _YamlNode(_start(event), value)
         else:
             value = self._node(event, path).value
         if not isinstance(value, str) or not value:
             self._problems.fail(
-                _at(event), path, "a key must be a word; is a ':' or a quote misplaced?"
+                _start(event), path, "a key must be text; is a ':' or a quote misplaced?"
             )
         return value
 
-    def _merged(self, node: _Node, path: DataPath) -> list[_Node]:
+    def _merged(self, node: _YamlNode, path: DataPath) -> list[_YamlNode]:
         nodes = node.value if isinstance(node.value, list) else [node]
         if not all(isinstance(each.value, dict) for each in nodes):
             self._problems.add(node.place, path, "expected a mapping, or a list of them, to merge")
@@ -225,17 +226,17 @@ class _Composer:
 
 
 class _Flattened:
-    """Nodes as plain data, and the places by path; aliases are expanded, within a bound."""
+    """Plain data of nodes, and positions by path; expands aliases up to a limit."""
 
     def __init__(self, problems: Problems) -> None:
         self.keys: dict[DataPath, Place] = {}
         self.values: dict[DataPath, Place] = {}
         self._problems = problems
 
-    def add(self, node: _Node, path: DataPath) -> object:
+    def add(self, node: _YamlNode, path: DataPath) -> object:
         if len(self.values) >= MAX_VALUES:
             self._problems.fail(
-                node.place, path[:3], f"more than {MAX_VALUES:,} values, aliases expanded"
+                node.place, path[:3], f"more than {MAX_VALUES:,} values after expanding aliases"
             )
         if len(path) > MAX_DEPTH:
             self._problems.fail(node.place, path[:3], f"nested deeper than {MAX_DEPTH} levels")
@@ -251,8 +252,8 @@ class _Flattened:
         return node.value
 
 
-def _resolve(text: str) -> Scalar:
-    """Read a plain scalar by the core schema of YAML 1.2."""
+def _resolved_scalar(text: str) -> Scalar:
+    """Resolve a plain scalar by the core schema of YAML 1.2."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if _INTEGER.fullmatch(text):
@@ -262,11 +263,11 @@ def _resolve(text: str) -> Scalar:
     return text
 
 
-def _at(event: yaml.Event) -> Place:
+def _start(event: yaml.Event) -> Place:
     return event.start_mark.line + 1, event.start_mark.column + 1
 
 
-def _place(text: str, index: int) -> Place:
+def _position_in(text: str, index: int) -> Place:
     line_start = text.rfind("\n", 0, index) + 1
     return text.count("\n", 0, index) + 1, index - line_start + 1
 
@@ -281,22 +282,22 @@ def _fail_syntax(error: yaml.MarkedYAMLError, text: str, problems: Problems) -> 
     if character == "\t":
         message = "a tab; indent with spaces"
     elif "mapping values" in problem:
-        message = "unexpected ':'; put text that holds ': ' in quotes, or check the indentation"
+        message = "unexpected ':'; quote text that contains ': ', or check the indentation"
     elif "cannot start any token" in problem:
-        message = f"a value cannot begin with {quoted_value(character)}; put it in quotes"
+        message = f"a value cannot start with {quoted_value(character)}; quote it"
     elif "expected ':'" in problem:
         message = f"expected 'key: value' on line {opened}; is a ':' missing?"
     elif "escape" in problem:
-        message = "a '\\' within double quotes begins an escape; use single quotes, or double it"
+        message = "a '\\' within double quotes starts an escape; use single quotes, or double it"
     elif "quoted scalar" in context:
         message = f"the quote opened on line {opened} is not closed"
     elif "flow" in context:
         kind, close = ("list", "]") if "sequence" in context else ("mapping", "}")
         message = f"expected ',' or '{close}' in the {kind} opened on line {opened}"
-        message += "; put text with '${' in quotes" if "${" in line else ""
+        message += "; quote text that contains '${'" if "${" in line else ""
     elif "block" in context:
-        what = "'- '" if "collection" in context else "a key and ':'"
-        message = f"expected {what}, as on line {opened}; check the indentation"
+        expected = "'- '" if "collection" in context else "a key and ':'"
+        message = f"expected {expected}, as on line {opened}; check the indentation"
     else:
         message = printable(problem)
     problems.fail(place, (), f"not valid YAML: {message}")

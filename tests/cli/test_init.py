@@ -125,7 +125,7 @@ def test_a_manifest_of_a_database_lies_beside_it_and_names_its_tables(run: Run, 
     }
     assert "customers:  # 2 rows, key id\n        # columns: {mask: {email: hash}}\n" in written
     assert "mails:  # view, 2 rows, no key\n" in written
-    assert "notes:  # 0 rows, no key but a number" in written
+    assert "notes:  # 0 rows, no primary key; rowid" in written
     assert sorted(file.name for file in shop.parent.iterdir()) == ["My shop.db", NAME]
 
 
@@ -157,9 +157,9 @@ def test_a_table_that_takes_long_to_count_is_not_counted(run: Run, tmp_path: Pat
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("none.db", "no such file; databases are read, never made"),
+        ("none.db", "no such file; databases are opened, never created"),
         ("postgresql+psycopg://me:secret@host/db", "another driver is not supported"),
-        ("postgresql://me:s@secret@host/db", "has signs where none may be"),
+        ("postgresql://me:s@secret@host/db", "misplaced special characters"),
     ],
 )
 def test_a_database_that_cannot_be_read_is_one_line(run: Run, source: str, words: str) -> None:

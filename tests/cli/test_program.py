@@ -85,7 +85,7 @@ def test_a_source_that_is_not_there_is_one_line_and_status_2(run: Run, command: 
     assert done.err == "no/such/folder: no such file or folder\n"
     done = run(command, "no/such/shop.db")
     assert (done.status, done.out) == (2, "")
-    assert done.err == "no/such/shop.db: no such file; databases are read, never made\n"
+    assert done.err == "no/such/shop.db: no such file; databases are opened, never created\n"
 
 
 @pytest.mark.parametrize("command", ["list", "check", "serve", "read", "watch", "metadata"])
@@ -93,7 +93,7 @@ def test_a_url_that_cannot_be_used_is_one_line_without_it(run: Run, command: str
     uri = ["a://b/c"] if command in ("read", "metadata") else []
     done = run(command, "mysql://me:se@cret@host/db", *uri)
     assert (done.status, done.out) == (2, "")
-    assert done.err.startswith("mysql://…: has signs where none may be")
+    assert done.err.startswith("mysql://…: misplaced special characters")
     assert is_one_line(done.err)
     assert "cret" not in done.err
 

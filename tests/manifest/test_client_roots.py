@@ -50,13 +50,13 @@ def test_what_is_allowed_is_relative_to_the_manifest(
     [
         (
             "{from: client, path: .}",
-            "1:27: roots.a.path: this option does not go with 'from: client'; the client says it",
+            "1:27: roots.a.path: this option conflicts with 'from: client'; the client sets it",
         ),
         (
             "{from: client, uri: 'docs://x/'}",
-            "1:27: roots.a.uri: this option does not go with 'from: client'; the client says it",
+            "1:27: roots.a.uri: this option conflicts with 'from: client'; the client sets it",
         ),
-        ("{path: ., allow: [x]}", "1:22: roots.a.allow: this option goes with 'from: client'"),
+        ("{path: ., allow: [x]}", "1:22: roots.a.allow: this option needs 'from: client'"),
         ("{from: server}", "1:19: roots.a.from: expected 'client', found 'server'"),
         ("{from: }", "1:19: roots.a.from: expected 'client', found nothing"),
         ("{from: [client]}", "1:19: roots.a.from: expected 'client', found a list"),
@@ -98,7 +98,7 @@ def test_a_provider_has_no_folders_of_the_client(tmp_path: Path) -> None:
 
 def test_names_are_not_given_twice(tmp_path: Path) -> None:
     text = "roots: {a: {from: client}}\nproviders: {a: {use: x.py}}"
-    with pytest.raises(ManifestError, match=r"roots\.a on line 1 has this name too"):
+    with pytest.raises(ManifestError, match=r"roots\.a on line 1 already has this name"):
         read(tmp_path, text)
 
 

@@ -198,12 +198,12 @@ def test_the_url_may_come_from_the_environment(
         ),
         (
             "{url: 'sqlite:///x', uri: 'postgresql://me:secret@host/db'}",
-            "1:42: databases.a.uri: where a database is goes into 'url'; 'uri' is what clients "
+            "1:42: databases.a.uri: the location of a database is its 'url'; 'uri' is what clients "
             "see: sqlite://shop/",
         ),
         (
             "'postgresql://me:secret@host/db'",
-            "1:16: databases.a: expected a mapping of options, found no mapping",
+            "1:16: databases.a: expected a mapping of options, found another value",
         ),
         (
             "{url: 'postgresql+psycopg2://me:secret@host/db'}",
@@ -228,7 +228,9 @@ def test_a_url_that_cannot_be_used_hides_no_other_problem(tmp_path: pathlib.Path
 @pytest.mark.parametrize("name", ["Shop", "a.b", "a b", "x" * 65, "ü"])
 def test_a_name_is_one_that_urls_keep_as_it_is(tmp_path: pathlib.Path, name: str) -> None:
     (found,) = problems(tmp_path, f"databases: {{{name}: {{url: 'sqlite:///x'}}}}")
-    assert found.endswith("a database's name has small letters, digits, '_' and '-', 64 at most")
+    assert found.endswith(
+        "the name of a database consists of lower-case letters, digits, '_' and '-', 64 at most"
+    )
 
 
 def test_a_password_is_kept_out_of_what_the_provider_says(tmp_path: pathlib.Path) -> None:

@@ -49,13 +49,13 @@ def test_an_unfinished_reference_says_how_to_write_one(text: str) -> None:
     with pytest.raises(ManifestError) as caught:
         filled(text)
     assert str(caught.value) == (
-        "m.yaml: key: unfinished '${'; write ${NAME}, ${NAME:-default}, or $${ for a plain ${"
+        "m.yaml: key: unfinished '${'; write ${NAME}, ${NAME:-default}, or $${ for a literal ${"
     )
 
 
 def test_every_variable_that_is_not_set_is_named_at_its_value() -> None:
     problems = Problems("m.yaml")
-    data, positions = yaml_reader.parse("a: ${ONE} ${TWO}\nb:\n  - ${THREE}\n", problems)
+    data, positions = yaml_reader.parse_manifest("a: ${ONE} ${TWO}\nb:\n  - ${THREE}\n", problems)
     substitute(data, positions, ENVIRONMENT, problems)
     assert [str(found) for found in problems.sorted()] == [
         "m.yaml:1:4: a: environment variable ONE is not set; set it or write ${ONE:-default}",

@@ -85,7 +85,7 @@ def test_how_often_somebody_may_ask_is_a_rate_or_a_number(
         assert http(tmp_path, f"limits: {{rate: {written}}}").limits.rate == rate
 
 
-SECURE = "expected an https:// URL (http:// only of this machine)"
+SECURE = "expected an https:// URL (http:// only on this machine)"
 EXPECTED = (
     "expected 16 or more letters, digits or any of -._~+/, as 'openssl rand -hex 32' prints them"
 )
@@ -101,11 +101,11 @@ EXPECTED = (
             "200/s, 30/m (found 'often')",
         ),
         ("auth: true", "http.auth: expected a mapping or false, found true"),
-        ("auth: {}", "http.auth: whose tokens count? write 'issuer' or 'tokens'"),
-        ("auth: {scopes: [a]}", "http.auth: whose tokens count? write 'issuer' or 'tokens'"),
+        ("auth: {}", "http.auth: no tokens are accepted; write 'issuer' or 'tokens'"),
+        ("auth: {scopes: [a]}", "http.auth: no tokens are accepted; write 'issuer' or 'tokens'"),
         (
             f"auth: {{issuer: '{ISSUER}'}}",
-            "http.auth: tokens of an issuer have to be issued for this server; "
+            "http.auth: the audience of the issuer's tokens is unknown; "
             "write 'url' in http, or 'audience' here",
         ),
         (
@@ -128,7 +128,7 @@ EXPECTED = (
         ),
         (
             f"auth: {{issuer: '{ISSUER}', audience: ''}}",
-            "http.auth.audience: expected what tokens are issued for, found nothing",
+            "http.auth.audience: expected the audience of tokens, found empty text",
         ),
         (
             f"auth: {{issuer: '{ISSUER}', audience: a, jwks_url: 'http://b.example/keys'}}",
@@ -136,12 +136,12 @@ EXPECTED = (
         ),
         (
             "auth: {tokens: ['${SECRET}'], jwks_url: 'https://b.example/keys'}",
-            "http.auth.jwks_url: has the keys of one issuer; name that in 'issuer'",
+            "http.auth.jwks_url: goes with exactly one issuer; name it in 'issuer'",
         ),
         (
             f"auth: {{issuer: ['{ISSUER}', 'https://b.example'], audience: a, "
             "jwks_url: 'https://b.example/keys'}",
-            "http.auth.jwks_url: has the keys of one issuer; name that in 'issuer'",
+            "http.auth.jwks_url: goes with exactly one issuer; name it in 'issuer'",
         ),
         (
             "auth: {tokens: ['${SECRET}'], scopes: ['a b']}",
@@ -166,7 +166,7 @@ EXPECTED = (
         ("auth: {tokens: ['a token with spaces']}", f"http.auth.tokens: {EXPECTED}"),
         (
             "auth: {tokens: ['${SECRET}', '${SECRET}']}",
-            "http.auth.tokens: two of them are the same",
+            "http.auth.tokens: the same token is given twice",
         ),
         (
             "auth: {tokens: '${SECRET}'}",

@@ -72,11 +72,11 @@ def test_ten_mistakes_are_reported_at_once_in_file_order(tmp_path: pathlib.Path)
         "found 'within_root'; did you mean 'within-root'?",
         "mcp-resources.yaml:11:30: roots.project.annotations.audience[0]: expected one of user, "
         "assistant, found 'usr'; did you mean 'user'?",
-        "mcp-resources.yaml:14:10: roots.docs.uri: roots.project on line 7 has this base URI too; "
-        "give one of them another 'uri'",
+        "mcp-resources.yaml:14:10: roots.docs.uri: roots.project on line 7 already has this base "
+        "URI; give one of them another 'uri'",
         "mcp-resources.yaml:15:13: roots.docs.listed: expected true or false, found 'maybe'",
-        'mcp-resources.yaml:16:3: roots["my docs"]: a name begins with a letter or digit and '
-        "goes on with those, '.', '_' or '-', 64 at most",
+        'mcp-resources.yaml:16:3: roots["my docs"]: a name starts with a letter or digit and '
+        "continues with those, '.', '_' or '-', 64 at most",
         "mcp-resources.yaml:17:1: rots: unknown section; did you mean 'roots'?",
         "mcp-resources.yaml:19:3: providers.history: option 'use' is missing; "
         "name a provider or a .py file",
@@ -403,14 +403,14 @@ def test_problems_that_providers_find_stand_at_the_option_they_name(
 
 def test_two_mounts_with_one_default_base_are_refused(tmp_path: pathlib.Path) -> None:
     assert problems(tmp_path, "providers:\n  Notes: {use: x.py}\n  notes: {use: x.py}\n") == [
-        "mcp-resources.yaml:3:3: providers.notes: providers.Notes on line 2 has this base URI "
-        "too; give one of them another 'uri'"
+        "mcp-resources.yaml:3:3: providers.notes: providers.Notes on line 2 already has this base "
+        "URI; give one of them another 'uri'"
     ]
 
 
 def test_a_name_is_given_to_one_mount_only(tmp_path: pathlib.Path) -> None:
     assert problems(tmp_path, "roots:\n  a: {path: .}\nproviders:\n  a: {use: x.py}\n") == [
-        "mcp-resources.yaml:4:3: providers.a: roots.a on line 2 has this name too"
+        "mcp-resources.yaml:4:3: providers.a: roots.a on line 2 already has this name"
     ]
 
 

@@ -58,10 +58,10 @@ def of_complete(folder: pathlib.Path, template: str) -> list[str]:
 
 def test_ten_mistakes_in_prompts_are_reported_at_once_in_file_order(tmp_path: pathlib.Path) -> None:
     assert problems(tmp_path, TEN_MISTAKES) == [
-        '3:3: prompts["a b"]: a name begins with a letter or digit and goes on with those, '
+        '3:3: prompts["a b"]: a name starts with a letter or digit and continues with those, '
         "'.', '_' or '-', 64 at most",
         "5:5: prompts.review.titel: unknown option; did you mean 'title'?",
-        "7:7: prompts.review.arguments.fo-cus: a name begins with a letter or '_' and goes on "
+        "7:7: prompts.review.arguments.fo-cus: a name starts with a letter or '_' and continues "
         "with those and digits, 64 at most",
         "8:24: prompts.review.arguments.file.complete: begins with the URI of no mount; "
         "there are file:///project/",
@@ -72,12 +72,11 @@ def test_ten_mistakes_in_prompts_are_reported_at_once_in_file_order(tmp_path: pa
         "12:16: prompts.review.messages[1].text: no argument is '\"a\": 1'; "
         "write '{{' and '}}' for braces",
         "12:16: prompts.review.messages[1].text: there is no argument 'zzz'; add it to 'arguments'",
-        "13:16: prompts.review.messages[2].text: a brace without its counterpart; "
-        "write '{{' and '}}' for braces",
+        "13:16: prompts.review.messages[2].text: an unpaired brace; write '{{' and '}}' for braces",
         "14:9: prompts.review.messages[3]: a message has 'text' or 'resource', not both; "
         "write two messages",
         "15:9: prompts.review.messages[4]: a message has 'text' or 'resource', "
-        "and this one has neither",
+        "this one has neither",
         "16:9: prompts.review.messages[5]: expected a mapping, found the number 5",
         "17:3: prompts.empty: option 'messages' is missing",
     ]
@@ -105,7 +104,7 @@ def test_a_prompt_needs_a_message(tmp_path: pathlib.Path) -> None:
 )
 def test_a_resource_that_no_mount_has_is_refused(tmp_path: pathlib.Path, uri: str) -> None:
     assert of_message(tmp_path, f"resource: '{uri}'") == [
-        "prompts.p.messages[0].resource: begins with the URI of no mount; there are file:///p/"
+        "prompts.p.messages[0].resource: the URI is in no mount; known base URIs: file:///p/"
     ]
 
 
@@ -136,27 +135,33 @@ def test_a_resource_that_is_no_template_is_refused(tmp_path: pathlib.Path, uri: 
     [
         (
             "file:///p/{+a}/{b}",
-            "names several variables; all but {file} have to be other arguments",
+            "several unknown variables; all but {file} must be other arguments",
         ),
         (
             "file:///p/{+a}/{file}",
-            "names several variables; all but {file} have to be other arguments",
+            "several unknown variables; all but {file} must be other arguments",
         ),
-        ("file:///p/docs", "names no variable for what is completed: file:///project/{+file}"),
-        ("file:///p/{table}", "names no variable for what is completed: file:///project/{+file}"),
+        (
+            "file:///p/docs",
+            "no variable for the argument to complete; write one, as in file:///project/{+file}",
+        ),
+        (
+            "file:///p/{table}",
+            "no variable for the argument to complete; write one, as in file:///project/{+file}",
+        ),
         (
             "file:///p/{+file}/x",
-            "the variable has to be the end of the URI, after a slash: file:///project/{+file}",
+            "the variable must end the URI, after a slash, as in file:///project/{+file}",
         ),
         (
             "file:///p/x-{file}",
-            "the variable has to be the end of the URI, after a slash: file:///project/{+file}",
+            "the variable must end the URI, after a slash, as in file:///project/{+file}",
         ),
         (
             "file:///p/{file}/{table}",
-            "the variable has to be the end of the URI, after a slash: file:///project/{+file}",
+            "the variable must end the URI, after a slash, as in file:///project/{+file}",
         ),
-        ("file:///q/{+file}", "begins with the URI of no mount; there are file:///p/"),
+        ("file:///q/{+file}", "the URI is in no mount; known base URIs: file:///p/"),
     ],
 )
 def test_what_cannot_be_completed_is_refused(

@@ -12,9 +12,9 @@ from resource_server.manifest.prompts import (
     Prompt,
     PromptArgument,
     PromptMessage,
-    completed,
-    filled,
-    names_in,
+    completable_variables,
+    filled_text,
+    placeholder_names,
 )
 
 values = st.text("ab{}name\n%/\0\udcff", max_size=20)
@@ -69,36 +69,36 @@ def test_prompts_without_resources_can_be_all_that_is_served(tmp_path: pathlib.P
 
 def test_a_default_that_is_never_used_is_refused(tmp_path: pathlib.Path) -> None:
     assert refusal(tmp_path, "required: true, default: x") == (
-        "prompts.p.arguments.a.default: is never used, since the argument is required"
+        "prompts.p.arguments.a.default: never used, since the argument is required"
     )
 
 
 def test_a_default_that_may_not_be_given_is_refused(tmp_path: pathlib.Path) -> None:
     assert refusal(tmp_path, "enum: [security, style], default: secuity") == (
-        "prompts.p.arguments.a.default: expected one of security, style, as 'enum' has them; "
+        "prompts.p.arguments.a.default: expected one of the 'enum' values security, style; "
         "did you mean 'security'?"
     )
 
 
 def test_a_template_beside_the_only_values_is_refused(tmp_path: pathlib.Path) -> None:
     assert refusal(tmp_path, "enum: [x], complete: 'file:///p/{+a}'") == (
-        "prompts.p.arguments.a.complete: is never used, since 'enum' has the only values"
+        "prompts.p.arguments.a.complete: never used, since 'enum' lists the values"
     )
 
 
 def test_braces_are_written_twice_and_names_once() -> None:
-    assert filled("{{a}} {a} {{{a}}} }}{{", {"a": "1"}) == "{a} 1 {1} }{"
+    assert filled_text("{{a}} {a} {{{a}}} }}{{", {"a": "1"}) == "{a} 1 {1} }{"
 
 
 def test_an_argument_without_a_value_leaves_nothing() -> None:
-    assert filled("<{a}>", {}) == "<>"
+    assert filled_text("<{a}>", {}) == "<>"
 
 
 @given(values, values)
 @example("{b}", "x")
 @example("{{b}}", "x")
 def test_what_is_filled_in_is_never_filled_in_again(a: str, b: str) -> None:
-    assert filled("<{a}|{b}|{a}>", {"a": a, "b": b}) == f"<{a}|{b}|{a}>"
+    assert filled_text("<{a}|{b}|{a}>", {"a": a, "b": b}) == f"<{a}|{b}|{a}>"
 
 
 TOKENS = {"{{": "{", "}}": "}", "{a}": "1", "x": "x"}
@@ -107,18 +107,18 @@ TOKENS = {"{{": "{", "}}": "}", "{a}": "1", "x": "x"}
 @given(st.lists(st.sampled_from(list(TOKENS))))
 def test_braces_and_names_stand_beside_each_other_in_any_order(tokens: list[str]) -> None:
     text = "".join(tokens)
-    assert list(names_in(text)) == ["a"] * tokens.count("{a}")
-    assert filled(text, {"a": "1"}) == "".join(TOKENS[token] for token in tokens)
+    assert list(placeholder_names(text)) == ["a"] * tokens.count("{a}")
+    assert filled_text(text, {"a": "1"}) == "".join(TOKENS[token] for token in tokens)
 
 
 @pytest.mark.parametrize("text", ["{", "}", "{{}", "a } b", "{a", "{a{b}}", "}{"])
 def test_a_brace_without_its_counterpart_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="without its counterpart"):
-        names_in(text)
+    with pytest.raises(ValueError, match="an unpaired brace"):
+        placeholder_names(text)
 
 
 def test_names_are_found_each_time_they_stand_there() -> None:
-    assert list(names_in("{a}{{b}}{c} {a}")) == ["a", "c", "a"]
+    assert list(placeholder_names("{a}{{b}}{c} {a}")) == ["a", "c", "a"]
 
 
 @pytest.mark.parametrize(
@@ -136,4 +136,4 @@ def test_names_are_found_each_time_they_stand_there() -> None:
 def test_what_an_argument_completes_is_of_its_name_or_of_no_other_argument(
     template: str, expected: list[str]
 ) -> None:
-    assert completed(template, "file", {"file": 0, "table": 0}) == expected
+    assert completable_variables(template, "file", {"file": 0, "table": 0}) == expected

@@ -121,7 +121,7 @@ def test_options_carry_descriptions_defaults_and_choices() -> None:
             {"type": "integer", "minimum": 1, "maximum": 1000},
             {"type": "string", "pattern": r"\$\{"},
         ],
-        "description": "Items in a page of every listing.",
+        "description": "Maximum items per page of a listing.",
         "default": 100,
     }
     assert server["alternatives"]["anyOf"][0] == {"enum": ["on-request", "inline"]}

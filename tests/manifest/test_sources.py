@@ -16,7 +16,7 @@ from resource_server.manifest.databases.database_url import parse_database_url, 
 
 def refusal(source: str) -> str:
     with pytest.raises(ManifestError) as caught:
-        sources.find(source)
+        sources.find_manifest(source)
     (found,) = caught.value.diagnostics
     return str(found)
 
@@ -29,7 +29,7 @@ def only_mount(manifest: Manifest) -> tuple[str, str, str | None]:
 def test_a_folder_is_one_root_named_after_it(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "handbook"
     folder.mkdir()
-    found = sources.find(str(folder))
+    found = sources.find_manifest(str(folder))
     assert (found.file, found.directory, found.server) == (None, folder, Server())
     assert only_mount(found) == ("handbook", "file:///handbook/", None)
     assert getattr(found.mounts[0].use, "path", None) == folder
@@ -41,7 +41,7 @@ def test_the_current_folder_is_the_default(
 ) -> None:
     (tmp_path / "docs").mkdir()
     monkeypatch.chdir(tmp_path / "docs")
-    found = sources.find(source)
+    found = sources.find_manifest(source)
     assert found.directory == tmp_path / "docs"
     assert only_mount(found) == ("docs", "file:///docs/", None)
 
@@ -65,7 +65,7 @@ def test_any_folder_name_makes_a_valid_mount(
 ) -> None:
     path = tmp_path / os.fsdecode(folder)
     path.mkdir()
-    assert only_mount(sources.find(str(path))) == (name, f"file:///{name}/", title)
+    assert only_mount(sources.find_manifest(str(path))) == (name, f"file:///{name}/", title)
 
 
 def test_the_root_of_the_file_system_has_a_name() -> None:
@@ -77,7 +77,7 @@ def test_a_folder_reached_by_dots_has_its_own_name(
 ) -> None:
     (tmp_path / "outer" / "inner").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "outer" / "inner")
-    assert only_mount(sources.find(".."))[0] == "outer"
+    assert only_mount(sources.find_manifest(".."))[0] == "outer"
 
 
 def test_a_folder_is_served_by_its_manifest(
@@ -85,9 +85,9 @@ def test_a_folder_is_served_by_its_manifest(
 ) -> None:
     (tmp_path / "mcp-resources.yaml").write_text("providers: {a: {use: x.py}}")
     monkeypatch.chdir(tmp_path)
-    found = sources.find(".")
+    found = sources.find_manifest(".")
     assert found.file == pathlib.Path("mcp-resources.yaml")
-    assert found == sources.find() == sources.find("mcp-resources.yaml")
+    assert found == sources.find_manifest() == sources.find_manifest("mcp-resources.yaml")
 
 
 @pytest.mark.parametrize("name", ["mcp-resources.yml", "mcp-resources.json"])
@@ -95,7 +95,7 @@ def test_a_folder_is_served_by_its_manifest_whatever_its_name_ends_in(
     tmp_path: pathlib.Path, name: str
 ) -> None:
     (tmp_path / name).write_text('{"providers": {"a": {"use": "x.py"}}}')
-    found = sources.find(str(tmp_path))
+    found = sources.find_manifest(str(tmp_path))
     assert found.file == sources.manifest_file(str(tmp_path)) == tmp_path / name
     assert only_mount(found)[0] == "a"
 
@@ -104,16 +104,16 @@ def test_a_folder_with_two_manifests_is_refused(tmp_path: pathlib.Path) -> None:
     for name in ("mcp-resources.yml", "mcp-resources.yaml"):
         (tmp_path / name).write_text("providers: {a: {use: x.py}}")
     assert refusal(str(tmp_path)) == (
-        f"{tmp_path}: has more than one manifest, mcp-resources.yaml and mcp-resources.yml; "
-        "keep one, or name the one meant"
+        f"{tmp_path}: has several manifests, mcp-resources.yaml and mcp-resources.yml; "
+        "keep one, or name the one to use"
     )
-    assert sources.find(str(tmp_path / "mcp-resources.yml")).file is not None
+    assert sources.find_manifest(str(tmp_path / "mcp-resources.yml")).file is not None
 
 
 def test_a_manifest_may_have_any_name_that_ends_in_yaml(tmp_path: pathlib.Path) -> None:
     for name in ("a.yaml", "b.yml", "c.JSON"):
         (tmp_path / name).write_text('{"providers": {"a": {"use": "x.py"}}}')
-        assert only_mount(sources.find(str(tmp_path / name)))[0] == "a"
+        assert only_mount(sources.find_manifest(str(tmp_path / name)))[0] == "a"
 
 
 def test_problems_of_a_manifest_name_it_as_it_was_named(
@@ -151,12 +151,12 @@ def test_a_sqlite_file_of_any_name_is_one_database_named_after_it(
     tmp_path: pathlib.Path, file: str | bytes, name: str, title: str | None
 ) -> None:
     path = sqlite_file(tmp_path / os.fsdecode(file))
-    found = sources.find(str(path))
+    found = sources.find_manifest(str(path))
     assert (found.file, found.directory, found.server) == (None, tmp_path, Server())
     assert only_mount(found) == (name, f"sqlite://{name}/", title)
     assert found.mounts[0].path == ("databases", name)
     assert parse_database_url(str(url(found))).database == str(path)
-    assert sources.find(sqlite_url(path).text) == found
+    assert sources.find_manifest(sqlite_url(path).text) == found
 
 
 def test_a_url_of_a_file_is_relative_to_where_one_is(
@@ -164,7 +164,7 @@ def test_a_url_of_a_file_is_relative_to_where_one_is(
 ) -> None:
     sqlite_file(tmp_path / "shop.db")
     monkeypatch.chdir(tmp_path)
-    found = sources.find("sqlite:///shop.db")
+    found = sources.find_manifest("sqlite:///shop.db")
     assert only_mount(found) == ("shop", "sqlite://shop/", None)
     assert url(found) == f"sqlite:///{tmp_path}/shop.db"
 
@@ -181,7 +181,7 @@ def test_a_url_of_a_file_is_relative_to_where_one_is(
 def test_a_url_of_a_server_is_one_database_named_after_it(
     source: str, name: str, base: str
 ) -> None:
-    found = sources.find(source)
+    found = sources.find_manifest(source)
     assert only_mount(found)[:2] == (name, base)
     assert url(found) == source
     assert "secret" not in repr(found)
@@ -193,18 +193,23 @@ def test_what_is_no_database_says_why(tmp_path: pathlib.Path) -> None:
     (tmp_path / "folder.db").mkdir()
     os.mkfifo(tmp_path / "fifo.sqlite3")
     at = f"{tmp_path}/"
-    assert refusal(at + "none.db") == f"{at}none.db: no such file; databases are read, never made"
+    assert refusal(at + "none.db") == (
+        f"{at}none.db: no such file; databases are opened, never created"
+    )
     assert (
-        refusal(at + "empty.db") == f"{at}empty.db: an empty file; a database has a table at least"
+        refusal(at + "empty.db")
+        == f"{at}empty.db: an empty file; a database has at least one table"
     )
     assert refusal(at + "text.sqlite") == (
         f"{at}text.sqlite: not a SQLite database, or an encrypted one"
     )
-    assert refusal(at + "fifo.sqlite3") == f"{at}fifo.sqlite3: not a file; a SQLite database is one"
-    assert refusal(f"sqlite:///{at}empty.db").endswith(
-        "an empty file; a database has a table at least"
+    assert refusal(at + "fifo.sqlite3") == (
+        f"{at}fifo.sqlite3: not a file; a SQLite database is a file"
     )
-    assert only_mount(sources.find(at + "folder.db"))[1] == "file:///folder.db/"
+    assert refusal(f"sqlite:///{at}empty.db").endswith(
+        "an empty file; a database has at least one table"
+    )
+    assert only_mount(sources.find_manifest(at + "folder.db"))[1] == "file:///folder.db/"
 
 
 @pytest.mark.parametrize(
@@ -246,7 +251,7 @@ def test_what_is_no_source_says_so_in_one_line(tmp_path: pathlib.Path) -> None:
     assert refusal(at + "README.md/x").startswith(f"{at}README.md/x: cannot be read: not a dir")
     assert refusal(at + "README.md") == (
         f"{at}README.md: neither a manifest, whose name ends in .yaml, nor a SQLite database; "
-        "serve the folder it is in instead"
+        "serve its folder instead"
     )
     assert refusal(at + "fifo") == f"{at}fifo: neither a file nor a folder"
     assert refusal(at + "folder") == (
@@ -255,7 +260,7 @@ def test_what_is_no_source_says_so_in_one_line(tmp_path: pathlib.Path) -> None:
     assert refusal(at + "loop").startswith(f"{at}loop: cannot be read: too many levels")
     assert refusal(at + "gone.yaml") == f"{at}gone.yaml: no such file or folder"
     assert refusal("a\0b") == "a\\x00b: cannot be read: not a file name"
-    assert refusal("") == "source: is empty; name a folder, a manifest or a database"
+    assert refusal("") == "source: empty; name a folder, a manifest or a database"
 
 
 def test_a_socket_is_no_source(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,10 +71,10 @@ def test_each_table_has_its_facts_its_comment_and_what_may_be_meant() -> None:
         '        description: "One per 5 $${customer}.\\nYes."',
         "        # columns: {hide: [Password], mask: {email: hash}}",
         '      "order lines":  # 1 row, key order, "line no"',
-        '      "off":  # about 5,000,000 rows, no key but a number that VACUUM may change',
+        '      "off":  # about 5,000,000 rows, no primary key; rowid is not stable',
         "      sales:  # view, no key",
-        "        # key: [id]  # the columns that tell its rows apart: these then have URIs",
-        "      broken: false  # cannot be read: it names what is not there",
+        "        # key: [id]  # columns that identify a row; rows then have URIs",
+        "      broken: false  # cannot be read: it refers to a missing table",
         '      "odd[[][*]]":  # key id',
     ]
 
@@ -83,7 +83,7 @@ def test_columns_are_proposed_for_search_by_their_names_and_never_secrets() -> N
     teas = table("teas", "Name", "price", "secret_note", "long description")
     loose = table("loose", "name", key=(), key_kind="none")
     text = database_manifest(database(SurveyedTable("teas", teas), SurveyedTable("loose", loose)))
-    assert '        # search: [Name, "long description"]  # rows are found by these\n' in text
+    assert '        # search: [Name, "long description"]  # columns to search\n' in text
     assert text.count("# search:") == 1
 
 
@@ -142,7 +142,7 @@ def test_of_many_tables_the_first_are_named() -> None:
         database(*(SurveyedTable(f"t{n}", table(f"t{n}")) for n in range(MAX_TABLES + 7)))
     )
     assert len(yaml.safe_load(text)["databases"]["shop"]["tables"]) == MAX_TABLES
-    assert "# and 7 others, which are served as they are" in text
+    assert "# and 7 others, served without options" in text
 
 
 @pytest.mark.parametrize("url", ["sqlite:///a%20b.db", "${DATABASE_URL}", "mysql://h/d?x=#1"])

@@ -17,7 +17,7 @@ from resource_server.manifest.data import Positions, Problems
 
 def parse(text: str) -> tuple[dict[str, object], Positions]:
     problems = Problems("m.yaml")
-    found = yaml_reader.parse(text, problems)
+    found = yaml_reader.parse_manifest(text, problems)
     problems.raise_any()
     return found
 
@@ -31,7 +31,7 @@ def problem(text: str) -> str:
 def problem_of_bytes(folder: pathlib.Path, data: bytes) -> str:
     (folder / "m.yaml").write_bytes(data)
     with pytest.raises(ManifestError) as caught:
-        yaml_reader.read(folder / "m.yaml", Problems("m.yaml"))
+        yaml_reader.read_manifest_text(folder / "m.yaml", Problems("m.yaml"))
     return str(caught.value)
 
 
@@ -105,7 +105,7 @@ def test_byte_order_mark_and_windows_line_ends_do_not_shift_positions(
     tmp_path: pathlib.Path, text: str
 ) -> None:
     (tmp_path / "m.yaml").write_bytes(text.encode())
-    read = yaml_reader.read(tmp_path / "m.yaml", Problems("m.yaml"))
+    read = yaml_reader.read_manifest_text(tmp_path / "m.yaml", Problems("m.yaml"))
     data, positions = parse(read)
     assert data == {"a": 1, "b": 2}
     assert positions.values == {(): (1, 1), ("a",): (1, 4), ("b",): (2, 4)}
@@ -113,7 +113,7 @@ def test_byte_order_mark_and_windows_line_ends_do_not_shift_positions(
 
 def test_a_byte_order_mark_is_no_column(tmp_path: pathlib.Path) -> None:
     (tmp_path / "m.yaml").write_bytes("\ufeffa: \x01".encode())
-    read = yaml_reader.read(tmp_path / "m.yaml", Problems("m.yaml"))
+    read = yaml_reader.read_manifest_text(tmp_path / "m.yaml", Problems("m.yaml"))
     assert problem(read).startswith("m.yaml:1:4: unprintable character")
 
 
@@ -122,7 +122,7 @@ def test_a_byte_order_mark_is_no_column(tmp_path: pathlib.Path) -> None:
 )
 def test_an_empty_manifest_is_told_what_to_write(text: str) -> None:
     assert problem(text) == (
-        "m.yaml:1:1: nothing is written here; begin with: roots: {project: {path: .}}"
+        "m.yaml:1:1: the manifest is empty; start with: roots: {project: {path: .}}"
     )
 
 
@@ -131,7 +131,7 @@ def test_an_empty_manifest_is_told_what_to_write(text: str) -> None:
 )
 def test_anything_but_a_mapping_is_refused(text: str, what: str) -> None:
     assert problem(text) == (
-        f"m.yaml:1:1: expected a mapping, found {what}; begin with: roots: {{project: {{path: .}}}}"
+        f"m.yaml:1:1: expected a mapping, found {what}; start with: roots: {{project: {{path: .}}}}"
     )
 
 
@@ -142,17 +142,17 @@ def test_anything_but_a_mapping_is_refused(text: str, what: str) -> None:
         ("a:\n  b: 1\n\tc: 2\n", "3:1: not valid YAML: a tab; indent with spaces"),
         (
             "a: b: c\n",
-            "1:5: not valid YAML: unexpected ':'; put text that holds ': ' in quotes, or check the "
+            "1:5: not valid YAML: unexpected ':'; quote text that contains ': ', or check the "
             "indentation",
         ),
         (
             "a: 1\nb\nc: 2\n",
             "3:1: not valid YAML: expected 'key: value' on line 2; is a ':' missing?",
         ),
-        ("a: @b\n", "1:4: not valid YAML: a value cannot begin with '@'; put it in quotes"),
+        ("a: @b\n", "1:4: not valid YAML: a value cannot start with '@'; quote it"),
         (
             'a: "C:\\data"\n',
-            "1:7: not valid YAML: a '\\' within double quotes begins an escape; use single "
+            "1:7: not valid YAML: a '\\' within double quotes starts an escape; use single "
             "quotes, or double it",
         ),
         ("a: 'b\n", "2:1: not valid YAML: the quote opened on line 1 is not closed"),
@@ -163,14 +163,17 @@ def test_anything_but_a_mapping_is_refused(text: str, what: str) -> None:
         (
             "a: {b: ${C}}\n",
             "1:9: not valid YAML: expected ',' or '}' in the mapping opened on line 1; "
-            "put text with '${' in quotes",
+            "quote text that contains '${'",
         ),
         ("a: {b\n", "2:1: not valid YAML: expected ',' or '}' in the mapping opened on line 1"),
         (
             "a: 1\n- b\n",
             "2:1: not valid YAML: expected a key and ':', as on line 1; check the indentation",
         ),
-        ("a: 1\n---\nb: 2\n", "2:1: a second document; a manifest is one, so remove this '---'"),
+        (
+            "a: 1\n---\nb: 2\n",
+            "2:1: a second YAML document; a manifest has one, so remove this '---'",
+        ),
         ("a: \x01\n", "1:4: unprintable character U+0001; is this a text file?"),
         ("a: *b\n", "1:4: a: alias '*b' has no anchor before it"),
         ("a: &b [*b]\n", "1:8: a[0]: alias '*b' refers to itself"),
@@ -179,8 +182,8 @@ def test_anything_but_a_mapping_is_refused(text: str, what: str) -> None:
             "1:4: a: tag '!!python/name:os.system' is not supported; remove it",
         ),
         ("a: !secret [x]\n", "1:4: a: tag '!secret' is not supported; remove it"),
-        ("[a]: b\n", "1:1: a key must be a word; is a ':' or a quote misplaced?"),
-        ('"": b\n', "1:1: a key must be a word; is a ':' or a quote misplaced?"),
+        ("[a]: b\n", "1:1: a key must be text; is a ':' or a quote misplaced?"),
+        ('"": b\n', "1:1: a key must be text; is a ':' or a quote misplaced?"),
         ("a:\n  <<: 5\n", '2:7: a["<<"]: expected a mapping, or a list of them, to merge'),
     ],
 )
@@ -190,7 +193,8 @@ def test_what_is_not_usable_yaml_is_one_line_with_its_position(text: str, messag
 
 def test_all_duplicate_keys_are_reported() -> None:
     assert problem("a: 1\nb:\n  c: 1\n  d: 2\n  c: 3\na: 2\n") == (
-        "m.yaml:5:3: b.c: given twice; first on line 3\nm.yaml:6:1: a: given twice; first on line 1"
+        "m.yaml:5:3: b.c: duplicate key; first on line 3\n"
+        "m.yaml:6:1: a: duplicate key; first on line 1"
     )
 
 
@@ -208,7 +212,7 @@ def test_merged_keys_stand_back_behind_those_written() -> None:
 def test_aliases_that_explode_are_refused_at_once() -> None:
     levels = "".join(f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 10)}]\n" for i in range(1, 10))
     assert problem("l0: &l0 [a, b]\n" + levels).endswith(
-        "more than 100,000 values, aliases expanded"
+        "more than 100,000 values after expanding aliases"
     )
 
 
@@ -233,25 +237,27 @@ def test_sixty_levels_are_not_deep() -> None:
 
 def test_text_over_one_mebibyte_is_refused(tmp_path: pathlib.Path) -> None:
     assert problem_of_bytes(tmp_path, b"#" * (1024 * 1024 + 1)) == (
-        "m.yaml: larger than 1 MiB; this is no manifest"
+        "m.yaml: larger than 1 MiB; a manifest is a small YAML file"
     )
 
 
 def test_text_of_one_mebibyte_is_read(tmp_path: pathlib.Path) -> None:
     (tmp_path / "m.yaml").write_bytes(b"#" * 1024 * 1024)
-    assert len(yaml_reader.read(tmp_path / "m.yaml", Problems("m.yaml"))) == 1024 * 1024
+    assert (
+        len(yaml_reader.read_manifest_text(tmp_path / "m.yaml", Problems("m.yaml"))) == 1024 * 1024
+    )
 
 
 def test_text_that_is_not_utf_8_is_refused_where_it_is_not(tmp_path: pathlib.Path) -> None:
     assert problem_of_bytes(tmp_path, "a: ü\nbé: é\n".encode() + b"c: \xff\n") == (
-        "m.yaml:3:4: not UTF-8 text; save the file with encoding UTF-8"
+        "m.yaml:3:4: not UTF-8 text; save the file as UTF-8"
     )
 
 
 def test_a_fifo_is_refused_without_waiting(tmp_path: pathlib.Path) -> None:
     os.mkfifo(tmp_path / "m.yaml")
     with pytest.raises(ManifestError, match="not a regular file; name a manifest or a folder"):
-        yaml_reader.read(tmp_path / "m.yaml", Problems("m.yaml"))
+        yaml_reader.read_manifest_text(tmp_path / "m.yaml", Problems("m.yaml"))
 
 
 @pytest.mark.parametrize(
@@ -261,7 +267,7 @@ def test_a_file_that_cannot_be_read_says_why(
     tmp_path: pathlib.Path, name: str, reason: str
 ) -> None:
     with pytest.raises(ManifestError, match=f"cannot be read: {reason}"):
-        yaml_reader.read(tmp_path / name, Problems("m.yaml"))
+        yaml_reader.read_manifest_text(tmp_path / name, Problems("m.yaml"))
 
 
 @given(st.binary(max_size=200))
@@ -272,7 +278,7 @@ def test_any_bytes_are_read_or_refused(
     file.write_bytes(data)
     problems = Problems("any.yaml")
     with suppress(ManifestError):
-        yaml_reader.parse(yaml_reader.read(file, problems), problems)
+        yaml_reader.parse_manifest(yaml_reader.read_manifest_text(file, problems), problems)
     assert all("\n" not in str(found) for found in problems.sorted())
 
 
@@ -280,7 +286,7 @@ def test_any_bytes_are_read_or_refused(
 def test_any_text_of_yaml_signs_is_read_or_refused(text: str) -> None:
     problems = Problems("any.yaml")
     with suppress(ManifestError):
-        yaml_reader.parse(text, problems)
+        yaml_reader.parse_manifest(text, problems)
     assert all("\n" not in str(found) for found in problems.sorted())
 
 
@@ -300,4 +306,4 @@ _values = st.recursive(
 @given(st.dictionaries(_keys, _values, min_size=1, max_size=4))
 def test_json_is_read_as_yaml(data: dict[str, object]) -> None:
     text = json.dumps(data, ensure_ascii=False)
-    assert yaml_reader.parse(text, Problems("m.json"))[0] == data
+    assert yaml_reader.parse_manifest(text, Problems("m.json"))[0] == data

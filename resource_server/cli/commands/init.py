@@ -19,7 +19,7 @@ from resource_server.manifest.databases.database_url import DatabaseUrl
 def command(source: str, force: bool, to: str | None) -> int:
     """Write a commented manifest that serves SOURCE: into the folder, or beside the database."""
     log_output.log_to_stderr(0)
-    url = sources.database(source)
+    url = sources.database_of(source)
     if url is not None:
         path = pathlib.Path(url.database).parent if url.engine == "sqlite" else pathlib.Path()
         return runner.run(_of_database(url, path, to, force=force))

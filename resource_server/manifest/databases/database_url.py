@@ -1,4 +1,4 @@
-"""Database URLs, taken apart as SQLAlchemy does; no message and no `repr` shows one."""
+"""Database URLs, parsed as SQLAlchemy does and hidden from messages and `repr`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DRIVERS = {
     "mysql": "asyncmy",
     "mariadb": "asyncmy",
 }
-"""Each engine with the driver that reads it; other drivers have other ways round a read-only
+"""The driver of each engine. Others are refused: each has its own ways around a read-only
 transaction."""
 
 _SOURCE = re.compile(r"sqlite:///|[a-z][a-z0-9]*\+[a-z0-9_]+://", re.IGNORECASE)
@@ -22,40 +22,40 @@ _LOGIN = re.compile(r"(?:postgres(?:ql)?|mysql|mariadb)://[^/?]*[@:]", re.IGNORE
 _PARTS = re.compile(r"([^:/?@]*)://([^/?]*)(/[^?]*)?(\?.*)?", re.DOTALL)
 _WRONG_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _SPECIAL = (
-    "has signs where none may be; write '@', ':', '/', '?', '%' in a user, password or name "
+    "misplaced special characters; write '@', ':', '/', '?', '%' in a user, password or name "
     "as %40, %3A, %2F, %3F, %25"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseUrl:
-    """Where a database is."""
+    """The parsed URL of a database."""
 
     text: str = field(repr=False)
-    """As SQLAlchemy understands it; with the password, where it holds one."""
+    """The URL in SQLAlchemy's form, with the password if there is one."""
     engine: str
-    """`sqlite`, `postgresql`, `mysql` or `mariadb`: as the URL says it."""
+    """`sqlite`, `postgresql`, `mysql` or `mariadb`, as in the URL."""
     database: str = field(repr=False)
-    """Its name, or its file; may be empty for the default of a server's login."""
+    """Name or file; empty for the default database of a server's login."""
     host: str = field(default="", repr=False)
-    """Of a server; empty where the driver decides."""
+    """Host of a server; empty if the driver decides."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """What no message may show: the password in every spelling."""
+    """The password in every spelling, hidden from messages."""
 
 
 def is_database_url(argument: str) -> bool:
-    """Whether an argument is a database's URL, and not a resource's URI below `sqlite://shop/`.
+    """Whether an argument is a database URL and not a resource URI such as `sqlite://shop/…`.
 
-    It has a driver, a third slash, a login or a port.
+    A database URL has a driver, a third slash, a login or a port.
     """
     return bool(_SOURCE.match(argument) or _LOGIN.match(argument))
 
 
 def parse_database_url(url: str) -> DatabaseUrl:
-    """Take a URL apart.
+    """Parse a database URL.
 
     Raises:
-        ValueError: not one that can be used; says what to do and holds nothing of it.
+        ValueError: the URL is unusable; the message says what to do and quotes none of it.
     """
     match = _PARTS.fullmatch(url)
     if match is None:
@@ -79,12 +79,12 @@ def sqlite_url(path: pathlib.Path) -> DatabaseUrl:
 
 
 def resolve_database_url(url: DatabaseUrl, directory: pathlib.Path) -> DatabaseUrl:
-    """Return the URL with its file, if it is one, relative to a folder."""
+    """Return the URL of a SQLite file resolved against a folder; of a server, unchanged."""
     return sqlite_url(directory / url.database) if url.engine == "sqlite" else url
 
 
 def redacted_url(text: str) -> str:
-    """Return an argument that may be a database's URL without its login and options."""
+    """Return an argument without the login and options of a database URL."""
     scheme, separator, rest = text.partition("://")
     if not separator:
         return text
@@ -94,12 +94,12 @@ def redacted_url(text: str) -> str:
 
 def _file(url: str, authority: str, path: str, query: str) -> DatabaseUrl:
     if authority:
-        raise ValueError("a file has three slashes before it, or four if its path is absolute")
+        raise ValueError("a file needs three slashes before it, or four if its path is absolute")
     if query:
-        raise ValueError("a file takes no options after '?'; a '?' in its name is written %3F")
+        raise ValueError("a file has no options after '?'; write a '?' in its name as %3F")
     file = os.fsdecode(unquote_to_bytes(path.removeprefix("/").encode("utf-8", "surrogateescape")))
     if not file or file == ":memory:" or file.startswith("file:"):
-        raise ValueError("names no file; write sqlite:///shop.db")
+        raise ValueError("no file is named; write sqlite:///shop.db")
     if "\0" in file:
         raise ValueError("not a file name")
     return DatabaseUrl(url, "sqlite", file)
@@ -120,6 +120,6 @@ def _server(url: str, engine: str, authority: str, path: str, query: str) -> Dat
     ):
         raise ValueError(_SPECIAL)
     if login and not host:
-        raise ValueError("has a user but no host")
+        raise ValueError("a user without a host; write user@host")
     secrets = {password, unquote(password), dict(parse_qsl(query[1:])).get("password", "")}
     return DatabaseUrl(url, engine, unquote(name), host.strip("[]"), tuple(secrets - {""}))

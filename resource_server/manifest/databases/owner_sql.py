@@ -21,36 +21,36 @@ _PAGE = 1000
 
 
 class ExposedTables(NamedTuple):
-    """What is exposed of a database."""
+    """The exposed tables of a database, for its owner."""
 
     mount: str
     engine: str
     """`sqlite`, `postgresql`, `mysql` or `mariadb`."""
     database: str
     tables: Sequence[TableName]
-    """In the order of the database, views as well."""
+    """Tables and views, in the order of the database."""
     limits: ReadLimits
     views: frozenset[TableName] = frozenset()
-    """Those of the tables that no trigger can be put on."""
+    """The views, which cannot have these triggers."""
     columns: Mapping[TableName, Sequence[str]] = {}
-    """The columns that are shown, of tables that hide some."""
+    """The visible columns of each table that hides some."""
 
 
 def is_database(provider: object) -> TypeGuard[Database]:
-    """Whether a provider is one of those that `exposed_tables` takes."""
+    """Whether `exposed_tables` accepts a provider."""
     return isinstance(provider, Database)
 
 
 async def exposed_tables(mount: str, database: Database) -> ExposedTables:
-    """Return what the database of a mount exposes now; it is opened for that.
+    """Return what the database of a mount exposes now, opening the database to find out.
 
     Raises:
-        MountUnavailable: it cannot be opened.
+        MountUnavailable: the database cannot be opened.
     """
     url = parse_database_url(database.url)
-    if url.engine == "sqlite":  # nobody has rights to it that could be given
+    if url.engine == "sqlite":  # a file has no privileges to grant
         return ExposedTables(mount, url.engine, "", (), database.limits)
-    # Whoever may give rights has more than a reader needs.
+    # The owner has more privileges than a reader.
     database = dataclasses.replace(database, require_readonly_role=False)
     async with database:
         engine = database.engine
@@ -74,7 +74,7 @@ async def exposed_tables(mount: str, database: Database) -> ExposedTables:
 
 
 async def _exposed_tables(database: Database, parent: Path = ()) -> AsyncIterator[TableName]:
-    """Yield the tables that clients see, in order."""
+    """Yield the visible tables, in order."""
     after: Path | None = None
     while True:
         page = await settle(database.list(parent, after=after, limit=_PAGE))
@@ -92,37 +92,37 @@ async def _exposed_tables(database: Database, parent: Path = ()) -> AsyncIterato
         after = page[-1].path
 
 
-_WITHOUT_HIDDEN = "-- To withhold hidden columns from it too, unless a filter or query needs them:"
+_WITHOUT_HIDDEN = "-- To deny it hidden columns as well, unless a filter or query needs them:"
 
 
 def role_sql(exposed: ExposedTables) -> str:
-    """Return the SQL, to be run as it is by psql or mariadb; it may be run again."""
+    """Return SQL for psql or mariadb that creates a read-only login; it can be run again."""
     match exposed.engine:
         case "sqlite":
             lines = iter(
-                ("-- A SQLite file has no logins: it is opened read-only. Nothing to do.",)
+                ("-- A SQLite file has no logins; it is opened read-only. Nothing to do.",)
             )
         case "postgresql":
             lines = _postgresql_role(exposed)
         case _:
             lines = _mysql_role(exposed)
-    return f"-- {comment_text(exposed.mount)}: a login that reads what is exposed\n" + "".join(
+    return f"-- {comment_text(exposed.mount)}: a login that reads the exposed tables\n" + "".join(
         f"{line}\n" for line in lines
     )
 
 
 def comment_text(text: str) -> str:
-    """Return text for one line of a comment."""
+    """Return text that is safe in a comment of one line."""
     return printable(text, longest=len(text))
 
 
 def double_quoted(name: str) -> str:
-    """Return an identifier of PostgreSQL."""
+    """Return a quoted PostgreSQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def quoted_table(name: TableName) -> str:
-    """Return the name of a PostgreSQL table, quoted."""
+    """Return the quoted name of a PostgreSQL table."""
     return ".".join(double_quoted(part) for part in name if part is not None)
 
 
@@ -131,19 +131,19 @@ def _backquoted(name: str) -> str:
 
 
 def _seconds(limits: ReadLimits) -> int:
-    """How long the server may work on a statement: longer than this server waits for it."""
+    """Return the statement timeout for the login, longer than our own."""
     return math.ceil(max(limits.timeout, limits.query_timeout)) + 5
 
 
 def _postgresql_role(exposed: ExposedTables) -> Iterator[str]:
     name = f"{exposed.mount[:56]}_reader"
     if name.startswith("pg_"):
-        # Reserved.
+        # The prefix is reserved.
         name = f"reader_of_{exposed.mount[:53]}"
     login, database = double_quoted(name), double_quoted(exposed.database)
     schemas = dict.fromkeys(table.schema for table in exposed.tables if table.schema is not None)
-    yield "-- Run it with psql as the owner of the tables, who may create roles; then give it a"
-    yield f"-- password in psql: \\password {login}"
+    yield "-- Run with psql as the owner of the tables, who may create roles; then set the password"
+    yield f"-- of the login in psql: \\password {login}"
     yield "BEGIN;"
     yield "DO $$ BEGIN"
     yield f"  CREATE ROLE {login} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOINHERIT;"
@@ -161,12 +161,12 @@ def _postgresql_role(exposed: ExposedTables) -> Iterator[str]:
     for table in exposed.tables:
         yield f"GRANT SELECT ON TABLE {quoted_table(table)} TO {login};"
     yield "COMMIT;"
-    yield "-- What everybody may do, this login may too. If nobody else needs these rights:"
+    yield "-- The login inherits the privileges of PUBLIC. If nobody else needs these:"
     yield f"-- REVOKE TEMPORARY ON DATABASE {comment_text(database)} FROM PUBLIC;"
     yield from (
         f"-- REVOKE CREATE ON SCHEMA {comment_text(double_quoted(s))} FROM PUBLIC;" for s in schemas
     )
-    yield "-- As a superuser, to bound what it writes to disk for sorting:"
+    yield "-- As a superuser, to limit its temporary files on disk:"
     yield f"-- ALTER ROLE {login} SET temp_file_limit = '256MB';"
     for table, columns in exposed.columns.items():
         names = ", ".join(map(double_quoted, columns))
@@ -178,9 +178,9 @@ def _mysql_role(exposed: ExposedTables) -> Iterator[str]:
     bounds = "MAX_USER_CONNECTIONS 20"
     if exposed.engine == "mariadb":
         bounds += f" MAX_STATEMENT_TIME {_seconds(exposed.limits)}"
-    yield "-- Run it as a user who may create users. The login is locked until it has a password:"
+    yield "-- Run as a user who may create users. The login is locked until it has a password:"
     yield f"-- ALTER USER {login} IDENTIFIED BY '…' ACCOUNT UNLOCK;"
-    yield "-- In the place of % the host may stand that this server connects from."
+    yield "-- Replace % with the host that resource-server connects from, if it is fixed."
     yield f"CREATE USER IF NOT EXISTS {login} ACCOUNT LOCK;"
     yield f"ALTER USER {login} WITH {bounds};"
     yield f"REVOKE ALL PRIVILEGES, GRANT OPTION FROM {login};"
@@ -202,20 +202,20 @@ def _of_database(exposed: ExposedTables, table: TableName) -> str:
 
 
 CHANNEL = "resource_server"
-"""What the server listens on."""
+"""Channel of PostgreSQL that the server listens on."""
 _TRIGGER = "resource_server_notify"
 
 
 def notify_sql(exposed: ExposedTables) -> str:
-    """Return the SQL, to be run as it is by psql; it may be run again."""
+    """Return SQL for psql that creates triggers for `watch: notify`; it can be run again."""
     match exposed.engine:
         case "postgresql":
             lines = _postgresql_triggers(exposed)
         case "sqlite":
-            lines = iter(("-- A SQLite file is watched for commits. Nothing to do.",))
+            lines = iter(("-- SQLite needs no triggers: commits are detected. Nothing to do.",))
         case _:
-            lines = iter(("-- This engine cannot notify; its counters are polled. Nothing to do.",))
-    return f"-- {comment_text(exposed.mount)}: changes are told at once\n" + "".join(
+            lines = iter(("-- This engine cannot notify: its counters are polled. Nothing to do.",))
+    return f"-- {comment_text(exposed.mount)}: triggers that notify of changes\n" + "".join(
         f"{line}\n" for line in lines
     )
 
@@ -223,11 +223,11 @@ def notify_sql(exposed: ExposedTables) -> str:
 def _postgresql_triggers(exposed: ExposedTables) -> Iterator[str]:
     tables = [table for table in exposed.tables if table not in exposed.views]
     if not tables:
-        yield "-- No table is exposed, and a view has no triggers of this kind. Nothing to do."
+        yield "-- No table is exposed, and views cannot have these triggers. Nothing to do."
         return
     function = f"{double_quoted(tables[0].schema or 'public')}.{_TRIGGER}"
-    yield "-- Run it with psql as the owner of the tables; the manifest then says `watch: notify`."
-    yield "-- It tells that something was committed, not what: whoever may connect may listen."
+    yield "-- Run with psql as the owner of the tables; then write `watch: notify` in the manifest."
+    yield "-- A notification says that something was committed, not what: any login may listen."
     yield "BEGIN;"
     yield "SET LOCAL client_min_messages = warning;"
     yield f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger"
@@ -246,4 +246,4 @@ def _postgresql_triggers(exposed: ExposedTables) -> Iterator[str]:
             f"-- {comment_text(quoted_table(view))} is a view: "
             "changes to the tables that it reads are notified"
         )
-    yield f"-- To undo it: DROP FUNCTION {comment_text(function)}() CASCADE;"
+    yield f"-- To undo: DROP FUNCTION {comment_text(function)}() CASCADE;"

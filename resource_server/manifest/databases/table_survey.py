@@ -1,4 +1,4 @@
-"""What is in a database, for a manifest to begin with: its tables, and their numbers of rows."""
+"""Survey of a database for its starter manifest: tables, keys and row counts."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from resource_server.providers.database.engines.reflection import Table, TableIn
 from resource_server.providers.database.provider import Database
 
 VARIABLE = "DATABASE_URL"
-"""Holds the URL that is not written into a manifest, since it holds a password."""
+"""Environment variable for a URL with a password, which the manifest must not contain."""
 _COUNT_S = 0.25
-"""For counting the rows of one table; of a longer one the statistics tell."""
+"""Timeout for counting the rows of one table; then statistics give an estimate."""
 _ALL_COUNTS_S = 5.0
+"""Time budget for counting all tables."""
 
 
 async def starter_manifest(url: DatabaseUrl) -> str:
-    """Return the text of a manifest for a database, to lie beside its file if it is one.
+    """Return the text of a manifest for a database; a SQLite file is named relative to it.
 
     Raises:
-        MountUnavailable, ResourceError: it cannot be read.
+        MountUnavailable, ResourceError: the database cannot be read.
     """
     name, title = sources.database_name(url)
     base = f"{url.engine}://{name}/..."
@@ -40,7 +41,7 @@ async def starter_manifest(url: DatabaseUrl) -> str:
         written = f"sqlite:///{quote_from_bytes(file)}"
         note = f"relative to this file; URIs are {base}"
     elif url.secrets:
-        written, note = f"${{{VARIABLE}}}", f"it holds a password; URIs are {base}"
+        written, note = f"${{{VARIABLE}}}", f"contains a password; URIs are {base}"
     else:
         written, note = url.text.replace("${", "$${"), f"URIs are {base}"
     async with Database(url=url.text) as database:
@@ -49,9 +50,9 @@ async def starter_manifest(url: DatabaseUrl) -> str:
 
 
 async def survey_tables(engine: Engine) -> tuple[list[SurveyedTable], list[str]]:
-    """Return the tables of a database in order, and its schemas where it has them.
+    """Return the tables of a database in order, and its schemas if it has any.
 
-    Only the first are looked at; the others have their names alone.
+    Only the first `MAX_TABLES` are inspected; the others have just a name.
     """
     infos = await engine.tables()
     enough = time.monotonic() + _ALL_COUNTS_S
@@ -68,7 +69,7 @@ async def survey_tables(engine: Engine) -> tuple[list[SurveyedTable], list[str]]
 
 
 def _name(info: TableInfo) -> str:
-    """Return how a manifest names a table."""
+    """Return the name of a table in a manifest."""
     schema, name = info.name
     return name if schema is None else f"{schema}.{name}"
 

@@ -10,7 +10,7 @@ from resource_server import uris
 from resource_server.catalog import completion
 from resource_server.catalog.catalog import Catalog, CompletionResult, TemplateEntry
 from resource_server.errors import InvalidParameter, ResourceError, ResourceNotFound
-from resource_server.manifest.prompts import Prompt, completed
+from resource_server.manifest.prompts import Prompt, completable_variables
 from resource_server.protocol.prompts.messages import filled_uri
 from resource_server.provider import Path
 from resource_server.runtime.eager import settle
@@ -62,7 +62,7 @@ def template_of(prompt: Prompt, argument: str, given: Mapping[str, str]) -> str 
     template = prompt.arguments[argument].complete
     if template is None:
         return None
-    (variable,) = completed(template, argument, prompt.arguments)
+    (variable,) = completable_variables(template, argument, prompt.arguments)
     others = {name: given.get(name) or each.default for name, each in prompt.arguments.items()}
     before, _, expression = template.rpartition("{")
     try:

@@ -80,9 +80,9 @@ def filled_uri(template: str, values: Mapping[str, str]) -> str | None:
 
 
 def _text(text: str, values: Mapping[str, str]) -> str:
-    if sum(len(values.get(name, "")) for name in prompts.names_in(text)) > MAX_TEXT:
+    if sum(len(values.get(name, "")) for name in prompts.placeholder_names(text)) > MAX_TEXT:
         raise InvalidParameter(f"arguments make a message longer than {MAX_TEXT} characters")
-    return prompts.filled(text, values)
+    return prompts.filled_text(text, values)
 
 
 async def _read(
