@@ -28,7 +28,7 @@ class Gates:
     _states: Counter[str] = field(default_factory=Counter[str], init=False)
 
     async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
-        """Return what is in `many`."""
+        """Return the children of `many`."""
         if parent != ("many",):
             return []
         return [

@@ -37,7 +37,7 @@ class Endpoint:
     async def post(
         self, token: str | None, *, query: str = "", headers: Mapping[str, str] | None = None
     ) -> httpx2.Response:
-        """Ask, in the stateless revision, what the server is."""
+        """Send `server/discover` in the stateless revision."""
         message = {"jsonrpc": "2.0", "id": 1, "method": "server/discover"}
         return await self.http.post(
             f"{self.url}{query}",
@@ -52,7 +52,7 @@ class Endpoint:
         )
 
     async def status(self, token: str | None) -> int:
-        """Return the status of the answer to who has this token."""
+        """Return the status of the response with this token."""
         return (await self.post(token)).status_code
 
     async def takes(self, token: str) -> bool:
@@ -65,7 +65,7 @@ class Endpoint:
         return False
 
     async def listen(self, token: str) -> list[str]:
-        """Ask, in the stateless revision, to be told of changes; return all that is sent."""
+        """Listen in the stateless revision; return all lines of the stream."""
         params = {"_meta": ENVELOPE, "notifications": {"resourcesListChanged": True}}
         message = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
         headers = {

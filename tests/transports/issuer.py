@@ -57,15 +57,15 @@ def key(kid: str, algorithm: str = "ES256", bits: int = 2048) -> Key:
 
 
 class Issuer:
-    """Answers over HTTP while it is entered. What it serves may be changed at any time."""
+    """Answers over HTTP while it is entered; its documents may change at any time."""
 
     def __init__(self, port: int, path: str) -> None:
         self.origin = f"http://127.0.0.1:{port}"
         self.url = f"{self.origin}{path}"
         self.documents: dict[str, Any] = {}
-        """What is at each path: JSON, bytes as they are, or text to be redirected to."""
+        """The document at each path: JSON, raw bytes, or text as the target of a redirect."""
         self.asked: list[str] = []
-        """The paths that were asked for."""
+        """The requested paths."""
         self.is_down = False
         self.drips = False
         """It answers byte by byte, which takes a while."""
@@ -100,7 +100,7 @@ class Issuer:
         headers: Mapping[str, Any] | None = None,
         **claims: Any,
     ) -> str:
-        """Return a good token, but for these headers and claims; what is None is left out."""
+        """Return a valid token except for these headers and claims; None leaves one out."""
         signer = signer or key("one")
         said = {**self.claims(), **claims}
         header = {"kid": signer.kid, **(headers or {})}
@@ -122,11 +122,11 @@ class Issuer:
         }
 
     def count(self, path: str) -> int:
-        """Return how often this was asked for."""
+        """Return the number of requests for a path."""
         return self.asked.count(path)
 
     def wait_until_asked(self, path: str, times: int, within: float = 10.0) -> None:
-        """Wait until this has been asked for so often."""
+        """Wait for that many requests for a path."""
         with self.news:
             assert self.news.wait_for(lambda: self.count(path) >= times, within), self.asked
 
@@ -151,7 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, found if isinstance(found, bytes) else json.dumps(found).encode())
 
     def do_POST(self) -> None:
-        """Give a token for the resource and the scope that are asked for."""
+        """Issue a token for the requested resource and scope."""
         body = self.rfile.read(int(self.headers["content-length"])).decode()
         asked = dict(parse_qsl(body))
         assert asked["grant_type"] == "client_credentials"

@@ -24,7 +24,7 @@ class Phone:
     templates = (Template("{port}", name="port"),)
 
     async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
-        """Return nothing: nobody knows who can be called."""
+        """Return nothing: the tests know the ports."""
         return []
 
     async def metadata(self, path: Path) -> Resource:
@@ -58,13 +58,13 @@ class Callee:
         return f"test://phone/{self._listening.getsockname()[1]}"
 
     def wait(self, calls: int = 1) -> None:
-        """Wait until it is asked so many times."""
+        """Wait for that many calls."""
         for _ in range(calls):
             call, _ = self._listening.accept()
             self._calls.append(call)
 
     def answer(self, text: str) -> None:
-        """Answer all who wait."""
+        """Answer all waiting calls."""
         for call in self._calls:
             call.sendall(text.encode())
         self.hang_up()

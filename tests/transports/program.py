@@ -135,7 +135,7 @@ def modern(
     return request("POST", body, **{**said, **headers})
 
 
-class Line:
+class RawConnection:
     """One connection to the program."""
 
     def __init__(
@@ -168,7 +168,7 @@ class Line:
         self.socket.sendall(data)
 
     def takes(self, data: bytes, times: int) -> bool:
-        """Tell whether the other side lets something be sent so many times."""
+        """Send data repeatedly; return whether the other side keeps the connection open."""
         try:
             for _ in range(times):
                 self.send(data)
@@ -268,12 +268,12 @@ class Line:
 
 
 class Program:
-    """`resource-server serve MANIFEST --http 127.0.0.1:0`, and whoever connects to it."""
+    """A running `resource-server serve MANIFEST --http 127.0.0.1:0`."""
 
     def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
         self.process = process
         self.folder = folder
-        """What is served as `file:///project/`."""
+        """The folder served as `file:///project/`."""
         self.errors: list[str] = []
         self.port = 0
         self._reading = threading.Thread(target=self._read, daemon=True)
@@ -286,18 +286,18 @@ class Program:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/mcp"
 
-    def line(self, **options: Any) -> Line:
+    def line(self, **options: Any) -> RawConnection:
         """Connect to it."""
-        return Line(self.port, **options)
+        return RawConnection(self.port, **options)
 
     @contextlib.contextmanager
-    def lines(self, count: int, **options: Any) -> Generator[list[Line]]:
-        """Connect to it so many times."""
+    def lines(self, count: int, **options: Any) -> Generator[list[RawConnection]]:
+        """Open that many connections."""
         with contextlib.ExitStack() as stack:
             yield [stack.enter_context(self.line(**options)) for _ in range(count)]
 
-    def has_read(self, *lines: Line) -> None:
-        """Wait until it has read what was sent by these connections."""
+    def has_read(self, *lines: RawConnection) -> None:
+        """Wait until it has read everything that these connections sent."""
         unsent = array("i", [0])
         for line in lines:
             while ioctl(line.socket, TIOCOUTQ, unsent) == 0 and unsent[0]:
@@ -330,7 +330,7 @@ class Program:
             assert time.monotonic() < deadline
 
     def waiting(self, name: str, *, readers: int = 1) -> None:
-        """Wait until so many read `gate/NAME`."""
+        """Wait for that many readers of `gate/NAME`."""
         self.until(lambda: self.read(STATE + name).startswith(f"{readers} waiting"))
 
     def memory(self) -> int:
@@ -355,7 +355,7 @@ class Program:
         return status
 
     def close(self) -> None:
-        """Read no more of what it says; it has ended."""
+        """Close its standard error; the program has ended."""
         self._reading.join(PATIENCE_S)
         if self.process.stderr is not None:
             self.process.stderr.close()
@@ -394,7 +394,7 @@ class Session:
         *,
         receive: int | None = None,
         **headers: Any,
-    ) -> Generator[Line]:
+    ) -> Generator[RawConnection]:
         """Open a stream, which has begun; the event that primes it, if any, is its `primer`."""
         with self.program.line(receive=receive) as line:
             opened = line.ask(self.request(method, body, **headers))

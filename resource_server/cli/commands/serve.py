@@ -85,7 +85,7 @@ def _over_http(
     from resource_server.transports.http.server import uvicorn_server
 
     try:
-        address = uvicorn_server.parse_address(door.address)
+        address = uvicorn_server.parse_listen_address(door.address)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--http") from None
     door.check()

@@ -98,7 +98,7 @@ class Certificate(NamedTuple):
             raise ValueError(f"the certificate or its key cannot be read: {error}") from None
 
 
-def parse_address(text: str) -> Address:
+def parse_listen_address(text: str) -> Address:
     """Parse `127.0.0.1:8000`, `[::1]:8000`, `localhost:8000` or `:8000`.
 
     Raises:

@@ -245,7 +245,7 @@ def test_a_refusal_before_100_continue_closes_the_connection(
         answer = line.ask(asked)
         assert (answer.status, answer.headers["connection"]) == (status, "close")
         assert line.is_closed()
-    # Who sends the body all the same is not sent away.
+    # A client that sends the body nevertheless is not disconnected.
     with program.line() as line:
         answer = line.ask(request("POST", b"{}", expect="100-continue", **refused))
         assert "connection" not in answer.headers
@@ -253,7 +253,7 @@ def test_a_refusal_before_100_continue_closes_the_connection(
 
 
 def test_an_upgrade_is_ignored_and_the_request_answered(program: Program) -> None:
-    # As Java's client asks, whose first request of a connection could become HTTP/2.
+    # Java's client asks for HTTP/2 with the first request of each connection.
     upgrade = {"connection": "Upgrade, HTTP2-Settings", "upgrade": "h2c", "http2_settings": "AAM"}
     with program.line() as line:
         for _ in range(2):

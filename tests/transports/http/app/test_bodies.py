@@ -12,8 +12,8 @@ from tests.transports.program import (
     OPEN,
     README,
     Answer,
-    Line,
     Program,
+    RawConnection,
     modern,
     read,
     request,
@@ -35,7 +35,7 @@ def start_program(place: Path) -> Generator[Program]:
 
 
 def padded(uri: str, size: int, id: object = 1) -> Any:
-    """Return a message that reads a document, of about so many bytes."""
+    """Return a message of about `size` bytes that reads a document."""
     message = read(uri, id)
     message["params"]["padding"] = "x" * size
     return message
@@ -55,7 +55,7 @@ def is_refused(answer: Answer) -> bool:
     return True
 
 
-def begin(line: Line, size: int) -> None:
+def begin(line: RawConnection, size: int) -> None:
     """Send all of a request but its last byte."""
     line.send(modern("resources/read", {"uri": README, "padding": "x" * size})[:-1])
 
@@ -66,7 +66,7 @@ def test_large_bodies_are_refused_while_all_bodies_are_at_their_limit(program: P
             begin(line, LONG)
         program.has_read(*lines)
         assert is_refused(asked(program, LONG))
-        # What is small is not in anybody's way.
+        # Small bodies are not counted.
         with program.lines(20) as others:
             for line in others:
                 begin(line, SMALL)

@@ -46,7 +46,7 @@ def test_an_allowed_host_is_answered(program: Program, host: str) -> None:
      "xn--localhost", "localhost\xa0"],
 )  # fmt: skip
 def test_any_other_host_is_421(program: Program, host: str | None) -> None:
-    # One that is missing (HTTP/1.0), of a page that was rebound to this machine, or only like ours.
+    # A missing host (HTTP/1.0), one that was rebound to this machine, or one that looks like ours.
     version = "HTTP/1.0" if host is None else "HTTP/1.1"
     asked = request("POST", INITIALIZE, host=host, version=version)
     assert program.ask(asked).status == 421
@@ -136,6 +136,6 @@ def test_an_absolute_target_replaces_the_host_header(program: Program) -> None:
         ("http://[2001:db8::1]/mcp", 421),
     ):
         assert program.ask(request("POST", ask, path=target)).status == status
-    # What the header says does not count then.
+    # The header is ignored then.
     there = request("POST", ask, path="http://localhost/mcp", host="evil.example")
     assert program.ask(there).status == 200

@@ -11,8 +11,8 @@ import pytest
 
 from tests.transports.program import (
     Answer,
-    Line,
     Program,
+    RawConnection,
     Session,
     initialize,
     message,
@@ -113,8 +113,8 @@ def test_completions_hold_only_what_a_token_allows(program: Program) -> None:
     assert templates(GUEST) == {f"{BASE}/"}
 
 
-def listen(line: Line, token: str) -> list[str]:
-    """Listen to everything; return what is subscribed to."""
+def listen(line: RawConnection, token: str) -> list[str]:
+    """Listen to everything; return the acknowledged subscriptions."""
     wanted = {"resourcesListChanged": True, "resourceSubscriptions": URIS}
     asked = {"notifications": wanted}
     opened = line.ask(modern("subscriptions/listen", asked, authorization=bearer(token)))
@@ -122,8 +122,8 @@ def listen(line: Line, token: str) -> list[str]:
     return line.event().json["params"]["notifications"]["resourceSubscriptions"]
 
 
-def updated(line: Line) -> str:
-    """Return the URI of the next resource that is told of."""
+def updated(line: RawConnection) -> str:
+    """Return the URI of the next notification."""
     while (told := line.event().json)["method"] != "notifications/resources/updated":
         pass
     return told["params"]["uri"]
@@ -137,12 +137,12 @@ def test_each_stream_notifies_of_what_its_token_allows(program: Program) -> None
         (program.folder / "hr" / "new.txt").write_text("new")
         untold = seen = {f"{BASE}/hr", PAY}
         while untold:
-            # What takes long to write is told of twice.
+            # A slow write causes two notifications.
             told = updated(clerk)
             assert told in seen
             untold = untold - {told}
         (program.folder / "note.txt").write_text("hello again")
-        # The very next that it is told, of whatever kind: nothing of what was before.
+        # The very next notification of any kind: none came for the changes before.
         assert guest.event().json["params"]["uri"] in (BASE, NOTE)
         while (told := updated(clerk)) not in (BASE, NOTE):
             assert told in seen

@@ -11,8 +11,8 @@ import pytest
 
 from tests.protocol.wire import CLIENT
 from tests.transports.program import (
-    Line,
     Program,
+    RawConnection,
     Session,
     message,
     modern,
@@ -34,7 +34,7 @@ def start_program(place: Path) -> Generator[Program]:
 
 
 def opened(program: Program, revision: str = "2025-11-25") -> Session:
-    """Begin a session of a client that can be asked."""
+    """Begin a session of a client that supports elicitation."""
     params: dict[str, Any] = {
         "protocolVersion": revision,
         "capabilities": CAN,
@@ -47,7 +47,7 @@ def opened(program: Program, revision: str = "2025-11-25") -> Session:
 
 
 @contextlib.contextmanager
-def asked(session: Session, **headers: Any) -> Generator[tuple[Line, Any]]:
+def asked(session: Session, **headers: Any) -> Generator[tuple[RawConnection, Any]]:
     """Call a tool; give the stream of the call, and the question that came first on it."""
     with session.stream("POST", GREET, **headers) as line:
         question = line.event().json
@@ -60,7 +60,7 @@ def answer(question: Any, name: object = "Ada") -> Any:
     return {"jsonrpc": "2.0", "id": question["id"], "result": result}
 
 
-def words(line: Line) -> str:
+def words(line: RawConnection) -> str:
     (last,) = line.events()
     assert last.json["id"] == 7
     return str(last.json["result"]["content"][0]["text"])

@@ -21,7 +21,7 @@ def test_a_client_over_the_rate_is_429_with_retry_after(program: Program) -> Non
     refused = answers[-1]
     assert 1 <= int(refused.headers["retry-after"]) <= 10
     assert refused.code == -32012
-    # On another connection it is the same caller, and a health check is none.
+    # Another connection has the same caller, and health checks have no limit.
     assert program.ask(request("GET")).status == 429
     assert program.ask(request("GET", path="/healthz")).status == 200
 
@@ -32,7 +32,7 @@ def test_each_message_of_a_batch_counts(tmp_path: Path) -> None:
         session = program.session("2025-03-26")
         batch = [message("ping", id=number) for number in range(80)]
         with program.line() as line:
-            # It is answered whole, and whoever sent it waits the longer.
+            # It is answered whole, and its client waits longer afterwards.
             assert [line.ask(session.request("POST", batch)).status for _ in range(3)] == [
                 *(200, 200),
                 429,
@@ -54,7 +54,7 @@ def test_tool_calls_without_a_token_count_by_address(tmp_path: Path) -> None:
             return bool(called.json["result"].get("isError"))
 
         assert [is_refused(f"127.0.0.{last}") for last in (1, 2, 1)] == [False, False, True]
-        # A session is its address's as well.
+        # Calls in a session count by address, too.
         assert program.session().post(message("tools/call", asked)).json["result"]["isError"]
 
 

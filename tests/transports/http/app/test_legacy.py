@@ -28,8 +28,8 @@ from tests.transports.program import (
     OPEN,
     README,
     STATE,
-    Line,
     Program,
+    RawConnection,
     initialize,
     message,
     modern,
@@ -49,7 +49,7 @@ def start_program(place: Path) -> Generator[Program]:
         yield started
 
 
-def opened(line: Line) -> str:
+def opened(line: RawConnection) -> str:
     """Open a stream, and return where its messages are posted."""
     answered = line.ask(request("GET", path="/sse", accept="text/event-stream"))
     assert (answered.status, answered.headers["content-type"]) == (200, "text/event-stream")
@@ -113,7 +113,7 @@ def test_all_responses_come_on_the_stream(program: Program) -> None:
         program.waiting("legacy")
         program.read(OPEN + "legacy")
         assert [line.event().json["id"] for _ in range(3)] == ["i", "soon", "late"]
-        # The same twice is answered twice.
+        # Equal messages are answered twice.
         for _ in range(2):
             assert post(program, path, b"{") == 202
         assert [line.event().json["error"]["code"] for _ in range(2)] == [-32700] * 2
@@ -185,7 +185,7 @@ def test_a_waiting_message_does_not_outlive_its_client(tmp_path: Path) -> None:
     ):
         path = opened(line)
         post(program, path, initialize("2024-11-05"))
-        # Behind what the system takes of the first, the second waits to be sent.
+        # The system buffers part of the first response, and the second waits.
         for id in (2, 3):
             assert post(program, path, read(LARGE, id)) == 202
         with program.line() as other:

@@ -16,8 +16,8 @@ from tests.transports.program import (
     EACH_PROGRESS,
     MANY,
     README,
-    Line,
     Program,
+    RawConnection,
     initialize,
     message,
     modern,
@@ -139,7 +139,7 @@ def test_the_sdk_accepts_every_refusal(program: Program) -> None:
         assert isinstance(jsonrpc_message_adapter.validate_json(refused.body), JSONRPCError)
 
 
-def told(line: Line) -> Any:
+def told(line: RawConnection) -> Any:
     return jsonrpc_message_adapter.validate_json(line.event().data)
 
 

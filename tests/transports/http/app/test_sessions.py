@@ -212,7 +212,7 @@ def test_a_batch_cannot_begin_a_session(program: Program) -> None:
 
 
 def opened(program: Program, count: int) -> list[tuple[int, str | None]]:
-    """Begin sessions one after another; return the status and what they say of retrying."""
+    """Begin sessions one after another; return each status with its Retry-After."""
     found: list[tuple[int, str | None]] = []
     with program.line() as line:
         for _ in range(count):
@@ -253,7 +253,7 @@ def test_an_idle_session_ends(tmp_path: Path) -> None:
         streaming, waiting, idle = (program.session() for _ in range(3))
         with streaming.stream(), program.line() as line:
             line.send(waiting.request("POST", read(GATE + "idle")))
-            # To look for it would be to use it; but then there is room for another.
+            # A ping would keep it in use; so its end shows in the room for another session.
             program.until(lambda: opened(program, 1) == [(200, None)])
             assert idle.post(message("ping")).status == 404
             program.read(OPEN + "idle")

@@ -41,7 +41,7 @@ def test_a_request_needs_no_session(program: Program) -> None:
     answered = program.ask(modern("resources/read", READ))
     assert answered.json["result"]["contents"][0]["text"] == "# Hällo\n"
     assert "mcp-session-id" not in answered.headers
-    # Whatever an older client still sends.
+    # Headers that older clients still send.
     assert program.ask(modern("resources/read", READ, mcp_session_id="x")).status == 200
 
 
@@ -154,7 +154,7 @@ def test_progress_comes_before_the_response(program: Program) -> None:
         *progress, answer = line.events()
     assert [each.json["params"]["progress"] for each in progress] == [1, 2, 3, 4, 5]
     assert len(answer.json["result"]["contents"]) == 5
-    # Nothing could be asked for again.
+    # The stream cannot be resumed.
     assert {event.id for event in (*progress, answer)} == {None}
 
 

@@ -155,7 +155,7 @@ async def test_verifications_of_an_address_are_limited_by_the_rate(
         found = [await endpoint.post(token) for token in (forged, narrow, forged, forged)]
         assert [each.status_code for each in found] == [401, 403, 401, 429]
         assert 1 <= int(found[-1].headers["retry-after"]) <= 10
-        # Whatever it is asked for, and whether it would count.
+        # For any request, and even for a valid token.
         for token in (forged, narrow, issuer.token(sub="carol")):
             assert await endpoint.status(token) == 429
         ready = await endpoint.http.get(
@@ -163,7 +163,7 @@ async def test_verifications_of_an_address_are_limited_by_the_rate(
             headers={"authorization": f"Bearer {forged}"},
         )
         assert ready.status_code == 429
-        # Who is known already is somebody else.
+        # A caller already known counts on its own.
         assert await endpoint.status(known) == 200
         assert await endpoint.status(None) == 401
 
@@ -230,13 +230,13 @@ async def test_a_session_belongs_to_its_subject(endpoint: Endpoint, issuer: Issu
 async def test_a_session_ends_with_the_last_of_its_tokens(tmp_path: Path, issuer: Issuer) -> None:
     limits = HttpLimits(sessions=2)
     async with guarded(tmp_path, auth(issuer), url=AUDIENCE, limits=limits) as endpoint:
-        # Clocks may differ by half a minute: these are its last seconds.
+        # Clocks may differ by half a minute, so these are the last seconds of the token.
         soon, later = int(time.time()) - 27, int(time.time()) + 60
         ended, kept = [await endpoint.session(issuer.token(exp=soon)) for _ in range(2)]
         good = {"authorization": f"Bearer {issuer.token(exp=later)}"}
         assert await endpoint.ping({**kept, **good}) == 200
         with anyio.fail_after(10):
-            # Without a place for one more until then: and to look for it would be to use it.
+            # There is no room for another session until then; a ping would keep this one in use.
             while True:
                 answer = await endpoint.begin(issuer.token())
                 if answer.status_code == 200:
@@ -294,7 +294,7 @@ async def test_the_official_client_sends_a_token(endpoint: Endpoint, issuer: Iss
 
 
 class Storage:
-    """What a client keeps: nothing but the last token."""
+    """The storage of a client, which keeps only its last token."""
 
     tokens: OAuthToken | None = None
 

@@ -67,7 +67,7 @@ def encoded(data: bytes) -> str:
 
 
 def signed_with_a_secret(issuer: Issuer, secret: bytes) -> str:
-    """Return a token that is signed with what everybody knows."""
+    """Return a token signed with a public value as its secret."""
     header = {"alg": "HS256", "kid": "one", "typ": "JWT"}
     parts = [encoded(json.dumps(each).encode()) for each in (header, issuer.claims())]
     signature = hmac.digest(secret, ".".join(parts).encode(), hashlib.sha256)

@@ -28,7 +28,7 @@ MEMBERS = ["time", "address", "subject", "method", "mount", "status", "code", "m
 
 
 def logged(program: Program) -> list[Any]:
-    """End the program, and return what it has logged."""
+    """End the program, and return its log records."""
     assert program.end(signal.SIGTERM) == 0
     return [json.loads(line) for line in program.errors if line.startswith("{")]
 

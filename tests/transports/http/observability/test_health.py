@@ -188,7 +188,7 @@ def test_a_hidden_mount_is_not_named(tmp_path: Path) -> None:
             for way in ({}, FORWARDED):
                 data = get(program, "/metrics", **bearer, **way).body
                 assert (b'"hidden"' in data) == ("hidden" in names)
-        # Who has no token, and who may be anybody behind a proxy that does not say so.
+        # A client without a token, and one behind a proxy that adds no headers.
         assert get(program, "/readyz").json == {"ready": False, "mounts": 3, "up": 2}
         unnamed = get(program, "/metrics")
         assert (unnamed.status, b'"hidden"' in unnamed.body) == (200, False)

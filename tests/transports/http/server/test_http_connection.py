@@ -164,7 +164,7 @@ def test_a_client_that_reads_nothing_is_cut_off(program: Program) -> None:
             for line in lines:
                 line.send(modern("resources/read", {"uri": LARGE}))
                 line.begins()
-            # To read on would be to be waited for.
+            # A client that reads on would not be cut off.
             program.until(lambda: program.sockets() <= before)
             assert max(line.rest() for line in lines) < 6_000_000
         peaks.append(program.memory())

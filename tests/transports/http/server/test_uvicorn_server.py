@@ -14,7 +14,7 @@ import uvicorn
 from tests.transports.phone import callee
 from tests.transports.program import (
     README,
-    Line,
+    RawConnection,
     initialize,
     message,
     modern,
@@ -29,8 +29,8 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 signals = pytest.mark.parametrize("number", SIGNALS)
 
 
-def listen(line: Line, id: object = 1) -> None:
-    """Ask to be told of the list, and wait until that is so."""
+def listen(line: RawConnection, id: object = 1) -> None:
+    """Listen for changes of the list, and wait for the acknowledgement."""
     opened = line.ask(
         modern("subscriptions/listen", {"notifications": {"resourcesListChanged": True}}, id)
     )
@@ -55,7 +55,7 @@ def test_a_signal_ends_streams_and_lets_requests_in_flight_finish(
             stateful.send(session.request("POST", read(called.uri)))
             called.wait(2)
             program.process.send_signal(number)
-            # The listen ends at once, with its result.
+            # The listen ends first, with its result.
             [last] = [event.json for event in listening.events()]
             assert (last["id"], last["result"]["resultType"]) == ("mine", "complete")
             called.answer("at last")
@@ -110,7 +110,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path, number: signal.Signals)
             program.process.send_signal(signal.SIGTERM)
             listening.events()
             program.process.send_signal(number)
-            # Neither an answer nor a word of it: what was asked can be asked elsewhere.
+            # Without a response: the client may send its request to another replica.
             assert waiting.is_closed()
         assert program.end() == 0
 
@@ -165,7 +165,7 @@ def test_idle_sessions_do_not_delay_the_shutdown(tmp_path: Path) -> None:
 
 
 class _Connection(asyncio.Protocol):
-    """Notes what uvicorn gives the connection class of `Config.http`."""
+    """Records what uvicorn passes to the connection class of `Config.http`."""
 
     given: ClassVar[dict[str, Any]] = {}
     is_made = asyncio.Event()

@@ -18,8 +18,8 @@ from tests.transports.program import (
     OPEN,
     README,
     STATE,
-    Line,
     Program,
+    RawConnection,
     Session,
     message,
     modern,
@@ -48,12 +48,12 @@ def subscribe(session: Session, *uris: str) -> None:
 
 
 def change(program: Program, name: str = "read me.md") -> None:
-    """Append to a file, which is one change; a file that is new is told of by its folder."""
+    """Append to a file, which is one change; a new file is a change of its folder."""
     with (program.folder / name).open("a") as opened:
         opened.write("more\n")
 
 
-def updated(line: Line) -> str:
+def updated(line: RawConnection) -> str:
     told = line.event().json
     assert told["method"] == "notifications/resources/updated"
     return str(told["params"]["uri"])
@@ -104,7 +104,7 @@ def test_notifications_wait_for_a_reader(program: Program) -> None:
 
 
 def test_the_latest_reader_gets_the_notifications(program: Program) -> None:
-    # The one before may be dead, and nobody knows: a laptop that slept.
+    # The reader before may be dead unnoticed, as on a laptop that slept.
     session = program.session()
     subscribe(session, README)
     with session.stream() as before, session.stream() as latest:
@@ -138,7 +138,7 @@ def test_only_revisions_with_priming_events_get_them(program: Program) -> None:
 
 
 def test_a_slow_reader_gets_more_notifications_than_are_kept(tmp_path: Path) -> None:
-    # Some 6 MB: more than the system holds for who does not read.
+    # Some 6 MB: more than the system buffers for a client that does not read.
     deep = tmp_path / "project" / "/".join(["é" * 120] * 3)
     deep.mkdir(parents=True)
     names = [f"{number:04}" for number in range(2500)]
@@ -168,7 +168,7 @@ def test_a_stream_resumes_after_an_event(program: Program) -> None:
     session = program.session()
     subscribe(session, *(f"file:///project/{name}" for name in NAMES))
 
-    def told(stream: Line, count: int) -> list[tuple[str | None, str]]:
+    def told(stream: RawConnection, count: int) -> list[tuple[str | None, str]]:
         events = [stream.event() for _ in range(count)]
         return [(event.id, event.json["params"]["uri"][-1]) for event in events]
 
@@ -179,7 +179,7 @@ def test_a_stream_resumes_after_an_event(program: Program) -> None:
     with session.stream(last_event_id="0-2") as stream:
         assert told(stream, 2) == [("0-3", "c"), ("0-4", "a")]
     with session.stream(last_event_id="0-0") as stream:
-        # What was told again later is not told twice.
+        # A notification repeated later is sent once.
         assert told(stream, 3) == [("0-2", "b"), ("0-3", "c"), ("0-4", "a")]
         change(program, "b")
         assert told(stream, 1) == [("0-5", "b")]
@@ -298,7 +298,7 @@ def test_comments_break_the_silence_of_a_stream(tmp_path: Path) -> None:
             program.read(OPEN + "silent")
             assert [event.json["id"] for event in stream.events()] == [1]
         with program.line() as line:
-            # No stream, no comments: the answer takes as long as it takes.
+            # Without a stream there are no comments: the client waits for the response.
             line.send(session.request("POST", read(GATE + "json"), accept="application/json"))
             program.waiting("json")
             program.read(OPEN + "json")

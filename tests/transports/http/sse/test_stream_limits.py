@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from resource_server.transports.http.sse.stream_limits import OwnerCounts
 from tests.transports.program import (
     Answer,
-    Line,
     Program,
+    RawConnection,
     initialize,
     message,
     modern,
@@ -54,7 +54,7 @@ def pinged(program: Program, headers: dict[str, str]) -> int:
     return program.ask(request("POST", message("ping"), **headers)).status
 
 
-def listened(line: Line, token: str) -> int:
+def listened(line: RawConnection, token: str) -> int:
     """Try to listen; return the status."""
     asked = {"notifications": {"resourcesListChanged": True}}
     answer = line.ask(modern("subscriptions/listen", asked, authorization=bearer(token)))
@@ -71,7 +71,7 @@ def test_an_owner_of_all_sessions_loses_some_to_one_without(program: Program) ->
     # The least recently used: the third, and then the fourth.
     bob = [begun(program, BOB) for _ in range(2)]
     assert [pinged(program, each) for each in (*ann, *bob)] == [200, 200, 404, 404, 200, 200]
-    # Both have as many: nobody loses any more.
+    # Now both have as many, and neither loses another.
     for token in (ANN, BOB):
         refused = opened(program, token)
         assert (refused.status, refused.headers["retry-after"]) == (503, "60")
@@ -96,13 +96,13 @@ def test_an_owner_of_all_streams_loses_some_to_one_without(program: Program) -> 
         assert old.status == 200
         listened(ann[3], ANN)
         assert [listened(line, BOB) for line in bob] == [200, 200, 503]
-        # The oldest have ended, as streams do.
+        # The oldest have ended in the regular way.
         for line in ann[:2]:
             line.events()
         assert [listened(ann[0], ANN), listened(bob[2], BOB)] == [503, 503]
         ann[3].socket.close()
         program.until(lambda: listened(bob[2], BOB) == 200)
-        # And it can be asked for again.
+        # And its owner can open it again.
         bob[0].socket.close()
         program.until(lambda: ann[1].ask(request("GET", **session)).status == 200)
 
