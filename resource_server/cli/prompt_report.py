@@ -15,8 +15,11 @@ from resource_server.errors import Diagnostic, ResourceBusy, ResourceError
 from resource_server.manifest import Positions
 from resource_server.manifest.data import DataPath, dotted
 from resource_server.manifest.prompts import Prompt
-from resource_server.protocol.prompts.argument_completion import place_of, template_of
-from resource_server.protocol.prompts.messages import filled_uri
+from resource_server.protocol.prompts.argument_completion import (
+    completion_template,
+    variable_position,
+)
+from resource_server.protocol.prompts.rendering import filled_uri
 from resource_server.runtime.eager import is_cancelled
 
 
@@ -53,7 +56,7 @@ async def _mistakes(
     catalog: Catalog, path: DataPath, prompt: Prompt
 ) -> AsyncIterator[tuple[DataPath, str]]:
     for name in prompt.arguments:
-        template = template_of(prompt, name, {})
+        template = completion_template(prompt, name, {})
         if template is not None and await _fits_nothing(catalog, template):
             at = (*path, "arguments", name, "complete")
             yield at, "no template of its mount fits, so nothing is suggested"
@@ -70,7 +73,7 @@ async def _fits_nothing(catalog: Catalog, template: str) -> bool:
         mount, *_ = catalog.route(template.partition("{")[0])
     except ResourceError:
         return True
-    return mount.problem is None and await place_of(catalog, template) is None
+    return mount.problem is None and await variable_position(catalog, template) is None
 
 
 async def _problem(catalog: Catalog, uri: str) -> str | None:

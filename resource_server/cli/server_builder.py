@@ -10,7 +10,7 @@ from resource_server.catalog.mount import Mount
 from resource_server.errors import ManifestError, MountUnavailable, ResourceNotFound
 from resource_server.manifest import Manifest, MountSpec, sources
 from resource_server.protocol.server import Server
-from resource_server.protocol.tools.offer import Offer
+from resource_server.protocol.tools.registry import ToolSettings
 from resource_server.provider import Content, Path, Provider, Resource, Template
 
 
@@ -65,10 +65,10 @@ def build_server(
     )
 
 
-def _offer(manifest: Manifest) -> Offer:
+def _offer(manifest: Manifest) -> ToolSettings:
     said = manifest.tools
     queries = {spec.name for spec in manifest.mounts if spec.path[:1] == ("databases",)}
-    return Offer(
+    return ToolSettings(
         enabled=said.enabled,
         search=said.search,
         prefix=said.prefix,

@@ -1,4 +1,4 @@
-"""One call: what a method is given of the request, and what it gives back."""
+"""One call of a method: the context that its handler gets, and the result that it returns."""
 
 from __future__ import annotations
 
@@ -11,49 +11,49 @@ from msgspec import UNSET
 from resource_server.protocol import revisions
 from resource_server.protocol.client_subscriptions import Subscriber, Subscriptions
 from resource_server.protocol.elicitation import (
-    Asker,
+    Elicitor,
     InputRequired,
-    Interrupted,
     InvalidAnswer,
-    Rounds,
-    Waiting,
+    RequestElicitor,
+    RequestInterrupted,
+    ResultElicitor,
 )
 from resource_server.protocol.message import Header
 from resource_server.protocol.outbox import Send
 from resource_server.protocol.params import (
     ClientCapabilities,
-    Interactive,
+    InteractiveParams,
     RequestId,
     RequestParams,
 )
 from resource_server.protocol.progress import ProgressReporter
 from resource_server.protocol.server import Server
-from resource_server.protocol.server_requests import Questions
+from resource_server.protocol.server_requests import ServerRequests
 from resource_server.provider.tools import LogLevel
 
 
 class Result(msgspec.Struct, frozen=True):
-    """A result's own members as JSON, without the braces around them."""
+    """The members of a result as JSON, without the braces around them."""
 
     members: bytes = b""
     meta: dict[str, Any] | None = None
     ttl_ms: int | None = None
-    """How long a client may keep it; None where the revision knows no caching of it."""
+    """How long a client may cache it; None if it must not be cached."""
     stream: Subscriptions | None = None
-    """What comes before it: it is the last message of this stream."""
+    """The stream that this result ends."""
     is_complete: bool = True
-    """False where it is what is asked before there can be a result."""
+    """False for a question that has to be answered first (2026-07-28)."""
 
 
 Log: TypeAlias = Callable[[LogLevel, str], None]
 
 
-def _nowhere(_level: LogLevel, _text: str) -> None:
-    """Log to nobody."""
+def _discard(_level: LogLevel, _text: str) -> None:
+    """Log nothing."""
 
 
-class Call(msgspec.Struct, frozen=True):
-    """What a method needs to know of the request beside its parameters."""
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """The context of a call."""
 
     server: Server
     revision: revisions.Revision
@@ -62,37 +62,39 @@ class Call(msgspec.Struct, frozen=True):
     notify: Send
     progress: ProgressReporter | None = None
     params: RequestParams = RequestParams()
-    questions: Questions | None = None
-    """None where nothing can be asked by a request the other way round."""
-    log: Log = _nowhere
-    """Sends a log message, to a client that asked for its level."""
+    requests: ServerRequests | None = None
+    """None where no request reaches the client."""
+    log: Log = _discard
+    """Sends a log message, if the client asked for its level."""
     header: Header | None = None
-    """None where no HTTP header repeats what is asked."""
+    """None where no HTTP header repeats the message."""
     owner: str | None = None
-    """Who asks, as `ClientConnection.owner`."""
+    """The rate-limit key; see `ClientConnection.owner`."""
 
     @property
-    def asker(self) -> Asker:
-        """What asks the person behind the client."""
+    def elicitor(self) -> Elicitor:
+        """Sends elicitations to the person behind the client."""
         if not self.revision.modern:
-            patience = self.server.patience_s
-            return Waiting(self.revision, self.questions, self.notify, patience)
-        given, meta = self.params, self.params.meta
+            timeout_s = self.server.timing.elicitation_timeout_s
+            return RequestElicitor(self.revision, self.requests, self.notify, timeout_s)
+        params, meta = self.params, self.params.meta
         capabilities = UNSET if meta is None else meta.client_capabilities
-        if capabilities is UNSET or not isinstance(given, Interactive):
-            capabilities, given = ClientCapabilities(), Interactive()
-        return Rounds(self.revision, capabilities, given.input_responses, given.request_state)
+        if capabilities is UNSET or not isinstance(params, InteractiveParams):
+            capabilities, params = ClientCapabilities(), InteractiveParams()
+        return ResultElicitor(
+            self.revision, capabilities, params.input_responses, params.request_state
+        )
 
 
 Handler: TypeAlias = Callable[[Call, Any], Coroutine[Any, Any, Result]]
 
 
-def interactive(handle: Handler) -> Handler:
-    """Return a handler whose result may be a question; of no other may it be (2026-07-28)."""
+def interactive(handler: Handler) -> Handler:
+    """Return a handler whose result may be a question, which others must not be (2026-07-28)."""
 
-    async def handled(call: Call, asked: Any) -> Result:
+    async def handle(call: Call, params: Any) -> Result:
         try:
-            return await handle(call, asked)
+            return await handler(call, params)
         except BaseException as error:
             match _interruption(error):
                 case InputRequired() as question:
@@ -102,13 +104,13 @@ def interactive(handle: Handler) -> Handler:
                 case _:
                     raise
 
-    return handled
+    return handle
 
 
 def _interruption(error: BaseException) -> BaseException | None:
-    """Return what ends a request, also where a task group did the asking."""
+    """Return the interruption of a request, which may be inside an exception group."""
     if not isinstance(error, BaseExceptionGroup):
-        return error if isinstance(error, Interrupted) else None
+        return error if isinstance(error, RequestInterrupted) else None
     group = cast("BaseExceptionGroup[BaseException]", error)
-    found = group.subgroup(Interrupted)
+    found = group.subgroup(RequestInterrupted)
     return None if found is None else _interruption(found.exceptions[0])

@@ -22,7 +22,7 @@ from resource_server.catalog.mount import log_failure
 from resource_server.errors import MountUnavailable
 from resource_server.protocol import error_mapping, params, revisions
 from resource_server.protocol.call import Call, Result
-from resource_server.protocol.client_roots import ClientRoots, Offer
+from resource_server.protocol.client_roots import ClientRoots, RootsOffer
 from resource_server.protocol.client_subscriptions import Subscriber, Subscriptions
 from resource_server.protocol.error_mapping import Fault
 from resource_server.protocol.message import (
@@ -40,7 +40,7 @@ from resource_server.protocol.outbox import Send
 from resource_server.protocol.progress import ProgressReporter
 from resource_server.protocol.revisions import Revision
 from resource_server.protocol.server import Server
-from resource_server.protocol.server_requests import Questions, offers
+from resource_server.protocol.server_requests import ServerRequests, supports
 from resource_server.runtime import eager
 
 logger = logging.getLogger(__name__)
@@ -57,8 +57,8 @@ MAX_BATCH_BYTES = 16 * 1024 * 1024
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 _encode = msgspec.json.Encoder().encode
-_decode_version = msgspec.json.Decoder(params.Versioned).decode
-_decode_cancelled = msgspec.json.Decoder(params.Cancelled).decode
+_decode_version = msgspec.json.Decoder(params.VersionOnly).decode
+_decode_cancelled = msgspec.json.Decoder(params.CancelledParams).decode
 
 
 class BatchResponse:
@@ -133,7 +133,7 @@ class ClientConnection:
         push: Send,
         room: asyncio.Event | None = None,
         push_room: asyncio.Event | None = None,
-        roots: Offer | None = None,
+        roots: RootsOffer | None = None,
     ) -> None:
         self.server = server
         self.revision = revision
@@ -144,14 +144,14 @@ class ClientConnection:
         """Set while the client takes its answers; until then none that has to wait is begun."""
         self._running = asyncio.Semaphore(MAX_RUNNING)
         self._log_level: str | None = None
-        self._questions: Questions | None = None
+        self._requests: ServerRequests | None = None
         """What this client was asked; None where nothing is, as at 2026-07-28."""
         self._offer_roots = roots
         self._roots: ClientRoots | None = None
         self._push = push
         self._in_flight: dict[params.RequestId, PendingRequest] = {}
         self._bytes_in_flight = 0
-        self._subscriber = Subscriber(server.broker, server.announcements, push, push_room or room)
+        self._subscriber = Subscriber(server, push, push_room or room)
         self._listens: dict[params.RequestId, OpenListen] = {}
         self._is_ending = False
 
@@ -190,7 +190,7 @@ class ClientConnection:
         try:
             items = self._batch(data)
         except Fault as fault:
-            reply(error_mapping.message(None, fault))
+            reply(error_mapping.error_response(None, fault))
             return None
         batch = BatchResponse()
         tasks = [self._receive_one(bytes(item), batch.add, notify, batch=batch) for item in items]
@@ -225,7 +225,7 @@ class ClientConnection:
         try:
             message = decode(data)
         except Unreadable as fault:
-            reply(error_mapping.message(fault.request_id, fault))
+            reply(error_mapping.error_response(fault.request_id, fault))
             return None
         return self._take(message, reply, notify, batch=batch, can_ask=can_ask)
 
@@ -245,8 +245,8 @@ class ClientConnection:
             if message.result is UNSET and message.error is UNSET:
                 reason = "Invalid request: no method"
                 _refuse(message, Fault(revisions.INVALID_REQUEST, reason), reply)
-            elif self._questions is not None:
-                self._questions.answered(message)
+            elif self._requests is not None:
+                self._requests.receive(message)
         elif message.id is UNSET:
             self._notified(message.method, message.raw_params)
         elif message.id is None:
@@ -263,8 +263,8 @@ class ClientConnection:
         if method == "notifications/cancelled":
             self._cancel(raw)
         elif method == "notifications/initialized" and self.revision and not self.revision.modern:
-            for offered in ("resources", "tools", "prompts"):
-                self._subscriber.own.follow_list(offered)
+            for name in ("resources", "tools", "prompts"):
+                self._subscriber.own.follow_list(name)
             self._look_for_roots()
         elif method == "notifications/roots/list_changed" and self._roots is not None:
             self._roots.changed()
@@ -273,8 +273,8 @@ class ClientConnection:
         offer, self._offer_roots = self._offer_roots, None
         if offer is None:
             return
-        if self._questions is not None and offers(self._questions.capabilities, "roots"):
-            self._roots = ClientRoots(self._questions, self._push)
+        if self._requests is not None and supports(self._requests.capabilities, "roots"):
+            self._roots = ClientRoots(self._requests, self._push, timing=self.server.timing)
         offer(self._roots)
 
     def _cancel(self, raw: msgspec.Raw) -> None:
@@ -304,9 +304,9 @@ class ClientConnection:
                 subscriber=self._subscriber,
                 id=request.id,
                 notify=request.notify,
-                progress=None if token is None else ProgressReporter(token, request.notify),
+                progress=None if token is None else self._progress(token, request),
                 params=decoded,
-                questions=self._questions if request.can_ask else None,
+                requests=self._requests if request.can_ask else None,
                 log=partial(self._log, request),
                 header=request.header,
                 owner=self.owner,
@@ -315,7 +315,7 @@ class ClientConnection:
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # a panic of a Rust extension is no Exception
-            request.reply(error_mapping.message(request.id, self._fault(error, request)))
+            request.reply(error_mapping.error_response(request.id, self._fault(error, request)))
             return None
         if isinstance(outcome, eager.Suspended):
             task = asyncio.get_running_loop().create_task(self._finish(outcome, request))
@@ -361,7 +361,13 @@ class ClientConnection:
             except BaseException as error:
                 # A provider whose own work was cancelled has failed like any other.
                 if not request.is_cancelled:
-                    request.reply(error_mapping.message(request.id, self._fault(error, request)))
+                    request.reply(
+                        error_mapping.error_response(request.id, self._fault(error, request))
+                    )
+
+    def _progress(self, token: params.RequestId, request: PendingRequest) -> ProgressReporter:
+        interval_s = self.server.timing.progress_interval_s
+        return ProgressReporter(token, request.notify, interval_s)
 
     # -- admission
 
@@ -378,17 +384,17 @@ class ClientConnection:
         revision = self.revision or _first_revision(request)
         if method not in revision.methods:
             if method == "initialize":
-                raise error_mapping.unsupported(_requested_version(request))
+                raise error_mapping.unsupported_version(_requested_version(request))
             raise error_mapping.method_not_found(method)
         if method == "initialize" and (request.batch is not None or self.revision is not None):
             reason = "in a batch" if request.batch is not None else "a second time"
             raise Fault(revisions.INVALID_REQUEST, f"Invalid request: initialize {reason}")
         decoded = request.message.params()
         _check_envelope(decoded.meta, revision)
-        if isinstance(decoded, params.Initialize):
+        if isinstance(decoded, params.InitializeParams):
             revision = revisions.HANDSHAKE.get(decoded.protocol_version, revisions.LATEST_HANDSHAKE)
-            self._questions = Questions(decoded.capabilities)
-        elif isinstance(decoded, params.SetLevel):
+            self._requests = ServerRequests(decoded.capabilities)
+        elif isinstance(decoded, params.SetLevelParams):
             self._log_level = decoded.level
         if method != "ping":
             self.revision = revision
@@ -453,7 +459,7 @@ class ClientConnection:
         As long as one of them ends, or the client takes what it is sent, within so many seconds.
         """
         self._end_listens()
-        await self._end_questions()
+        await self._end_requests()
         before = MAX_IN_FLIGHT + 1
         while 0 < len(self._in_flight) < before:
             before = len(self._in_flight)
@@ -466,7 +472,7 @@ class ClientConnection:
         What does not end when it is cancelled is left alone.
         """
         self._end_listens()
-        await self._end_questions()
+        await self._end_requests()
         self._subscriber.outbox.flush()
         self._subscriber.close()
         tasks = self._tasks()
@@ -484,15 +490,15 @@ class ClientConnection:
             listen.stream.end(listen.respond)
         self._listens.clear()
 
-    async def _end_questions(self) -> None:
+    async def _end_requests(self) -> None:
         if self._roots is not None:
             await self._roots.close()
-        if self._questions is not None:
-            self._questions.end()
+        if self._requests is not None:
+            self._requests.end()
 
 
 def _refuse(message: JsonRpcMessage, fault: Fault, reply: Send) -> None:
-    reply(error_mapping.message(None if message.id is UNSET else message.id, fault))
+    reply(error_mapping.error_response(None if message.id is UNSET else message.id, fault))
 
 
 def _first_revision(request: PendingRequest) -> Revision:
@@ -521,7 +527,7 @@ def _check_envelope(meta: params.RequestMeta | None, revision: Revision) -> None
     if version is UNSET:
         missing.append(revisions.PROTOCOL_VERSION)
     elif version not in revisions.MODERN:
-        raise error_mapping.unsupported(version)
+        raise error_mapping.unsupported_version(version)
     if meta is None or meta.client_capabilities is UNSET:
         missing.append(revisions.CLIENT_CAPABILITIES)
     if missing:

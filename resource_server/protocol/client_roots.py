@@ -1,4 +1,4 @@
-"""The folders that a client offers (MCP roots): asked for, and again whenever they are others."""
+"""The roots that a client offers (MCP roots), listed again whenever they change."""
 
 from __future__ import annotations
 
@@ -13,90 +13,86 @@ from resource_server.catalog.mount import FAILURES, log_failure
 from resource_server.errors import CannotElicit
 from resource_server.protocol.message import UNPARSABLE
 from resource_server.protocol.outbox import Send
-from resource_server.protocol.server_requests import MAX_OPEN, Questions
+from resource_server.protocol.server_requests import MAX_OPEN, ServerRequests
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger(__name__)
 
-_PATIENCE_S = 10.0
-_REST_S = 1.0
-"""Between one answer and the next question: a client may say very often that they are others."""
-
 
 class ClientRoot(msgspec.Struct, frozen=True):
-    """One folder as the client tells of it (MCP `Root`); whether there is one is not known."""
+    """One root as the client describes it (MCP `Root`); it need not exist."""
 
     uri: str
     name: str | None = None
 
 
-class _Listed(msgspec.Struct, frozen=True):
+class _ListRootsResult(msgspec.Struct, frozen=True):
     roots: list[ClientRoot]
 
 
-Take: TypeAlias = Callable[[Sequence[ClientRoot]], Awaitable[None]]
-Offer: TypeAlias = Callable[["ClientRoots | None"], None]
-"""Is told of the folders of a client, once; None where it cannot be asked for them."""
+RootsListener: TypeAlias = Callable[[Sequence[ClientRoot]], Awaitable[None]]
+RootsOffer: TypeAlias = Callable[["ClientRoots | None"], None]
+"""Takes the roots of a client, once; None if the client has no such capability."""
 
-_decode = msgspec.json.Decoder(_Listed).decode
+_decode = msgspec.json.Decoder(_ListRootsResult).decode
 
 
 class ClientRoots:
-    """The folders of one client that can be asked for them."""
+    """The roots of one client that has the `roots` capability."""
 
     def __init__(
-        self,
-        questions: Questions,
-        send: Send,
-        *,
-        patience_s: float = _PATIENCE_S,
-        rest_s: float = _REST_S,
+        self, requests: ServerRequests, send: Send, *, timing: Timing = DEFAULT_TIMING
     ) -> None:
-        self._questions = questions
+        self._requests = requests
         self._send = send
-        self._patience_s = patience_s
-        self._rest_s = rest_s
-        self._take: Take | None = None
+        self._timing = timing
+        self._listener: RootsListener | None = None
         self._is_stale = True
         self._following: asyncio.Task[None] | None = None
 
-    def follow(self, take: Take) -> None:
-        """Give what the client offers to `take`, now and whenever that changes."""
-        if self._take is None:
-            self._take = take
+    def follow(self, listener: RootsListener) -> None:
+        """Pass the client's roots to `listener`, now and whenever they change."""
+        if self._listener is None:
+            self._listener = listener
             self.changed()
 
     def changed(self) -> None:
-        """Ask again, as soon as what is under way is done."""
+        """List the roots again, once the current request is done."""
         self._is_stale = True
-        if self._take is not None and self._following is None:
-            self._following = asyncio.create_task(self._follow(self._take))
+        if self._listener is not None and self._following is None:
+            self._following = asyncio.create_task(self._follow(self._listener))
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Stop listing the roots."""
         if self._following is not None:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
 
-    async def _follow(self, take: Take) -> None:
+    async def _follow(self, listener: RootsListener) -> None:
         try:
             while self._is_stale:
                 self._is_stale = False
                 try:
-                    await take(await self._ask())
+                    await listener(await self._list())
                 except CannotElicit as error:
-                    logger.warning("the client has not told which folders it offers: %s", error)
+                    logger.warning("the client did not list its roots: %s", error)
                 except FAILURES as error:
                     log_failure(error, "the folders of the client cannot be served")
-                await asyncio.sleep(self._rest_s)
+                # A client may announce changes very often.
+                await asyncio.sleep(self._timing.roots_interval_s)
         finally:
             self._following = None
 
-    async def _ask(self) -> Sequence[ClientRoot]:
-        # However much people have to answer: this is one question at most, and is not asked again.
-        answer = await self._questions.ask(
-            "roots/list", None, self._send, self._patience_s, most=MAX_OPEN + 1
+    async def _list(self) -> Sequence[ClientRoot]:
+        # Even if people have many questions to answer: this one request never adds to them.
+        result = await self._requests.request(
+            "roots/list",
+            None,
+            self._send,
+            self._timing.roots_timeout_s,
+            max_open=MAX_OPEN + 1,
         )
         try:
-            return _decode(answer).roots
+            return _decode(result).roots
         except UNPARSABLE:
             raise CannotElicit("its answer is no list of roots") from None

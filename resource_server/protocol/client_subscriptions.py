@@ -1,7 +1,7 @@
-"""What one client asked to be told of, and what it has not been told yet.
+"""Subscriptions of one client: what it subscribed to, and the notifications it has yet to get.
 
-A subscription is to a resource, and is told of in the very spelling of the URI that was asked for.
-Nothing is told before the client knows that it is subscribed.
+A notification repeats the URI in the spelling of its subscription. Nothing is sent before the
+client knows that it is subscribed.
 """
 
 from __future__ import annotations
@@ -18,42 +18,58 @@ from resource_server.access import Scopes
 from resource_server.catalog.catalog import ReadResult
 from resource_server.catalog.mount import FAILURES, log_failure
 from resource_server.errors import ResourceBusy, ResourceError
-from resource_server.protocol.announcements import Announcements, Follower, Offered
-from resource_server.protocol.outbox import Outbox, Send, Source
-from resource_server.protocol.versions import Versions
+from resource_server.protocol.outbox import NotificationSource, Outbox, Send
+from resource_server.protocol.server import (
+    ListAnnouncements,
+    ListFollower,
+    ListName,
+    Server,
+)
 from resource_server.runtime.eager import Turns, is_cancelled
-from resource_server.subscriptions.broker import Broker
 from resource_server.subscriptions.snapshot import INDISTINCT, digest_children, read_of, state_of
 from resource_server.subscriptions.topic import Listener, Topic
 
-MAX_SUBSCRIPTIONS = 100_000
-"""Of one connection, those of all its listens together."""
-MAX_CHARACTERS = 32 * 1024 * 1024
-"""Of the URIs of these; a spelling may be far longer than the name of what it addresses."""
-MAX_STREAMS = 1024
+MAX_URI_CHARACTERS = 32 * 1024 * 1024
+"""Maximum characters of all subscribed URIs; a spelling may be far longer than its address."""
+MIN_READ_VERSIONS = 1024
+"""Minimum resources whose last read version is remembered; at most twice as many are."""
 
 _encode = msgspec.json.Encoder().encode
 
 
-class Subscriber:
-    """One client: what it has read, and all that it is told without a request."""
+class ReadVersions:
+    """The versions of the resources that a client has read last."""
 
-    def __init__(
-        self,
-        live: Broker,
-        announcements: Announcements,
-        push: Send,
-        room: asyncio.Event | None = None,
-    ) -> None:
-        self.broker = live
-        self.announcements = announcements
-        self.versions = Versions()
+    def __init__(self) -> None:
+        self._recent: dict[str, Hashable] = {}
+        self._older: dict[str, Hashable] = {}
+
+    def put(self, uri: str, version: Hashable) -> None:
+        """Remember the version that was read, by the canonical URI of its resource."""
+        self._recent[uri] = version
+        if len(self._recent) >= MIN_READ_VERSIONS:
+            self._older, self._recent = self._recent, {}
+
+    def get(self, uri: str) -> Hashable:
+        """Return the version that was read last; None if it is not known (any more)."""
+        recent = self._recent.get(uri)
+        return self._older.get(uri) if recent is None else recent
+
+
+class Subscriber:
+    """One client: the versions it has read, its subscriptions and its outbox."""
+
+    def __init__(self, server: Server, push: Send, room: asyncio.Event | None = None) -> None:
+        self.broker = server.broker
+        self.announcements: ListAnnouncements = server.announcements
+        self.versions = ReadVersions()
         self.outbox = Outbox(room)
-        self._free = MAX_SUBSCRIPTIONS
-        self._free_characters = MAX_CHARACTERS
+        self._limits = server.limits
+        self._free = server.limits.subscriptions
+        self._free_characters = MAX_URI_CHARACTERS
         self._streams = set[Subscriptions]()
         self.own = Subscriptions(self, push)
-        """What the handshake revisions subscribe to: one set for the whole connection."""
+        """The subscriptions of a handshake connection, which has one set."""
         self.own.open()
 
     def stream(self, push: Send, meta: bytes) -> Subscriptions:
@@ -62,8 +78,8 @@ class Subscriber:
         Raises:
             ResourceBusy: there are too many.
         """
-        if len(self._streams) >= MAX_STREAMS:
-            raise ResourceBusy(f"more than {MAX_STREAMS} subscription streams at once")
+        if len(self._streams) >= self._limits.listens:
+            raise ResourceBusy(f"more than {self._limits.listens} subscription streams at once")
         stream = Subscriptions(self, push, meta)
         self._streams.add(stream)
         return stream
@@ -72,13 +88,13 @@ class Subscriber:
         """Make room for another stream."""
         self._streams.discard(stream)
 
-    def given(self, uri: str, given: Hashable) -> None:
-        """Take note of what this client was given of a resource, by its canonical URI."""
-        self.versions.put(uri, given)
-        self.broker.note_read(uri, given)
+    def given(self, uri: str, version: Hashable) -> None:
+        """Note the version of a resource that this client was sent, by its canonical URI."""
+        self.versions.put(uri, version)
+        self.broker.note_read(uri, version)
 
     def read(self, reading: ReadResult) -> None:
-        """Take note of all that this client was given by one read."""
+        """Note the versions of all resources that one read sent to this client."""
         for body in reading.items:
             state = state_of(body.entry.resource)
             if body.content is None:
@@ -103,19 +119,19 @@ class Subscriber:
         self._free_characters -= len(uri)
 
     def release(self, *uris: str) -> None:
-        """Count these subscriptions no longer."""
+        """Stop counting these subscriptions."""
         self._free += len(uris)
         self._free_characters += sum(map(len, uris))
 
     def close(self) -> None:
-        """Unsubscribe from everything; nothing more is told."""
+        """Unsubscribe from everything, and send nothing more."""
         for stream in [self.own, *self._streams]:
             stream.close()
         self.outbox.close()
 
 
 class _Subscription:
-    """The subscription to one URI as it was asked for."""
+    """The subscription to one URI in the client's spelling."""
 
     __slots__ = ("_subscriptions", "topic", "uri")
 
@@ -123,7 +139,7 @@ class _Subscription:
         self._subscriptions = subscriptions
         self.uri = uri
         self.topic: Topic | None = None
-        """None until it has begun, and again when it is given up."""
+        """None before it has begun, and after it was given up."""
 
     def updated(self, uri: str) -> None:
         if self.topic is not None:
@@ -134,29 +150,29 @@ class _Subscription:
 
 
 class Subscriptions:
-    """What is told together: all of a handshake connection, or one `subscriptions/listen`."""
+    """Subscriptions that share a stream: of a handshake connection, or of one listen."""
 
     def __init__(self, subscriber: Subscriber, push: Send, meta: bytes = b"") -> None:
         self._subscriber = subscriber
-        self._live = subscriber.broker
+        self._broker = subscriber.broker
         self._push = push
         self._meta = meta
         self._subscriptions: dict[str, _Subscription] = {}
         self._attempts = Counter[str]()
-        """How often each is being subscribed to just now."""
-        self._untold = OrderedDict[str, None]()
-        self._lists_untold: dict[str, None] = {}
+        """Subscribe requests in progress, by URI."""
+        self._pending_updates = OrderedDict[str, None]()
+        self._pending_lists: dict[str, None] = {}
         self._end: Callable[[], None] | None = None
         self._is_open = False
         self._is_closed = False
 
-    # -- what the client asks
+    # -- requests
 
     async def subscribe(self, uri: str) -> None:
-        """Tell from now on when this resource changes, and at once if it is not as it was read.
+        """Notify of changes from now on, and at once if the client has read another version.
 
         Raises:
-            ResourceError: the resource cannot be seen, or there are too many subscriptions.
+            ResourceError: the resource is not visible, or there are too many subscriptions.
         """
         known = self._subscriptions.get(uri)
         if known is None or known.topic is None:
@@ -170,7 +186,7 @@ class Subscriptions:
     async def _begin(self, uri: str, *, claimed: bool) -> _Subscription | None:
         """Subscribe in fact; return the subscription unless it was given up meanwhile.
 
-        The same may be asked several times at once: the first that succeeds is the one that lasts.
+        Of several requests for one URI at the same time, the first to succeed lasts.
         """
         mine = _Subscription(self, uri)
         if not claimed:
@@ -178,7 +194,7 @@ class Subscriptions:
             self._subscriptions[uri] = mine
         self._attempts[uri] += 1
         try:
-            topic = await self._live.subscribe(uri, mine)
+            topic = await self._broker.subscribe(uri, mine)
         except BaseException:
             known = self._subscriptions.get(uri)
             if known is not None and known.topic is None and self._attempts[uri] == 1:
@@ -190,14 +206,14 @@ class Subscriptions:
                 del self._attempts[uri]
         lasting = self._subscriptions.get(uri)
         if lasting is None or lasting.topic is not None:
-            self._live.unsubscribe(topic.uri, mine, topic.scopes)
+            self._broker.unsubscribe(topic.uri, mine, topic.scopes)
             return lasting
         mine.topic = topic
         self._subscriptions[uri] = mine
         return mine
 
     async def subscribe_all(self, uris: Iterable[str]) -> list[str]:
-        """Subscribe to each URI that can be; return those, each once, in this order."""
+        """Subscribe to each URI that allows it; return those, each once, in this order."""
         honoured: list[str] = []
         failed = False
         turns = Turns()
@@ -217,7 +233,7 @@ class Subscriptions:
         return honoured
 
     def unsubscribe(self, uri: str) -> None:
-        """Tell nothing more of the resource under this spelling of its URI."""
+        """End the subscription to this spelling of a URI."""
         if uri in self._subscriptions:
             self._remove(uri)
 
@@ -225,52 +241,52 @@ class Subscriptions:
         subscription = self._subscriptions.pop(uri)
         if subscription.topic is not None:
             topic = subscription.topic
-            self._live.unsubscribe(topic.uri, subscription, topic.scopes)
-        self._untold.pop(uri, None)
+            self._broker.unsubscribe(topic.uri, subscription, topic.scopes)
+        self._pending_updates.pop(uri, None)
         self._subscriber.release(uri)
 
-    def follow_list(self, of: Literal["resources"] | Offered = "resources") -> None:
-        """Tell from now on when other resources are listed than before; or tools, or prompts."""
+    def follow_list(self, name: Literal["resources"] | ListName = "resources") -> None:
+        """Notify of changes of a list from now on."""
         if self._is_closed:
             return
-        if of == "resources":
-            self._live.follow_list(self)
+        if name == "resources":
+            self._broker.follow_list(self)
         else:
-            self._subscriber.announcements.follow(of, self)
+            self._subscriber.announcements.follow(name, self)
 
-    # -- what there is to tell
+    # -- notifications
 
     def updated(self, uri: str) -> None:
-        """Tell that the resource has changed that was asked for as `uri`."""
-        self._untold[uri] = None
+        """Queue the notification that a resource has changed, by its subscribed URI."""
+        self._pending_updates[uri] = None
         self._wake()
 
-    def list_changed(self, of: Literal["resources"] | Offered = "resources") -> None:
-        """Tell that other resources are listed; or tools, or prompts."""
-        self._lists_untold[of] = None
+    def list_changed(self, name: Literal["resources"] | ListName = "resources") -> None:
+        """Queue the notification that a list has changed."""
+        self._pending_lists[name] = None
         self._wake()
 
     def open(self) -> None:
-        """Begin to tell: the client knows."""
+        """Start sending: the client knows that it is subscribed."""
         self._is_open = True
-        if self._untold or self._lists_untold:
+        if self._pending_updates or self._pending_lists:
             self._wake()
 
     def end(self, end: Callable[[], None]) -> None:
-        """Unsubscribe from everything, tell what is left to tell, and then call `end`."""
+        """Unsubscribe from everything, send the queued notifications, then call `end`."""
         self._unsubscribe_all()
         self._end = end
         self._wake()
 
     def close(self) -> None:
-        """Unsubscribe from everything; nothing more is told."""
+        """Unsubscribe from everything, and send nothing more."""
         self._is_closed = True
         self._unsubscribe_all()
         self._subscriber.outbox.remove(self)
         self._subscriber.forget(self)
 
     def _unsubscribe_all(self) -> None:
-        self._live.unfollow_list(self)
+        self._broker.unfollow_list(self)
         self._subscriber.announcements.unfollow(self)
         self._subscriber.release(*self._subscriptions)
         given_up: list[tuple[str, Listener, Scopes]] = []
@@ -279,20 +295,20 @@ class Subscriptions:
                 given_up.append((topic.uri, subscription, topic.scopes))
                 subscription.topic = None
         self._subscriptions.clear()
-        self._live.unsubscribe_all(given_up)
+        self._broker.unsubscribe_all(given_up)
 
     def _wake(self) -> None:
         if self._is_open and not self._is_closed:
             self._subscriber.outbox.put(self)
 
     def send_next(self) -> bool:
-        """See `Source.send_next`."""
-        if self._lists_untold:
-            of = next(iter(self._lists_untold))
-            del self._lists_untold[of]
-            self.notify(f"{of}/list_changed")
-        elif self._untold:
-            uri, _ = self._untold.popitem(last=False)
+        """See `NotificationSource.send_next`."""
+        if self._pending_lists:
+            name = next(iter(self._pending_lists))
+            del self._pending_lists[name]
+            self.notify(f"{name}/list_changed")
+        elif self._pending_updates:
+            uri, _ = self._pending_updates.popitem(last=False)
             self.notify("resources/updated", b'"uri":' + _encode(uri))
         elif self._end is not None:
             end, self._end = self._end, None
@@ -311,7 +327,7 @@ class Subscriptions:
         )
 
 
-_: tuple[type[Listener], type[Listener], type[Follower], type[Source]] = (
+_: tuple[type[Listener], type[Listener], type[ListFollower], type[NotificationSource]] = (
     _Subscription,
     Subscriptions,
     Subscriptions,

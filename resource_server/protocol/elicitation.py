@@ -1,9 +1,9 @@
-"""What one request asks of the person behind its client, in the way of its revision.
+"""Elicitation: questions to the person behind a client, for one request.
 
-Up to 2025-11-25 it waits, while a request goes the other way round. From 2026-07-28 on it ends with
-the question instead, and the client sends it again with the answer; what was answered before comes
-back in `requestState`. That is not signed: who changes it changes but their own answers, and all of
-them are checked alike.
+Up to 2025-11-25, the request waits while the server sends the client a request of its own. From
+2026-07-28 on, the result of the request is the question, and the client repeats the request with
+the answer; earlier answers come back in `requestState`. The state is not signed: a client can only
+change its own answers, and all answers are validated alike.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import msgspec
 
 from resource_server.errors import CANNOT_ELICIT, CannotElicit
 from resource_server.protocol import revisions
-from resource_server.protocol.elicitation_form import Form
+from resource_server.protocol.elicitation_form import ElicitationForm
 from resource_server.protocol.error_mapping import Fault
 from resource_server.protocol.message import UNPARSABLE
 from resource_server.protocol.outbox import Send
 from resource_server.protocol.params import ClientCapabilities
 from resource_server.protocol.revisions import Revision
-from resource_server.protocol.server_requests import Ability, Questions, offers
+from resource_server.protocol.server_requests import Capability, ServerRequests, supports
 from resource_server.provider.tools import ElicitationAnswer, Schema
 from resource_server.runtime.eager import settle
 
-MAX_STATE = 256 * 1024
-"""Characters of `requestState`."""
+MAX_STATE_CHARACTERS = 256 * 1024
+"""Maximum characters of `requestState`."""
 
 _METHOD = "elicitation/create"
 
@@ -35,29 +35,29 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-class Asker(Protocol):
-    """Asks for one request."""
+class Elicitor(Protocol):
+    """Sends the elicitations of one request."""
 
-    def can(self, ability: Ability) -> bool:
-        """Tell whether the client can answer questions of this kind."""
+    def can(self, capability: Capability) -> bool:
+        """Return whether the client has a capability that this request can use."""
         ...
 
     async def elicit(self, key: str, message: str, schema: Schema) -> ElicitationAnswer:
-        """Put a question to the person; see `resource_server.provider.tools.ToolRequest.elicit`.
+        """Ask the person; see `resource_server.provider.tools.ToolRequest.elicit`.
 
         Raises:
-            CannotElicit: the client cannot, nobody answers in time, or the answer does not fit.
-            Interrupted: the question is the request's result, in revisions where it is.
+            CannotElicit: the client cannot, nobody answers in time, or the answer is invalid.
+            RequestInterrupted: the result of the request is the question (2026-07-28).
         """
         ...
 
 
-class Interrupted(BaseException):
-    """The request ends here. No `Exception`: no tool is to take it for a failure of its own."""
+class RequestInterrupted(BaseException):
+    """Ends a request. Not an `Exception`, which a tool might handle as a failure of its own."""
 
 
-class InvalidAnswer(Interrupted):
-    """What came with the request is no answer to what was asked."""
+class InvalidAnswer(RequestInterrupted):
+    """The answer that came with the request does not fit the question."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -65,15 +65,15 @@ class InvalidAnswer(Interrupted):
 
 
 class MissingCapability(CannotElicit, Fault):
-    """The client cannot be asked: an error of its own for what cannot do without (2026-07-28)."""
+    """The client lacks the elicitation capability: a JSON-RPC error of its own (2026-07-28)."""
 
     def __init__(self) -> None:
-        needed: Any = {"requiredCapabilities": {"elicitation": {}}}
-        Fault.__init__(self, revisions.MISSING_CAPABILITY, CANNOT_ELICIT, needed)
+        data: Any = {"requiredCapabilities": {"elicitation": {}}}
+        Fault.__init__(self, revisions.MISSING_CAPABILITY, CANNOT_ELICIT, data)
 
 
-class InputRequired(Interrupted):
-    """The request ends with a question."""
+class InputRequired(RequestInterrupted):
+    """Ends a request with a question as its result."""
 
     def __init__(self, key: str, question: Mapping[str, Any], state: str) -> None:
         super().__init__(key)
@@ -83,43 +83,43 @@ class InputRequired(Interrupted):
 
     def members(self) -> bytes:
         """Return the members of the result."""
-        asked = {"inputRequests": {self.key: self.question}, "requestState": self.state}
-        return _encode(asked)[1:-1]
+        members = {"inputRequests": {self.key: self.question}, "requestState": self.state}
+        return _encode(members)[1:-1]
 
 
-class Waiting:
-    """Asks by a request to the client, and waits for its answer."""
+class RequestElicitor:
+    """Elicits by a request to the client, up to 2025-11-25."""
 
     def __init__(
-        self, revision: Revision, questions: Questions | None, send: Send, seconds: float
+        self, revision: Revision, requests: ServerRequests | None, send: Send, timeout_s: float
     ) -> None:
         self._revision = revision
-        self._questions = questions
-        """None where the client hears none."""
+        self._requests = requests
+        """None where no request reaches the client."""
         self._send = send
-        self._seconds = seconds
+        self._timeout_s = timeout_s
 
-    def can(self, ability: Ability) -> bool:
-        """See `Asker.can`."""
-        if self._questions is None or (ability == "elicitation" and not self._revision.forms):
+    def can(self, capability: Capability) -> bool:
+        """See `Elicitor.can`."""
+        if self._requests is None or (capability == "elicitation" and not self._revision.forms):
             return False
-        return offers(self._questions.capabilities, ability)
+        return supports(self._requests.capabilities, capability)
 
     async def elicit(self, key: str, message: str, schema: Schema) -> ElicitationAnswer:
-        """See `Asker.elicit`."""
-        if self._questions is None or not self.can("elicitation"):
+        """See `Elicitor.elicit`."""
+        if self._requests is None or not self.can("elicitation"):
             raise CannotElicit
-        form = Form(schema)
-        asked = {"message": message, "requestedSchema": form.schema(self._revision)}
-        answer = await settle(self._questions.ask(_METHOD, asked, self._send, self._seconds))
+        form = ElicitationForm(schema)
+        params = {"message": message, "requestedSchema": form.schema(self._revision)}
+        result = await settle(self._requests.request(_METHOD, params, self._send, self._timeout_s))
         try:
-            return form.answer(answer)
+            return form.answer(result)
         except UNPARSABLE:
-            raise CannotElicit("the client has answered something else than was asked") from None
+            raise CannotElicit("the client's answer does not fit the question") from None
 
 
-class Rounds:
-    """Asks by the result of the request, which comes again with the answer."""
+class ResultElicitor:
+    """Elicits by the result of the request, from 2026-07-28 on."""
 
     def __init__(
         self,
@@ -133,19 +133,19 @@ class Rounds:
         self._responses = responses or {}
         self._state = state
 
-    def can(self, ability: Ability) -> bool:
-        """See `Asker.can`."""
-        return ability == "elicitation" and offers(self._capabilities, ability)
+    def can(self, capability: Capability) -> bool:
+        """See `Elicitor.can`."""
+        return capability == "elicitation" and supports(self._capabilities, capability)
 
     async def elicit(self, key: str, message: str, schema: Schema) -> ElicitationAnswer:
-        """See `Asker.elicit`."""
+        """See `Elicitor.elicit`."""
         if not self.can("elicitation"):
             raise MissingCapability
-        form = Form(schema)
+        form = ElicitationForm(schema)
         given = {**_answers(self._state), **self._responses}
         if key not in given:
-            asked = {"message": message, "requestedSchema": form.schema(self._revision)}
-            raise InputRequired(key, {"method": _METHOD, "params": asked}, _state(given))
+            params = {"message": message, "requestedSchema": form.schema(self._revision)}
+            raise InputRequired(key, {"method": _METHOD, "params": params}, _state(given))
         try:
             return form.answer(given[key])
         except UNPARSABLE as error:
@@ -154,8 +154,8 @@ class Rounds:
 
 def _state(answers: Mapping[str, msgspec.Raw]) -> str:
     state = base64.urlsafe_b64encode(_encode(answers)).decode("ascii")
-    if len(state) > MAX_STATE:
-        raise CannotElicit("what was answered so far is too long")
+    if len(state) > MAX_STATE_CHARACTERS:
+        raise CannotElicit("the answers so far are too long")
     return state
 
 
@@ -163,8 +163,8 @@ def _answers(state: str | None) -> Mapping[str, msgspec.Raw]:
     if state is None:
         return {}
     try:
-        if len(state) > MAX_STATE:
+        if len(state) > MAX_STATE_CHARACTERS:
             raise ValueError
         return _decode(base64.b64decode(state.encode("ascii"), altchars=b"-_", validate=True))
     except (ValueError, *UNPARSABLE):
-        raise InvalidAnswer("requestState is none that this server gave") from None
+        raise InvalidAnswer("requestState is not one of this server's") from None

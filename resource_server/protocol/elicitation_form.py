@@ -1,4 +1,4 @@
-"""Forms that a client shows to a person: what may be in one, and whether it was filled in right."""
+"""Elicitation forms: the schema that a client shows to a person, and validation of the answer."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from resource_server.protocol.revisions import Revision
 from resource_server.provider.tools import ElicitationAnswer, Schema
 
 MAX_ANSWER_BYTES = 64 * 1024
+"""Maximum bytes of an answer as JSON."""
 
-_WORDS = ("title", "description", "default")
-_KEPT = {
+_DESCRIPTIVE = ("title", "description", "default")
+_CONSTRAINTS = {
     "string": ("minLength", "maxLength", "format"),
     "number": ("minimum", "maximum"),
     "integer": ("minimum", "maximum"),
@@ -27,24 +28,24 @@ _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s]+")
 
 
-class Reply(msgspec.Struct, frozen=True):
-    """What a client says that a person did with a form (MCP `ElicitResult`)."""
+class ElicitResult(msgspec.Struct, frozen=True):
+    """The action that a person took on a form, with the content of the form."""
 
     action: Literal["accept", "decline", "cancel"]
     content: dict[str, Any] | None = None
 
 
-_decode = msgspec.json.Decoder(Reply).decode
+_decode = msgspec.json.Decoder(ElicitResult).decode
 
 
-class Form:
-    """Fields by name: of text, numbers, truth values and choices, as clients can show them."""
+class ElicitationForm:
+    """A form of text, numbers, booleans and choices, as clients can show them."""
 
     def __init__(self, schema: Schema) -> None:
-        """Take the fields of an object's JSON Schema; what no form can say of one is left out.
+        """Take the properties of an object schema; keywords that no form has are left out.
 
         Raises:
-            CannotElicit: a field is none of a form.
+            CannotElicit: no form can have such a field.
         """
         self._fields = {
             name: _field(name, each) for name, each in schema.get("properties", {}).items()
@@ -53,10 +54,10 @@ class Form:
         self._required = [name for name in required if name in self._fields]
 
     def schema(self, revision: Revision) -> dict[str, Any]:
-        """Return the schema that is sent: `requestedSchema`.
+        """Return `requestedSchema` for a client.
 
         Raises:
-            CannotElicit: a field is none of a form in this revision.
+            CannotElicit: in this revision, no form can have such a field.
         """
         fields = self._fields
         if revision.plain_forms:
@@ -65,18 +66,18 @@ class Form:
         return {**schema, "required": self._required} if self._required else schema
 
     def answer(self, data: msgspec.Raw) -> ElicitationAnswer:
-        """Return what a person answered; what was not asked for is left out.
+        """Return a person's answer, without fields that the form does not have.
 
         Raises:
-            msgspec.ValidationError: it is no answer to a form at all.
-            CannotElicit: it was not filled in as the fields demand.
+            msgspec.ValidationError: the data are no `ElicitResult`.
+            CannotElicit: a field is missing or invalid.
         """
         if len(memoryview(data)) > MAX_ANSWER_BYTES:
             raise CannotElicit(f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
-        reply = _decode(data)
-        if reply.action != "accept":
-            return ElicitationAnswer(reply.action)
-        given = {name: value for name, value in (reply.content or {}).items() if value is not None}
+        result = _decode(data)
+        if result.action != "accept":
+            return ElicitationAnswer(result.action)
+        given = {name: value for name, value in (result.content or {}).items() if value is not None}
         if missing := [name for name in self._required if name not in given]:
             raise CannotElicit(f"the answer lacks {', '.join(missing)}")
         filled = {name: given[name] for name in self._fields if name in given}
@@ -86,53 +87,55 @@ class Form:
         )
 
 
-def _field(name: str, asked: Schema) -> dict[str, Any]:
-    """Return a field as the latest revision has it."""
-    kind, choices = _kind(asked), _choices(asked)
+def _field(name: str, schema: Schema) -> dict[str, Any]:
+    """Return a field in the format of the latest revision."""
+    field_type, choices = _type(schema), _choices(schema)
     are_texts = all(isinstance(each, str) for each in choices or ())
-    if kind not in _KEPT or not are_texts or (kind == "array" and choices is None):
+    is_supported = field_type in _CONSTRAINTS and (field_type != "array" or choices is not None)
+    if not is_supported or not are_texts:
         raise _not_in_forms(name)
-    field: dict[str, Any] = {"type": kind}
-    field |= {word: asked[word] for word in _WORDS if word in asked}
-    if choices is not None and kind == "string":
-        return field | _among(asked, "oneOf")
-    if kind == "array":
-        items = _among(asked["items"], "anyOf")
+    field: dict[str, Any] = {"type": field_type}
+    field |= {keyword: schema[keyword] for keyword in _DESCRIPTIVE if keyword in schema}
+    if choices is not None and field_type == "string":
+        return field | _choice_members(schema, "oneOf")
+    if field_type == "array":
+        items = _choice_members(schema["items"], "anyOf")
         field["items"] = items if "anyOf" in items else {"type": "string", **items}
-    for word in _KEPT[kind]:
-        if word in asked and (word != "format" or asked[word] in _FORMATS):
-            field[word] = asked[word]
+    for keyword in _CONSTRAINTS[field_type]:
+        if keyword in schema and (keyword != "format" or schema[keyword] in _FORMATS):
+            field[keyword] = schema[keyword]
     return field
 
 
 def _not_in_forms(name: str) -> CannotElicit:
     return CannotElicit(
-        f"nobody can be asked for '{name}': this client's forms have text, numbers, truth values "
-        "and choices"
+        f"cannot ask for '{name}': this client's forms have only text, numbers, booleans and "
+        "choices"
     )
 
 
-def _kind(asked: Schema) -> str:
-    """Return the type of a field, where nothing is as good as null."""
-    kinds: object = asked.get("type", "string")
-    if isinstance(kinds, list):
-        several = [each for each in cast("list[object]", kinds) if each != "null"]
-        kinds = several[0] if len(several) == 1 else None
-    return kinds if isinstance(kinds, str) else ""
+def _type(schema: Schema) -> str:
+    """Return the type of a field; an optional `null` is ignored, since a field may be left out."""
+    types: object = schema.get("type", "string")
+    if isinstance(types, list):
+        others = [each for each in cast("list[object]", types) if each != "null"]
+        types = others[0] if len(others) == 1 else None
+    return types if isinstance(types, str) else ""
 
 
 def _choices(field: Schema) -> list[Any] | None:
-    """Return the values to choose from, where a field has such."""
+    """Return the choices of a field; None if it has none."""
     one: Schema = field.get("items", {}) if field.get("type") == "array" else field
     titled = one.get("anyOf" if one is not field else "oneOf")
     return one.get("enum") if titled is None else [each.get("const") for each in titled]
 
 
-def _among(asked: Schema, word: str) -> dict[str, Any]:
-    """Return the members that say what there is to choose from; `word` is that of titled ones."""
-    if word in asked:
-        return {word: [{"const": each["const"], "title": _title(each)} for each in asked[word]]}
-    return {name: asked[name] for name in ("enum", "enumNames") if name in asked}
+def _choice_members(schema: Schema, keyword: str) -> dict[str, Any]:
+    """Return the members that list the choices; `keyword` is that of choices with titles."""
+    if keyword in schema:
+        choices = schema[keyword]
+        return {keyword: [{"const": each["const"], "title": _title(each)} for each in choices]}
+    return {name: schema[name] for name in ("enum", "enumNames") if name in schema}
 
 
 def _title(choice: Schema) -> str:
@@ -140,11 +143,11 @@ def _title(choice: Schema) -> str:
 
 
 def _plain(name: str, field: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a field as 2025-06-18 has it."""
+    """Return a field in the format of 2025-06-18."""
     if field["type"] == "array":
         raise _not_in_forms(name)
     later = {"oneOf"} if field["type"] == "boolean" else {"oneOf", "default"}
-    plain = {word: value for word, value in field.items() if word not in later}
+    plain = {keyword: value for keyword, value in field.items() if keyword not in later}
     if "oneOf" in field:
         plain["enum"] = _choices(field)
         plain["enumNames"] = [_title(each) for each in field["oneOf"]]
@@ -152,43 +155,49 @@ def _plain(name: str, field: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checked(name: str, field: Mapping[str, Any], value: object) -> object:
-    """Return a value as the field's type has it.
+    """Return a value in the type of its field.
 
     Raises:
-        CannotElicit: it does not fit.
+        CannotElicit: it is invalid.
     """
     match field["type"], value:
         case "boolean", bool():
             return value
         case "array", list():
-            return _chosen(name, field, cast("list[object]", value))
+            return _checked_choices(name, field, cast("list[object]", value))
         case "integer", float() if value.is_integer():
             value = int(value)
         case "integer" | "number", bool():
-            raise _misfit(name, field)
+            raise _invalid(name, field)
         case ("integer", int()) | ("number", int() | float()) | ("string", str()):
             pass
         case _:
-            raise _misfit(name, field)
+            raise _invalid(name, field)
     if not (_fits_text(field, value) if isinstance(value, str) else _fits_number(field, value)):
-        raise _misfit(name, field)
+        raise _invalid(name, field)
     return value
 
 
-def _chosen(name: str, field: Mapping[str, Any], values: list[object]) -> list[object]:
+def _checked_choices(name: str, field: Mapping[str, Any], values: list[object]) -> list[object]:
     choices = _choices(field) or ()
-    least, most = field.get("minItems", 0), field.get("maxItems", len(values))
-    if not least <= len(values) <= most or any(each not in choices for each in values):
-        raise _misfit(name, field)
+    minimum, maximum = field.get("minItems", 0), field.get("maxItems", len(values))
+    if not minimum <= len(values) <= maximum or any(each not in choices for each in values):
+        raise _invalid(name, field)
     return values
 
 
-def _misfit(name: str, field: Mapping[str, Any]) -> CannotElicit:
+def _invalid(name: str, field: Mapping[str, Any]) -> CannotElicit:
     choices = _choices(field)
-    some = "some" if field["type"] == "array" else "one"
-    wanted = f"{some} of {', '.join(choices)}" if choices else field.get("format", field["type"])
-    limits = [f"{word} {field[word]}" for word in _KEPT[field["type"]] if word in field]
-    wanted = ", ".join([wanted, *(each for each in limits if not each.startswith("format"))])
+    expected = field.get("format", field["type"])
+    if choices:
+        quantity = "some" if field["type"] == "array" else "one"
+        expected = f"{quantity} of {', '.join(choices)}"
+    limits = [
+        f"{keyword} {field[keyword]}"
+        for keyword in _CONSTRAINTS[field["type"]]
+        if keyword in field and keyword != "format"
+    ]
+    wanted = ", ".join([expected, *limits])
     return CannotElicit(f"the answer for '{name}' is not what was asked for: {wanted}")
 
 

@@ -1,4 +1,4 @@
-"""Errors as JSON-RPC error objects: the only place that turns an exception into a code."""
+"""JSON-RPC error objects: the only place that turns exceptions into error codes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from resource_server.protocol.revisions import Revision
 
 
 class Fault(Exception):
-    """A request that is answered by an error object."""
+    """Ends a request with a JSON-RPC error object."""
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
@@ -38,48 +38,48 @@ class Fault(Exception):
         return msgspec.json.encode(error)
 
 
-class ErrorMessage(bytes):
-    """An answer that is an error, as it is sent: so that nobody has to look for its code in it."""
+class ErrorResponse(bytes):
+    """An encoded error response that remembers its code."""
 
     code: int
 
     def __new__(cls, data: bytes, code: int) -> Self:
-        """Make it of the encoded answer."""
-        message = super().__new__(cls, data)
-        message.code = code
-        return message
+        """Wrap an encoded response."""
+        response = super().__new__(cls, data)
+        response.code = code
+        return response
 
 
-def code_of(answer: bytes) -> int | None:
-    """Return the code of an answer that is an error; an answer to a batch has none."""
-    return answer.code if isinstance(answer, ErrorMessage) else None
+def code_of(response: bytes) -> int | None:
+    """Return the code of an error response; None for a result or the responses of a batch."""
+    return response.code if isinstance(response, ErrorResponse) else None
 
 
-def message(request_id: RequestId | None, fault: Fault) -> ErrorMessage:
-    """Return the answer to a request; to what has no usable id, with None."""
+def error_response(request_id: RequestId | None, fault: Fault) -> ErrorResponse:
+    """Return an error response; without a usable id, its id is null."""
     parts = msgspec.json.encode(request_id), fault.encode()
-    return ErrorMessage(b'{"jsonrpc":"2.0","id":%b,"error":%b}' % parts, fault.code)
+    return ErrorResponse(b'{"jsonrpc":"2.0","id":%b,"error":%b}' % parts, fault.code)
 
 
 def method_not_found(method: str) -> Fault:
-    """Return the refusal of a method that the revision does not have."""
+    """Return the error for a method that the revision does not have."""
     return Fault(revisions.METHOD_NOT_FOUND, "Method not found", {"method": method})
 
 
-def unsupported(requested: str) -> Fault:
-    """Return the refusal of a protocol revision in an envelope."""
+def unsupported_version(requested: str) -> Fault:
+    """Return the error for a protocol version that no envelope may have."""
     supported = list(revisions.MODERN)
     data = {"supported": supported, "requested": requested}
     return Fault(revisions.UNSUPPORTED_REVISION, "Unsupported protocol version", data)
 
 
 def header_mismatch(header: str, what: str) -> Fault:
-    """Return the refusal of a request whose HTTP header does not repeat its body."""
+    """Return the error for an HTTP header that does not repeat the body."""
     return Fault(revisions.HEADER_MISMATCH, f"The header {header} is not {what} of the body")
 
 
 def from_error(error: BaseException, uri: str | None, revision: Revision) -> Fault | None:
-    """Return what a client is told of `error`; None for a defect, of which it is told nothing."""
+    """Return the fault for an expected error; None for any other, which is not disclosed."""
     about = {} if uri is None else {"uri": uri}
     match error:
         case Fault():
@@ -102,7 +102,7 @@ def from_error(error: BaseException, uri: str | None, revision: Revision) -> Fau
         case ResourceBusy():
             return Fault(revisions.BUSY, _sentence(error), {**about, "retryable": True})
         case MountUnavailable():
-            # Its message is the operator's.
+            # Its message is for the operator only.
             return Fault(revisions.BUSY, "Temporarily unavailable", {**about, "retryable": True})
         case _:
             return None

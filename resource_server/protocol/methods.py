@@ -1,4 +1,4 @@
-"""The methods: parameters in, members of the result out. The catalog does the work."""
+"""The handlers of all methods: parameters in, the members of a result out."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from resource_server.protocol import params, revisions, serialization
 from resource_server.protocol.call import Call, Handler, Result, interactive
 from resource_server.protocol.prompts.argument_completion import complete
 from resource_server.protocol.prompts.listing import list_prompts, prompt_named
-from resource_server.protocol.prompts.messages import get_prompt
+from resource_server.protocol.prompts.rendering import get_prompt
 from resource_server.protocol.tools.handlers import call_tool, list_tools
 from resource_server.subscriptions.snapshot import ABSENT
 
-MAX_LISTEN_ID = 1024
-"""Characters: it is kept for as long as the listen lasts."""
+MAX_LISTEN_ID_CHARACTERS = 1024
+"""Maximum characters of the id of a listen, which is kept as long as the listen lasts."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 async def _discover(call: Call, _: params.RequestParams) -> Result:
-    supported = _encode(list(revisions.MODERN))
-    described = b'"supportedVersions":' + supported + b"," + _described(call)
-    return Result(described, ttl_ms=0)
+    versions = b'"supportedVersions":' + _encode(list(revisions.MODERN))
+    return Result(versions + b"," + _description(call), ttl_ms=0)
 
 
-async def _initialize(call: Call, _: params.Initialize) -> Result:
-    chosen = b'"protocolVersion":' + _encode(call.revision.name)
+async def _initialize(call: Call, _: params.InitializeParams) -> Result:
+    version = b'"protocolVersion":' + _encode(call.revision.name)
     info = b',"serverInfo":' + _encode(call.server.info) + b","
-    return Result(chosen + info + _described(call))
+    return Result(version + info + _description(call))
 
 
-def _described(call: Call) -> bytes:
+def _description(call: Call) -> bytes:
+    """Return the capabilities and instructions of the server."""
     capabilities = call.server.capabilities(completions=call.revision.completions_capability)
     members = b'"capabilities":' + _encode(capabilities)
     if call.server.instructions:
@@ -44,24 +44,24 @@ def _described(call: Call) -> bytes:
     return members
 
 
-async def _nothing(_call: Call, _params: params.RequestParams) -> Result:
+async def _empty(_call: Call, _params: params.RequestParams) -> Result:
     return Result()
 
 
-async def _list(call: Call, asked: params.ListResources) -> Result:
-    page = await call.server.catalog.list(asked.uri, asked.cursor, call.progress)
+async def _list(call: Call, given: params.ListResourcesParams) -> Result:
+    page = await call.server.catalog.list(given.uri, given.cursor, call.progress)
     members = (
         b'"resources":['
         + b",".join(serialization.each(serialization.resource, page.entries))
         + b"]"
     )
     meta = {serialization.META_UNAVAILABLE: page.unavailable} if page.unavailable else None
-    # Always 0: a widely used client caches listings under a key that ignores `uri`.
+    # A widely used client caches listings under a key without `uri`, so never let it.
     return Result(members + _next_cursor(page.next_cursor), meta, ttl_ms=0)
 
 
-async def _list_templates(call: Call, asked: params.ListTemplates) -> Result:
-    page = await call.server.catalog.templates(asked.cursor)
+async def _list_templates(call: Call, given: params.ListTemplatesParams) -> Result:
+    page = await call.server.catalog.templates(given.cursor)
     shapes = b",".join(serialization.each(serialization.template, page.templates))
     members = b'"resourceTemplates":[' + shapes + b"]" + _next_cursor(page.next_cursor)
     return Result(members, ttl_ms=call.server.ttl_ms)
@@ -71,12 +71,12 @@ def _next_cursor(cursor: str | None) -> bytes:
     return b"" if cursor is None else b',"nextCursor":' + _encode(cursor)
 
 
-async def _read(call: Call, asked: params.ReadResource) -> Result:
+async def _read(call: Call, given: params.ReadResourceParams) -> Result:
     try:
-        reading = await call.server.catalog.read(asked.uri, call.progress)
+        reading = await call.server.catalog.read(given.uri, call.progress)
     except ResourceNotFound:
         with suppress(ResourceNotFound):
-            mount, path, _ = call.server.catalog.route(asked.uri)
+            mount, path, _ = call.server.catalog.route(given.uri)
             call.subscriber.given(uris.join(mount.base, path), ABSENT)
         raise
     contents = serialization.each(serialization.body, reading.items)
@@ -90,47 +90,53 @@ async def _read(call: Call, asked: params.ReadResource) -> Result:
     return Result(members, meta, ttl_ms=call.server.ttl_ms)
 
 
-async def _metadata(call: Call, asked: params.ResourceMetadata) -> Result:
-    entry = await call.server.catalog.metadata(asked.uri)
+async def _metadata(call: Call, given: params.ResourceMetadataParams) -> Result:
+    entry = await call.server.catalog.metadata(given.uri)
     return Result(b'"resource":' + serialization.resource(entry), ttl_ms=call.server.ttl_ms)
 
 
-async def _complete(call: Call, asked: params.Complete) -> Result:
-    given = (asked.context.arguments if asked.context else None) or {}
-    name, value = asked.argument.name, asked.argument.value
+async def _complete(call: Call, given: params.CompleteParams) -> Result:
+    others = (given.context.arguments if given.context else None) or {}
+    name, value = given.argument.name, given.argument.value
     catalog = call.server.catalog
-    if isinstance(asked.ref, params.PromptReference):
-        prompt = prompt_named(call.server, asked.ref.name)
-        completion = await complete(catalog, prompt, name, value, given)
+    if isinstance(given.ref, params.PromptReference):
+        prompt = prompt_named(call.server, given.ref.name)
+        completion = await complete(catalog, prompt, name, value, others)
     else:
-        completion = await catalog.complete(asked.ref.uri, name, value, given)
-    more = completion.total > len(completion.values)
-    found = {"values": completion.values, "total": completion.total, "hasMore": more}
-    return Result(b'"completion":' + _encode(found))
+        completion = await catalog.complete(given.ref.uri, name, value, others)
+    has_more = completion.total > len(completion.values)
+    members = {"values": completion.values, "total": completion.total, "hasMore": has_more}
+    return Result(b'"completion":' + _encode(members))
 
 
-async def _subscribe(call: Call, asked: params.Subscribe) -> Result:
-    await call.subscriber.own.subscribe(asked.uri)
+async def _subscribe(call: Call, given: params.SubscribeParams) -> Result:
+    await call.subscriber.own.subscribe(given.uri)
     return Result()
 
 
-async def _unsubscribe(call: Call, asked: params.Subscribe) -> Result:
-    call.subscriber.own.unsubscribe(asked.uri)
+async def _unsubscribe(call: Call, given: params.SubscribeParams) -> Result:
+    call.subscriber.own.unsubscribe(given.uri)
     return Result()
 
 
-async def _listen(call: Call, asked: params.Listen) -> Result:
-    if isinstance(call.id, str) and len(call.id) > MAX_LISTEN_ID:
-        raise InvalidParameter(f"the id of a listen has at most {MAX_LISTEN_ID} characters")
-    wanted = asked.notifications
+async def _listen(call: Call, given: params.ListenParams) -> Result:
+    if isinstance(call.id, str) and len(call.id) > MAX_LISTEN_ID_CHARACTERS:
+        raise InvalidParameter(
+            f"the id of a listen has at most {MAX_LISTEN_ID_CHARACTERS} characters"
+        )
+    wanted = given.notifications
     meta = {revisions.SUBSCRIPTION_ID: call.id}
     stream = call.subscriber.stream(call.notify, b'"_meta":' + _encode(meta))
     honoured: dict[str, Any] = {}
     try:
-        if wanted.resources_list_changed and call.server.tells_list_changes:
+        if wanted.resources_list_changed and call.server.notifies_list_changes:
             stream.follow_list()
             honoured["resourcesListChanged"] = True
-        if wanted.tools_list_changed and call.server.reloads and call.server.toolbox.offer.enabled:
+        if (
+            wanted.tools_list_changed
+            and call.server.reloads
+            and call.server.toolbox.settings.enabled
+        ):
             stream.follow_list("tools")
             honoured["toolsListChanged"] = True
         if wanted.prompts_list_changed and call.server.reloads:
@@ -150,8 +156,8 @@ async def _listen(call: Call, asked: params.Listen) -> Result:
 METHODS: Mapping[str, Handler] = {
     "initialize": _initialize,
     "server/discover": _discover,
-    "ping": _nothing,
-    "logging/setLevel": _nothing,
+    "ping": _empty,
+    "logging/setLevel": _empty,
     "resources/list": _list,
     "resources/read": _read,
     "resources/metadata": _metadata,

@@ -1,7 +1,7 @@
-"""Notifications that belong to no request: sent as fast as the client takes them, and no faster.
+"""Notifications that belong to no request, sent as fast as the client takes them.
 
-They are made when they are sent. Until then each source only knows what it still has to tell, so a
-client that does not read costs no more memory than what it subscribed to.
+A notification is built when it is sent. Until then each source only knows what it still has to
+send, so a slow client costs no more memory than its subscriptions.
 """
 
 from __future__ import annotations
@@ -15,51 +15,51 @@ from typing import Protocol, TypeAlias
 Send: TypeAlias = Callable[[bytes], None]
 """Takes one encoded message; never blocks and never raises."""
 
-_AT_ONCE = 256
-"""Messages that are sent before others have their turn."""
+_MAX_PER_TURN = 256
+"""Maximum notifications sent before the event loop runs other tasks."""
 
 
-class Source(Protocol):
-    """What has something to tell."""
+class NotificationSource(Protocol):
+    """Has notifications to send."""
 
     def send_next(self) -> bool:
-        """Send the next message; return False, having sent none, where there is none."""
+        """Send the next notification; return False if there was none."""
         ...
 
 
 class Outbox:
-    """The sources of one connection that have something to tell, in the order in which they had."""
+    """The queue of one connection's sources that have notifications, in order of arrival."""
 
     def __init__(self, room: asyncio.Event | None = None) -> None:
         self._room = room
         """Set while the client takes what it is sent; None where it always does."""
-        self._sources = OrderedDict[Source, None]()
+        self._sources = OrderedDict[NotificationSource, None]()
         self._empty = asyncio.Event()
         self._empty.set()
         self._sent = 0
         self._scheduled: asyncio.Handle | None = None
         self._waiting: asyncio.Task[bool] | None = None
 
-    def put(self, source: Source) -> None:
-        """Let a source send what it has: soon, but not before the caller is done."""
+    def put(self, source: NotificationSource) -> None:
+        """Queue a source; it sends soon, but not before the caller is done."""
         self._sources[source] = None
         self._empty.clear()
         self._schedule()
 
-    def remove(self, source: Source) -> None:
-        """Send nothing more of a source."""
+    def remove(self, source: NotificationSource) -> None:
+        """Drop a source and its notifications."""
         self._sources.pop(source, None)
         if not self._sources:
             self._empty.set()
 
-    def flush(self, at_once: int | None = None) -> None:
-        """Send what there is, as far as the client takes it now; the rest follows by itself."""
+    def flush(self, most: int | None = None) -> None:
+        """Send what the client takes now, at most `most` notifications; the rest follows later."""
         sent = 0
         while self._sources:
             if self._room is not None and not self._room.is_set():
                 self._wait(self._room)
                 break
-            if sent == at_once:
+            if sent == most:
                 self._schedule()
                 break
             source = next(iter(self._sources))
@@ -69,17 +69,17 @@ class Outbox:
                 self.remove(source)
         self._sent += sent
 
-    async def drain(self, seconds: float) -> None:
-        """Wait until everything is sent, as long as the client takes some in so many seconds."""
+    async def drain(self, timeout_s: float) -> None:
+        """Wait until everything is sent, or the client takes nothing for `timeout_s` seconds."""
         before = -1
         while self._sources and self._sent > before:
             before = self._sent
             with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
+                async with asyncio.timeout(timeout_s):
                     await self._empty.wait()
 
     def close(self) -> None:
-        """Send nothing more."""
+        """Drop everything that is queued, and send nothing more."""
         self._sources.clear()
         self._empty.set()
         if self._scheduled is not None:
@@ -88,13 +88,13 @@ class Outbox:
             self._waiting.cancel()
 
     def _schedule(self) -> None:
-        # Whoever waits for room flushes when it comes.
+        # A task that waits for room flushes by itself.
         if self._scheduled is None and self._waiting is None:
             self._scheduled = asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
         self._scheduled = None
-        self.flush(_AT_ONCE)
+        self.flush(_MAX_PER_TURN)
 
     def _wait(self, room: asyncio.Event) -> None:
         if self._waiting is None:

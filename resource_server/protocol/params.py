@@ -1,7 +1,7 @@
-"""The parameters of each method, as the schemas define them; unknown members are ignored.
+"""Parameters of each method by the MCP schemas; unknown members are ignored.
 
-Decoding validates: what does not fit raises `msgspec.ValidationError` with the path of the fault.
-One shape serves all revisions; the engine demands the envelope in `_meta` where a revision has it.
+Decoding validates: `msgspec.ValidationError` names the path of the problem. One shape serves all
+revisions; the connection checks the envelope in `_meta` for revisions that have one.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ RequestId = str | int
 _Object = dict[str, Any]
 
 
-class Versioned(Struct, frozen=True, rename="camel"):
-    """The one member of an `initialize` that is needed to refuse it."""
+class VersionOnly(Struct, frozen=True, rename="camel"):
+    """The one parameter of `initialize` that its refusal repeats."""
 
     protocol_version: str = ""
 
 
 class Icon(Struct, frozen=True, rename="camel"):
-    """An image of the client or server."""
+    """An icon of the client or server."""
 
     src: str
     mime_type: str | None = None
@@ -37,7 +37,7 @@ class Icon(Struct, frozen=True, rename="camel"):
 
 
 class Implementation(Struct, frozen=True, rename="camel"):
-    """Who the client (or server) is."""
+    """Name and version of the client or server."""
 
     name: str
     version: str
@@ -81,7 +81,7 @@ class _Tasks(Struct, frozen=True):
 
 
 class ClientCapabilities(Struct, frozen=True):
-    """What the client can do."""
+    """Capabilities of the client."""
 
     elicitation: _Elicitation | None = None
     experimental: dict[str, _Object] | None = None
@@ -107,12 +107,12 @@ class RequestMeta(Struct, frozen=True):
 
 
 class RequestParams(Struct, frozen=True):
-    """What every method's parameters have."""
+    """Parameters common to all methods."""
 
     meta: RequestMeta | None = field(default=None, name="_meta")
 
 
-class Initialize(RequestParams, frozen=True, kw_only=True, rename="camel"):
+class InitializeParams(RequestParams, frozen=True, kw_only=True, rename="camel"):
     """Parameters of `initialize`."""
 
     protocol_version: str
@@ -120,86 +120,86 @@ class Initialize(RequestParams, frozen=True, kw_only=True, rename="camel"):
     client_info: Implementation
 
 
-class SetLevel(RequestParams, frozen=True, kw_only=True):
+class SetLevelParams(RequestParams, frozen=True, kw_only=True):
     """Parameters of `logging/setLevel`."""
 
     level: LoggingLevel
 
 
-class ListTemplates(RequestParams, frozen=True):
+class ListTemplatesParams(RequestParams, frozen=True):
     """Parameters of `resources/templates/list`."""
 
     cursor: str | None = None
 
 
-class ListResources(ListTemplates, frozen=True):
-    """Parameters of `resources/list`; `uri` is of SEP-2093."""
+class ListResourcesParams(ListTemplatesParams, frozen=True):
+    """Parameters of `resources/list`; `uri` comes from SEP-2093."""
 
     uri: str | None = None
 
 
-class Interactive(RequestParams, frozen=True, kw_only=True, rename="camel"):
-    """Parameters of what may ask for more before it has a result (2026-07-28)."""
+class InteractiveParams(RequestParams, frozen=True, kw_only=True, rename="camel"):
+    """Parameters of methods that may elicit input before their result (2026-07-28)."""
 
     input_responses: dict[str, Raw] | None = None
-    """What was answered, by the keys of the questions."""
+    """Answers by the keys of their questions."""
     request_state: str | None = None
 
 
-class ReadResource(RequestParams, frozen=True, kw_only=True, rename="camel"):
+class ReadResourceParams(RequestParams, frozen=True, kw_only=True, rename="camel"):
     """Parameters of `resources/read`."""
 
     uri: str
     input_responses: None = None
-    """Always refused: no read of ours ever asks for input."""
+    """Always refused: reads never elicit input."""
     request_state: str | None = None
 
 
-class ResourceMetadata(RequestParams, frozen=True, kw_only=True):
+class ResourceMetadataParams(RequestParams, frozen=True, kw_only=True):
     """Parameters of `resources/metadata` (SEP-2093)."""
 
     uri: str
 
 
-class Subscribe(RequestParams, frozen=True, kw_only=True):
+class SubscribeParams(RequestParams, frozen=True, kw_only=True):
     """Parameters of `resources/subscribe` and `resources/unsubscribe`."""
 
     uri: str
 
 
-class ListPrompts(RequestParams, frozen=True):
+class ListPromptsParams(RequestParams, frozen=True):
     """Parameters of `prompts/list`."""
 
     cursor: str | None = None
 
 
-class GetPrompt(RequestParams, frozen=True, kw_only=True, rename="camel"):
+class GetPromptParams(RequestParams, frozen=True, kw_only=True, rename="camel"):
     """Parameters of `prompts/get`."""
 
     name: str
     arguments: _Object | None = None
-    """Of text each; whose is not is told by its name."""
+    """Values of any type: a wrong one is reported with the name of its argument."""
     input_responses: None = None
-    """Always refused: no prompt of ours ever asks for input."""
+    """Always refused: prompts never elicit input."""
     request_state: str | None = None
 
 
-class ListTools(RequestParams, frozen=True):
+class ListToolsParams(RequestParams, frozen=True):
     """Parameters of `tools/list`."""
 
     cursor: str | None = None
 
 
-class CallTool(Interactive, frozen=True, kw_only=True, rename="camel"):
+class CallToolParams(InteractiveParams, frozen=True, kw_only=True, rename="camel"):
     """Parameters of `tools/call`."""
 
     name: str
     arguments: Raw = Raw(b"{}")
-    """Undecoded: what may be in them is up to the tool."""
+    """Undecoded: each tool has its own schema."""
 
 
 class SubscriptionFilter(Struct, frozen=True, rename="camel"):
-    """What a client wants to be told of."""
+    """Notifications that a client subscribes to."""
 
     tools_list_changed: bool | None = None
     prompts_list_changed: bool | None = None
@@ -207,47 +207,47 @@ class SubscriptionFilter(Struct, frozen=True, rename="camel"):
     resource_subscriptions: list[str] | None = None
 
 
-class Listen(RequestParams, frozen=True, kw_only=True):
+class ListenParams(RequestParams, frozen=True, kw_only=True):
     """Parameters of `subscriptions/listen`."""
 
     notifications: SubscriptionFilter
 
 
 class PromptReference(Struct, frozen=True, tag_field="type", tag="ref/prompt"):
-    """What is completed: an argument of a prompt."""
+    """Completes an argument of a prompt."""
 
     name: str
     title: str | None = None
 
 
 class TemplateReference(Struct, frozen=True, tag_field="type", tag="ref/resource"):
-    """What is completed: a variable of a template."""
+    """Completes a variable of a template."""
 
     uri: str
 
 
-class Argument(Struct, frozen=True):
-    """The variable and what has been typed of it so far."""
+class CompletionArgument(Struct, frozen=True):
+    """The argument or variable to complete, and its beginning."""
 
     name: str
     value: str
 
 
 class CompletionContext(Struct, frozen=True):
-    """The variables that are already known."""
+    """The arguments or variables that are already known."""
 
     arguments: dict[str, str] | None = None
 
 
-class Complete(RequestParams, frozen=True, kw_only=True):
+class CompleteParams(RequestParams, frozen=True, kw_only=True):
     """Parameters of `completion/complete`."""
 
     ref: PromptReference | TemplateReference
-    argument: Argument
+    argument: CompletionArgument
     context: CompletionContext | None = None
 
 
-class Cancelled(Struct, frozen=True, rename="camel"):
+class CancelledParams(Struct, frozen=True, rename="camel"):
     """Parameters of `notifications/cancelled`."""
 
     request_id: RequestId | None = None
@@ -255,21 +255,21 @@ class Cancelled(Struct, frozen=True, rename="camel"):
 
 
 PARAMS: Mapping[str, type[RequestParams]] = {
-    "initialize": Initialize,
+    "initialize": InitializeParams,
     "server/discover": RequestParams,
     "ping": RequestParams,
-    "logging/setLevel": SetLevel,
-    "resources/list": ListResources,
-    "resources/read": ReadResource,
-    "resources/metadata": ResourceMetadata,
-    "resources/templates/list": ListTemplates,
-    "resources/subscribe": Subscribe,
-    "resources/unsubscribe": Subscribe,
-    "prompts/list": ListPrompts,
-    "prompts/get": GetPrompt,
-    "subscriptions/listen": Listen,
-    "completion/complete": Complete,
-    "tools/list": ListTools,
-    "tools/call": CallTool,
+    "logging/setLevel": SetLevelParams,
+    "resources/list": ListResourcesParams,
+    "resources/read": ReadResourceParams,
+    "resources/metadata": ResourceMetadataParams,
+    "resources/templates/list": ListTemplatesParams,
+    "resources/subscribe": SubscribeParams,
+    "resources/unsubscribe": SubscribeParams,
+    "prompts/list": ListPromptsParams,
+    "prompts/get": GetPromptParams,
+    "subscriptions/listen": ListenParams,
+    "completion/complete": CompleteParams,
+    "tools/list": ListToolsParams,
+    "tools/call": CallToolParams,
 }
 """The parameters of each method."""

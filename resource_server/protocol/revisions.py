@@ -1,7 +1,7 @@
-"""What differs between protocol revisions: eras, methods, error codes. The only place that knows.
+"""Protocol revisions: methods, error codes and features. The only place that compares them.
 
-Sources: the schema of each revision; 2026-07-28 replaces the initialize handshake by an envelope in
-each request's `_meta`.
+Sources: the schema of each revision. 2026-07-28 replaces the initialize handshake by an envelope in
+the `_meta` of each request.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ INTERNAL_ERROR = -32603
 HEADER_MISMATCH = -32020
 MISSING_CAPABILITY = -32021
 UNSUPPORTED_REVISION = -32022
-# Of the range that JSON-RPC leaves to implementations:
+# From the range that JSON-RPC leaves to implementations:
 TOO_LARGE = -32010
 DEADLINE_EXCEEDED = -32011
 BUSY = -32012
@@ -59,22 +59,23 @@ class Revision(msgspec.Struct, frozen=True):
     modern: bool = False
     """Whether requests carry the envelope of 2026-07-28 instead of following a handshake."""
     batches: bool = False
-    """Whether a JSON-RPC batch is received."""
+    """Whether JSON-RPC batches are accepted."""
     resource_not_found: int = -32002
     completions_capability: bool = True
     forms: bool = True
-    """Whether a person can be asked to fill in a form."""
+    """Whether it has elicitation forms."""
     plain_forms: bool = False
-    """Whether of these only truth values have a default, and choices no `oneOf`."""
+    """Whether forms lack defaults other than of booleans, and choices with `oneOf`."""
     audio_blocks: bool = True
-    """Whether a message or a tool's result may hold sound."""
+    """Whether it has audio blocks."""
     titles: bool = True
-    """Whether prompts, tools and resources have a `title`, and results may link to resources."""
+    """Whether prompts, tools and resources have a `title`, and there are link blocks."""
     block_annotations: bool = True
-    """Whether an embedded resource is annotated outside of it as well (SEP-2093, section 6)."""
+    """Whether the block of an embedded resource repeats its annotations (SEP-2093, section 6)."""
     structured_results: bool = True
-    """Whether a tool's result has a structured form, and the tool a schema of it."""
+    """Whether tools have output schemas and structured results."""
     tool_annotations: bool = True
+    """Whether tools have annotations."""
 
 
 _2024_11_05 = Revision(

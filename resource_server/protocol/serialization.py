@@ -1,7 +1,7 @@
-"""Resources, contents and templates as JSON: the wire shapes of every revision and of SEP-2093.
+"""Wire format of resources, contents and templates, in every revision and SEP-2093.
 
-`resourceType` is the text of SEP-2093 in this project's specification, `capabilities` that of its
-later revision. Typed clients drop members they do not know but keep `_meta`: hence the mirror.
+`resourceType` follows the text of SEP-2093 in this project's specification, `capabilities` its
+later revision. Typed clients drop unknown members but keep `_meta`, which therefore repeats them.
 """
 
 from __future__ import annotations
@@ -34,57 +34,57 @@ T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
 
 
-class _Annotations(Struct, omit_defaults=True, rename="camel"):
+class _WireAnnotations(Struct, omit_defaults=True, rename="camel"):
     audience: tuple[str, ...] | None = None
     priority: float | None = None
     last_modified: str | None = None
 
 
-class _Capabilities(Struct, frozen=True):
+class _ResourceCapabilities(Struct, frozen=True):
     list: bool
     subscribe: bool
 
 
-class _Resource(Struct, omit_defaults=True, rename="camel", kw_only=True):
+class _WireResource(Struct, omit_defaults=True, rename="camel", kw_only=True):
     uri: str
     name: str
     title: str | None = None
     description: str | None = None
     mime_type: str | None = None
     size: int | None = None
-    annotations: _Annotations | None = None
+    annotations: _WireAnnotations | None = None
     resource_type: str
-    capabilities: _Capabilities
+    capabilities: _ResourceCapabilities
     meta: dict[str, Any] = msgspec.field(name="_meta")
 
 
-class _Template(Struct, omit_defaults=True, rename="camel", kw_only=True):
+class _WireTemplate(Struct, omit_defaults=True, rename="camel", kw_only=True):
     uri_template: str
     name: str
     title: str | None = None
     description: str | None = None
     mime_type: str | None = None
-    annotations: _Annotations | None = None
+    annotations: _WireAnnotations | None = None
     resource_type: str | None = None
-    capabilities: _Capabilities
+    capabilities: _ResourceCapabilities
 
 
 _CAPABILITIES = {
-    (collection, subscribable): _Capabilities(list=collection, subscribe=subscribable)
+    (collection, subscribable): _ResourceCapabilities(list=collection, subscribe=subscribable)
     for collection in (False, True)
     for subscribable in (False, True)
 }
 
 
 def resource(entry: CatalogEntry) -> bytes:
-    """Return the JSON object of a resource; made once for an entry."""
+    """Return the JSON object of a resource, encoded once per entry."""
     encoded = entry.encoded
     if encoded is None:
         encoded = entry.encoded = _encode(_wire(entry))
     return encoded
 
 
-def _wire(entry: CatalogEntry) -> _Resource:
+def _wire(entry: CatalogEntry) -> _WireResource:
     uri, resource = entry.uri, entry.resource
     collection = resource.type == "collection"
     meta: dict[str, Any] = {META_TYPE: resource.type}
@@ -94,7 +94,7 @@ def _wire(entry: CatalogEntry) -> _Resource:
         meta[META_FORMATS] = _formats(uri, resource.formats)
     if resource.details:
         meta[META_DETAILS] = resource.details
-    return _Resource(
+    return _WireResource(
         uri=uri,
         name=uris.display(resource.name),
         title=_displayed(resource.title),
@@ -126,11 +126,11 @@ def _formats(uri: str, formats: tuple[Format, ...]) -> Sequence[Mapping[str, str
 
 def _annotations(
     hints: Annotations | None, modified: datetime | float | None
-) -> _Annotations | None:
+) -> _WireAnnotations | None:
     last_modified = None if modified is None else _timestamp(modified)
     if hints is None and last_modified is None:
         return None
-    return _Annotations(
+    return _WireAnnotations(
         audience=hints.audience if hints else None,
         priority=hints.priority if hints else None,
         last_modified=last_modified,
@@ -138,7 +138,7 @@ def _annotations(
 
 
 def _timestamp(moment: datetime | float) -> str | None:
-    """Return RFC 3339 in UTC, or None for a time that no calendar has."""
+    """Return a time in UTC by RFC 3339; None if it is out of range."""
     try:
         if not isinstance(moment, datetime):
             moment = datetime.fromtimestamp(moment, UTC)
@@ -148,7 +148,7 @@ def _timestamp(moment: datetime | float) -> str | None:
 
 
 def body(item: ReadItem) -> bytes:
-    """Return the JSON object of one content: the resource's own members, then `text` or `blob`."""
+    """Return the JSON object of one content: the resource, then `text` or `blob`."""
     content = item.content
     if content is None:
         return resource(item.entry)[:-1] + b',"text":""}'
@@ -156,7 +156,7 @@ def body(item: ReadItem) -> bytes:
 
 
 def head(item: ReadItem, content: Content) -> bytes:
-    """Return the JSON object of a resource as one of its contents describes it."""
+    """Return the JSON object of a resource, adapted to one of its contents."""
     entry = item.entry
     described = entry.resource
     mime_type = content.mime_type or described.mime_type
@@ -175,11 +175,11 @@ def head(item: ReadItem, content: Content) -> bytes:
     return _encode(wire)
 
 
-def truncated(cut: Truncation, next_uri: str | None) -> dict[str, Any]:
-    """Return what was cut from a content, and where it goes on."""
-    notice: dict[str, Any] = {"reason": cut.reason, "unit": cut.unit}
-    if cut.total is not None:
-        notice["total"] = cut.total
+def truncated(truncation: Truncation, next_uri: str | None) -> dict[str, Any]:
+    """Return the notice of a truncated content, with the URI to read on."""
+    notice: dict[str, Any] = {"reason": truncation.reason, "unit": truncation.unit}
+    if truncation.total is not None:
+        notice["total"] = truncation.total
     if next_uri is not None:
         notice["next"] = next_uri
     return notice
@@ -192,8 +192,8 @@ def _data(data: str | bytes) -> bytes:
 
 
 def base64(data: bytes) -> bytes:
-    """Return bytes as text that needs no escapes in JSON."""
-    # Imported here: only whoever reads a binary document pays for it.
+    """Return bytes in base64."""
+    # Imported here: only reads of binary documents need it.
     import pybase64
 
     return pybase64.b64encode(data)
@@ -206,9 +206,9 @@ def annotations_of(entry: CatalogEntry) -> bytes | None:
 
 
 def template(entry: TemplateEntry) -> bytes:
-    """Return the JSON object of a template; its `capabilities` are an upper bound."""
+    """Return the JSON object of a template, whose `capabilities` are an upper bound."""
     shape = entry.template
-    wire = _Template(
+    wire = _WireTemplate(
         uri_template=entry.uri_template,
         name=shape.name,
         title=shape.title,
@@ -222,7 +222,7 @@ def template(entry: TemplateEntry) -> bytes:
 
 
 def each(encoder: Callable[[T], bytes], items: Sequence[T]) -> list[bytes]:
-    """Return items as JSON without those that cannot be: a plugin's mistake is its own only."""
+    """Return items as JSON, without those of a faulty plugin that cannot be encoded."""
     encoded: list[bytes] = []
     for item in items:
         try:

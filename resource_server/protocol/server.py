@@ -1,29 +1,80 @@
-"""What is served and how it presents itself: shared by all connections."""
+"""The MCP server: the catalog with its name, prompts, tools and limits, shared by connections."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Self
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol, Self, TypeAlias
 
 import msgspec
 
 from resource_server import __version__
+from resource_server.access import Scopes, current
 from resource_server.catalog.catalog import Catalog
 from resource_server.manifest.prompts import Prompt
 from resource_server.protocol import revisions
-from resource_server.protocol.announcements import Announcements
 from resource_server.protocol.params import Implementation
-from resource_server.protocol.tools.offer import Offer
-from resource_server.protocol.tools.registry import Toolbox
+from resource_server.protocol.tools.registry import Toolbox, ToolSettings
 from resource_server.runtime.rate_limit import RateLimiter
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.subscriptions.broker import Broker
 
-PATIENCE_S = 600.0
-
-TOOL_RATE, TOOL_BURST = 1000.0, 2000
-"""Calls a second, and at once: more than a model makes, and less than a loop gone wild."""
+ListName: TypeAlias = Literal["tools", "prompts"]
 
 _encode = msgspec.json.Encoder().encode
+
+
+class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of the protocol layer, each with the default the server runs with."""
+
+    subscriptions: int = 100_000
+    """Maximum subscriptions of one connection, those of all its listens together."""
+    listens: int = 1024
+    """Maximum listens of one connection at once."""
+    tool_calls_per_s: float = 1000.0
+    """Tool calls per second and owner: above any model's rate, below a runaway loop's."""
+    tool_call_burst: int = 2000
+    """Tool calls that an owner may make at once."""
+    tool_text_bytes: int = 64 * 1024
+    """Maximum bytes of a document's text in a tool result.
+
+    About 16,000 tokens; hosts reject results of 25,000.
+    """
+    tool_media_bytes: int = 4 * 1024 * 1024
+    """Maximum bytes of an image or sound in a tool result; no host takes more."""
+    tool_result_bytes: int = 8 * 1024 * 1024
+    """Maximum bytes of a tool result as JSON; hosts take far less."""
+    prompt_bytes: int = 16 * 1024 * 1024
+    """Maximum bytes of all messages of a prompt."""
+
+
+class ListFollower(Protocol):
+    """Receives changes of the lists of tools and prompts. Neither blocks nor raises."""
+
+    def list_changed(self, name: ListName) -> None:
+        """Note that a list has changed."""
+        ...
+
+
+class ListAnnouncements:
+    """The followers of the lists of tools and prompts, each with its scopes."""
+
+    def __init__(self) -> None:
+        self._followers: dict[ListName, dict[ListFollower, Scopes]] = {"tools": {}, "prompts": {}}
+
+    def follow(self, name: ListName, follower: ListFollower) -> None:
+        """Add a follower with the scopes of the current caller."""
+        self._followers[name][follower] = current().scopes
+
+    def unfollow(self, follower: ListFollower) -> None:
+        """Remove a follower from every list."""
+        for followers in self._followers.values():
+            followers.pop(follower, None)
+
+    def announce(self, name: ListName, has_changed: Callable[[Scopes], bool]) -> None:
+        """Notify the followers for whose scopes the list has changed."""
+        for follower, scopes in list(self._followers[name].items()):
+            if has_changed(scopes):
+                follower.list_changed(name)
 
 
 class Server:
@@ -42,28 +93,30 @@ class Server:
         ttl_ms: int = 0,
         cache_scope: str = "private",
         prompts: Mapping[str, Prompt] | None = None,
-        tools: Offer | None = None,
+        tools: ToolSettings | None = None,
+        limits: ServerLimits | None = None,
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self.catalog = catalog
         self.broker = Broker(catalog)
-        self.announcements = Announcements()
+        self.announcements = ListAnnouncements()
         self.reloads = False
-        """Whether another catalog may be served one day."""
+        """Whether the manifest may be reloaded, and another catalog served."""
         self.may_watch = False
-        """Whether that may notice changes, even if the present one does not."""
-        self.patience_s = PATIENCE_S
-        """How long a person may take to answer a question."""
+        """Whether a reloaded catalog may watch, even if the current one does not."""
+        self.limits = limits or ServerLimits()
+        self.timing = timing
         self.info = msgspec.to_builtins(Implementation(name, __version__, title))
         self.info = {key: value for key, value in self.info.items() if value is not None}
         self.instructions = instructions
         self.prompts = prompts or {}
-        self.toolbox = Toolbox(catalog, tools or Offer())
-        self.tool_rates = RateLimiter(TOOL_RATE, TOOL_BURST)
-        """How often each subject may call a tool; without tokens all are one."""
+        self.toolbox = Toolbox(catalog, tools or ToolSettings(), timing)
+        self.tool_rates = RateLimiter(self.limits.tool_calls_per_s, self.limits.tool_call_burst)
+        """Tool calls per owner; without tokens all callers are one owner."""
         self.ttl_ms = ttl_ms
-        # What one may see is no answer for another.
+        # A response that depends on scopes must not be cached for other callers.
         self.cache_scope = "private" if catalog.visibility.scopes else cache_scope
-        self._endings: dict[int | None, bytes] = {}
+        self._envelopes: dict[int | None, bytes] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -75,9 +128,9 @@ class Server:
             await self.catalog.__aexit__(None, None, None)
 
     def adopt(self, other: Server) -> None:
-        """Serve what another server was made to serve, under its name; subscriptions stay here.
+        """Take over the catalog, name, prompts and tools of another server; keep subscriptions.
 
-        Who follows tools or prompts is told of others. `live` is not: who calls this knows what has
+        Announces changed tools and prompts. Resources are left to the caller, who knows which have
         changed.
         """
         tools, prompts = self.toolbox, list(self.prompts.items())
@@ -88,28 +141,30 @@ class Server:
         self.toolbox = other.toolbox
         self.ttl_ms = other.ttl_ms
         self.cache_scope = other.cache_scope
-        self._endings.clear()
-        self.announcements.tell("tools", lambda of: tools.outline(of) != other.toolbox.outline(of))
-        self.announcements.tell("prompts", lambda _: prompts != list(other.prompts.items()))
+        self._envelopes.clear()
+        self.announcements.announce(
+            "tools", lambda scopes: tools.outline(scopes) != other.toolbox.outline(scopes)
+        )
+        self.announcements.announce("prompts", lambda _: prompts != list(other.prompts.items()))
 
     @property
-    def tells_list_changes(self) -> bool:
-        """Whether clients are told when other resources are listed than before."""
+    def notifies_list_changes(self) -> bool:
+        """Whether clients are notified when the list of resources changes."""
         return self.reloads or self.catalog.watches
 
     def capabilities(self, *, completions: bool) -> dict[str, Any]:
-        """Return what `initialize` and `server/discover` advertise."""
+        """Return the capabilities that `initialize` and `server/discover` advertise."""
         advertised: dict[str, Any] = {
             "resources": {
                 "subscribe": self.catalog.watches or self.may_watch,
-                "listChanged": self.tells_list_changes,
+                "listChanged": self.notifies_list_changes,
             },
             "logging": {},
             "experimental": {"resource-server/sep-2093": {"metadata": True, "list": True}},
         }
         if self.prompts or self.reloads:
             advertised["prompts"] = {"listChanged": self.reloads}
-        if self.toolbox.offer.enabled:
+        if self.toolbox.settings.enabled:
             advertised["tools"] = {"listChanged": self.reloads}
         if completions:
             advertised["completions"] = {}
@@ -124,10 +179,10 @@ class Server:
     ) -> bytes:
         """Return the members that 2026-07-28 adds to every result, and the closing brace.
 
-        `ttl_ms` is None for a result that is not to be cached; `meta` is its own `_meta`.
+        `ttl_ms` is None for a result that must not be cached; `meta` is the result's own `_meta`.
         """
-        is_kept = meta is None and is_complete
-        known = self._endings.get(ttl_ms) if is_kept else None
+        is_common = meta is None and is_complete
+        known = self._envelopes.get(ttl_ms) if is_common else None
         if known is not None:
             return known
         members: dict[str, Any] = {"resultType": "complete" if is_complete else "input_required"}
@@ -135,7 +190,7 @@ class Server:
             members["ttlMs"] = ttl_ms
             members["cacheScope"] = self.cache_scope
         members["_meta"] = {**(meta or {}), revisions.SERVER_INFO: self.info}
-        ending = _encode(members)[1:]
-        if is_kept:
-            self._endings[ttl_ms] = ending
-        return ending
+        envelope = _encode(members)[1:]
+        if is_common:
+            self._envelopes[ttl_ms] = envelope
+        return envelope

@@ -1,4 +1,4 @@
-"""What the server asks its client: requests the other way round, each until it is answered."""
+"""Requests from the server to its client, each open until the client responds."""
 
 from __future__ import annotations
 
@@ -10,100 +10,103 @@ import msgspec
 from msgspec import UNSET
 
 from resource_server.errors import CannotElicit
-from resource_server.protocol import params
 from resource_server.protocol.message import JsonRpcMessage
 from resource_server.protocol.outbox import Send
+from resource_server.protocol.params import ClientCapabilities, RequestId
 
 logger = logging.getLogger(__name__)
 
 MAX_OPEN = 8
-"""Questions at once, each of a request that waits: fewer than may run, so that others still do."""
+"""Maximum open requests to one client.
+
+Each belongs to a waiting request of the client; fewer than may run, so that others still can.
+"""
 
 _encode = msgspec.json.Encoder().encode
 
-Ability: TypeAlias = Literal["elicitation", "roots"]
+Capability: TypeAlias = Literal["elicitation", "roots"]
 
 
-def offers(capabilities: params.ClientCapabilities, ability: Ability) -> bool:
-    """Tell whether a client has said that it can answer questions of this kind."""
-    if ability == "roots":
+def supports(capabilities: ClientCapabilities, capability: Capability) -> bool:
+    """Return whether a client has declared a capability; of elicitation, the form mode."""
+    if capability == "roots":
         return capabilities.roots is not None
-    asked = capabilities.elicitation
-    # Without a mode it is a form, as before there were others.
-    return asked is not None and (asked.form is not None or asked.url is None)
+    elicitation = capabilities.elicitation
+    # Without any mode it means forms: the first revision of elicitation had no modes.
+    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
 
-class Questions:
-    """The questions to one client that have no answer yet."""
+class ServerRequests:
+    """The open requests to one client."""
 
-    def __init__(self, capabilities: params.ClientCapabilities) -> None:
+    def __init__(self, capabilities: ClientCapabilities) -> None:
         self.capabilities = capabilities
-        self._open: dict[params.RequestId, asyncio.Future[JsonRpcMessage | None]] = {}
+        self._open: dict[RequestId, asyncio.Future[JsonRpcMessage | None]] = {}
         self._count = 0
         self._is_ended = False
 
-    async def ask(
+    async def request(
         self,
         method: str,
-        asked: dict[str, Any] | None,
+        params: dict[str, Any] | None,
         send: Send,
-        seconds: float,
+        timeout_s: float,
         *,
-        most: int = MAX_OPEN,
+        max_open: int = MAX_OPEN,
     ) -> msgspec.Raw:
-        """Ask, and return the result. Who waits no longer has the question withdrawn.
+        """Send a request and return its result. A cancelled caller cancels the request too.
 
         Raises:
-            CannotElicit: the client refuses, has too much to answer, or does not within the time.
+            CannotElicit: the client refuses, has too many open requests, or is too slow.
         """
         if self._is_ended:
             raise CannotElicit("the connection ends")
-        if len(self._open) >= most:
-            raise CannotElicit(f"this client has {most} questions to answer already")
+        if len(self._open) >= max_open:
+            raise CannotElicit(f"this client has {max_open} questions to answer already")
         self._count += 1
         # Not a number, which some clients would take for one of their own requests.
-        name = f"ask-{self._count}"
-        message: dict[str, Any] = {"jsonrpc": "2.0", "id": name, "method": method}
+        request_id = f"ask-{self._count}"
+        message: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id, "method": method}
         waiting = asyncio.get_running_loop().create_future()
-        self._open[name] = waiting
+        self._open[request_id] = waiting
         try:
-            send(_encode(message if asked is None else {**message, "params": asked}))
-            async with asyncio.timeout(seconds):
-                answer = await waiting
+            send(_encode(message if params is None else {**message, "params": params}))
+            async with asyncio.timeout(timeout_s):
+                response = await waiting
         except TimeoutError:
-            _withdraw(name, "nobody has answered in time", send)
+            _cancel(request_id, "nobody has answered in time", send)
             raise CannotElicit("nobody has answered in time") from None
         except asyncio.CancelledError:
-            _withdraw(name, "nobody waits for the answer any more", send)
+            _cancel(request_id, "nobody waits for the answer any more", send)
             raise
         finally:
-            del self._open[name]
-        return _result(answer)
+            del self._open[request_id]
+        return _result(response)
 
-    def answered(self, answer: JsonRpcMessage) -> None:
-        """Take an answer; one that nobody waits for is ignored."""
-        waiting = None if answer.id is UNSET else self._open.get(answer.id or "")
+    def receive(self, response: JsonRpcMessage) -> None:
+        """Take a response; one without an open request is ignored."""
+        waiting = None if response.id is UNSET else self._open.get(response.id or "")
         if waiting is None or waiting.done():
-            logger.debug("an answer that nobody waits for was ignored")
+            logger.debug("a response without an open request was ignored")
         else:
-            waiting.set_result(answer)
+            waiting.set_result(response)
 
     def end(self) -> None:
-        """Let nobody wait any more: there will be no answers."""
+        """Fail all open requests: no response will come."""
         self._is_ended = True
         for waiting in self._open.values():
             if not waiting.done():
                 waiting.set_result(None)
 
 
-def _withdraw(name: str, reason: str, send: Send) -> None:
-    asked = {"requestId": name, "reason": reason}
-    send(_encode({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": asked}))
+def _cancel(request_id: str, reason: str, send: Send) -> None:
+    params = {"requestId": request_id, "reason": reason}
+    send(_encode({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
 
 
-def _result(answer: JsonRpcMessage | None) -> msgspec.Raw:
-    if answer is None:
+def _result(response: JsonRpcMessage | None) -> msgspec.Raw:
+    if response is None:
         raise CannotElicit("the connection ends")
-    if answer.error is not UNSET or answer.result is UNSET:
+    if response.error is not UNSET or response.result is UNSET:
         raise CannotElicit("the client has refused the question")
-    return answer.result
+    return response.result

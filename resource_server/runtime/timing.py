@@ -82,6 +82,19 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     query_check_delay_s: float = 2.0
     """Delay between the start of a database and the check of its declared queries."""
 
+    progress_interval_s: float = 0.1
+    """Minimum interval between progress notifications of one request."""
+    elicitation_timeout_s: float = 600.0
+    """How long a person may take to answer an elicitation."""
+    roots_timeout_s: float = 10.0
+    """How long a client may take to list its roots."""
+    roots_interval_s: float = 1.0
+    """Minimum pause before a client is asked for its roots again."""
+    tool_timeout_s: float = 60.0
+    """How long a provider's tool may run, not counting elicitations."""
+    tool_list_timeout_s: float = 5.0
+    """How long a provider may take to list its tools; hosts wait for that at their start."""
+
 
 DEFAULT_TIMING = Timing()
 """The times that the server runs with."""

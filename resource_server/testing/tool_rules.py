@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from resource_server.errors import CannotElicit, ResourceError, ResourceServerError
-from resource_server.protocol.tools.definition import NAME
-from resource_server.protocol.tools.validation import Arguments, problems
+from resource_server.protocol.tools.registry import TOOL_NAME
+from resource_server.protocol.tools.validation import ArgumentsValidator, schema_problems
 from resource_server.provider import Resource
 from resource_server.provider.tools import (
     ElicitationAnswer,
@@ -69,12 +69,12 @@ async def check_tools(calls: Calls, before: Sequence[Tool]) -> None:
 
 
 def _is_usable(calls: Calls, tool: Tool) -> bool:
-    if not NAME.fullmatch(tool.name) or not tool.description.strip():
+    if not TOOL_NAME.fullmatch(tool.name) or not tool.description.strip():
         rule = "a tool has a name of 1 to 128 of A-Z a-z 0-9 _ - . and a description"
         calls.broken(rule, f"tools() gave {brief(tool)}")
         return False
     try:
-        Arguments(tool)
+        ArgumentsValidator(tool)
     except ResourceServerError as error:
         calls.broken("the schemas of a tool can be used", f"{tool.name}: {error}")
         return False
@@ -108,6 +108,6 @@ def _structured_problems(schema: Schema, structured: Mapping[str, Any] | None) -
     if structured is None:
         return ["it has none"]
     try:
-        return problems(schema, msgspec.json.decode(msgspec.json.encode(structured)))
+        return schema_problems(schema, msgspec.json.decode(msgspec.json.encode(structured)))
     except TypeError as error:
         return [f"not JSON: {error}"]

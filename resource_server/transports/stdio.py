@@ -22,7 +22,7 @@ from contextlib import suppress
 from typing import Any
 
 from resource_server.protocol.client_connection import ClientConnection
-from resource_server.protocol.client_roots import Offer
+from resource_server.protocol.client_roots import RootsOffer
 from resource_server.protocol.server import Server
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ async def serve(
     reader: int,
     writer: int,
     *,
-    roots: Offer | None = None,
+    roots: RootsOffer | None = None,
 ) -> None:
     """Serve one client on two descriptors until end of input, a broken pipe or SIGTERM or SIGINT.
 

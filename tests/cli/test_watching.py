@@ -15,9 +15,8 @@ from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import Mount
 from resource_server.cli.watching import Event, EventPrinter, PendingChanges, WatchedListing
 from resource_server.errors import ResourceNotFound
-from resource_server.protocol import client_subscriptions
 from resource_server.protocol.in_process_client import LocalClient
-from resource_server.protocol.server import Server
+from resource_server.protocol.server import Server, ServerLimits
 from resource_server.provider import MaybeAwaitable, Path, Provider, Resource
 from resource_server.runtime.timing import Timing
 from tests.providers_for_tests import Tree, WatchedTree
@@ -43,12 +42,16 @@ class EventQueue(EventPrinter):
 
 @asynccontextmanager
 async def watching(
-    provider: Provider, *, polls: bool = False, timing: Timing = Timing()
+    provider: Provider,
+    *,
+    polls: bool = False,
+    timing: Timing = Timing(),
+    limits: ServerLimits | None = None,
 ) -> AsyncGenerator[tuple[str, EventQueue]]:
     """Watch the listing of one provider; yields the first summary and the events."""
     events = EventQueue()
     pending = PendingChanges()
-    server = Server(Catalog([Mount("one", BASE, provider)]))
+    server = Server(Catalog([Mount("one", BASE, provider)]), limits=limits)
     async with (
         server,
         LocalClient(server, on_notification=pending.take, follows_list=True) as client,
@@ -65,12 +68,9 @@ async def watching(
 
 
 @pytest.mark.anyio
-async def test_documents_past_the_limit_of_subscriptions_are_still_added_and_removed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(client_subscriptions, "MAX_SUBSCRIPTIONS", 2)
+async def test_documents_past_the_limit_of_subscriptions_are_still_added_and_removed() -> None:
     tree = WatchedTree({"a": "", "b": "", "c": ""})
-    async with watching(tree) as (summary, events):
+    async with watching(tree, limits=ServerLimits(subscriptions=2)) as (summary, events):
         assert summary == ("3 documents and 1 collection (1 past the limit of subscriptions)")
         tree.set("c", to=None)
         assert await events.next() == "removed c"
@@ -79,12 +79,9 @@ async def test_documents_past_the_limit_of_subscriptions_are_still_added_and_rem
 
 
 @pytest.mark.anyio
-async def test_a_document_is_subscribed_to_as_soon_as_there_is_room(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(client_subscriptions, "MAX_SUBSCRIPTIONS", 2)
+async def test_a_document_is_subscribed_to_as_soon_as_there_is_room() -> None:
     tree = WatchedTree({"a": "", "b": "", "c": ""})
-    async with watching(tree) as (_, events):
+    async with watching(tree, limits=ServerLimits(subscriptions=2)) as (_, events):
         tree.set("a", to=None)
         assert await events.next() == "removed a"
         await tree.asked(("b",), ("c",))

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import Mount
 from resource_server.manifest.http import Http
-from resource_server.protocol import progress
 from resource_server.protocol.server import Server
 from resource_server.provider import Content, Path
+from resource_server.runtime.timing import Timing
 from resource_server.transports import stdio
 from resource_server.transports.http.server import uvicorn_server
 from tests.providers_for_tests import SlowTree
@@ -39,7 +39,8 @@ class Slow(SlowTree):
 
 async def _main() -> None:
     tree = Slow({"never": "", "cancelled": "", "many": {str(n): f"text {n}" for n in range(5)}})
-    async with Server(Catalog([Mount("slow", "test://slow/", tree)])) as server:
+    catalog = Catalog([Mount("slow", "test://slow/", tree)])
+    async with Server(catalog, timing=Timing(progress_interval_s=0.0)) as server:
         await server.catalog.start()
         if "--http" in sys.argv:
             await uvicorn_server.serve_http(
@@ -55,5 +56,4 @@ def _tell(address: uvicorn_server.Address) -> None:
 
 
 if __name__ == "__main__":
-    progress.INTERVAL_S = 0.0
     asyncio.run(_main())

@@ -14,7 +14,7 @@ from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import Mount
 from resource_server.manifest.prompts import Prompt, PromptMessage
 from resource_server.protocol.server import Server
-from resource_server.protocol.tools.offer import Offer
+from resource_server.protocol.tools.registry import ToolSettings
 from tests.protocol.tools.tooled import Tooled, always
 from tests.protocol.wire import EVERY, HANDSHAKE, MODERN, Wire, initialize
 from tests.providers_for_tests import Tree
@@ -29,8 +29,8 @@ def mount(name: str = "m", access: frozenset[str] = frozenset()) -> Mount:
     return Mount(name, f"test://{name}/", Tooled(("x", always("x"))), access=access)
 
 
-def served(*mounts: Mount, offer: Offer | None = None, **more: Any) -> Server:
-    server = Server(Catalog(mounts), tools=offer, **more)
+def served(*mounts: Mount, settings: ToolSettings | None = None, **more: Any) -> Server:
+    server = Server(Catalog(mounts), tools=settings, **more)
     server.reloads = True
     return server
 
@@ -59,8 +59,8 @@ CHANGES: list[tuple[Callable[[Mount], Server], list[str]]] = [
     (lambda m: served(m, Mount("plain", "test://plain/", Tree({}))), []),
     (lambda _: served(), ["tools/list_changed"]),
     (lambda _: served(mount()), ["tools/list_changed"]),
-    (lambda m: served(m, offer=Offer(prefix="a_")), ["tools/list_changed"]),
-    (lambda m: served(m, offer=Offer(enabled=False)), ["tools/list_changed"]),
+    (lambda m: served(m, settings=ToolSettings(prefix="a_")), ["tools/list_changed"]),
+    (lambda m: served(m, settings=ToolSettings(enabled=False)), ["tools/list_changed"]),
     (lambda m: served(m, prompts=PROMPTS), ["prompts/list_changed"]),
     (lambda _: served(prompts=PROMPTS), ["tools/list_changed", "prompts/list_changed"]),
 ]
@@ -105,7 +105,7 @@ async def test_a_listen_is_told_only_what_it_asked_for(revision: str) -> None:
 
 @pytest.mark.parametrize("revision", MODERN)
 async def test_what_never_changes_is_not_honoured(revision: str) -> None:
-    async with served(mount(), offer=Offer(enabled=False)) as server:
+    async with served(mount(), settings=ToolSettings(enabled=False)) as server:
         asked = {"notifications": {"toolsListChanged": True, "promptsListChanged": True}}
         wire = Wire(server, revision)
         wire.start("subscriptions/listen", asked)

@@ -14,7 +14,8 @@ from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.client_roots import ClientRoot, ClientRoots
 from resource_server.protocol.message import decode
 from resource_server.protocol.params import ClientCapabilities
-from resource_server.protocol.server_requests import MAX_OPEN, Questions
+from resource_server.protocol.server_requests import MAX_OPEN, ServerRequests
+from resource_server.runtime.timing import Timing
 from tests.protocol.wire import HANDSHAKE, PATIENCE_S, initialize, server_of
 from tests.providers_for_tests import Tree
 
@@ -52,13 +53,13 @@ class Offering:
             raise OSError
 
     @property
-    def questions(self) -> list[Any]:
+    def requests(self) -> list[Any]:
         return [each for each in self.sent if each.get("method") == "roots/list"]
 
     async def until(self, *, asked: int = 0, taken: int = 0, sent: int = 0) -> None:
         """Wait until there is so much of each."""
         async with asyncio.timeout(PATIENCE_S):
-            while len(self.questions) < asked or len(self.taken) < taken or len(self.sent) < sent:
+            while len(self.requests) < asked or len(self.taken) < taken or len(self.sent) < sent:
                 self._arrived.clear()
                 await self._arrived.wait()
 
@@ -80,7 +81,7 @@ def notify(connection: ClientConnection, offering: Offering, name: str) -> None:
 
 
 def answer(connection: ClientConnection, offering: Offering, roots: object) -> None:
-    id = offering.questions[-1]["id"]
+    id = offering.requests[-1]["id"]
     tell(connection, offering, {"jsonrpc": "2.0", "id": id, "result": {"roots": roots}})
 
 
@@ -88,7 +89,7 @@ def answer(connection: ClientConnection, offering: Offering, roots: object) -> N
 async def test_a_client_is_asked_once_it_is_ready(revision: str) -> None:
     connection, offering = await connected(revision, CAN)
     await asyncio.sleep(0)
-    assert offering.questions == []
+    assert offering.requests == []
     notify(connection, offering, "initialized")
     notify(connection, offering, "initialized")
     await offering.until(asked=1)
@@ -96,7 +97,7 @@ async def test_a_client_is_asked_once_it_is_ready(revision: str) -> None:
     answer(connection, offering, [{"uri": "file:///a", "name": "A"}, {"uri": "file:///b"}])
     await offering.until(taken=1)
     assert offering.taken == [[A, B]]
-    assert len(offering.questions) == 1
+    assert len(offering.requests) == 1
     await connection.close()
 
 
@@ -104,7 +105,7 @@ async def test_a_batch_may_hold_the_answer() -> None:
     connection, offering = await connected("2025-03-26", CAN)
     notify(connection, offering, "initialized")
     await offering.until(asked=1)
-    id = offering.questions[0]["id"]
+    id = offering.requests[0]["id"]
     batch = [
         {"jsonrpc": "2.0", "id": id, "result": {"roots": [{"uri": "file:///b"}]}},
         {"jsonrpc": "2.0", "id": 7, "method": "ping"},
@@ -124,7 +125,7 @@ async def test_a_client_that_has_said_nothing_of_roots_is_not_asked(can: Mapping
     notify(connection, offering, "initialized")
     notify(connection, offering, "roots/list_changed")
     await asyncio.sleep(0)
-    assert offering.questions == []
+    assert offering.requests == []
     assert offering.has_none == 1
 
 
@@ -132,62 +133,62 @@ async def test_a_client_that_has_said_nothing_of_roots_is_not_asked(can: Mapping
 
 
 def asking(
-    offering: Offering, *, patience_s: float = PATIENCE_S, rest_s: float = 0.0
-) -> tuple[ClientRoots, Questions]:
-    questions = Questions(ClientCapabilities())
-    roots = ClientRoots(questions, offering.send, patience_s=patience_s, rest_s=rest_s)
-    return roots, questions
+    offering: Offering, *, timeout_s: float = PATIENCE_S, interval_s: float = 0.0
+) -> tuple[ClientRoots, ServerRequests]:
+    requests = ServerRequests(ClientCapabilities())
+    timing = Timing(roots_timeout_s=timeout_s, roots_interval_s=interval_s)
+    return ClientRoots(requests, offering.send, timing=timing), requests
 
 
-def answered(questions: Questions, offering: Offering, result: object) -> None:
-    id = offering.questions[-1]["id"]
+def answered(requests: ServerRequests, offering: Offering, result: object) -> None:
+    id = offering.requests[-1]["id"]
     data = json.dumps({"jsonrpc": "2.0", "id": id, "result": result}).encode()
-    questions.answered(decode(data))
+    requests.receive(decode(data))
 
 
 async def test_a_client_is_asked_again_when_it_says_so_and_once_for_many() -> None:
     offering = Offering()
-    roots, questions = asking(offering)
+    roots, requests = asking(offering)
     roots.follow(offering.take)
     await offering.until(asked=1)
     for _ in range(1000):
         roots.changed()
-    answered(questions, offering, {"roots": []})
+    answered(requests, offering, {"roots": []})
     await offering.until(asked=2)
-    answered(questions, offering, {"roots": [{"uri": "file:///b"}]})
+    answered(requests, offering, {"roots": [{"uri": "file:///b"}]})
     await offering.until(taken=2)
     assert offering.taken == [[], [B]]
-    assert len(offering.questions) == 2
+    assert len(offering.requests) == 2
     await roots.close()
 
 
 async def test_a_client_is_asked_however_many_questions_people_have_to_answer() -> None:
     offering = Offering()
-    roots, questions = asking(offering)
+    roots, requests = asking(offering)
     people = [
-        asyncio.create_task(questions.ask("elicitation/create", {}, offering.send, PATIENCE_S))
+        asyncio.create_task(requests.request("elicitation/create", {}, offering.send, PATIENCE_S))
         for _ in range(MAX_OPEN)
     ]
     await offering.until(sent=MAX_OPEN)
     roots.follow(offering.take)
     await offering.until(asked=1)
-    answered(questions, offering, {"roots": []})
+    answered(requests, offering, {"roots": []})
     await offering.until(taken=1)
     await roots.close()
-    questions.end()
+    requests.end()
     await asyncio.gather(*people, return_exceptions=True)
 
 
 async def test_between_two_questions_there_is_a_rest() -> None:
     offering = Offering()
-    roots, questions = asking(offering, rest_s=3600.0)
+    roots, requests = asking(offering, interval_s=3600.0)
     roots.follow(offering.take)
     await offering.until(asked=1)
-    answered(questions, offering, {"roots": []})
+    answered(requests, offering, {"roots": []})
     await offering.until(taken=1)
     roots.changed()
     await asyncio.sleep(0)
-    assert len(offering.questions) == 1
+    assert len(offering.requests) == 1
     await roots.close()
 
 
@@ -199,16 +200,14 @@ async def test_an_answer_that_is_no_list_is_logged_and_what_was_served_stays(
     result: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     offering = Offering()
-    roots, questions = asking(offering)
+    roots, requests = asking(offering)
     roots.follow(offering.take)
     await offering.until(asked=1)
-    answered(questions, offering, result)
+    answered(requests, offering, result)
     roots.changed()
     await offering.until(asked=2)
     assert offering.taken == []
-    assert caplog.messages == [
-        "the client has not told which folders it offers: its answer is no list of roots"
-    ]
+    assert caplog.messages == ["the client did not list its roots: its answer is no list of roots"]
     await roots.close()
 
 
@@ -216,11 +215,11 @@ async def test_a_client_that_never_answers_is_asked_again_only_when_it_says_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     offering = Offering()
-    roots, questions = asking(offering, patience_s=0.01)
+    roots, requests = asking(offering, timeout_s=0.01)
     roots.follow(offering.take)
     await offering.until(sent=2)
     assert offering.sent[-1]["method"] == "notifications/cancelled"
-    answered(questions, offering, {"roots": []})
+    answered(requests, offering, {"roots": []})
     roots.changed()
     await offering.until(asked=2)
     assert offering.taken == []
@@ -233,10 +232,10 @@ async def test_what_fails_in_serving_them_does_not_end_the_asking(
 ) -> None:
     offering = Offering()
     offering.fails = True
-    roots, questions = asking(offering)
+    roots, requests = asking(offering)
     roots.follow(offering.take)
     await offering.until(asked=1)
-    answered(questions, offering, {"roots": []})
+    answered(requests, offering, {"roots": []})
     roots.changed()
     await offering.until(asked=2)
     assert caplog.messages[0].startswith("the folders of the client cannot be served: OSError")
@@ -252,4 +251,4 @@ async def test_the_end_of_the_connection_is_the_end_of_the_asking() -> None:
     notify(connection, offering, "roots/list_changed")
     await asyncio.sleep(0)
     assert offering.taken == []
-    assert len(offering.questions) == 1
+    assert len(offering.requests) == 1

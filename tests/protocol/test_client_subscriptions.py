@@ -12,8 +12,12 @@ from typing import Any
 import pytest
 
 from resource_server.catalog.catalog import CatalogLimits
-from resource_server.protocol import client_subscriptions
-from resource_server.protocol.server import Server
+from resource_server.protocol.client_subscriptions import (
+    MAX_URI_CHARACTERS,
+    MIN_READ_VERSIONS,
+    ReadVersions,
+)
+from resource_server.protocol.server import Server, ServerLimits
 from resource_server.provider import Path as Address
 from resource_server.provider import Resource
 from resource_server.providers.database.options import Query
@@ -534,9 +538,9 @@ async def test_a_subscription_that_is_cancelled_leaves_nothing() -> None:
 
 
 async def test_a_connection_has_a_bounded_number_of_subscriptions(
-    server: Server, monkeypatch: pytest.MonkeyPatch
+    server: Server,
 ) -> None:
-    monkeypatch.setattr(client_subscriptions, "MAX_SUBSCRIPTIONS", 2)
+    server.limits = ServerLimits(subscriptions=2)
     wire, other = Wire(server, "2025-11-25"), Wire(server, "2025-11-25")
     for uri in (A, "test://one/lines", A):
         await wire.result("resources/subscribe", {"uri": uri})
@@ -555,7 +559,7 @@ async def test_the_spellings_of_a_connection_are_bounded_in_length(
 ) -> None:
     long = f"{A}?x=" + "x" * 15_000
     refused = 0
-    for number in range(client_subscriptions.MAX_CHARACTERS // len(long) + 10):
+    for number in range(MAX_URI_CHARACTERS // len(long) + 10):
         reply = await wire.call("resources/subscribe", {"uri": f"{long}{number:06}"})
         refused += "error" in reply
         wire.messages.clear()
@@ -590,3 +594,36 @@ async def test_every_resource_and_template_says_whether_its_changes_are_noticed(
         (read,) = (await wire.result("resources/read", {"uri": A}))["contents"]
         said = {each["capabilities"]["subscribe"] for each in [*listed, *shapes, read]}
         assert said == {watches}
+
+
+# -- the versions that were read
+
+
+def test_the_version_read_last_is_remembered() -> None:
+    versions = ReadVersions()
+    for version in ("1", "2"):
+        versions.put("test://one/a", version)
+    assert versions.get("test://one/a") == "2"
+    assert versions.get("test://one/b") is None
+
+
+def test_even_an_empty_version_is_one() -> None:
+    versions = ReadVersions()
+    versions.put("test://one/a", "1")
+    for number in range(MIN_READ_VERSIONS):
+        versions.put(str(number), "x")
+    versions.put("test://one/a", "")
+    assert versions.get("test://one/a") == ""
+
+
+def test_the_last_reads_are_remembered_and_old_ones_forgotten() -> None:
+    versions = ReadVersions()
+    for number in range(10 * MIN_READ_VERSIONS):
+        versions.put(str(number), str(number))
+        if number >= MIN_READ_VERSIONS:
+            assert versions.get(str(number - MIN_READ_VERSIONS + 1)) == str(
+                number - MIN_READ_VERSIONS + 1
+            )
+    assert sum(
+        versions.get(str(number)) is not None for number in range(10 * MIN_READ_VERSIONS)
+    ) <= (2 * MIN_READ_VERSIONS)

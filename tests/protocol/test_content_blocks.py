@@ -35,7 +35,7 @@ async def block(uri: str, revision: Revision = LATEST_HANDSHAKE) -> Any:
     mount = Mount("one", "test://one/", Tree(NODES), annotations=Annotations(priority=0.9))
     async with Catalog([mount]) as catalog:
         reading = await catalog.read(f"test://one/{uri}")
-    made = json.loads(content_blocks.document(reading.items[0], revision))
+    made = json.loads(content_blocks.document_block(reading.items[0], revision))
     accept(made, revision)
     return made
 
@@ -107,7 +107,7 @@ async def test_a_part_of_a_picture_is_no_picture() -> None:
     async with Catalog([Mount("one", "test://one/", Tree(NODES))]) as catalog:
         entry = await catalog.metadata("test://one/logo")
     body = ReadItem("test://one/logo?bytes=0-1", entry, Content(b"\x89P", truncated=cut))
-    found = json.loads(content_blocks.document(body, LATEST_HANDSHAKE))
+    found = json.loads(content_blocks.document_block(body, LATEST_HANDSHAKE))
     assert base64.b64decode(found["resource"]["blob"]) == b"\x89P"
     assert "resource-server/truncated" in found["resource"]["_meta"]
 
@@ -123,7 +123,7 @@ async def test_a_link_is_the_metadata_or_where_there_are_no_links_the_uri(
 ) -> None:
     async with Catalog([Mount("one", "test://one/", Tree(NODES))]) as catalog:
         entry = await catalog.metadata("test://one/text")
-    found = json.loads(content_blocks.link(entry, revision))
+    found = json.loads(content_blocks.link_block(entry, revision))
     accept(found, revision)
     if revision.name < "2025-06-18":
         assert found == {"type": "text", "text": "test://one/text"}
@@ -133,9 +133,9 @@ async def test_a_link_is_the_metadata_or_where_there_are_no_links_the_uri(
 
 
 def test_words_that_are_no_unicode_can_be_sent() -> None:
-    assert json.loads(content_blocks.text("a\udcffb"))["text"] == "a\ufffdb"
+    assert json.loads(content_blocks.text_block("a\udcffb"))["text"] == "a\ufffdb"
 
 
 @pytest.mark.parametrize("mime_type", ["text/plain", "imagery/png", "", "video/mp4"])
 def test_what_is_neither_a_picture_nor_a_sound_has_no_block_of_its_own(mime_type: str) -> None:
-    assert content_blocks.media(b"x", mime_type, LATEST_HANDSHAKE) is None
+    assert content_blocks.media_block(b"x", mime_type, LATEST_HANDSHAKE) is None

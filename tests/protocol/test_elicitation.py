@@ -12,9 +12,9 @@ import pytest
 from mcp_types.methods import parse_server_request, validate_server_result
 
 from resource_server.protocol.client_connection import MAX_RUNNING
-from resource_server.protocol.elicitation import MAX_STATE
+from resource_server.protocol.elicitation import MAX_STATE_CHARACTERS
 from resource_server.protocol.server_requests import MAX_OPEN
-from resource_server.protocol.tools import plugin_calls
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from tests.person import COLOUR, NAME, Person
 from tests.protocol.wire import PATIENCE_S, Wire, server_of
 from tests.providers_for_tests import SlowTree
@@ -31,12 +31,9 @@ async def wired(
     revision: str = "2025-11-25",
     can: Mapping[str, Any] | None = FORMS,
     *,
-    patience_s: float | None = None,
+    timing: Timing = DEFAULT_TIMING,
 ) -> Wire:
-    server = await server_of(Person())
-    if patience_s is not None:
-        server.patience_s = patience_s
-    return Wire(server, revision, can=can)
+    return Wire(await server_of(Person(), timing=timing), revision, can=can)
 
 
 def words(reply: Mapping[str, Any]) -> str:
@@ -122,7 +119,7 @@ async def test_nobody_is_asked_by_a_stream_that_is_not_heard() -> None:
 
 
 async def test_who_takes_too_long_is_told_that_the_question_is_withdrawn() -> None:
-    wire = await wired(patience_s=SMALL_S)
+    wire = await wired(timing=Timing(elicitation_timeout_s=SMALL_S))
     reply = await wire.call("tools/call", {"name": "greet"})
     assert words(reply) == "cannot ask: nobody has answered in time"
     (question,), (withdrawn,) = wire.questions, wire.notifications
@@ -133,11 +130,8 @@ async def test_who_takes_too_long_is_told_that_the_question_is_withdrawn() -> No
     assert len(wire.replies) == 2
 
 
-async def test_people_take_no_time_of_a_tool_and_the_tool_has_no_more_than_its_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(plugin_calls, "DEADLINE_S", 0.2)
-    wire = await wired()
+async def test_people_take_no_time_of_a_tool_and_the_tool_has_no_more_than_its_own() -> None:
+    wire = await wired(timing=Timing(tool_timeout_s=0.2))
     call = wire.start("tools/call", {"name": "muse"})
     await wire.asked(2)
     first, second = wire.questions
@@ -235,7 +229,7 @@ async def test_an_answer_to_something_else_fails_calmly(result: object) -> None:
     call = wire.start("tools/call", {"name": "greet"})
     wire.answer(await wire.asked(), result)
     assert words(await wire.reply_to(call)) == (
-        "cannot ask: the client has answered something else than was asked"
+        "cannot ask: the client's answer does not fit the question"
     )
 
 
@@ -405,14 +399,14 @@ def state_of(**answers: object) -> str:
         base64.urlsafe_b64encode(b"[]").decode(),
         base64.urlsafe_b64encode(b"[" * 9000).decode(),
         "ä",
-        "A" * (MAX_STATE + 4),
+        "A" * (MAX_STATE_CHARACTERS + 4),
     ],
 )
 async def test_a_state_that_is_none_of_ours_is_invalid(state: str) -> None:
     wire = await wired("2026-07-28")
     error = await wire.error("tools/call", {"name": "greet", "requestState": state})
     assert error["code"] == -32602
-    assert error["message"] == "Invalid params: requestState is none that this server gave"
+    assert error["message"] == "Invalid params: requestState is not one of this server's"
 
 
 async def test_a_state_that_was_made_up_counts_no_more_than_an_answer() -> None:
@@ -431,9 +425,9 @@ async def test_a_state_that_was_made_up_counts_no_more_than_an_answer() -> None:
 
 async def test_answers_that_are_too_long_to_come_back_are_not_asked_on() -> None:
     wire = await wired("2026-07-28")
-    answers = {"name": accepted(name="Ada"), "more": "x" * MAX_STATE}
+    answers = {"name": accepted(name="Ada"), "more": "x" * MAX_STATE_CHARACTERS}
     reply = await wire.call("tools/call", {"name": "paint", "inputResponses": answers})
-    assert words(reply) == "cannot ask: what was answered so far is too long"
+    assert words(reply) == "cannot ask: the answers so far are too long"
 
 
 async def test_other_methods_take_no_answers() -> None:

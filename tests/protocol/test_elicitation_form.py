@@ -12,7 +12,7 @@ from mcp_types import _v2026_07_28 as v2026
 from pydantic import TypeAdapter
 
 from resource_server.errors import CannotElicit
-from resource_server.protocol.elicitation_form import Form
+from resource_server.protocol.elicitation_form import ElicitationForm
 from resource_server.protocol.revisions import HANDSHAKE, MODERN
 from resource_server.provider.tools import ElicitationAnswer
 
@@ -41,8 +41,8 @@ SEVERAL: dict[str, Any] = {
 }
 
 
-def form(**fields: object) -> Form:
-    return Form({"type": "object", "properties": fields, "additionalProperties": False})
+def form(**fields: object) -> ElicitationForm:
+    return ElicitationForm({"type": "object", "properties": fields, "additionalProperties": False})
 
 
 def sent(field: object, revision: Any = LATER[0]) -> Any:
@@ -53,7 +53,7 @@ def answered(field: object, value: object, *, required: bool = True) -> object:
     """Return what became of an answer to a form of one field."""
     schema = {"properties": {"x": field}, "required": ["x"] if required else []}
     data = json.dumps({"action": "accept", "content": {"x": value}}).encode()
-    return Form(schema).answer(msgspec.Raw(data)).content["x"]
+    return ElicitationForm(schema).answer(msgspec.Raw(data)).content["x"]
 
 
 @pytest.mark.parametrize("revision", LATER)
@@ -64,7 +64,7 @@ def test_what_every_revision_since_2025_11_25_has_is_sent_as_it_is(revision: Any
 
 @pytest.mark.parametrize("field", SEVERAL.values())
 def test_before_nothing_of_which_several_are_chosen_is_asked_for(field: object) -> None:
-    with pytest.raises(CannotElicit, match="nobody can be asked for 'x'"):
+    with pytest.raises(CannotElicit, match="cannot ask for 'x'"):
         sent(field, PLAIN)
 
 
@@ -129,7 +129,7 @@ def test_what_no_form_can_say_is_left_out(asked: object, expected: object) -> No
     ],
 )
 def test_what_no_form_can_show_is_not_asked_for(asked: object) -> None:
-    with pytest.raises(CannotElicit, match="nobody can be asked for 'x'"):
+    with pytest.raises(CannotElicit, match="cannot ask for 'x'"):
         form(x=asked)
 
 
@@ -203,7 +203,9 @@ def test_answers_that_do_not_fit_are_refused(field: object, value: object) -> No
 def test_what_may_be_left_out_may_be_and_what_was_not_asked_for_is_dropped() -> None:
     schema = {"properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "required": ["a"]}
     data = b'{"action":"accept","content":{"a":"x","b":null,"c":{"d":[1]}}}'
-    assert Form(schema).answer(msgspec.Raw(data)) == ElicitationAnswer("accept", {"a": "x"})
+    assert ElicitationForm(schema).answer(msgspec.Raw(data)) == ElicitationAnswer(
+        "accept", {"a": "x"}
+    )
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from resource_server.protocol import client_subscriptions
 from resource_server.protocol.client_connection import MAX_RUNNING
-from resource_server.protocol.methods import MAX_LISTEN_ID
-from resource_server.protocol.server import Server
+from resource_server.protocol.methods import MAX_LISTEN_ID_CHARACTERS
+from resource_server.protocol.server import Server, ServerLimits
 from resource_server.provider import Path
 from resource_server.providers.filesystem import Filesystem
 from tests.protocol.wire import HANDSHAKE, Wire, request, server_of
@@ -394,9 +393,9 @@ async def test_open_listens_are_not_in_the_way_of_requests() -> None:
 
 
 async def test_there_may_be_many_listens_and_no_more(
-    server: Server, monkeypatch: pytest.MonkeyPatch
+    server: Server,
 ) -> None:
-    monkeypatch.setattr(client_subscriptions, "MAX_STREAMS", 3)
+    server.limits = ServerLimits(listens=3)
     wire = Wire(server, "2026-07-28")
     for id in range(3):
         await listen(wire, A, id=id)
@@ -412,10 +411,10 @@ async def test_there_may_be_many_listens_and_no_more(
 async def test_the_id_of_a_listen_may_be_so_long_and_no_longer(
     wire: Wire, tree: WatchedTree
 ) -> None:
-    longest = "é" * MAX_LISTEN_ID
+    longest = "é" * MAX_LISTEN_ID_CHARACTERS
     reply = wire.ask(wire.request("subscriptions/listen", {"notifications": {}}, f"{longest}é"))
     assert reply["error"]["code"] == -32602
-    assert f"{MAX_LISTEN_ID}" in reply["error"]["message"]
+    assert f"{MAX_LISTEN_ID_CHARACTERS}" in reply["error"]["message"]
     assert wire.notifications == []
     assert await listen(wire, A, id=longest) == {"resourceSubscriptions": [A]}
     tree.set("a", to="longer")
@@ -424,9 +423,9 @@ async def test_the_id_of_a_listen_may_be_so_long_and_no_longer(
 
 
 async def test_what_is_too_much_for_one_connection_is_not_honoured(
-    server: Server, monkeypatch: pytest.MonkeyPatch
+    server: Server,
 ) -> None:
-    monkeypatch.setattr(client_subscriptions, "MAX_SUBSCRIPTIONS", 2)
+    server.limits = ServerLimits(subscriptions=2)
     wire = Wire(server, "2026-07-28")
     assert await listen(wire, A, LINES, FOLDER, id=1) == {"resourceSubscriptions": [A, LINES]}
     assert await listen(wire, A, id=2) == {"resourceSubscriptions": []}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from resource_server.catalog.catalog import CatalogLimits
-from resource_server.protocol import progress
+from resource_server.runtime.timing import Timing
 from tests.protocol.wire import EVERY, Wire, server_of
 from tests.providers_for_tests import SlowTree, Tree
 
@@ -15,25 +15,20 @@ pytestmark = pytest.mark.anyio
 
 NODES = {f"{n:02}": "text" for n in range(20)}
 READ = {"uri": "test://one"}
-
-
-@pytest.fixture
-def unthrottled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "INTERVAL_S", 0.0)
+UNTHROTTLED = Timing(progress_interval_s=0.0)
 
 
 def with_token(token: object, params: dict[str, Any] = READ) -> dict[str, Any]:
     return {**params, "_meta": {"progressToken": token}}
 
 
-@pytest.mark.usefixtures("unthrottled")
 @pytest.mark.parametrize("revision", EVERY)
 @pytest.mark.parametrize("tree", [Tree, SlowTree])
 @pytest.mark.parametrize("token", ["t", 0, 7])
 async def test_progress_counts_the_children_read_before_the_answer(
     revision: str, tree: type[Tree], token: object
 ) -> None:
-    wire = Wire(await server_of(tree(NODES)), revision)
+    wire = Wire(await server_of(tree(NODES), timing=UNTHROTTLED), revision)
     await wire.result("resources/read", with_token(token))
     assert wire.messages[:-1] == wire.notifications
     assert [note["method"] for note in wire.notifications] == ["notifications/progress"] * 20
@@ -42,18 +37,16 @@ async def test_progress_counts_the_children_read_before_the_answer(
     ]
 
 
-@pytest.mark.usefixtures("unthrottled")
 @pytest.mark.parametrize("revision", EVERY)
 async def test_there_is_no_progress_without_a_token(revision: str) -> None:
-    wire = Wire(await server_of(SlowTree(NODES)), revision)
+    wire = Wire(await server_of(SlowTree(NODES), timing=UNTHROTTLED), revision)
     await wire.result("resources/read", READ)
     assert wire.notifications == []
 
 
-@pytest.mark.usefixtures("unthrottled")
 async def test_a_listing_counts_its_entries_and_never_goes_back() -> None:
     trees = [SlowTree({"a": "x"}), SlowTree({}), SlowTree({"b": "y"})]
-    wire = Wire(await server_of(*trees), "2025-11-25")
+    wire = Wire(await server_of(*trees, timing=UNTHROTTLED), "2025-11-25")
     await wire.result("resources/list", with_token("t", {}))
     assert [note["params"]["progress"] for note in wire.notifications] == [2, 3, 5]
 

@@ -10,8 +10,9 @@ from typing import Any, cast
 from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import Mount
 from resource_server.protocol.client_connection import ClientConnection
-from resource_server.protocol.server import Server
+from resource_server.protocol.server import Server, ServerLimits
 from resource_server.provider import Provider
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 HANDSHAKE: tuple[str, ...] = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN: tuple[str, ...] = ("2026-07-28",)
@@ -22,11 +23,16 @@ ENVELOPE: dict[str, Any] = {
     "io.modelcontextprotocol/clientCapabilities": {},
     "io.modelcontextprotocol/clientInfo": CLIENT,
 }
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 QUIET_S = 0.15
 
 
-async def server_of(*providers: Provider, limits: CatalogLimits | None = None) -> Server:
+async def server_of(
+    *providers: Provider,
+    limits: CatalogLimits | None = None,
+    server_limits: ServerLimits | None = None,
+    timing: Timing = DEFAULT_TIMING,
+) -> Server:
     """Return a server of started mounts `one`, `two`, ... at `test://one/`, `test://two/`, ..."""
     names = ("one", "two", "three")
     mounts = [
@@ -35,7 +41,7 @@ async def server_of(*providers: Provider, limits: CatalogLimits | None = None) -
     ]
     catalog = Catalog(mounts, limits)
     await catalog.start()
-    return Server(catalog)
+    return Server(catalog, limits=server_limits, timing=timing)
 
 
 class Wire:

@@ -22,7 +22,7 @@ from resource_server.errors import ResourceBusy, ResourceError, ResourceNotFound
 from resource_server.manifest import Manifest
 from resource_server.protocol.revisions import LATEST_MODERN
 from resource_server.protocol.server import Server
-from resource_server.protocol.tools.cost import cost
+from resource_server.protocol.tools.registry import tool_cost
 from resource_server.runtime.eager import settle
 
 
@@ -64,7 +64,7 @@ async def _check(server: Server, manifest: Manifest, *, as_json: bool) -> int:
             await prompt_report.report_prompt(catalog, name, prompt, manifest.positions)
             for name, prompt in manifest.prompts.items()
         ]
-        tools = await cost(server.toolbox, LATEST_MODERN)
+        tools = await tool_cost(server.toolbox, LATEST_MODERN)
     reports += mount_report.report_client_roots(manifest)
     if not manifest.http.auth:
         for each in reports:

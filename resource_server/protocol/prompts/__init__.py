@@ -1,1 +1,1 @@
-"""Prompts: what there are, their messages with arguments filled in, and what arguments may be."""
+"""Prompts: their list, their rendered messages, and completion of their arguments."""

@@ -1,4 +1,4 @@
-"""What the arguments of prompts may be, as far as typed: of a list, or of what the catalog has."""
+"""Completion of prompt arguments, from their listed values or from the catalog."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from resource_server.catalog import completion
 from resource_server.catalog.catalog import Catalog, CompletionResult, TemplateEntry
 from resource_server.errors import InvalidParameter, ResourceError, ResourceNotFound
 from resource_server.manifest.prompts import Prompt, completable_variables
-from resource_server.protocol.prompts.messages import filled_uri
+from resource_server.protocol.prompts.rendering import filled_uri
 from resource_server.provider import Path
 from resource_server.runtime.eager import settle
 
@@ -19,10 +19,10 @@ _NOTHING = CompletionResult((), 0)
 _SEGMENT = re.compile(r"\{(\+?[^{}]+)\}")
 
 
-class Place(NamedTuple):
-    """Where in a provider's template the variable of another one stands, which is narrower.
+class VariablePosition(NamedTuple):
+    """A variable of a provider's template that another, narrower template ends with.
 
-    That of `docs://book/draft/{+file}` is `path` of `docs://book/{+path}`, below `draft`.
+    The variable of `docs://book/draft/{+file}` is `path` of `docs://book/{+path}`, below `draft`.
     """
 
     uri_template: str
@@ -34,30 +34,30 @@ class Place(NamedTuple):
 async def complete(
     catalog: Catalog, prompt: Prompt, argument: str, value: str, given: Mapping[str, str]
 ) -> CompletionResult:
-    """Suggest values of an argument that fit what has been typed, and the others that are given.
+    """Suggest values for an argument, by its beginning and the other arguments.
 
     Raises:
         InvalidParameter: the prompt has no such argument.
-        ResourceBusy: what has the values cannot serve now.
+        ResourceBusy: the provider of the values cannot serve now.
     """
     if argument not in prompt.arguments:
         raise InvalidParameter("the prompt has no such argument")
-    shape = prompt.arguments[argument]
-    if shape.complete is None:
-        return await _listed(value, shape.enum or shape.examples)
-    template = template_of(prompt, argument, given)
+    declared = prompt.arguments[argument]
+    if declared.complete is None:
+        return await _listed(value, declared.enum or declared.examples)
+    template = completion_template(prompt, argument, given)
     if template is None:
         return _NOTHING
-    place = await place_of(catalog, template)
-    if place is None:
-        return await _listed(value, shape.examples)
-    return await _completed(catalog, place, value, encoded="{+" in template)
+    position = await variable_position(catalog, template)
+    if position is None:
+        return await _listed(value, declared.examples)
+    return await _from_catalog(catalog, position, value, encoded="{+" in template)
 
 
-def template_of(prompt: Prompt, argument: str, given: Mapping[str, str]) -> str | None:
-    """Return what an argument completes, with the others filled in; None where a value is missing.
+def completion_template(prompt: Prompt, argument: str, given: Mapping[str, str]) -> str | None:
+    """Return the template that completes an argument, with the other arguments filled in.
 
-    What is left to complete is one variable at its end.
+    It ends with the one variable that is left. None if another argument has no value.
     """
     template = prompt.arguments[argument].complete
     if template is None:
@@ -75,12 +75,12 @@ def template_of(prompt: Prompt, argument: str, given: Mapping[str, str]) -> str 
 
 async def _listed(typed: str, known: Iterable[str]) -> CompletionResult:
     folded = typed.casefold()
-    fitting = [each for each in known if folded in each.casefold()]
-    return CompletionResult(*await settle(completion.ranked(typed, fitting)))
+    matching = [each for each in known if folded in each.casefold()]
+    return CompletionResult(*await settle(completion.ranked(typed, matching)))
 
 
-async def place_of(catalog: Catalog, template: str) -> Place | None:
-    """Return where the one variable of a template, at its end, stands in one of the catalog's."""
+async def variable_position(catalog: Catalog, template: str) -> VariablePosition | None:
+    """Return the position of the variable that ends `template` in a template of the catalog."""
     before, _, expression = template.rpartition("{")
     variable = expression.strip("+?&}")
     try:
@@ -89,10 +89,10 @@ async def place_of(catalog: Catalog, template: str) -> Place | None:
         return None
     async for entry in _templates(catalog):
         if entry.mount is mount:
-            asked = variable if expression[0] in "?&" else None
-            place = _place(entry, path, asked)
-            if place is not None:
-                return place
+            uri_parameter = variable if expression[0] in "?&" else None
+            position = _position(entry, path, uri_parameter)
+            if position is not None:
+                return position
     return None
 
 
@@ -106,67 +106,72 @@ async def _templates(catalog: Catalog) -> AsyncIterator[TemplateEntry]:
         page = await catalog.templates(page.next_cursor)
 
 
-def _place(entry: TemplateEntry, path: Path, asked: str | None) -> Place | None:
-    """Return where what follows `path` stands in a template, or else the query variable asked."""
-    bound = _bound(entry.template.uri_template.partition("{?")[0].split("/"), path)
-    if bound is None:
+def _position(
+    entry: TemplateEntry, path: Path, uri_parameter: str | None
+) -> VariablePosition | None:
+    """Return the position of a URI parameter, or else of the variable that follows `path`."""
+    template = entry.uri_template
+    match = _match(entry.template.uri_template.partition("{?")[0].split("/"), path)
+    if match is None:
         return None
-    given, left, name = bound
-    if asked is None:
-        return Place(entry.uri_template, name.removeprefix("+"), given, left) if name else None
-    if uris.template_variables(entry.uri_template).get(asked) not in ("?", "&"):
+    given, left, name = match
+    if uri_parameter is None:
+        return VariablePosition(template, name.removeprefix("+"), given, left) if name else None
+    if uris.template_variables(template).get(uri_parameter) not in ("?", "&"):
         return None
     if left and name:
-        return Place(entry.uri_template, asked, {**given, name[1:]: "/".join(left)})
-    return Place(entry.uri_template, asked, given) if name is None and not left else None
+        return VariablePosition(template, uri_parameter, {**given, name[1:]: "/".join(left)})
+    is_whole = name is None and not left
+    return VariablePosition(template, uri_parameter, given) if is_whole else None
 
 
-def _bound(segments: Sequence[str], path: Path) -> tuple[dict[str, str], Path, str | None] | None:
-    """Return what variables stand for, what is left of the path, and which one comes next.
+def _match(segments: Sequence[str], path: Path) -> tuple[dict[str, str], Path, str | None] | None:
+    """Match a path with the segments of a template; None if it does not match.
 
-    That is `""` if it is no variable, and None at the end. All is None where the path does not fit.
+    Returns the values of the variables, the rest of the path, and the next variable: `""` if the
+    next segment is none, and None at the end of the template.
     """
     given: dict[str, str] = {}
-    for at, segment in enumerate(segments):
+    for index, segment in enumerate(segments):
         match = _SEGMENT.fullmatch(segment)
         name = match[1] if match else ""
-        if name[:1] == "+" or at == len(path):
-            return given, path[at:], name
+        if name[:1] == "+" or index == len(path):
+            return given, path[index:], name
         if name:
-            given[name] = path[at]
-        elif uris.unquote_segment(segment) != path[at]:
+            given[name] = path[index]
+        elif uris.unquote_segment(segment) != path[index]:
             return None
     return given, path[len(segments) :], None
 
 
-async def _completed(
-    catalog: Catalog, place: Place, typed: str, *, encoded: bool
+async def _from_catalog(
+    catalog: Catalog, position: VariablePosition, typed: str, *, encoded: bool
 ) -> CompletionResult:
-    """Return what the catalog suggests; `encoded` where values are, as those of `{+x}`."""
+    """Return the catalog's suggestions; `encoded` if values are percent-encoded, as of `{+x}`."""
     if len(typed) > uris.MAX_URI_LENGTH:
         return _NOTHING
-    template = place.uri_template
-    of_path = uris.template_variables(template)[place.variable] == "+"
-    start = "".join(f"{uris.quote_segment(segment)}/" for segment in place.below)
-    if of_path:
+    template = position.uri_template
+    is_path = uris.template_variables(template)[position.variable] == "+"
+    start = "".join(f"{uris.quote_segment(segment)}/" for segment in position.below)
+    if is_path:
         typed = start + (typed if encoded else uris.quote_segment(typed))
     elif encoded:
         typed = uris.display(uris.unquote_path(typed))
-    found = await catalog.complete(template, place.variable, typed, place.given)
-    values = [_value(each, start, of_path=of_path, encoded=encoded) for each in found.values]
-    kept = [value for value in values if value]
-    return CompletionResult(kept, found.total if len(kept) == len(values) else len(kept))
+    found = await catalog.complete(template, position.variable, typed, position.given)
+    values = [_value(each, start, is_path=is_path, encoded=encoded) for each in found.values]
+    usable = [value for value in values if value]
+    return CompletionResult(usable, found.total if len(usable) == len(values) else len(usable))
 
 
-def _value(found: str, start: str, *, of_path: bool, encoded: bool) -> str | None:
-    """Return what to fill in for a suggestion; None for one that the place does not take."""
-    if not of_path:
-        return uris.quote_segment(found) if encoded else found
-    if not found.startswith(start):
+def _value(suggested: str, start: str, *, is_path: bool, encoded: bool) -> str | None:
+    """Return the value for a suggestion; None if the narrower template cannot express it."""
+    if not is_path:
+        return uris.quote_segment(suggested) if encoded else suggested
+    if not suggested.startswith(start):
         return None
-    rest = found[len(start) :]
+    rest = suggested[len(start) :]
     if encoded:
         return rest
     segment = uris.unquote_segment(rest.removesuffix("/"))
-    # One of several segments, or with bytes that no argument can carry.
+    # Not several segments, and no bytes that an argument cannot carry.
     return None if "/" in segment or segment != uris.display(segment) else segment

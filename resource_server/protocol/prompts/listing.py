@@ -1,4 +1,4 @@
-"""Prompts as clients are told of them, page by page."""
+"""The list of prompts, page by page."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from resource_server.protocol.call import Call, Result
 from resource_server.protocol.server import Server
 from resource_server.runtime.near_name import did_you_mean
 
-_SCOPE = "prompts"
+_CURSOR_SCOPE = "prompts"
 
 _encode = msgspec.json.Encoder().encode
 
 
-async def list_prompts(call: Call, asked: params.ListPrompts) -> Result:
-    """Answer `prompts/list`: in the order of the manifest."""
-    page, following = cursor.page(
+async def list_prompts(call: Call, given: params.ListPromptsParams) -> Result:
+    """Answer `prompts/list`, in the order of the manifest."""
+    page, next_cursor = cursor.page(
         list(call.server.prompts.items()),
         lambda each: (each[0],),
-        asked.cursor,
-        scope=_SCOPE,
+        given.cursor,
+        scope=_CURSOR_SCOPE,
         size=call.server.catalog.limits.page_size,
     )
-    told = [_wire(name, prompt, titles=call.revision.titles) for name, prompt in page]
-    members = b'"prompts":' + _encode(told)
-    if following is not None:
-        members += b',"nextCursor":' + _encode(following)
+    prompts = [_wire_prompt(name, prompt, titles=call.revision.titles) for name, prompt in page]
+    members = b'"prompts":' + _encode(prompts)
+    if next_cursor is not None:
+        members += b',"nextCursor":' + _encode(next_cursor)
     return Result(members, ttl_ms=call.server.ttl_ms)
 
 
 def prompt_named(server: Server, name: str) -> Prompt:
-    """Return the prompt of this name.
+    """Return the prompt with this name.
 
     Raises:
         InvalidParameter: there is none.
@@ -48,20 +48,20 @@ def prompt_named(server: Server, name: str) -> Prompt:
     return prompt
 
 
-def _wire(name: str, prompt: Prompt, *, titles: bool) -> dict[str, Any]:
-    shape = {"name": name, **_words(prompt.title if titles else None, prompt.description)}
+def _wire_prompt(name: str, prompt: Prompt, *, titles: bool) -> dict[str, Any]:
+    members = {"name": name, **_labels(prompt.title if titles else None, prompt.description)}
     if prompt.arguments:
-        shape["arguments"] = [
+        members["arguments"] = [
             {
                 "name": name,
-                **_words(each.title if titles else None, each.description),
+                **_labels(each.title if titles else None, each.description),
                 "required": each.required,
             }
             for name, each in prompt.arguments.items()
         ]
-    return shape
+    return members
 
 
-def _words(title: str | None, description: str | None) -> dict[str, Any]:
-    words = {"title": title, "description": description}
-    return {name: text for name, text in words.items() if text is not None}
+def _labels(title: str | None, description: str | None) -> dict[str, Any]:
+    labels = {"title": title, "description": description}
+    return {name: text for name, text in labels.items() if text is not None}

@@ -1,1 +1,1 @@
-"""Tools: the catalog and what providers add to it, for hosts whose model never sees a resource."""
+"""Tools: the catalog and the providers' own, for hosts whose model sees no resources."""

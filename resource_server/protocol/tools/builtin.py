@@ -1,101 +1,255 @@
-"""The tools that every catalog is offered as. They are few, and cost few tokens: see `cost.py`."""
+"""The built-in tools: list, read, describe and search the catalog."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
-from resource_server.provider.tools import Tool
+import msgspec
 
-LIST = "list_resources"
-READ = "read_resource"
-METADATA = "resource_metadata"
-SEARCH = "search_resources"
+from resource_server import uris
+from resource_server.catalog.catalog import CatalogEntry, ReadItem, ReadResult, content_size
+from resource_server.catalog.federated_search import SearchHit, SearchResults
+from resource_server.errors import ResourceServerError
+from resource_server.protocol import content_blocks, serialization
+from resource_server.protocol.call import Call, Result
+from resource_server.protocol.tools import builtin_schemas
+from resource_server.protocol.tools.excerpt import read_excerpt
+from resource_server.protocol.tools.results import error_result, tool_result
+from resource_server.provider.search import Where
 
-_Json = dict[str, Any]
-_TEXT: _Json = {"type": "string"}
-_NUMBER: _Json = {"type": "integer"}
-_CURSOR: _Json = {**_TEXT, "description": "nextCursor of the page before"}
-_RESOURCE: _Json = {
-    "type": "object",
-    "properties": {"uri": _TEXT, "name": _TEXT},
-    "required": ["uri", "name"],
+_SEARCHED: dict[Where, str] = {"names": "by name", "text": "in text"}
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ListArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `list_resources`."""
+
+    uri: str | None = None
+    cursor: str | None = None
+
+
+class UriArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `read_resource` and `resource_metadata`."""
+
+    uri: str
+
+
+class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `search_resources`."""
+
+    query: str
+    uri: str | None = None
+    where: Literal["names", "text"] | None = msgspec.field(default=None, name="in")
+    cursor: str | None = None
+
+
+# -- list
+
+
+async def list_resources(call: Call, arguments: ListArguments) -> Result:
+    """List all resources, or the children of one collection, as a table."""
+    # Some models send an empty string for an optional argument.
+    uri, after = arguments.uri or None, arguments.cursor or None
+    page = await call.server.catalog.list(uri, after, call.progress)
+    entries = [each for each in page.entries if serialization.each(serialization.resource, [each])]
+    text = [_table(entries) if entries else "Nothing is listed here."]
+    structured = b'"resources":[' + b",".join(map(serialization.resource, entries)) + b"]"
+    if page.next_cursor is not None:
+        text.append(f"There is more: call again with cursor={page.next_cursor}")
+        structured += b',"nextCursor":' + _encode(page.next_cursor)
+    if page.unavailable:
+        text.append(f"Not available now: {', '.join(page.unavailable)}")
+        structured += b',"unavailable":' + _encode(page.unavailable)
+    return tool_result(call, [content_blocks.text_block("\n\n".join(text))], b"{%b}" % structured)
+
+
+def _table(entries: Sequence[CatalogEntry]) -> str:
+    """Return a line with the type, size, URI and title of each resource."""
+    return "\n".join(["type size uri", *map(_row, entries)])
+
+
+def _row(entry: CatalogEntry) -> str:
+    resource = entry.resource
+    size = "-" if resource.size is None else str(resource.size)
+    row = f"{resource.type} {size} {entry.uri}"
+    if resource.title is None:
+        return row
+    return f"{row} {' '.join(uris.display(resource.title).split())}"
+
+
+# -- read
+
+
+async def read_resource(call: Call, arguments: UriArguments) -> Result:
+    """Read a resource, or an excerpt of one that is too long for a model."""
+    limit = call.server.limits.tool_text_bytes
+    reading = await read_excerpt(call.server.catalog, arguments.uri, limit, call.progress)
+    call.subscriber.read(reading)
+    contents = serialization.each(_structured_content, reading.items)
+    if reading.items and not contents:
+        raise ResourceServerError("nothing of this read can be sent")
+    truncated = _truncated(reading)
+    content = _child_blocks(call, reading) if reading.collection else _document(call, reading)
+    structured = b'"contents":[' + b",".join(contents) + b"]"
+    if truncated is not None:
+        content.append(content_blocks.text_block(_truncation_notice(truncated, reading)))
+        structured += b',"truncated":' + _encode(truncated)
+    return tool_result(call, content, b"{%b}" % structured)
+
+
+def _structured_content(body: ReadItem) -> bytes:
+    """Return one item of the structured result, with the text for hosts that read nothing else."""
+    if body.content is None:
+        return serialization.resource(body.entry)
+    if isinstance(body.content.data, str):
+        return serialization.body(body)
+    return serialization.head(body, body.content)
+
+
+def _document(call: Call, reading: ReadResult) -> list[bytes]:
+    content: list[bytes] = []
+    for body in reading.items:
+        if body.content is not None and isinstance(body.content.data, str):
+            content.append(content_blocks.text_block(body.content.data))
+        elif (size := content_size(body.content)) > call.server.limits.tool_media_bytes:
+            content.append(
+                content_blocks.text_block(f"[{size} bytes, too long to be shown by a tool]")
+            )
+        else:
+            content += serialization.each(
+                lambda item: content_blocks.document_block(item, call.revision), [body]
+            )
+    return content
+
+
+def _child_blocks(call: Call, reading: ReadResult) -> list[bytes]:
+    """Return a table of the children that were read, then each document among them."""
+    entries = [body.entry for body in reading.items]
+    text = _table(entries)
+    if not entries:
+        uri = uris.display(reading.collection or "")
+        text = "There is nothing in this collection."
+        if reading.children:
+            text = f"Nothing in this collection can be read here. List it: uri={uri}"
+    documents = [body for body in reading.items if body.content is not None]
+    encoded = serialization.each(
+        lambda item: content_blocks.document_block(item, call.revision), documents
+    )
+    return [content_blocks.text_block(text), *encoded]
+
+
+def _truncated(reading: ReadResult) -> dict[str, Any] | None:
+    """Return what is missing from a read; None if it is complete."""
+    if not reading.complete:
+        return {"returned": len(reading.items), "more": True}
+    if reading.collection is not None:
+        return None  # each child describes its own truncation
+    for body in reading.items:
+        if body.content is not None and body.content.truncated is not None:
+            return serialization.truncated(body.content.truncated, body.next_uri)
+    return None
+
+
+def _truncation_notice(truncated: dict[str, Any], reading: ReadResult) -> str:
+    if reading.collection is not None:
+        uri = uris.display(reading.collection)
+        return f"Not all of it was read. List its children: uri={uri}"
+    total = f" of {truncated['total']} {truncated['unit']}" if "total" in truncated else ""
+    if "next" in truncated:
+        return f"This is a part{total}. Read on: uri={truncated['next']}"
+    return f"This is a part{total}; the end of what can be read this way."
+
+
+# -- describe
+
+
+async def resource_metadata(call: Call, arguments: UriArguments) -> Result:
+    """Describe a resource without reading it."""
+    resource = serialization.resource(await call.server.catalog.metadata(arguments.uri))
+    return tool_result(
+        call, [content_blocks.text_block(resource.decode())], b'{"resource":%b}' % resource
+    )
+
+
+# -- search
+
+
+async def search_resources(call: Call, arguments: SearchArguments) -> Result:
+    """Find resources by name or by lines of their text."""
+    page = await call.server.catalog.search(
+        arguments.query,
+        uri=arguments.uri or None,
+        where=arguments.where or None,
+        after=arguments.cursor or None,
+        progress=call.progress,
+    )
+    hits = [each for each in page.hits if serialization.each(serialization.resource, [each.entry])]
+    content = [content_blocks.text_block(_search_text(hits, page))]
+    if call.revision.titles:
+        # A resource found both by name and in its text is two hits.
+        found_once = {hit.entry.uri: hit.entry for hit in hits}.values()
+        content += [content_blocks.link_block(entry, call.revision) for entry in found_once]
+    facts: dict[str, Any] = {"stopped": page.stopped, "lookedAt": page.looked_at}
+    if page.total is not None:
+        facts["total"] = page.total
+    if page.next_cursor is not None:
+        facts["nextCursor"] = page.next_cursor
+    if page.unavailable:
+        facts["unavailable"] = page.unavailable
+    structured = b'{"hits":[' + b",".join(map(_hit, hits)) + b"]," + _encode(facts)[1:]
+    return tool_result(call, content, structured)
+
+
+def _hit(hit: SearchHit) -> bytes:
+    members = b'{"resource":' + serialization.resource(hit.entry)
+    if hit.lines:
+        lines = [{"number": each.number, "text": uris.display(each.text)} for each in hit.lines]
+        members += b',"lines":' + _encode(lines)
+    return members + b"}"
+
+
+def _search_text(hits: Sequence[SearchHit], page: SearchResults) -> str:
+    """Return each URI with its matching lines, and what was not searched."""
+    lines: list[str] = []
+    for hit in hits:
+        lines.append(hit.entry.uri)
+        lines += [f"  {line.number}: {uris.display(line.text)}" for line in hit.lines]
+    if not hits:
+        lines.append("Nothing was found." if page.next_cursor is None else "Nothing yet.")
+    if page.stopped:
+        total = "" if page.total is None else f" of {page.total}"
+        lines.append(f"Stopped after {page.looked_at}{total} resources {_SEARCHED[page.where]}.")
+    if page.next_cursor is not None:
+        lines.append(f"There may be more: call again with cursor={page.next_cursor}")
+    if page.unavailable:
+        lines.append(f"Could not be searched: {', '.join(page.unavailable)}")
+    return "\n".join(lines)
+
+
+# -- calls
+
+_Handler: TypeAlias = Callable[[Call, Any], Coroutine[Any, Any, Result]]
+_decoder = msgspec.json.Decoder
+
+_HANDLERS: Mapping[str, tuple[Callable[[bytes], Any], _Handler]] = {
+    builtin_schemas.LIST: (_decoder(ListArguments).decode, list_resources),
+    builtin_schemas.READ: (_decoder(UriArguments).decode, read_resource),
+    builtin_schemas.METADATA: (_decoder(UriArguments).decode, resource_metadata),
+    builtin_schemas.SEARCH: (_decoder(SearchArguments).decode, search_resources),
 }
 
 
-def _object(required: tuple[str, ...] = (), **properties: _Json) -> _Json:
-    schema: _Json = {"type": "object", "properties": properties}
-    if required:
-        schema["required"] = list(required)
-    return {**schema, "additionalProperties": False}
+async def call_builtin(call: Call, name: str, raw_arguments: bytes) -> Result:
+    """Call a built-in tool.
 
-
-def _list(items: _Json) -> _Json:
-    return {"type": "array", "items": items}
-
-
-FIXED = (
-    # First the one that takes no argument: a model that tries the first tool gets somewhere.
-    Tool(
-        name=LIST,
-        title="List resources",
-        description="List resources (files, tables, rows) with type, size and URI: everything, or "
-        "the direct children of one collection. Begin here.",
-        input_schema=_object(uri={**_TEXT, "description": "A collection"}, cursor=_CURSOR),
-        output_schema=_object(
-            ("resources",),
-            resources=_list(_RESOURCE),
-            nextCursor=_TEXT,
-            unavailable=_list(_TEXT),
-        ),
-    ),
-    Tool(
-        name=READ,
-        title="Read a resource",
-        description="Read a document, or what lies directly in a collection. What is cut says in "
-        "truncated.next which URI reads on. Files take ranges: ?lines=10-40, ?tail=100.",
-        input_schema=_object(("uri",), uri=_TEXT),
-        output_schema=_object(
-            ("contents",), contents=_list(_RESOURCE), truncated={"type": "object"}
-        ),
-    ),
-    Tool(
-        name=METADATA,
-        title="Describe a resource",
-        description="Tell what is known of a resource without reading it: type, size, media type, "
-        "last change, other formats.",
-        input_schema=_object(("uri",), uri=_TEXT),
-        output_schema=_object(("resource",), resource=_RESOURCE),
-    ),
-    Tool(
-        name=SEARCH,
-        title="Search resources",
-        description="Find resources by name or by lines of text. /…/ is a regular expression (RE2) "
-        "over text; * and ? in names are wildcards.",
-        input_schema=_object(
-            ("query",),
-            query={**_TEXT, "minLength": 1},
-            uri={**_TEXT, "description": "Only at or below this"},
-            **{"in": {**_TEXT, "enum": ["names", "text"], "description": "Default: both"}},
-            cursor=_CURSOR,
-        ),
-        output_schema=_object(
-            ("hits", "stopped"),
-            hits=_list(
-                {
-                    "type": "object",
-                    "properties": {
-                        "resource": _RESOURCE,
-                        "lines": _list(_object(("number", "text"), number=_NUMBER, text=_TEXT)),
-                    },
-                    "required": ["resource"],
-                }
-            ),
-            nextCursor=_TEXT,
-            lookedAt=_NUMBER,
-            total=_NUMBER,
-            stopped={"type": "boolean", "description": "Out of time; more under nextCursor"},
-            unavailable=_list(_TEXT),
-        ),
-    ),
-)
-"""In this order; their names are those of the manifest's prefix and these."""
+    Raises:
+        ResourceError: as the catalog does.
+    """
+    decode, handle = _HANDLERS[name]
+    try:
+        arguments = decode(raw_arguments)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return error_result(f"Invalid arguments: {error}")
+    return await handle(call, arguments)

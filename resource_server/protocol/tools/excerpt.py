@@ -1,4 +1,4 @@
-"""Documents that are longer than a model can take: their beginning, and where it goes on."""
+"""Excerpts of documents that are too long for a model, with the URI to read on."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from resource_server.catalog.catalog import Catalog, Progress, ReadItem, ReadRes
 from resource_server.errors import InvalidParameter, ResourceTooLarge
 from resource_server.provider import Content, Truncation
 
-MAX_TEXT_BYTES = 64 * 1024
-"""Of one document, sounds and pictures aside: some 16,000 tokens, and hosts give up at 25,000."""
-
-_INTERVAL = re.compile(r"([0-9]{1,15})-([0-9]{0,15})")
+_RANGE = re.compile(r"([0-9]{1,15})-([0-9]{0,15})")
 
 
-async def read(catalog: Catalog, uri: str, progress: Progress | None) -> ReadResult:
-    """Read a resource; of a document that is too long, the beginning.
+async def read_excerpt(
+    catalog: Catalog, uri: str, limit: int, progress: Progress | None
+) -> ReadResult:
+    """Read a resource; of a document with more than `limit` bytes, only its beginning.
+
+    Images and sounds are never shortened.
 
     Raises:
         ResourceError: as `Catalog.read`.
@@ -28,76 +29,81 @@ async def read(catalog: Catalog, uri: str, progress: Progress | None) -> ReadRes
     try:
         reading = await catalog.read(uri, progress)
     except ResourceTooLarge:
-        shorter = await _range(catalog, uri, progress)
-        if shorter is None:
+        excerpt = await _read_range(catalog, uri, limit, progress)
+        if excerpt is None:
             raise
-        return shorter
-    if reading.collection is not None or not any(map(_is_long, reading.items)):
+        return excerpt
+    if reading.collection is not None or not any(_is_long(body, limit) for body in reading.items):
         return reading
-    shorter = await _range(catalog, uri, progress)
-    if shorter is not None and not any(map(_is_long, shorter.items)):
-        return shorter
+    excerpt = await _read_range(catalog, uri, limit, progress)
+    if excerpt is not None and not any(_is_long(body, limit) for body in excerpt.items):
+        return excerpt
     query = catalog.route(uri)[2]
-    bodies = [_cut(body, query) if _is_long(body) else body for body in reading.items]
+    bodies = [
+        _shortened(body, query, limit) if _is_long(body, limit) else body for body in reading.items
+    ]
     return msgspec.structs.replace(reading, items=bodies)
 
 
-def _is_long(body: ReadItem) -> bool:
+def _is_long(body: ReadItem, limit: int) -> bool:
     content = body.content
-    if content is None or content_size(content) <= MAX_TEXT_BYTES:
+    if content is None or content_size(content) <= limit:
         return False
     mime_type = content.mime_type or body.entry.resource.mime_type or ""
     return isinstance(content.data, str) or not mime_type.startswith(("image/", "audio/"))
 
 
-async def _range(catalog: Catalog, uri: str, progress: Progress | None) -> ReadResult | None:
-    """Read the first bytes of what is asked for, where the document can be read so."""
+async def _read_range(
+    catalog: Catalog, uri: str, limit: int, progress: Progress | None
+) -> ReadResult | None:
+    """Read the first bytes that `uri` addresses; None if it takes no byte range."""
     query = catalog.route(uri)[2]
     if set(query) - {"bytes"}:
         return None
-    begins = _INTERVAL.fullmatch(query.get("bytes", "0-"))
-    if begins is None:
+    given = _RANGE.fullmatch(query.get("bytes", "0-"))
+    if given is None:
         return None
-    first = int(begins[1])
-    part = {"bytes": f"{first}-{first + MAX_TEXT_BYTES - 1}"}
+    first = int(given[1])
+    part = {"bytes": f"{first}-{first + limit - 1}"}
     with suppress(InvalidParameter):
         reading = await catalog.read(uris.with_query(uri.partition("?")[0], part), progress)
-        return msgspec.structs.replace(reading, items=[_as_asked(b, uri) for b in reading.items])
+        bodies = [_as_part_of(uri, body) for body in reading.items]
+        return msgspec.structs.replace(reading, items=bodies)
     return None
 
 
-def _as_asked(body: ReadItem, uri: str) -> ReadItem:
-    """Return a part as what is left of what was asked for."""
+def _as_part_of(uri: str, body: ReadItem) -> ReadItem:
+    """Return a range as the truncated content of the requested URI."""
     content = body.content
     if content is None or content.truncated is None:
         return body
-    cut = msgspec.structs.replace(content.truncated, reason="limit")
+    truncated = msgspec.structs.replace(content.truncated, reason="limit")
     return msgspec.structs.replace(
-        body, uri=uri, content=msgspec.structs.replace(content, truncated=cut)
+        body, uri=uri, content=msgspec.structs.replace(content, truncated=truncated)
     )
 
 
-def _cut(body: ReadItem, query: Mapping[str, str]) -> ReadItem:
-    """Cut a text at the end of a line; say where it goes on if it was asked for by lines."""
+def _shortened(body: ReadItem, query: Mapping[str, str], limit: int) -> ReadItem:
+    """Return the beginning of a content; text ends with a whole line.
+
+    Text that was requested by lines names the lines that follow.
+    """
     content = body.content
     if content is None:
         return body
     if isinstance(content.data, bytes):
-        shorter = Truncation("limit", "bytes", len(content.data))
-        return ReadItem(
-            body.uri,
-            body.entry,
-            Content(content.data[:MAX_TEXT_BYTES], content.mime_type, shorter),
-        )
+        truncated = Truncation("limit", "bytes", len(content.data))
+        beginning = Content(content.data[:limit], content.mime_type, truncated)
+        return ReadItem(body.uri, body.entry, beginning)
     whole = content.data.encode("utf-8", "surrogatepass")
-    kept = whole[:MAX_TEXT_BYTES].decode("utf-8", "ignore")
-    end = kept.rfind("\n") + 1
-    lines = _INTERVAL.fullmatch(query.get("lines", "")) if set(query) == {"lines"} else None
-    kept = kept[:end] if end else kept
-    shorter = Truncation("limit", "bytes", len(whole))
+    text = whole[:limit].decode("utf-8", "ignore")
+    end = text.rfind("\n") + 1
+    lines = _RANGE.fullmatch(query.get("lines", "")) if set(query) == {"lines"} else None
+    text = text[:end] if end else text
+    truncated = Truncation("limit", "bytes", len(whole))
     next_uri = None
     if lines is not None and end:
-        first = int(lines[1]) + kept.count("\n")
-        shorter = Truncation("limit", "lines", content.truncated and content.truncated.total)
+        first = int(lines[1]) + text.count("\n")
+        truncated = Truncation("limit", "lines", content.truncated and content.truncated.total)
         next_uri = uris.with_query(body.entry.uri, {"lines": f"{first}-{lines[2]}"})
-    return ReadItem(body.uri, body.entry, Content(kept, content.mime_type, shorter), next_uri)
+    return ReadItem(body.uri, body.entry, Content(text, content.mime_type, truncated), next_uri)

@@ -1,7 +1,7 @@
-"""Arguments that clients repeat in HTTP headers (`x-mcp-header`), for who routes requests by them.
+"""Tool arguments that clients repeat in HTTP headers (`x-mcp-header`), for routing proxies.
 
-They do from 2026-07-28 on (SEP-2243). Whoever stands between a client and the server decides by the
-header, and the tool does what its argument says: so both have to say the same.
+Clients do so from 2026-07-28 on (SEP-2243). A proxy decides by the header and the tool acts on the
+argument, so both must be equal.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _ENCODED = re.compile(r"=\?base64\?(.*)\?=")
 _WHOLE = re.compile(r"(-?[0-9]{1,20})(\.0+)?")
 
 
-class Mirrored:
-    """Which arguments of a tool are repeated, by the last part of the name of their header."""
+class HeaderArguments:
+    """The arguments of a tool that headers repeat, by the last part of the header's name."""
 
     def __init__(self, schema: Schema) -> None:
-        """Take a valid schema of arguments.
+        """Collect them from a valid schema of arguments.
 
         Raises:
-            ResourceServerError: clients leave such a tool out, for where or how it names a header.
+            ResourceServerError: clients ignore a tool that names a header like this.
         """
         self._paths: dict[str, Sequence[str]] = {}
-        for name, path, kind in _named(schema, ()):
+        for name, path, json_type in _named(schema, ()):
             where = f"input_schema: {'.'.join(path)}: {_ANNOTATION}"
             if not isinstance(name, str) or not _TOKEN.fullmatch(name):
                 raise ResourceServerError(f"{where}: expected the part of an HTTP header's name")
-            if kind not in _TYPES:
+            if json_type not in _TYPES:
                 raise ResourceServerError(f"{where}: expected the type {', '.join(_TYPES)}")
             if name.lower() in map(str.lower, self._paths):
                 raise ResourceServerError(f"{where}: {name!r} is named twice")
@@ -49,22 +49,22 @@ class Mirrored:
             raise ResourceServerError(f"input_schema: {_ANNOTATION}: {reason}")
 
     def check(self, arguments: Mapping[str, Any], header: Header) -> None:
-        """Refuse arguments of which headers say something else.
+        """Check that the headers repeat the arguments.
 
         Raises:
-            Fault: names the first.
+            Fault: names the first header that differs.
         """
         for name, path in self._paths.items():
-            if not _is_said(header(f"mcp-param-{name.lower()}".encode()), _at(arguments, path)):
+            if not _is_equal(header(f"mcp-param-{name.lower()}".encode()), _at(arguments, path)):
                 what = f"the argument '{'.'.join(path)}'"
                 raise error_mapping.header_mismatch(f"Mcp-Param-{name}", what)
 
 
-def decoded(value: str) -> str:
-    """Return what a header says that may be written in base64.
+def decode_header(value: str) -> str:
+    """Return the value of a header, which may be plain or in base64.
 
     Raises:
-        ValueError: it is not written right.
+        ValueError: the encoding is invalid.
     """
     if not _PLAIN.fullmatch(value):
         raise ValueError
@@ -81,17 +81,17 @@ def decoded(value: str) -> str:
 
 
 def _named(schema: Schema, path: Sequence[str]) -> Iterator[tuple[object, Sequence[str], object]]:
-    """Yield each name with the way to its property, and that one's type."""
+    """Yield the header name, path and type of each annotated property."""
     for name, each in schema.get("properties", {}).items():
         if isinstance(each, Mapping):
-            part, way = cast("Schema", each), (*path, name)
+            part, part_path = cast("Schema", each), (*path, name)
             if _ANNOTATION in part:
-                yield part[_ANNOTATION], way, part.get("type")
-            yield from _named(part, way)
+                yield part[_ANNOTATION], part_path, part.get("type")
+            yield from _named(part, part_path)
 
 
 def _mentions(part: object) -> int:
-    """Return how often a header is named, wherever that is."""
+    """Return the number of annotations anywhere in a schema."""
     if isinstance(part, Mapping):
         members = cast("Mapping[str, object]", part)
         here = isinstance(members.get(_ANNOTATION), str)
@@ -108,18 +108,18 @@ def _at(arguments: Mapping[str, Any], path: Sequence[str]) -> object:
     return value
 
 
-def _is_said(said: str | None, value: object) -> bool:
-    if value is None:
-        return said is None
-    if not isinstance(value, str | int | float):
-        return True  # No client can repeat it; the schema refuses it.
+def _is_equal(header_value: str | None, argument: object) -> bool:
+    if argument is None:
+        return header_value is None
+    if not isinstance(argument, str | int | float):
+        return True  # no client can repeat it, and the schema refuses it
     try:
-        text = None if said is None else decoded(said)
+        text = None if header_value is None else decode_header(header_value)
     except ValueError:
         return False
-    if text is None or isinstance(value, str):
-        return text == value
-    if isinstance(value, bool):
-        return text == ("true" if value else "false")
+    if text is None or isinstance(argument, str):
+        return text == argument
+    if isinstance(argument, bool):
+        return text == ("true" if argument else "false")
     whole = _WHOLE.fullmatch(text)
-    return whole is not None and int(whole[1]) == value
+    return whole is not None and int(whole[1]) == argument

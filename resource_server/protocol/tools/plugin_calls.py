@@ -1,4 +1,4 @@
-"""Calls of a provider's tool: with arguments that fit, within a time, for blocks of its mount."""
+"""Calls of provider tools: arguments are validated, time is limited, results become blocks."""
 
 from __future__ import annotations
 
@@ -13,50 +13,58 @@ from resource_server import uris
 from resource_server.catalog.catalog import ReadItem
 from resource_server.catalog.mount import Mount
 from resource_server.errors import (
+    CannotElicit,
     DeadlineExceeded,
     ResourceServerError,
     ToolFailed,
 )
 from resource_server.protocol import content_blocks
 from resource_server.protocol.call import Call, Result
-from resource_server.protocol.tools import results
-from resource_server.protocol.tools.asked import AskedCall
-from resource_server.protocol.tools.missing import completed
-from resource_server.protocol.tools.registry import Offered
-from resource_server.protocol.tools.validation import Arguments
+from resource_server.protocol.tools.registry import OfferedTool
+from resource_server.protocol.tools.results import tool_result
+from resource_server.protocol.tools.validation import ArgumentsValidator
 from resource_server.provider import Content
 from resource_server.provider.tools import (
     Block,
+    ElicitationAnswer,
     EmbeddedBlock,
     LinkBlock,
+    LogLevel,
     MediaBlock,
+    Schema,
     SupportsTools,
     TextBlock,
+    ToolRequest,
     ToolResult,
 )
 from resource_server.runtime.eager import settle
 
-DEADLINE_S = 60.0
-"""Without the time in which a person is asked."""
 MAX_ARGUMENT_BYTES = 256 * 1024
-_LARGE = 4096
-"""Bytes of arguments; more are checked off the loop."""
+"""Maximum bytes of the arguments as JSON."""
+
+_OFF_LOOP_BYTES = 4096
+"""Arguments with more bytes are validated off the event loop."""
+_MAX_LOG_CHARACTERS = 8 * 1024
+_ARGUMENTS_KEY = "arguments"
+"""Key of the elicitation for missing arguments."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-async def call_provided(call: Call, offered: Offered, mount: Mount, raw: bytes) -> Result:
+async def call_plugin_tool(
+    call: Call, offered: OfferedTool, mount: Mount, raw_arguments: bytes
+) -> Result:
     """Call the tool of a provider.
 
     Raises:
-        ResourceError: the arguments do not fit, or what the provider raises.
+        ResourceError: the arguments do not fit, or the provider raises it.
     """
-    checks = cast("Arguments", offered.arguments)
-    arguments = await _arguments(call, offered, checks, raw)
+    validator = cast("ArgumentsValidator", offered.validator)
+    arguments = await _arguments(call, offered, validator, raw_arguments)
     if mount.problem is not None:
         await mount.start()
-    found = await settle(_within(call, offered, mount, arguments))
+    found = await settle(_run(call, offered, mount, arguments))
     if not isinstance(cast("object", found), ToolResult):
         raise ResourceServerError("call_tool() returned no ToolResult")
     structured = None
@@ -68,86 +76,171 @@ async def call_provided(call: Call, offered: Offered, mount: Mount, raw: bytes) 
         raise ResourceServerError("a tool with an output schema returned no structured result")
     content = await _content(call, mount, found.content)
     if not content and structured is not None:
-        content = [content_blocks.text(structured.decode())]
-    return results.result(call, content, structured)
+        content = [content_blocks.text_block(structured.decode())]
+    return tool_result(call, content, structured)
+
+
+# -- arguments
 
 
 async def _arguments(
-    call: Call, offered: Offered, checks: Arguments, raw: bytes
+    call: Call, offered: OfferedTool, validator: ArgumentsValidator, raw_arguments: bytes
 ) -> Mapping[str, Any]:
-    if len(raw) > MAX_ARGUMENT_BYTES:
+    size = len(raw_arguments)
+    if size > MAX_ARGUMENT_BYTES:
         raise ToolFailed(f"Invalid arguments: longer than {MAX_ARGUMENT_BYTES} bytes")
     try:
-        arguments: Mapping[str, Any] = _decode(raw)
+        arguments: Mapping[str, Any] = _decode(raw_arguments)
     except (msgspec.DecodeError, RecursionError) as error:
         raise ToolFailed(f"Invalid arguments: {error}") from None
     if call.header is not None:
-        checks.mirrored.check(arguments, call.header)
-    missing = checks.missing(arguments)
+        validator.header_arguments.check(arguments, call.header)
+    missing = validator.missing(arguments)
     if missing:
-        # Before anybody is asked: their answer would be lost with the call.
-        await _check(checks, arguments, len(raw), are_all=False)
-        arguments = await completed(call, offered, missing, arguments)
-    await _check(checks, arguments, len(raw))
+        # Before the person is asked: a call that fails afterwards would lose the answer.
+        await _check(validator, arguments, size, are_all=False)
+        arguments = await _elicited(call, offered, missing, arguments)
+    await _check(validator, arguments, size)
     return arguments
 
 
 async def _check(
-    checks: Arguments, arguments: Mapping[str, Any], size: int, *, are_all: bool = True
+    validator: ArgumentsValidator, arguments: Mapping[str, Any], size: int, *, are_all: bool = True
 ) -> None:
-    if size <= _LARGE:
-        checks.check(arguments, are_all=are_all)
+    if size <= _OFF_LOOP_BYTES:
+        validator.check(arguments, are_all=are_all)
         return
-    from anyio import to_thread  # not at every start
+    from anyio import to_thread  # slow to import, and rarely needed
 
-    await settle(to_thread.run_sync(partial(checks.check, arguments, are_all=are_all)))
+    await settle(to_thread.run_sync(partial(validator.check, arguments, are_all=are_all)))
 
 
-async def _within(
-    call: Call, offered: Offered, mount: Mount, arguments: Mapping[str, Any]
+async def _elicited(
+    call: Call, offered: OfferedTool, missing: Sequence[str], arguments: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return the arguments, completed by a person's answer for the missing ones.
+
+    Raises:
+        ToolFailed: nobody can be asked, or the person does not answer; names what is missing.
+    """
+    names = ", ".join(missing)
+    properties: Mapping[str, Any] = offered.tool.input_schema.get("properties", {})
+    fields = {name: properties.get(name, {}) for name in missing}
+    title = offered.tool.title or offered.name
+    try:
+        answer = await call.elicitor.elicit(
+            _ARGUMENTS_KEY,
+            f"{title}: please give {names}.",
+            {"type": "object", "properties": fields, "required": list(missing)},
+        )
+    except CannotElicit as error:
+        raise ToolFailed(f"Missing arguments: {names}. Call again with them. ({error})") from None
+    if answer.action == "decline":
+        raise ToolFailed(f"The user was asked for {names}, and prefers not to say.")
+    if answer.action == "cancel":
+        raise ToolFailed(f"The user was asked for {names}, and has dismissed the question.")
+    return {**arguments, **answer.content}
+
+
+# -- the call
+
+
+class PluginToolRequest:
+    """The request as its tool sees it. Time spent on elicitation does not count for the tool."""
+
+    def __init__(self, call: Call, timeout: asyncio.Timeout) -> None:
+        self._call = call
+        self._timeout = timeout
+        self._open = 0
+        """Number of elicitations without an answer."""
+        self._left_s: float | None = None
+        """The tool's remaining time when it began to elicit."""
+
+    @property
+    def can_elicit(self) -> bool:
+        """See `ToolRequest.can_elicit`."""
+        return self._call.elicitor.can("elicitation")
+
+    def progress(self, done: float, total: float | None = None) -> None:
+        """See `ToolRequest.progress`."""
+        if self._call.progress is not None:
+            self._call.progress.step(done, total)
+
+    def log(self, level: LogLevel, text: str) -> None:
+        """See `ToolRequest.log`."""
+        self._call.log(level, uris.display(text[:_MAX_LOG_CHARACTERS]))
+
+    async def elicit(self, key: str, message: str, schema: Schema) -> ElicitationAnswer:
+        """See `ToolRequest.elicit`."""
+        self._open += 1
+        if self._open == 1:
+            self._pause()
+        try:
+            return await self._call.elicitor.elicit(key, message, schema)
+        finally:
+            self._open -= 1
+            if self._open == 0:
+                self._resume()
+
+    def _pause(self) -> None:
+        deadline = self._timeout.when()
+        if deadline is not None and not self._timeout.expired():
+            self._left_s = deadline - asyncio.get_running_loop().time()
+            self._timeout.reschedule(None)
+
+    def _resume(self) -> None:
+        left_s, self._left_s = self._left_s, None
+        if left_s is not None:
+            self._timeout.reschedule(asyncio.get_running_loop().time() + left_s)
+
+
+async def _run(
+    call: Call, offered: OfferedTool, mount: Mount, arguments: Mapping[str, Any]
 ) -> ToolResult:
     provider = cast("SupportsTools", mount.tools)
-    limit = asyncio.timeout(DEADLINE_S)
+    timeout_s = call.server.timing.tool_timeout_s
+    timeout = asyncio.timeout(timeout_s)
     try:
-        async with limit:
-            asked = AskedCall(call, limit)
-            return await settle(provider.call_tool(offered.tool.name, arguments, asked))
+        async with timeout:
+            request = PluginToolRequest(call, timeout)
+            return await settle(provider.call_tool(offered.tool.name, arguments, request))
     except TimeoutError:
-        if not limit.expired():
+        if not timeout.expired():
             raise
-        raise DeadlineExceeded(f"the tool took longer than {DEADLINE_S:g} s") from None
+        raise DeadlineExceeded(f"the tool took longer than {timeout_s:g} s") from None
 
 
-async def _content(call: Call, mount: Mount, given: Sequence[Block]) -> list[bytes]:
-    """Return the blocks of a result; what they embed counts before it is encoded."""
+# -- the result
+
+
+async def _content(call: Call, mount: Mount, blocks: Sequence[Block]) -> list[bytes]:
+    """Return the blocks of a result, whose size is checked one by one."""
+    limit = call.server.limits.tool_result_bytes
     content: list[bytes] = []
     size = 0
-    for block in given:
+    for block in blocks:
         content.append(await _block(call, mount, block))
         size += len(content[-1])
-        if size > results.MAX_RESULT_BYTES:
-            raise ToolFailed(
-                f"The result is longer than {results.MAX_RESULT_BYTES} bytes. Ask for less."
-            )
+        if size > limit:
+            raise ToolFailed(f"The result is longer than {limit} bytes. Ask for less.")
     return content
 
 
 async def _block(call: Call, mount: Mount, block: Block) -> bytes:
     revision = call.revision
     match block:
-        case TextBlock(text=str() as words):
-            return content_blocks.text(words)
+        case TextBlock(text=str() as text):
+            return content_blocks.text_block(text)
         case MediaBlock(data=bytes() as data, mime_type=str() as mime_type):
-            found = content_blocks.media(data, mime_type, revision)
-            if found is not None:
-                return found
-            return content_blocks.text(
+            media = content_blocks.media_block(data, mime_type, revision)
+            if media is not None:
+                return media
+            return content_blocks.text_block(
                 f"[{mime_type}, {len(data)} bytes: not shown by this client]"
             )
         case LinkBlock(path=path):
-            return content_blocks.link(
-                await call.server.catalog.metadata(mount.uri(path)), revision
-            )
+            entry = await call.server.catalog.metadata(mount.uri(path))
+            return content_blocks.link_block(entry, revision)
         case EmbeddedBlock(path=path, content=content):
             return await _embedded(call, mount.uri(path), content)
     raise ResourceServerError(f"a {type(block).__name__} is no block of a result")
@@ -156,10 +249,13 @@ async def _block(call: Call, mount: Mount, block: Block) -> bytes:
 async def _embedded(call: Call, uri: str, content: Content | None) -> bytes:
     catalog = call.server.catalog
     if content is not None:
-        # Whether it may be seen is up to its provider, as for all others.
+        # Also checks that the resource is visible.
         body = ReadItem(uri, await catalog.metadata(uri), content)
-        return content_blocks.document(body, call.revision)
+        return content_blocks.document_block(body, call.revision)
     reading = await catalog.read(uri)
     if reading.collection is not None:
         raise ResourceServerError(f"a collection cannot be embedded: {uris.display(uri)}")
-    return content_blocks.document(reading.items[0], call.revision)
+    return content_blocks.document_block(reading.items[0], call.revision)
+
+
+_: type[ToolRequest] = PluginToolRequest

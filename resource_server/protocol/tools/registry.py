@@ -1,15 +1,16 @@
-"""The tools that somebody is offered: those of the catalog, then those of the mounts they see."""
+"""The registry of tools: those of the catalog, then those of the mounts a caller sees."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
-from typing import cast
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any, cast
 
 import msgspec
 
-from resource_server import access
+from resource_server import access, uris
 from resource_server.access import Scopes
 from resource_server.catalog import cursor
 from resource_server.catalog.catalog import Catalog
@@ -18,155 +19,198 @@ from resource_server.errors import ResourceServerError
 from resource_server.protocol import revisions
 from resource_server.protocol.error_mapping import Fault
 from resource_server.protocol.revisions import Revision
-from resource_server.protocol.tools import builtin
-from resource_server.protocol.tools.definition import NAME, definition
-from resource_server.protocol.tools.offer import Offer
-from resource_server.protocol.tools.validation import Arguments
+from resource_server.protocol.tools import builtin_schemas
+from resource_server.protocol.tools.validation import ArgumentsValidator
 from resource_server.provider.tools import SupportsTools, Tool
 from resource_server.runtime.eager import is_cancelled, settle, within
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger(__name__)
 
 MAX_TOOLS = 500
-"""Of one mount; no model can choose among as many."""
-PATIENCE_S = 5.0
-"""For a provider to say which tools it has: hosts ask before they do anything else."""
+"""Maximum tools of one mount; no model can choose among more."""
+TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
-_SCOPE = "tools"
-_MAX_KEPT = 256
+_CURSOR_SCOPE = "tools"
+_MAX_CACHED = 256
+"""Maximum sets of mounts whose tools are cached."""
+_BYTES_PER_TOKEN = 4.0
+"""Measured for definitions like these: 4.3 (o200k_base) and 4.5 (cl100k_base).
+
+Other vocabularies split finer. Hosts add words of their own, or omit the output schemas.
+"""
+_ANNOTATIONS = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
+"""The same for every tool: by the provider contract, a tool only reads."""
+
+_encode = msgspec.json.Encoder().encode
 
 
-class Offered(msgspec.Struct, eq=False):
-    """A tool by the name that somebody knows it by."""
+class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The manifest's settings for tools."""
+
+    enabled: bool = True
+    search: bool = True
+    """Whether `search_resources` is one of them."""
+    prefix: str = ""
+    """Prefix of all tool names."""
+    without: Set[str] = frozenset()
+    """Names of the mounts whose own tools are left out."""
+
+
+class OfferedTool(msgspec.Struct, eq=False):
+    """A tool under the name that callers see."""
 
     name: str
     tool: Tool
     mount: Mount | None = None
-    """Whose provider has it; None for those of the catalog."""
-    arguments: Arguments | None = None
-    """What checks them, for a provider."""
+    """The mount whose provider has the tool; None for tools of the catalog."""
+    validator: ArgumentsValidator | None = None
+    """Checks the arguments of a provider's tool."""
     definitions: dict[str, bytes] = {}
     """By revision."""
 
     def definition(self, revision: Revision) -> bytes:
-        """Return what a client is told of it; made once."""
+        """Return the definition that clients are sent, encoded once per revision."""
         known = self.definitions.get(revision.name)
         if known is None:
-            known = definition(self.tool, self.name, revision)
+            known = tool_definition(self.tool, self.name, revision)
             self.definitions[revision.name] = known
         return known
 
 
-class Offers(msgspec.Struct, frozen=True):
-    """All that somebody is offered; `unavailable` names the mounts that did not say."""
+def tool_definition(tool: Tool, name: str, revision: Revision) -> bytes:
+    """Return the JSON object of a tool that is called `name`."""
+    members: dict[str, Any] = {"name": name}
+    if revision.titles and tool.title is not None:
+        members["title"] = uris.display(tool.title)
+    members["description"] = uris.display(tool.description)
+    members["inputSchema"] = _object_schema(tool.input_schema)
+    if revision.structured_results and tool.output_schema is not None:
+        members["outputSchema"] = _object_schema(tool.output_schema)
+    if revision.tool_annotations:
+        members["annotations"] = _ANNOTATIONS
+    return _encode(members)
 
-    tools: Sequence[Offered]
+
+def _object_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    # Clients reject the whole list if one schema lacks `type`.
+    return schema if "type" in schema else {"type": "object", **schema}
+
+
+class OfferedTools(msgspec.Struct, frozen=True):
+    """All tools that a caller may use."""
+
+    tools: Sequence[OfferedTool]
     unavailable: tuple[str, ...] = ()
+    """Names of the mounts that failed to list their tools."""
 
 
 class ToolPage(msgspec.Struct, frozen=True):
-    """Part of the tools; `next_cursor` is None at the end."""
+    """One page of the tools; `next_cursor` is None at the end."""
 
-    tools: Sequence[Offered]
+    tools: Sequence[OfferedTool]
     next_cursor: str | None
     unavailable: tuple[str, ...] = ()
 
 
 class Toolbox:
-    """The tools of one catalog. What a provider has is asked for once."""
+    """The tools of one catalog. Each provider is asked for its tools once."""
 
-    def __init__(self, catalog: Catalog, offer: Offer) -> None:
+    def __init__(
+        self, catalog: Catalog, settings: ToolSettings, timing: Timing = DEFAULT_TIMING
+    ) -> None:
         self._catalog = catalog
-        self.offer = offer
-        self._provided: dict[Mount, Sequence[tuple[Tool, Arguments]]] = {}
-        self._offers: dict[tuple[Mount, ...], Offers] = {}
+        self.settings = settings
+        self._timeout_s = timing.tool_list_timeout_s
+        self._provided: dict[Mount, Sequence[tuple[Tool, ArgumentsValidator]]] = {}
+        self._offered: dict[tuple[Mount, ...], OfferedTools] = {}
 
-    def outline(self, scopes: Scopes) -> tuple[Offer, tuple[Mount, ...]]:
-        """Return what decides which tools those have who have these scopes."""
-        return self.offer, self._mounts(scopes)
+    def outline(self, scopes: Scopes) -> tuple[ToolSettings, tuple[Mount, ...]]:
+        """Return the settings and mounts that decide which tools callers with `scopes` have."""
+        return self.settings, self._mounts(scopes)
 
     def _mounts(self, scopes: Scopes) -> tuple[Mount, ...]:
-        """Return the mounts that have tools of their own."""
-        if not self.offer.enabled:
+        """Return the visible mounts that have tools of their own."""
+        if not self.settings.enabled:
             return ()
         return tuple(
             mount
             for mount in self._catalog.visibility.for_scopes(scopes).mounts
-            if mount.tools is not None and mount.name not in self.offer.without
+            if mount.tools is not None and mount.name not in self.settings.without
         )
 
     async def page(self, after: str | None = None) -> ToolPage:
-        """Return a page of the tools, always in the same order.
+        """Return one page of the tools, always in the same order.
 
         Raises:
             InvalidParameter: `after` is no cursor of this listing.
         """
-        offers = await self.offers()
-        page, following = cursor.page(
-            offers.tools,
+        offered = await self.offered()
+        page, next_cursor = cursor.page(
+            offered.tools,
             lambda each: (each.name,),
             after,
-            scope=_SCOPE,
+            scope=_CURSOR_SCOPE,
             size=self._catalog.limits.page_size,
         )
-        return ToolPage(page, following, offers.unavailable)
+        return ToolPage(page, next_cursor, offered.unavailable)
 
-    async def find(self, name: str) -> Offered:
-        """Return the tool that is called so.
+    async def find(self, name: str) -> OfferedTool:
+        """Return the tool with this name.
 
         Raises:
             Fault: there is none.
         """
-        for each in (await self.offers()).tools:
+        for each in (await self.offered()).tools:
             if each.name == name:
                 return each
         raise Fault(revisions.INVALID_PARAMS, f"Unknown tool: {name[:128]}", {"tool": name[:128]})
 
-    async def offers(self) -> Offers:
-        """Return all tools, in the order in which they are listed."""
-        if not self.offer.enabled:
-            return Offers(())
+    async def offered(self) -> OfferedTools:
+        """Return all tools of the current caller, in the order of `tools/list`."""
+        if not self.settings.enabled:
+            return OfferedTools(())
         mounts = self._mounts(access.current().scopes)
-        known = self._offers.get(mounts)
+        known = self._offered.get(mounts)
         if known is not None:
             return known
-        unavailable = [mount.name for mount in mounts if not await self._ask(mount)]
-        offers = Offers([*self._named(mounts)], tuple(unavailable))
+        unavailable = [mount.name for mount in mounts if not await self._load(mount)]
+        offered = OfferedTools([*self._named(mounts)], tuple(unavailable))
         if not unavailable:
-            if len(self._offers) >= _MAX_KEPT:
-                self._offers.clear()
-            self._offers[mounts] = offers
-        return offers
+            if len(self._offered) >= _MAX_CACHED:
+                self._offered.clear()
+            self._offered[mounts] = offered
+        return offered
 
-    def _named(self, mounts: Sequence[Mount]) -> Iterator[Offered]:
-        """Yield the tools by their names, each of which one has."""
-        prefix = self.offer.prefix
+    def _named(self, mounts: Sequence[Mount]) -> Iterator[OfferedTool]:
+        """Yield the tools under unique names."""
+        prefix = self.settings.prefix
         taken = set[str]()
-        for tool in builtin.FIXED:
-            if self.offer.search or tool.name != builtin.SEARCH:
+        for tool in builtin_schemas.TOOLS:
+            if self.settings.search or tool.name != builtin_schemas.SEARCH:
                 taken.add(prefix + tool.name)
-                yield Offered(prefix + tool.name, tool, definitions={})
+                yield OfferedTool(prefix + tool.name, tool, definitions={})
         for mount in mounts:
-            for tool, arguments in self._provided.get(mount, ()):
+            for tool, validator in self._provided.get(mount, ()):
                 name = prefix + tool.name
                 if name in taken:
                     name = f"{prefix}{mount.name}_{tool.name}"
-                if name in taken or not NAME.fullmatch(name):
+                if name in taken or not TOOL_NAME.fullmatch(name):
                     _leave_out(mount, tool.name, f"the name {name!r} is taken or too long")
                     continue
                 taken.add(name)
-                yield Offered(name, tool, mount, arguments, {})
+                yield OfferedTool(name, tool, mount, validator, {})
 
-    async def _ask(self, mount: Mount) -> bool:
-        """Find out which tools a mount has; say whether it is known."""
+    async def _load(self, mount: Mount) -> bool:
+        """Ask a mount for its tools, unless they are known; return whether they are."""
         if mount in self._provided:
             return True
         try:
             provider = cast("SupportsTools", mount.tools)
-            tools = await within(PATIENCE_S, settle(provider.tools()))
-            from anyio import to_thread  # not at every start
+            tools = await within(self._timeout_s, settle(provider.tools()))
+            from anyio import to_thread  # slow to import, and rarely needed
 
-            # Off the loop: schemas may be many, and what checks them takes a while to import.
+            # Off the event loop: there may be many schemas, and the validator imports slowly.
             self._provided[mount] = await settle(to_thread.run_sync(_usable, mount, tuple(tools)))
         except (*FAILURES, asyncio.CancelledError) as error:
             if is_cancelled():
@@ -176,18 +220,18 @@ class Toolbox:
         return True
 
 
-def _usable(mount: Mount, tools: Sequence[Tool]) -> Sequence[tuple[Tool, Arguments]]:
-    """Return the tools that clients can be told of, each with what checks its arguments."""
-    usable: list[tuple[Tool, Arguments]] = []
+def _usable(mount: Mount, tools: Sequence[Tool]) -> Sequence[tuple[Tool, ArgumentsValidator]]:
+    """Return the valid tools of a mount, each with the validator of its arguments."""
+    usable: list[tuple[Tool, ArgumentsValidator]] = []
     for tool in tools[:MAX_TOOLS]:
         name = str(getattr(tool, "name", tool))[:128]
         try:
-            if not NAME.fullmatch(tool.name):
+            if not TOOL_NAME.fullmatch(tool.name):
                 raise ResourceServerError("a name is 1 to 128 of A-Z a-z 0-9 _ - .")
-            arguments = Arguments(tool)
-            definition(tool, tool.name, revisions.LATEST_MODERN)
-            usable.append((tool, arguments))
-        except FAILURES as error:  # the code of a plugin
+            validator = ArgumentsValidator(tool)
+            tool_definition(tool, tool.name, revisions.LATEST_MODERN)
+            usable.append((tool, validator))
+        except FAILURES as error:  # plugin code may raise anything
             _leave_out(mount, name, describe_error(error))
     if len(tools) > MAX_TOOLS:
         _leave_out(mount, f"{len(tools) - MAX_TOOLS} more", f"a mount has at most {MAX_TOOLS}")
@@ -196,3 +240,17 @@ def _usable(mount: Mount, tools: Sequence[Tool]) -> Sequence[tuple[Tool, Argumen
 
 def _leave_out(mount: Mount, name: str, reason: str) -> None:
     logger.warning("mount %s: tool %r is left out: %s", mount.name, name, reason)
+
+
+class ToolCost(msgspec.Struct, frozen=True, rename="camel"):
+    """The number of tools, and the approximate tokens of their definitions."""
+
+    count: int
+    tokens: int
+
+
+async def tool_cost(toolbox: Toolbox, revision: Revision) -> ToolCost:
+    """Return what the tools cost a model before it calls any."""
+    tools = (await toolbox.offered()).tools
+    definitions = b",".join(each.definition(revision) for each in tools)
+    return ToolCost(len(tools), round(len(definitions) / _BYTES_PER_TOKEN))

@@ -1,7 +1,7 @@
-"""Arguments of a provider's tool, checked by its JSON Schema (2020-12) in bounded time.
+"""Validation of tool arguments against JSON Schema (2020-12), in bounded time.
 
-A schema is its author's, and arguments are anybody's. So regular expressions run in an engine that
-cannot be made to backtrack, nothing is fetched, and the whole check stops after a while.
+Schemas come from plugin authors, arguments from anybody. So regular expressions run in an engine
+that never backtracks, no `$ref` is fetched, and the whole validation has a timeout.
 """
 
 from __future__ import annotations
@@ -17,71 +17,73 @@ import msgspec
 
 from resource_server import uris
 from resource_server.errors import ResourceServerError, ToolFailed
-from resource_server.protocol.tools.header_arguments import Mirrored
+from resource_server.protocol.tools.header_arguments import HeaderArguments
 from resource_server.provider.tools import Schema, Tool
 
 MAX_SCHEMA_BYTES = 64 * 1024
-LONGEST_S = 0.25
+"""Maximum bytes of a tool's schema as JSON."""
+TIMEOUT_S = 0.25
+"""Maximum seconds of one validation."""
 
-_MOST_PROBLEMS = 5
-_LONGEST_PROBLEM = 200
-_UNBOUNDED = "patternProperties"
-_REGEXP = "pattern"
+_MAX_PROBLEMS = 5
+_MAX_PROBLEM_CHARACTERS = 200
+_UNSUPPORTED = "patternProperties"
+_PATTERN = "pattern"
 
 _encode = msgspec.json.Encoder(order="sorted").encode
-_until: ContextVar[float] = ContextVar("until", default=float("inf"))
+_deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
 
 
-class Arguments:
-    """What the arguments of one tool have to be."""
+class ArgumentsValidator:
+    """Validates the arguments of one tool."""
 
     def __init__(self, tool: Tool) -> None:
-        """Take the schemas of a tool. Imports what checks them, which takes a while.
+        """Check the schemas of a tool. Imports the validator, which is slow.
 
         Raises:
-            ResourceServerError: they are none, or not such as clients and the server can use.
+            ResourceServerError: a schema is invalid, or uses what clients or the server cannot.
         """
         _check_schema(tool.input_schema, "input_schema")
         if tool.output_schema is not None:
             _check_schema(tool.output_schema, "output_schema")
         self.schema = tool.input_schema
-        self.mirrored = Mirrored(tool.input_schema)
+        self.header_arguments = HeaderArguments(tool.input_schema)
         self._validator = _validator(tool.input_schema)
 
     def missing(self, arguments: Mapping[str, Any]) -> list[str]:
-        """Return the names of those that are required and not there."""
+        """Return the names of the required arguments that are missing."""
         return [name for name in self.schema.get("required", ()) if name not in arguments]
 
     def check(self, arguments: Mapping[str, Any], *, are_all: bool = True) -> None:
-        """Refuse arguments that are not as the schema has them; others may be `missing`.
+        """Check arguments against the schema; unless `are_all`, required ones may be missing.
 
         Raises:
-            ToolFailed: says what is wrong with each.
+            ToolFailed: with the problem of each invalid argument.
         """
-        token = _until.set(time.monotonic() + LONGEST_S)
+        token = _deadline.set(time.monotonic() + TIMEOUT_S)
         try:
             found = _problems(self._validator, arguments, are_all=are_all)
-        except (_TooLong, RecursionError):
+        except (_TimedOut, RecursionError):
             raise ToolFailed("Invalid arguments: they take too long to check") from None
         finally:
-            _until.reset(token)
+            _deadline.reset(token)
         if found:
             raise ToolFailed(f"Invalid arguments: {'; '.join(found)}")
 
 
-class _TooLong(Exception):
+class _TimedOut(Exception):
     pass
 
 
-def problems(schema: Schema, value: object) -> Sequence[str]:
-    """Return what is wrong with a value, by its schema; takes as long as it takes."""
+def schema_problems(schema: Schema, value: object) -> Sequence[str]:
+    """Return the problems of a value by its schema, without a timeout."""
     return _problems(_validator(schema), value)
 
 
 def _problems(validator: Any, value: object, *, are_all: bool = True) -> Sequence[str]:
     found: Iterator[Any] = validator.iter_errors(value)
-    counting = (each for each in found if are_all or each.validator != "required" or each.path)
-    return [_problem(error) for error in islice(counting, _MOST_PROBLEMS)]
+    relevant = (each for each in found if are_all or each.validator != "required" or each.path)
+    return [_problem(error) for error in islice(relevant, _MAX_PROBLEMS)]
 
 
 def _problem(error: Any) -> str:
@@ -89,9 +91,9 @@ def _problem(error: Any) -> str:
     text = uris.display(str(error.message))
     if error.validator == "additionalProperties" and not path:
         text += f"; known: {', '.join(error.schema.get('properties', ())) or 'none'}"
-    if len(text) > _LONGEST_PROBLEM:
-        # What was found comes first, and then what is wrong with it.
-        text = f"{text[: _LONGEST_PROBLEM // 2]} … {text[-_LONGEST_PROBLEM // 2 :]}"
+    if len(text) > _MAX_PROBLEM_CHARACTERS:
+        # The value comes first, and the problem last.
+        text = f"{text[: _MAX_PROBLEM_CHARACTERS // 2]} … {text[-_MAX_PROBLEM_CHARACTERS // 2 :]}"
     return f"{path}: {text}" if path else text
 
 
@@ -116,12 +118,12 @@ def _check_schema(schema: Schema, where: str) -> None:
 
 
 def _check_parts(part: object, where: str) -> None:
-    """Refuse what cannot be checked in bounded time."""
+    """Refuse keywords that cannot be checked in bounded time."""
     if isinstance(part, Mapping):
         for key, value in cast("Mapping[str, object]", part).items():
-            if key == _UNBOUNDED:
+            if key == _UNSUPPORTED:
                 raise ResourceServerError(f"{where}: 'patternProperties' is not supported")
-            if key == _REGEXP and isinstance(value, str):
+            if key == _PATTERN and isinstance(value, str):
                 _compiled(value, where)
             if key == "$ref" and isinstance(value, str) and not value.startswith("#"):
                 raise ResourceServerError(f"{where}: '$ref' leads outside of the schema")
@@ -133,7 +135,7 @@ def _check_parts(part: object, where: str) -> None:
 
 def _compiled(pattern: str, where: str) -> Any:
     try:
-        # Imported here, and no part of every installation: few schemas have patterns.
+        # Imported here: an optional dependency that few schemas need.
         import re2  # pyright: ignore[reportMissingTypeStubs]
     except ImportError:
         raise ResourceServerError(
@@ -151,33 +153,33 @@ def _compiled(pattern: str, where: str) -> Any:
 def _validator(schema: Schema) -> Any:
     from referencing import jsonschema
 
-    # By itself it would fetch what a `$ref` names.
+    # The default registry would fetch a remote `$ref`.
     registry: Any = jsonschema.EMPTY_REGISTRY
     return _draft()(schema, registry=registry)
 
 
 @functools.cache
 def _draft() -> Any:
-    """Return the validator of the draft, with what takes unbounded time replaced."""
+    """Return the validator class of the draft, with its unbounded keywords replaced."""
     from jsonschema import Draft202012Validator, validators
 
     keywords: dict[str, Callable[..., Iterator[Any] | None]] = {
         **Draft202012Validator.VALIDATORS,
-        _REGEXP: _pattern,
+        _PATTERN: _pattern,
         "uniqueItems": _unique_items,
     }
-    timed = {name: _timed(check) for name, check in keywords.items()}
-    extend: Any = getattr(validators, "extend")  # noqa: B009 - typed in part only
-    return extend(Draft202012Validator, timed)
+    limited = {name: _timed(check) for name, check in keywords.items()}
+    extend: Any = getattr(validators, "extend")  # noqa: B009 - only partially typed
+    return extend(Draft202012Validator, limited)
 
 
 def _timed(check: Callable[..., Iterator[Any] | None]) -> Callable[..., Iterator[Any]]:
-    def checked(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
-        if time.monotonic() > _until.get():
-            raise _TooLong
+    def timed(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
+        if time.monotonic() > _deadline.get():
+            raise _TimedOut
         yield from check(validator, value, instance, schema) or ()
 
-    return checked
+    return timed
 
 
 def _pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[Any]:
@@ -197,7 +199,7 @@ def _unique_items(_validator: Any, unique: bool, instance: Any, _schema: Any) ->
 
 
 def _canonical(value: object) -> object:
-    """Return a value whose numbers are written alike where they are the same."""
+    """Return a value in which equal numbers have the same encoding."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):

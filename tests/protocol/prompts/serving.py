@@ -11,12 +11,15 @@ from resource_server.catalog.mount import Mount
 from resource_server.cli import server_builder
 from resource_server.manifest.load import load
 from resource_server.manifest.prompts import Prompt, PromptArgument, PromptMessage
-from resource_server.protocol.server import Server
+from resource_server.protocol.server import Server, ServerLimits
 from resource_server.provider import Provider
 
 
 async def server_of(
-    prompts: Mapping[str, Prompt], *providers: Provider, limits: CatalogLimits | None = None
+    prompts: Mapping[str, Prompt],
+    *providers: Provider,
+    limits: CatalogLimits | None = None,
+    server_limits: ServerLimits | None = None,
 ) -> Server:
     """Return a server of started mounts at `test://one/`, `test://two/` and of prompts."""
     mounts = [
@@ -25,7 +28,7 @@ async def server_of(
     ]
     catalog = Catalog(mounts, limits)
     await catalog.start()
-    return Server(catalog, prompts=prompts)
+    return Server(catalog, prompts=prompts, limits=server_limits)
 
 
 def folder_server(folder: Path, prompts: str, options: str = "") -> Server:

@@ -11,7 +11,7 @@ from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import Mount
 from resource_server.errors import InvalidParameter
 from resource_server.manifest.prompts import Prompt, PromptArgument, PromptMessage
-from resource_server.protocol.prompts.argument_completion import complete, place_of
+from resource_server.protocol.prompts.argument_completion import complete, variable_position
 from resource_server.provider import Provider, Template
 from tests.protocol.prompts.serving import got, reading, server_of
 from tests.protocol.wire import EVERY, Wire
@@ -128,11 +128,11 @@ PLACES: dict[str, tuple[str, dict[str, str], tuple[str, ...]] | None] = {
 
 
 @pytest.mark.parametrize("template", PLACES)
-async def test_the_place_of_a_variable_is_found_in_the_templates_of_its_mount(
+async def test_the_variable_position_a_variable_is_found_in_the_templates_of_its_mount(
     template: str,
 ) -> None:
     server = await server_of({}, Tables({}), Tree({}))
-    found = await place_of(server.catalog, f"test://one/{template}")
+    found = await variable_position(server.catalog, f"test://one/{template}")
     expected = PLACES[template]
     assert (None if found is None else found[1:]) == expected
 
@@ -153,7 +153,7 @@ async def test_what_is_typed_of_a_segment_is_taken_as_it_is() -> None:
 
 async def test_of_mounts_with_the_same_templates_each_has_its_own() -> None:
     server = await server_of({}, Tree({}), Tree({}))
-    found = await place_of(server.catalog, "test://two/{+file}")
+    found = await variable_position(server.catalog, "test://two/{+file}")
     assert found is not None
     assert found.uri_template == "test://two/{+path}"
 

@@ -4,8 +4,8 @@ import pytest
 
 from resource_server.errors import InvalidParameter
 from resource_server.manifest.prompts import Prompt, PromptArgument, PromptMessage
-from resource_server.protocol.prompts import arguments
-from resource_server.protocol.prompts.arguments import values_of
+from resource_server.protocol.prompts import rendering
+from resource_server.protocol.prompts.rendering import argument_values
 
 PROMPT = Prompt(
     arguments={
@@ -19,19 +19,19 @@ PROMPT = Prompt(
 
 def refusal(**given: object) -> str:
     with pytest.raises(InvalidParameter) as refused:
-        values_of(PROMPT, given)
+        argument_values(PROMPT, given)
     return str(refused.value)
 
 
 def test_what_is_given_counts_and_else_the_default() -> None:
-    assert values_of(PROMPT, {"file": "a"}) == {"file": "a", "focus": "correctness"}
+    assert argument_values(PROMPT, {"file": "a"}) == {"file": "a", "focus": "correctness"}
     given = {"file": "a", "focus": "style", "note": "n"}
-    assert values_of(PROMPT, given) == given
+    assert argument_values(PROMPT, given) == given
 
 
 def test_a_field_that_was_left_empty_counts_as_not_given() -> None:
     given = {"file": "a", "focus": "", "note": ""}
-    assert values_of(PROMPT, given) == {"file": "a", "focus": "correctness"}
+    assert argument_values(PROMPT, given) == {"file": "a", "focus": "correctness"}
     assert refusal(file="") == "argument 'file' is required"
 
 
@@ -79,7 +79,7 @@ def test_very_many_names_are_refused_in_few_words(monkeypatch: pytest.MonkeyPatc
         shown.append(name)
         return name
 
-    monkeypatch.setattr(arguments, "printable", printable)
+    monkeypatch.setattr(rendering, "printable", printable)
     told = refusal(**{f"file{number}": "" for number in range(100_000)})
     assert len(told) < 500
     assert told.endswith("and 99996 more")

@@ -1,4 +1,4 @@
-"""Arguments that headers repeat: which tools may name headers, and what says the same."""
+"""ArgumentsValidator that headers repeat: which tools may name headers, and what says the same."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from resource_server.errors import ResourceServerError
 from resource_server.protocol.error_mapping import Fault
-from resource_server.protocol.tools.header_arguments import Mirrored
-from resource_server.protocol.tools.validation import Arguments
+from resource_server.protocol.tools.header_arguments import HeaderArguments
+from resource_server.protocol.tools.validation import ArgumentsValidator
 from resource_server.provider.tools import Schema
 from tests.protocol.tools.tooled import tool
 
@@ -28,18 +28,18 @@ def named(name: object = "Region", type: object = "string") -> Schema:
 @pytest.mark.parametrize("name", ["", "a b", "a:b", "a\r\nb", "é", "x" * 129, 5, None, ["Region"]])
 def test_a_header_has_a_name_that_http_allows(name: object) -> None:
     with pytest.raises(ResourceServerError, match=r"region: x-mcp-header: .* header's name"):
-        Mirrored(of(region=named(name)))
+        HeaderArguments(of(region=named(name)))
 
 
 @pytest.mark.parametrize("type", ["number", "object", "array", "null", ["string", "null"], None])
 def test_only_texts_whole_numbers_and_truth_values_are_repeated(type: object) -> None:
     with pytest.raises(ResourceServerError, match="expected the type string, integer, boolean"):
-        Mirrored(of(region=named(type=type)))
+        HeaderArguments(of(region=named(type=type)))
 
 
 def test_no_two_arguments_have_one_header() -> None:
     with pytest.raises(ResourceServerError, match="'REGION' is named twice"):
-        Mirrored(of(a=named("Region"), b=of(c=named("REGION"))))
+        HeaderArguments(of(a=named("Region"), b=of(c=named("REGION"))))
 
 
 @pytest.mark.parametrize(
@@ -54,17 +54,17 @@ def test_no_two_arguments_have_one_header() -> None:
 )
 def test_a_header_is_of_one_argument_and_not_of_many(elsewhere: Schema) -> None:
     with pytest.raises(ResourceServerError, match="only properties of properties"):
-        Mirrored({**elsewhere, "type": "object"})
+        HeaderArguments({**elsewhere, "type": "object"})
 
 
 def test_an_argument_may_itself_be_called_like_the_annotation() -> None:
-    Mirrored(of(**{NAME: {"type": "string"}})).check({NAME: "a"}, lambda _: None)
+    HeaderArguments(of(**{NAME: {"type": "string"}})).check({NAME: "a"}, lambda _: None)
 
 
 def test_a_tool_that_clients_would_leave_out_is_left_out_here() -> None:
     # `Toolbox` leaves out what this refuses.
     with pytest.raises(ResourceServerError, match="x-mcp-header"):
-        Arguments(tool("find", region=named(type="number")))
+        ArgumentsValidator(tool("find", region=named(type="number")))
 
 
 NESTED = of(
@@ -78,7 +78,7 @@ def is_taken(arguments: Mapping[str, Any], **headers: str) -> bool:
         return headers.get(name.decode().removeprefix("mcp-param-"))
 
     try:
-        Mirrored(NESTED).check(arguments, header)
+        HeaderArguments(NESTED).check(arguments, header)
     except Fault as fault:
         return fault.code != -32020
     return True

@@ -19,9 +19,7 @@ from resource_server.errors import (
     ResourceNotFound,
     ToolFailed,
 )
-from resource_server.protocol.server import Server
-from resource_server.protocol.tools import plugin_calls
-from resource_server.protocol.tools import results as outcome
+from resource_server.protocol.server import Server, ServerLimits
 from resource_server.provider import Content
 from resource_server.provider.tools import (
     Block,
@@ -33,6 +31,7 @@ from resource_server.provider.tools import (
     ToolRequest,
     ToolResult,
 )
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from tests.protocol.tools.tooled import PICTURE, Call, Tooled, called, refusal, said, tool, words
 from tests.protocol.wire import EVERY, HANDSHAKE, Wire, server_of
 from tests.providers_for_tests import Tree
@@ -45,9 +44,18 @@ COUNTRY = tool(
 )
 
 
-async def wired(call: Any, revision: str = "2025-11-25", of: str | Tool = "x", **more: Any) -> Wire:
+async def wired(
+    call: Any,
+    revision: str = "2025-11-25",
+    of: str | Tool = "x",
+    *,
+    limits: ServerLimits | None = None,
+    timing: Timing = DEFAULT_TIMING,
+    **more: Any,
+) -> Wire:
     nodes = {"a b.txt": "text", "logo.png": PICTURE, "folder": {"c.txt": "c"}}
-    return Wire(await server_of(Tooled((of, call), nodes=nodes)), revision, **more)
+    server = await server_of(Tooled((of, call), nodes=nodes), server_limits=limits, timing=timing)
+    return Wire(server, revision, **more)
 
 
 def shaped(schema: Mapping[str, Any]) -> Tool:
@@ -328,19 +336,20 @@ async def test_a_tool_with_an_output_schema_has_a_structured_result() -> None:
     assert refusal(await called(wire, "x", "2025-11-25")) == "Internal error"
 
 
-async def test_a_result_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outcome, "MAX_RESULT_BYTES", 1000)
+async def test_a_result_over_the_limit_is_refused() -> None:
+    limits = ServerLimits(tool_result_bytes=1000)
     long = "x" * 600
     for result in (
         ToolResult([TextBlock(long), TextBlock(long)]),
         ToolResult(structured={"a": long * 2}),
     ):
-        wire = await wired(answering(result))
+        wire = await wired(answering(result), limits=limits)
         assert "Ask for less" in refusal(await called(wire, "x", "2025-11-25"))
-    wire = await wired(returning(TextBlock(long)))
+    wire = await wired(returning(TextBlock(long)), limits=limits)
     assert words(await called(wire, "x", "2025-11-25")) == long
     # What comes after that is not even read.
-    wire = await wired(returning(TextBlock(long), TextBlock(long), EmbeddedBlock(("none",))))
+    blocks = TextBlock(long), TextBlock(long), EmbeddedBlock(("none",))
+    wire = await wired(returning(*blocks), limits=limits)
     assert "Ask for less" in refusal(await called(wire, "x", "2025-11-25"))
 
 
@@ -391,8 +400,8 @@ async def test_a_mount_that_cannot_serve_is_a_result_that_says_so() -> None:
 # -- time
 
 
-async def test_a_tool_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugin_calls, "DEADLINE_S", 0.05)
+async def test_a_tool_that_takes_too_long_is_ended() -> None:
+    timing = Timing(tool_timeout_s=0.05)
     ended = asyncio.Event()
 
     async def call(*_: object) -> ToolResult:
@@ -401,22 +410,19 @@ async def test_a_tool_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPat
         finally:
             ended.set()
 
-    told = refusal(await called(await wired(call), "x", "2025-11-25"))
-    assert told == "The tool took longer than 0.05 s. Ask for less, or again later."
+    told = refusal(await called(await wired(call, timing=timing), "x", "2025-11-25"))
+    assert told == "The tool took longer than 0.05 s. Ask for less, or try again later."
     assert ended.is_set()
 
 
-async def test_the_time_of_a_person_is_not_the_time_of_the_tool(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(plugin_calls, "DEADLINE_S", 0.1)
+async def test_the_time_of_a_person_is_not_the_time_of_the_tool() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
     async def call(_: object, asked: ToolRequest) -> ToolResult:
         answer = await asked.elicit("n", "How many?", schema)
         return said(str(answer.content["n"]))
 
-    wire = await wired(call, can=FORMS)
+    wire = await wired(call, can=FORMS, timing=Timing(tool_timeout_s=0.1))
     id = wire.start("tools/call", {"name": "x"})
     question = await wire.asked()
     await wire.quiet()
@@ -496,10 +502,9 @@ async def test_what_a_tool_logs_is_told_to_who_asked_for_its_level(revision: str
     assert [each["params"]["data"] for each in wire.notifications] == ["large"]
 
 
-async def test_calls_that_come_too_fast_are_told_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resource_server.protocol.server.TOOL_RATE", 0.001)
-    monkeypatch.setattr("resource_server.protocol.server.TOOL_BURST", 3)
-    wire = await wired(returning(TextBlock("fine")))
+async def test_calls_that_come_too_fast_are_told_to_wait() -> None:
+    limits = ServerLimits(tool_calls_per_s=0.001, tool_call_burst=3)
+    wire = await wired(returning(TextBlock("fine")), limits=limits)
     results = [await wire.result("tools/call", {"name": "x"}) for _ in range(4)]
     assert [words(each) for each in results[:3]] == ["fine"] * 3
     assert refusal(results[3]).startswith("Too many calls at once. Wait ")
@@ -507,10 +512,9 @@ async def test_calls_that_come_too_fast_are_told_to_wait(monkeypatch: pytest.Mon
     assert len((await wire.result("tools/list"))["tools"]) == 5
 
 
-async def test_calls_of_others_are_none_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resource_server.protocol.server.TOOL_RATE", 0.001)
-    monkeypatch.setattr("resource_server.protocol.server.TOOL_BURST", 1)
-    wire = await wired(returning(TextBlock("fine")))
+async def test_calls_of_others_are_none_of_ones_own() -> None:
+    limits = ServerLimits(tool_calls_per_s=0.001, tool_call_burst=1)
+    wire = await wired(returning(TextBlock("fine")), limits=limits)
     told: list[str] = []
     for owner in ("10.0.0.1", "10.0.0.2", "10.0.0.1"):
         wire.connection.owner = owner

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -13,11 +14,13 @@ from jsonschema import Draft202012Validator
 from resource_server.access import Caller, acting
 from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import Mount
+from resource_server.protocol import revisions
 from resource_server.protocol.server import Server
 from resource_server.protocol.tools import registry
-from resource_server.protocol.tools.offer import Offer
+from resource_server.protocol.tools.registry import ToolSettings, tool_cost
 from resource_server.provider import MaybeAwaitable
 from resource_server.provider.tools import Schema, Tool
+from resource_server.runtime.timing import Timing
 from tests.protocol.tools.tooled import Tooled, always, called, tool, words
 from tests.protocol.wire import EVERY, HANDSHAKE, Wire, initialize, server_of
 from tests.providers_for_tests import Tree
@@ -41,9 +44,9 @@ async def names(wire: Wire) -> list[str]:
 
 
 def served(
-    *mounts: Mount, offer: Offer | None = None, limits: CatalogLimits | None = None
+    *mounts: Mount, settings: ToolSettings | None = None, limits: CatalogLimits | None = None
 ) -> Server:
-    return Server(Catalog(mounts, limits), tools=offer)
+    return Server(Catalog(mounts, limits), tools=settings)
 
 
 @pytest.mark.parametrize("revision", EVERY)
@@ -92,7 +95,7 @@ async def test_a_name_that_is_taken_is_told_with_that_of_its_mount() -> None:
 
 async def test_every_name_has_the_prefix_of_the_manifest() -> None:
     mount = Mount("m", "test://m/", having("find", "list_resources"))
-    wire = Wire(served(mount, offer=Offer(prefix="acme_")), "2025-11-25")
+    wire = Wire(served(mount, settings=ToolSettings(prefix="acme_")), "2025-11-25")
     expected = [*(f"acme_{name}" for name in FIXED), "acme_find", "acme_m_list_resources"]
     assert await names(wire) == expected
     assert words(await called(wire, "acme_find", "2025-11-25")) == "find"
@@ -101,15 +104,17 @@ async def test_every_name_has_the_prefix_of_the_manifest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("offer", "left"),
+    ("settings", "left"),
     [
-        (Offer(search=False), [*FIXED[:3], "find"]),
-        (Offer(without=frozenset({"m"})), FIXED),
-        (Offer(enabled=False), []),
+        (ToolSettings(search=False), [*FIXED[:3], "find"]),
+        (ToolSettings(without=frozenset({"m"})), FIXED),
+        (ToolSettings(enabled=False), []),
     ],
 )
-async def test_what_the_manifest_switches_off_is_not_there(offer: Offer, left: list[str]) -> None:
-    wire = Wire(served(Mount("m", "test://m/", having("find")), offer=offer), "2025-11-25")
+async def test_what_the_manifest_switches_off_is_not_there(
+    settings: ToolSettings, left: list[str]
+) -> None:
+    wire = Wire(served(Mount("m", "test://m/", having("find")), settings=settings), "2025-11-25")
     assert await names(wire) == left
     for name in {*FIXED, "find"} - set(left):
         assert (await wire.error("tools/call", {"name": name}))["code"] == -32602
@@ -120,7 +125,7 @@ async def test_what_the_manifest_switches_off_is_not_there(offer: Offer, left: l
 async def test_tools_are_advertised_where_there_are_any(
     revision: str, enabled: bool, reloads: bool
 ) -> None:
-    server = served(Mount("m", "test://m/", Tree({})), offer=Offer(enabled=enabled))
+    server = served(Mount("m", "test://m/", Tree({})), settings=ToolSettings(enabled=enabled))
     server.reloads = reloads
     if revision in HANDSHAKE:
         described = Wire(server).ask(initialize(revision))["result"]
@@ -228,11 +233,7 @@ async def test_a_provider_that_fails_takes_no_other_tools_with_it(
     assert "password" not in caplog.text
 
 
-async def test_a_provider_that_hangs_takes_no_other_tools_with_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(registry, "PATIENCE_S", 0.05)
-
+async def test_a_provider_that_hangs_takes_no_other_tools_with_it() -> None:
     class Hanging(Tooled):
         async def tools(self) -> Sequence[Tool]:
             while not released.is_set():
@@ -241,7 +242,8 @@ async def test_a_provider_that_hangs_takes_no_other_tools_with_it(
             return []
 
     released = asyncio.Event()
-    wire = Wire(await server_of(Hanging(), having("x")), "2025-11-25")
+    timing = Timing(tool_list_timeout_s=0.05)
+    wire = Wire(await server_of(Hanging(), having("x"), timing=timing), "2025-11-25")
     assert await asyncio.wait_for(names(wire), 20) == [*FIXED, "x"]
     assert words(await called(wire, "x", "2025-11-25")) == "x"
     released.set()
@@ -283,3 +285,24 @@ async def test_a_schema_without_a_type_is_told_with_it() -> None:
     plain = Tool(name="x", description="", input_schema=schema)
     wire = Wire(await server_of(Tooled((plain, always("x")))), "2025-11-25")
     assert (await told(wire))[-1]["inputSchema"] == {"type": "object", **schema}
+
+
+# -- cost
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_the_four_cost_less_than_a_thousand_tokens(revision: str) -> None:
+    server = await server_of(Tree({}))
+    known = {**revisions.HANDSHAKE, **revisions.MODERN}[revision]
+    found = await tool_cost(server.toolbox, known)
+    assert found.count == 4
+    assert 200 < found.tokens < 1000
+    told = (await Wire(server, revision).result("tools/list"))["tools"]
+    assert found.tokens == pytest.approx(len(json.dumps(told, separators=(",", ":"))) / 4, abs=10)
+
+
+async def test_every_tool_is_counted_on_whatever_page() -> None:
+    tools = [(f"t{number}", always("x")) for number in range(300)]
+    found = await tool_cost((await server_of(Tooled(*tools))).toolbox, revisions.LATEST_MODERN)
+    assert found.count == 304
+    assert found.tokens > 5000

@@ -189,7 +189,7 @@ async def _everybody(_: HttpRequest) -> Caller:
 
 async def _respond_error(exchange: Exchange, error: HttpError) -> None:
     code = _ERROR_CODES.get(error.status, revisions.INVALID_REQUEST)
-    body = error_mapping.message(None, Fault(code, error.message))
+    body = error_mapping.error_response(None, Fault(code, error.message))
     await exchange.respond(
         error.status, body, headers=error.headers, media_type=b"application/json"
     )

@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from resource_server.access import EVERYBODY, Caller
 from resource_server.protocol import revisions
-from resource_server.protocol.error_mapping import ErrorMessage, Fault
+from resource_server.protocol.error_mapping import ErrorResponse, Fault
 from resource_server.protocol.message import (
     MAX_BATCH,
     JsonRpcMessage,
@@ -156,7 +156,7 @@ class Exchange:
             all_headers.append((b"content-type", media_type))
         all_headers += self.cors_headers
         self.status, self.is_complete = status, True
-        self.error_code = body.code if isinstance(body, ErrorMessage) else None
+        self.error_code = body.code if isinstance(body, ErrorResponse) else None
         self._count(body)
         await self._send({"type": "http.response.start", "status": status, "headers": all_headers})
         await self._send({"type": "http.response.body", "body": body})

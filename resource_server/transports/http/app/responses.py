@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from resource_server.protocol import error_mapping, revisions
-from resource_server.protocol.error_mapping import ErrorMessage, Fault
+from resource_server.protocol.error_mapping import ErrorResponse, Fault
 from resource_server.protocol.params import RequestId
 from resource_server.transports.http.app.request import EVENT_STREAM, JSON, Headers, HttpRequest
 from resource_server.transports.http.sse.event_stream import EventStream
@@ -51,13 +51,13 @@ def refuse(
     request: HttpRequest, fault: Fault, request_id: RequestId | None = None
 ) -> Awaitable[None]:
     """Send an error for a message that the protocol engine has not seen."""
-    data = error_mapping.message(request_id, fault)
+    data = error_mapping.error_response(request_id, fault)
     status = _STATUSES.get(fault.code, 400)
     return request.exchange.respond(status, data, media_type=JSON.encode())
 
 
 def _status(data: bytes, modern: bool) -> int:
-    if not isinstance(data, ErrorMessage):
+    if not isinstance(data, ErrorResponse):
         return 200
     if modern:
         return _STATUSES.get(data.code, 200)

@@ -14,7 +14,7 @@ from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.error_mapping import Fault
 from resource_server.protocol.message import JsonRpcMessage
 from resource_server.protocol.server import Server
-from resource_server.protocol.tools.header_arguments import decoded
+from resource_server.protocol.tools.header_arguments import decode_header
 from resource_server.runtime.timing import Timing
 from resource_server.transports.http.app.bodies import Bodies
 from resource_server.transports.http.app.request import (
@@ -181,7 +181,7 @@ def _fault(request: HttpRequest, message: JsonRpcMessage, version: str) -> Fault
     if fault is not None:
         return fault
     if version not in revisions.MODERN:
-        return error_mapping.unsupported(version)
+        return error_mapping.unsupported_version(version)
     if message.method == "initialize":
         # The header has named the revision already.
         return Fault(revisions.METHOD_NOT_FOUND, "Method not found", {"method": "initialize"})
@@ -233,6 +233,6 @@ def version_mismatch() -> Fault:
 def _decoded(header: str | None) -> str | None:
     """Return the text of a header that may be in base64; None if it is missing or malformed."""
     try:
-        return None if header is None else decoded(header)
+        return None if header is None else decode_header(header)
     except ValueError:
         return None

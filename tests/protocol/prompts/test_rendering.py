@@ -23,9 +23,11 @@ from resource_server.errors import (
     ResourceTooLarge,
 )
 from resource_server.manifest.prompts import Prompt, PromptArgument, PromptMessage
-from resource_server.protocol.prompts import messages
-from resource_server.protocol.prompts.messages import MAX_TEXT, filled_uri
-from resource_server.protocol.server import Server
+from resource_server.protocol.prompts.rendering import (
+    MAX_MESSAGE_CHARACTERS,
+    filled_uri,
+)
+from resource_server.protocol.server import Server, ServerLimits
 from resource_server.provider import Provider
 from tests.protocol.prompts.serving import folder_server, got, reading, server_of
 from tests.protocol.wire import EVERY, MODERN, Wire
@@ -126,15 +128,16 @@ async def test_a_value_with_half_a_character_is_no_json_and_refused() -> None:
 async def test_a_long_value_many_times_is_refused_before_it_is_filled_in() -> None:
     prompt = saying("{a}" * 1000, a=PromptArgument())
     wire = await wire_of({"p": prompt})
-    error = await wire.error(*got(a="x" * (MAX_TEXT // 1000 + 1)))
+    error = await wire.error(*got(a="x" * (MAX_MESSAGE_CHARACTERS // 1000 + 1)))
     assert error["code"] == -32602
     assert await wire.result(*got(a="x" * 1000))
 
 
-async def test_messages_are_bounded_all_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "MAX_BYTES", 1000)
+async def test_messages_are_bounded_all_together() -> None:
     said = tuple(PromptMessage(text="{a}") for _ in range(10))
-    wire = await wire_of({"p": Prompt(arguments={"a": PromptArgument()}, messages=said)})
+    prompts = {"p": Prompt(arguments={"a": PromptArgument()}, messages=said)}
+    server = await server_of(prompts, server_limits=ServerLimits(prompt_bytes=1000))
+    wire = Wire(server, "2025-11-25")
     assert await wire.result(*got(a="x" * 50))
     error = await wire.error(*got(a="x" * 100))
     assert error["code"] == -32602

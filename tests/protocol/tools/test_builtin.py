@@ -18,8 +18,9 @@ from resource_server.errors import (
     ResourceNotFound,
     ResourceTooLarge,
 )
-from resource_server.protocol.tools import excerpt, reading, results
+from resource_server.protocol.server import ServerLimits
 from resource_server.provider import Content, MaybeAwaitable, Path, Resource, Truncation
+from resource_server.runtime.timing import Timing
 from tests.protocol.tools.tooled import PICTURE, called, refusal, words
 from tests.protocol.wire import EVERY, HANDSHAKE, Wire, server_of
 from tests.providers_for_tests import Broken, Folder, Leaf, SlowTree, Tree, WatchedTree
@@ -36,6 +37,9 @@ NODES: dict[str, Any] = {
     "logo.png": Leaf(PICTURE, "image/png"),
     "song.wav": Leaf(b"RIFF", "audio/wav"),
 }
+
+
+SHORT = ServerLimits(tool_text_bytes=100)
 
 
 async def wired(revision: str, tree: type[Tree] = Tree, **more: Any) -> Wire:
@@ -280,9 +284,8 @@ TEXT = "".join(f"line {number}\n" for number in range(1, 200))
 async def test_a_long_document_is_read_by_following_it_to_its_end(
     revision: str, max_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(excerpt, "MAX_TEXT_BYTES", 100)
     monkeypatch.setattr(Ranged, "max_size", max_size)
-    wire = Wire(await server_of(Ranged({"long.txt": TEXT})), revision)
+    wire = Wire(await server_of(Ranged({"long.txt": TEXT}), server_limits=SHORT), revision)
     uri, found = "test://one/long.txt", ""
     while uri:
         result = await called(wire, "read_resource", revision, uri=uri)
@@ -298,29 +301,30 @@ async def test_a_long_document_is_read_by_following_it_to_its_end(
     assert found == TEXT
 
 
-async def test_of_long_data_only_the_beginning_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(excerpt, "MAX_TEXT_BYTES", 100)
-    wire = Wire(await server_of(Tree({"blob": b"\x00\xff" * 200})), "2025-11-25")
+async def test_of_long_data_only_the_beginning_is_given() -> None:
+    wire = Wire(
+        await server_of(Tree({"blob": b"\x00\xff" * 200}), server_limits=SHORT), "2025-11-25"
+    )
     result = await called(wire, "read_resource", "2025-11-25", uri="test://one/blob")
     block, notice = result["content"]
     assert len(base64.b64decode(block["resource"]["blob"])) == 100
     assert notice["text"].startswith("This is a part of 400 bytes")
 
 
-async def test_a_picture_is_given_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(excerpt, "MAX_TEXT_BYTES", 10)
-    wire = await wired("2025-11-25")
+async def test_a_picture_is_given_whole_or_not_at_all() -> None:
+    limits = ServerLimits(tool_text_bytes=10)
+    wire = await wired("2025-11-25", server_limits=limits)
     asked = {"uri": "test://one/logo.png"}
     (block,) = (await called(wire, "read_resource", "2025-11-25", **asked))["content"]
     assert base64.b64decode(block["data"]) == PICTURE
-    monkeypatch.setattr(reading, "MAX_MEDIA_BYTES", len(PICTURE) - 1)
+    limits = ServerLimits(tool_media_bytes=len(PICTURE) - 1)
+    wire = await wired("2025-11-25", server_limits=limits)
     (block,) = (await called(wire, "read_resource", "2025-11-25", **asked))["content"]
     assert block["text"] == f"[{len(PICTURE)} bytes, too long to be shown by a tool]"
 
 
-async def test_a_range_that_is_too_long_is_cut_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(excerpt, "MAX_TEXT_BYTES", 100)
-    wire = Wire(await server_of(Ranged({"long.txt": TEXT})), "2025-11-25")
+async def test_a_range_that_is_too_long_is_cut_as_well() -> None:
+    wire = Wire(await server_of(Ranged({"long.txt": TEXT}), server_limits=SHORT), "2025-11-25")
     asked = {"uri": "test://one/long.txt?bytes=10-999"}
     text, notice = (await called(wire, "read_resource", "2025-11-25", **asked))["content"]
     assert text["text"] == TEXT[10:110]
@@ -338,11 +342,8 @@ class ByLines(Tree):
         return [Content("".join(kept))]
 
 
-async def test_lines_that_are_too_many_are_cut_at_the_end_of_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(excerpt, "MAX_TEXT_BYTES", 100)
-    wire = Wire(await server_of(ByLines({"long.txt": TEXT})), "2025-11-25")
+async def test_lines_that_are_too_many_are_cut_at_the_end_of_one() -> None:
+    wire = Wire(await server_of(ByLines({"long.txt": TEXT}), server_limits=SHORT), "2025-11-25")
     uri, found = "test://one/long.txt?lines=5-150", ""
     while uri:
         content = (await called(wire, "read_resource", "2025-11-25", uri=uri))["content"]
@@ -352,12 +353,9 @@ async def test_lines_that_are_too_many_are_cut_at_the_end_of_one(
     assert found == "".join(TEXT.splitlines(keepends=True)[4:150])
 
 
-async def test_what_cannot_be_read_in_ranges_is_cut_and_says_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(excerpt, "MAX_TEXT_BYTES", 100)
+async def test_what_cannot_be_read_in_ranges_is_cut_and_says_so() -> None:
     for text in (TEXT, "ä" * 500):
-        wire = Wire(await server_of(ByLines({"long.txt": text})), "2025-11-25")
+        wire = Wire(await server_of(ByLines({"long.txt": text}), server_limits=SHORT), "2025-11-25")
         result = await called(wire, "read_resource", "2025-11-25", uri="test://one/long.txt")
         part, notice = (block["text"] for block in result["content"])
         assert text.startswith(part)
@@ -376,9 +374,13 @@ async def test_what_is_too_large_and_has_no_ranges_says_what_can_be_read() -> No
     assert told.endswith("Read a part: uri=test://one/x?page=1")
 
 
-async def test_data_over_the_limit_of_a_result_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "MAX_RESULT_BYTES", 1000)
-    wire = Wire(await server_of(Tree({"blob": b"\0" * 2000})), "2025-11-25")
+async def test_data_over_the_limit_of_a_result_is_refused() -> None:
+    wire = Wire(
+        await server_of(
+            Tree({"blob": b"\0" * 2000}), server_limits=ServerLimits(tool_result_bytes=1000)
+        ),
+        "2025-11-25",
+    )
     told = refusal(await called(wire, "read_resource", "2025-11-25", uri="test://one/blob"))
     assert "Ask for less" in told
 
@@ -449,7 +451,7 @@ async def test_what_is_not_there_is_a_result_that_says_so(revision: str, name: s
 @pytest.mark.parametrize(
     ("error", "advice"),
     [
-        (DeadlineExceeded(), "Ask for less, or again later."),
+        (DeadlineExceeded(), "Ask for less, or try again later."),
         (ResourceBusy(), "Try again later."),
         (MountUnavailable("/home/me is gone"), "Try again later."),
         (KeyError("/home/me"), "Internal error"),
@@ -532,11 +534,8 @@ async def test_hostile_texts_are_answered(junk: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["list_resources", "read_resource"])
-async def test_the_progress_of_a_tool_is_that_of_the_catalog(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("resource_server.protocol.progress.INTERVAL_S", 0.0)
-    wire = await wired("2025-11-25", SlowTree)
+async def test_the_progress_of_a_tool_is_that_of_the_catalog(name: str) -> None:
+    wire = await wired("2025-11-25", SlowTree, timing=Timing(progress_interval_s=0.0))
     uri = {"uri": "test://one"} if name == "read_resource" else {}
     asked = {"name": name, "arguments": uri, "_meta": {"progressToken": "t"}}
     await wire.result("tools/call", asked)

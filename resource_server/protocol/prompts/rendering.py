@@ -1,0 +1,171 @@
+"""Rendered prompts: arguments filled in, resources read and embedded.
+
+Resources are read through the catalog as for any client, so a prompt shows nothing that its caller
+could not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+
+import msgspec
+
+from resource_server import uris
+from resource_server.catalog.catalog import ReadResult
+from resource_server.errors import InvalidParameter, ResourceError, ResourceNotFound
+from resource_server.manifest import prompts
+from resource_server.manifest.prompts import Prompt, PromptMessage
+from resource_server.manifest.wording import printable, quoted_value
+from resource_server.protocol import content_blocks, error_mapping, params, serialization
+from resource_server.protocol.call import Call, Result
+from resource_server.protocol.prompts.listing import prompt_named
+from resource_server.runtime.eager import Turns
+from resource_server.runtime.near_name import did_you_mean
+
+MAX_MESSAGE_CHARACTERS = 8 * 1024 * 1024
+"""Maximum characters of the arguments in one message, which may repeat a long value."""
+
+_MAX_PROBLEMS = 5
+
+_encode = msgspec.json.Encoder().encode
+
+
+async def get_prompt(call: Call, given: params.GetPromptParams) -> Result:
+    """Answer `prompts/get`; the resource of a collection becomes one message per child."""
+    prompt = prompt_named(call.server, given.name)
+    values = argument_values(prompt, given.arguments or {})
+    limit = call.server.limits.prompt_bytes
+    messages: list[bytes] = []
+    truncated = size = 0
+    turns = Turns()
+    for message in prompt.messages:
+        await turns.others()
+        if message.resource is None:
+            blocks: Sequence[bytes] = [
+                content_blocks.text_block(_filled_text(message.text or "", values))
+            ]
+        elif (uri := filled_uri(message.resource, values)) is None:
+            continue
+        else:
+            reading = await _read(call, uri, uris.template_variables(message.resource), values)
+            blocks = _blocks(call, uri, reading)
+            truncated += not reading.complete
+        size += sum(map(len, blocks))
+        if size > limit:
+            reason = f"the messages are longer than {limit} bytes"
+            raise InvalidParameter(f"{reason}; shorten the arguments, or name less to read")
+        messages += [_encoded_message(message, block) for block in blocks]
+    description = b'"description":%b,' % _encode(prompt.description) if prompt.description else b""
+    members = description + b'"messages":[' + b",".join(messages) + b"]"
+    meta = None
+    if truncated:
+        meta = {serialization.META_TRUNCATED: {"collections": truncated, "more": True}}
+    return Result(members, meta)
+
+
+def argument_values(prompt: Prompt, given: Mapping[str, object]) -> dict[str, str]:
+    """Return the value of each argument that has one, given or by default.
+
+    An empty value counts as missing: forms send it for a field that was left empty.
+
+    Raises:
+        InvalidParameter: with every problem.
+    """
+    problems = list(_argument_problems(prompt, given))
+    unknown = [name for name in given if name not in prompt.arguments]
+    if problems or unknown:
+        # A client may send very many unknown arguments.
+        problems += [
+            f"there is no argument '{printable(name)}'{did_you_mean(name, prompt.arguments)}"
+            for name in unknown[:_MAX_PROBLEMS]
+        ]
+        reported = problems[:_MAX_PROBLEMS]
+        more = len(problems) + len(unknown[_MAX_PROBLEMS:]) - len(reported)
+        raise InvalidParameter("; ".join(reported + ([f"and {more} more"] if more else [])))
+    values = {name: given.get(name) or each.default for name, each in prompt.arguments.items()}
+    return {name: value for name, value in values.items() if value and isinstance(value, str)}
+
+
+def _argument_problems(prompt: Prompt, given: Mapping[str, object]) -> Iterator[str]:
+    for name, argument in prompt.arguments.items():
+        value = given.get(name, "")
+        if not isinstance(value, str):
+            yield f"argument '{name}': expected text, found {quoted_value(value)}"
+        elif argument.required and not value:
+            yield f"argument '{name}' is required"
+        elif value and argument.enum and value not in argument.enum:
+            hint = did_you_mean(value, argument.enum)
+            yield f"argument '{name}' is one of {', '.join(argument.enum)}{hint}"
+
+
+def filled_uri(template: str, values: Mapping[str, str]) -> str | None:
+    """Return the URI of a message's resource; None if a variable of its path has no value.
+
+    Without a path segment, the URI would name another resource: the collection above.
+
+    Raises:
+        ResourceNotFound: a value is too long for any URI.
+    """
+    variables = uris.template_variables(template)
+    for name in variables:
+        if len(values.get(name, "")) > uris.MAX_URI_LENGTH:
+            raise ResourceNotFound(f"argument '{name}' is too long for a URI")
+    if any(name not in values for name, operator in variables.items() if operator in ("", "+")):
+        return None
+    return uris.expand(template, values)
+
+
+def _filled_text(text: str, values: Mapping[str, str]) -> str:
+    if sum(len(values.get(name, "")) for name in prompts.placeholder_names(text)) > MAX_MESSAGE_CHARACTERS:
+        raise InvalidParameter(
+            f"arguments make a message longer than {MAX_MESSAGE_CHARACTERS} characters"
+        )
+    return prompts.filled_text(text, values)
+
+
+async def _read(
+    call: Call, uri: str, variables: Iterable[str], values: Mapping[str, str]
+) -> ReadResult:
+    try:
+        return await call.server.catalog.read(uri, call.progress)
+    except ResourceError as error:
+        reported, reported_uri = error, uri
+        if isinstance(error, ResourceNotFound):
+            reported = ResourceNotFound(_not_found([name for name in variables if name in values]))
+            # The URI comes from the manifest, and may be hidden from this caller.
+            reported_uri = None
+        fault = error_mapping.from_error(reported, reported_uri, call.revision)
+        if fault is None:
+            raise
+        raise fault from error
+
+
+def _not_found(arguments: Sequence[str]) -> str:
+    """Return a message that names the arguments to change."""
+    names = [f"'{name}'" for name in arguments]
+    if not names:
+        return "a resource of this prompt cannot be read"
+    subject = f"argument {names[0]} names" if len(names) == 1 else f"{', '.join(names)} name"
+    return f"{subject} nothing that can be read"
+
+
+def _blocks(call: Call, uri: str, reading: ReadResult) -> Sequence[bytes]:
+    if reading.collection is None:
+        # One message holds one content: the preferred format of a document.
+        return [content_blocks.document_block(reading.items[0], call.revision)]
+    blocks = serialization.each(
+        partial(content_blocks.document_block, revision=call.revision), reading.items
+    )
+    if len(blocks) < len(reading.children) or not reading.complete:
+        text = f"There is more in {uri} than the {len(blocks)} above."
+        if not blocks:
+            text = f"Nothing in {uri} can be given here."
+        blocks.append(content_blocks.text_block(text))
+    elif not blocks:
+        blocks.append(content_blocks.text_block(f"There is nothing in {uri}."))
+    return blocks
+
+
+def _encoded_message(message: PromptMessage, block: bytes) -> bytes:
+    return b'{"role":"%b","content":%b}' % (message.role.encode(), block)

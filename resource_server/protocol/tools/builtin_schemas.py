@@ -1,0 +1,101 @@
+"""Definitions of the built-in tools: few, so that they cost a model few tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from resource_server.provider.tools import Tool
+
+LIST = "list_resources"
+READ = "read_resource"
+METADATA = "resource_metadata"
+SEARCH = "search_resources"
+
+_Json = dict[str, Any]
+_TEXT: _Json = {"type": "string"}
+_NUMBER: _Json = {"type": "integer"}
+_CURSOR: _Json = {**_TEXT, "description": "nextCursor of the previous page"}
+_RESOURCE: _Json = {
+    "type": "object",
+    "properties": {"uri": _TEXT, "name": _TEXT},
+    "required": ["uri", "name"],
+}
+
+
+def _object(required: tuple[str, ...] = (), **properties: _Json) -> _Json:
+    schema: _Json = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = list(required)
+    return {**schema, "additionalProperties": False}
+
+
+def _list(items: _Json) -> _Json:
+    return {"type": "array", "items": items}
+
+
+TOOLS = (
+    # The first tool needs no argument: a model that just tries it gets somewhere.
+    Tool(
+        name=LIST,
+        title="List resources",
+        description="List resources (files, tables, rows) with type, size and URI: everything, or "
+        "the direct children of one collection. Begin here.",
+        input_schema=_object(uri={**_TEXT, "description": "A collection"}, cursor=_CURSOR),
+        output_schema=_object(
+            ("resources",),
+            resources=_list(_RESOURCE),
+            nextCursor=_TEXT,
+            unavailable=_list(_TEXT),
+        ),
+    ),
+    Tool(
+        name=READ,
+        title="Read a resource",
+        description="Read a document, or the direct children of a collection. If truncated, "
+        "truncated.next is the URI to read on. Files take ranges: ?lines=10-40, ?tail=100.",
+        input_schema=_object(("uri",), uri=_TEXT),
+        output_schema=_object(
+            ("contents",), contents=_list(_RESOURCE), truncated={"type": "object"}
+        ),
+    ),
+    Tool(
+        name=METADATA,
+        title="Describe a resource",
+        description="Describe a resource without reading it: type, size, media type, "
+        "last change, other formats.",
+        input_schema=_object(("uri",), uri=_TEXT),
+        output_schema=_object(("resource",), resource=_RESOURCE),
+    ),
+    Tool(
+        name=SEARCH,
+        title="Search resources",
+        description="Find resources by name or by lines of text. /…/ is a regular expression (RE2) "
+        "over text; * and ? in names are wildcards.",
+        input_schema=_object(
+            ("query",),
+            query={**_TEXT, "minLength": 1},
+            uri={**_TEXT, "description": "Only at or below this"},
+            **{"in": {**_TEXT, "enum": ["names", "text"], "description": "Default: both"}},
+            cursor=_CURSOR,
+        ),
+        output_schema=_object(
+            ("hits", "stopped"),
+            hits=_list(
+                {
+                    "type": "object",
+                    "properties": {
+                        "resource": _RESOURCE,
+                        "lines": _list(_object(("number", "text"), number=_NUMBER, text=_TEXT)),
+                    },
+                    "required": ["resource"],
+                }
+            ),
+            nextCursor=_TEXT,
+            lookedAt=_NUMBER,
+            total=_NUMBER,
+            stopped={"type": "boolean", "description": "Out of time; more under nextCursor"},
+            unavailable=_list(_TEXT),
+        ),
+    ),
+)
+"""In the order of `tools/list`; the manifest's prefix is put before each name."""
