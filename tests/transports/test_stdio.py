@@ -28,8 +28,8 @@ ROOT = Path(__file__).parents[2]
 PATIENCE_S = 20.0
 SERVER = """
 import asyncio, os, subprocess, sys
-from resource_server.catalog import Catalog
-from resource_server.mount import Mount
+from resource_server.catalog.catalog import Catalog
+from resource_server.catalog.mount import Mount
 from resource_server.protocol.server import Server
 from resource_server.transports import stdio
 from tests.providers_for_tests import Gate, Leaf, SlowTree, Tree, WatchedTree
