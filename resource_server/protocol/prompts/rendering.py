@@ -117,7 +117,10 @@ def filled_uri(template: str, values: Mapping[str, str]) -> str | None:
 
 
 def _filled_text(text: str, values: Mapping[str, str]) -> str:
-    if sum(len(values.get(name, "")) for name in prompts.placeholder_names(text)) > MAX_MESSAGE_CHARACTERS:
+    if (
+        sum(len(values.get(name, "")) for name in prompts.placeholder_names(text))
+        > MAX_MESSAGE_CHARACTERS
+    ):
         raise InvalidParameter(
             f"arguments make a message longer than {MAX_MESSAGE_CHARACTERS} characters"
         )
