@@ -24,6 +24,7 @@ from resource_server.providers.database.engines.contract import Privilege, Rows,
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
 from resource_server.providers.database.engines.slots import Slots
 from resource_server.providers.database.queries.sql_tokenizer import EngineName
+from resource_server.runtime.backoff import Backoff
 from resource_server.runtime.eager import settle
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ CATALOG_TIMEOUT_S = 5.0
 """Timeout of one catalog query."""
 _CHECK_TIMEOUT_S = 5.0
 _OPEN_TIMEOUT_S = 10.0
+_MAX_RETRY_S = 5.0
+"""Longest delay between two attempts to reconnect."""
 _RECOVERY_TIMEOUT_S = 5.0
 """A connection that cannot be cleaned up in this time is dropped."""
 
@@ -90,8 +93,10 @@ class ServerEngine(ABC):
     driver: str
     """The dialect and driver, as in an SQLAlchemy URL."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, interval: float) -> None:
         self._given_url = url
+        self._interval = interval
+        """Seconds between two looks for commits."""
         self._url: URL | None = None
         self._dialect: Dialect | None = None
         self._pool = self._make_pool(POOL_SIZE, for_author=False)
@@ -224,8 +229,8 @@ class ServerEngine(ABC):
         """Return the login's privileges beyond reading."""
 
     @abstractmethod
-    def _watch_commits(self) -> AsyncGenerator[None, None]:
-        """Yield as `commits` does, on a connection of its own."""
+    def _poll_commits(self, connection: DriverConnection) -> AsyncGenerator[None, None]:
+        """Yield after every possible commit, and once at the start, until the connection fails."""
 
     @abstractmethod
     def _import_driver(self) -> None:
@@ -294,6 +299,27 @@ class ServerEngine(ABC):
         """Map a driver's error to one of ours; an unknown error is returned as it is."""
 
     # Connections.
+
+    async def _watch_commits(self) -> AsyncGenerator[None, None]:
+        """Yield as `commits` does, on a connection of its own.
+
+        Reconnects after a failure, and then yields for the commits of the time between.
+        """
+        backoff = Backoff(self._interval, _MAX_RETRY_S)
+        while True:
+            connection: DriverConnection = None
+            try:
+                connection = await self._connect(author=False)
+                async with aclosing(self._poll_commits(connection)) as commits:
+                    async for _ in commits:
+                        backoff.reset()
+                        yield None
+            except Exception as error:
+                self._raise_unless_temporary(error)
+            finally:
+                if connection is not None:
+                    self._drop(connection)
+            await asyncio.sleep(backoff.next_s())
 
     def _make_pool(self, size: int, *, for_author: bool) -> ConnectionPool:
         async def connect() -> DriverConnection:

@@ -32,7 +32,6 @@ from resource_server.providers.database.engines.server_base import (
     ServerEngine,
 )
 from resource_server.providers.database.queries.sql_tokenizer import EngineName
-from resource_server.runtime.backoff import Backoff
 
 _MULTI_STATEMENTS = 1 << 16
 _LOCAL_FILES = 1 << 7
@@ -41,7 +40,6 @@ _GRACE_S = 0.5
 """Time beyond a deadline after which the server stops the statement by itself."""
 _COMMIT_COUNTER_INTERVAL_S = 5.0
 """How often a change of the commit counter alone counts: reads move it, too."""
-_MAX_RETRY_S = 5.0
 
 _LOST = frozenset((0, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1927, 2006, 2013, 2055, 4031))
 _BUSY = frozenset((1021, 1037, 1038, 1040, 1041, 1099, 1203, 1205, 1213, 1226))
@@ -68,8 +66,7 @@ class MysqlEngine(ServerEngine):
     driver = "mysql+asyncmy"
 
     def __init__(self, url: str, *, interval: float = 1.0) -> None:
-        super().__init__(url)
-        self._interval = interval
+        super().__init__(url, interval=interval)
         self._mariadb: bool | None = None
         self._schema_state_query = catalog.schema_state_query(checks=True)
 
@@ -156,40 +153,28 @@ class MysqlEngine(ServerEngine):
         """Polling of the server's counters. See `Engine.commit_detection`."""
         return CommitDetection("counters", self._interval)
 
-    async def _watch_commits(self) -> AsyncGenerator[None, None]:
+    async def _poll_commits(self, connection: DriverConnection) -> AsyncGenerator[None, None]:
         """Yield after every possible commit, and once at the start.
 
         The server counts a row when it is written, and COMMIT when it begins. So the look after
         one that saw a change yields, too.
         """
-        backoff = Backoff(self._interval, _MAX_RETRY_S)
+        last: tuple[object, ...] = ()
+        yielded = 0.0
+        again = False
         while True:
-            connection = None
-            try:
-                connection = await self._connect(author=False)
-                last: tuple[object, ...] = ()
-                yielded = 0.0
-                again = False
-                while True:
-                    async with asyncio.timeout(CATALOG_TIMEOUT_S):
-                        _, rows = await _execute(connection, catalog.COUNTERS, ())
-                    counters = {str(name).lower(): value for name, value in rows}
-                    commits = counters.pop("handler_commit", None)
-                    now = (tuple(sorted(counters.items())), commits)
-                    wrote = not last or now[0] != last[0]
-                    is_due = time.monotonic() - yielded >= _COMMIT_COUNTER_INTERVAL_S
-                    if wrote or again or (is_due and now != last):
-                        last, yielded = now, time.monotonic()
-                        backoff.reset()
-                        yield None
-                    again = wrote
-                    await asyncio.sleep(self._interval)
-            except Exception as error:
-                self._raise_unless_temporary(error)
-            finally:
-                if connection is not None:
-                    connection.close()
-            await asyncio.sleep(backoff.next_s())
+            async with asyncio.timeout(CATALOG_TIMEOUT_S):
+                _, rows = await _execute(connection, catalog.COUNTERS, ())
+            counters = {str(name).lower(): value for name, value in rows}
+            commits = counters.pop("handler_commit", None)
+            now = (tuple(sorted(counters.items())), commits)
+            wrote = not last or now[0] != last[0]
+            is_due = time.monotonic() - yielded >= _COMMIT_COUNTER_INTERVAL_S
+            if wrote or again or (is_due and now != last):
+                last, yielded = now, time.monotonic()
+                yield None
+            again = wrote
+            await asyncio.sleep(self._interval)
 
     # The driver.
 

@@ -33,7 +33,6 @@ from resource_server.providers.database.engines.server_base import (
     ServerEngine,
 )
 from resource_server.providers.database.queries.sql_tokenizer import EngineName
-from resource_server.runtime.backoff import Backoff
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +57,6 @@ _MAX_KNOWN_COLUMNS = 1024
 """Maximum statements whose column names are kept."""
 _IDLE_AFTER_S = 60.0
 _IDLE_INTERVAL_S = 1.0
-_MAX_RETRY_S = 5.0
 
 _BUSY_CLASSES = frozenset(("40", "53", "57", "58"))
 """Rollback, resources, operator intervention, system error."""
@@ -89,9 +87,8 @@ class PostgresEngine(ServerEngine):
         notify: bool = False,
         channel: str = "resource_server",
     ) -> None:
-        super().__init__(url)
+        super().__init__(url, interval=interval)
         self._schemas = list(schemas) or None
-        self._interval = interval
         self._channel = channel if notify else None
         self._is_notified = False
         self._snapshot = "SELECT pg_catalog.pg_current_snapshot()::text"
@@ -167,34 +164,19 @@ class PostgresEngine(ServerEngine):
             return CommitDetection("commits", self._interval)
         return CommitDetection("notify", self._idle_interval)
 
-    async def _watch_commits(self) -> AsyncGenerator[None, None]:
-        """Yield after every possible commit, and once at the start.
-
-        Uses a connection of its own. Commits made while it was lost are noticed after reconnecting.
-        """
+    async def _poll_commits(self, connection: DriverConnection) -> AsyncGenerator[None, None]:
+        """Yield after every possible commit, and once at the start."""
         notified = asyncio.Event()
-        backoff = Backoff(self._interval, _MAX_RETRY_S)
+        await self._listen(connection, notified)
+        last = None
+        moved = time.monotonic()
         while True:
-            connection = None
-            try:
-                connection = await self._connect(author=False)
-                await self._listen(connection, notified)
-                last = None
-                moved = time.monotonic()
-                while True:
-                    notified.clear()
-                    snapshot = await connection.fetchval(self._snapshot, timeout=CATALOG_TIMEOUT_S)
-                    if snapshot != last:
-                        last, moved = snapshot, time.monotonic()
-                        backoff.reset()
-                        yield None
-                    await self._pause(notified, idle=time.monotonic() - moved)
-            except Exception as error:
-                self._raise_unless_temporary(error)
-            finally:
-                if connection is not None:
-                    connection.terminate()
-            await asyncio.sleep(backoff.next_s())
+            notified.clear()
+            snapshot = await connection.fetchval(self._snapshot, timeout=CATALOG_TIMEOUT_S)
+            if snapshot != last:
+                last, moved = snapshot, time.monotonic()
+                yield None
+            await self._pause(notified, idle=time.monotonic() - moved)
 
     @property
     def _idle_interval(self) -> float:
