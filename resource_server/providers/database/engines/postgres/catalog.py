@@ -220,7 +220,7 @@ SELECT name FROM (
 """
 
 
-class _ColumnJson(msgspec.Struct):
+class _CatalogColumn(msgspec.Struct):
     name: str
     type: str
     base: str
@@ -234,7 +234,7 @@ class _ColumnJson(msgspec.Struct):
     values: tuple[str, ...] | None
 
 
-class _IndexJson(msgspec.Struct):
+class _CatalogIndex(msgspec.Struct):
     name: str
     columns: tuple[str | None, ...]
     unique: bool
@@ -242,23 +242,23 @@ class _IndexJson(msgspec.Struct):
     whole: bool
 
 
-class _ForeignKeyJson(msgspec.Struct):
+class _CatalogForeignKey(msgspec.Struct):
     schema: str
     table: str
     columns: tuple[str, ...]
     referred: tuple[str, ...]
 
 
-class _TableJson(msgspec.Struct):
+class _CatalogTable(msgspec.Struct):
     type: str
     comment: str | None
     definition: str | None
-    columns: tuple[_ColumnJson, ...] | None
-    indexes: tuple[_IndexJson, ...] | None
-    foreign_keys: tuple[_ForeignKeyJson, ...] | None
+    columns: tuple[_CatalogColumn, ...] | None
+    indexes: tuple[_CatalogIndex, ...] | None
+    foreign_keys: tuple[_CatalogForeignKey, ...] | None
 
 
-_decode = msgspec.json.Decoder(_TableJson).decode
+_decode = msgspec.json.Decoder(_CatalogTable).decode
 
 
 def postgres_table_info(row: Sequence[Any]) -> TableInfo:
@@ -294,7 +294,7 @@ def postgres_table(name: TableName, text: str) -> Table:
     return msgspec.structs.replace(found, ddl=_create_statement(found, row.columns or ()))
 
 
-def _create_statement(table: Table, columns: Sequence[_ColumnJson]) -> str:
+def _create_statement(table: Table, columns: Sequence[_CatalogColumn]) -> str:
     """Build the CREATE statement of a table, since PostgreSQL does not keep it."""
     lines: list[str] = []
     for column in columns:
@@ -328,7 +328,7 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _column(row: _ColumnJson) -> Column:
+def _column(row: _CatalogColumn) -> Column:
     kind: ColumnKind = "other"
     if row.values is not None:
         kind = "text"
@@ -348,7 +348,7 @@ def _column(row: _ColumnJson) -> Column:
 
 
 def _key(
-    indexes: Sequence[_IndexJson], columns: Sequence[_ColumnJson]
+    indexes: Sequence[_CatalogIndex], columns: Sequence[_CatalogColumn]
 ) -> tuple[tuple[str, ...], KeyKind]:
     """Return the primary key, else the shortest unique one, of readable columns without NULL."""
     every = {column.name for column in columns if column.category not in _NO_KEYS}

@@ -137,7 +137,7 @@ def _close(opened: Future[SqliteConnection]) -> None:
 def _select(database: sqlite3.Connection, statement: Statement, limit: int) -> Rows | None:
     """Return the rows, or None if they may be too large.
 
-    Bounds the size of each value: adding up all sizes would take as long as fetching them.
+    Bounds the size of each value: a sum of all sizes would take as long as the fetch.
     """
     database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_COLUMN_BYTES // limit)
     cursor = database.execute(*statement)
