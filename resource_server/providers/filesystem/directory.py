@@ -1,7 +1,7 @@
 """Directories as last read: the rules in force in each and the names it exposes.
 
-Nothing cached is used without a check: a directory's data holds as long as its identity and times,
-its ignore files and the rules of its parent are the same. Data read within a clock tick of a change
+Nothing cached is used without a check: a directory's data holds until its identity or times,
+its ignore files or the rules of its parent change. Data read within a clock tick of a change
 is not cached at all, as in git's index.
 """
 

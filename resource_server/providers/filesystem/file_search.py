@@ -74,7 +74,7 @@ class FileSearch:
             if request.where == "names":
                 return self._search_names(request, top, after, limit=limit, share=share)
             documents = DocumentSearcher(LineQuery(request), self._types, share.check)
-            search = _TextSearch(self._tree, self._factory, documents, limit=limit, share=share)
+            search = _LineSearch(self._tree, self._factory, documents, limit=limit, share=share)
             return search.page(request, top, after)
 
         self._waiting += 1
@@ -174,7 +174,7 @@ def _single_run(tree: FileTree, top: TreeEntry, after: Path) -> Generator[NameRu
         yield NameRun(top.path[:-1], parent, -1, top.path[-1:], top)
 
 
-class _TextSearch:
+class _LineSearch:
     """Searches the lines of document after document."""
 
     def __init__(

@@ -76,7 +76,7 @@ class _BelievedDirectory(msgspec.Struct, eq=False):
     directory: Directory
     locations: dict[str, DocumentLocation]
     exposed: set[str]
-    """Names that its rules expose; it outlives `until` as long as the rules do."""
+    """Names that its rules expose; kept after `until` while the rules stay the same."""
 
 
 class NameRun(NamedTuple):

@@ -70,8 +70,8 @@ def resource_error(error: OSError) -> ResourceError:
 class Root:
     """A folder that opens files and folders by path, and nothing outside it. Thread-safe.
 
-    Symbolic links are refused; with `follow_symlinks`, relative ones are followed as long as they
-    stay beneath the root. `resolver` forces a resolver; by default it is the kernel's, if there is
+    Symbolic links are refused; with `follow_symlinks`, relative ones that stay beneath the root are
+    followed. `resolver` forces a resolver; by default it is the kernel's, if there is
     one.
 
     A root that vanishes is not found, and one that comes back or is replaced is served again: each
@@ -285,7 +285,7 @@ class _PathResolver(Protocol):
 
 def _resolver(resolver: ResolverName | None, *, follow_symlinks: bool) -> _PathResolver:
     if not _opens_relative():
-        return _NameResolver()
+        return _ByNameResolver()
     openat2 = _openat2() if resolver != "walk" else None
     if openat2 is not None:
         return _KernelResolver(openat2, follow_symlinks=follow_symlinks)
@@ -440,7 +440,7 @@ def _target(folder: int, segment: bytes) -> bytes | None:
     return target
 
 
-class _NameResolver:
+class _ByNameResolver:
     """Resolves by name, where descriptors cannot be opened beneath (Windows); refuses links."""
 
     def open(self, folder: _RootFolder, name: bytes, flags: int, *, cached: bool = False) -> int:

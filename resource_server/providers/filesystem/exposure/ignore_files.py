@@ -115,7 +115,7 @@ def _refused(source: tuple[str, bytes | None]) -> tuple[str, str] | None:
 
 
 def read_ignore_file(root: Root, path: Path) -> bytes | None:
-    """Return an ignore file, or enough of it to show that it is too long; None if unreadable.
+    """Return an ignore file, cut off where it is certainly too long; None if unreadable.
 
     A missing one is empty. As for git, a symbolic link is not an ignore file.
 

@@ -236,7 +236,7 @@ def _overlay(rules: DirectoryRules, options: DirectoryOptions, prefix: str) -> D
 
 
 def reading_fingerprint(*options: object, over: int = 0) -> int:
-    """Return a checksum of options on top of `over`; that itself if all of them are None."""
+    """Return a checksum of options, on top of `over`; `over` itself if all options are None."""
     if all(option is None for option in options):
         return over
     return zlib.crc32(repr(options).encode(), over)

@@ -1,4 +1,4 @@
-"""Directories of one tree that are watched by events, as far as the system's limit allows.
+"""Directories of one tree that have watches, within the limit of the system.
 
 A directory is watched first and read then, so whatever appears in between is found by one of the
 two.

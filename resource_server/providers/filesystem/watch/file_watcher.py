@@ -1,6 +1,6 @@
 """The file watcher: turns file system events and polls into changes of resources.
 
-An event only says where to look. A write to a subscribed file is reported when its writer closes
+Events are only hints where to look. A write to a subscribed file is reported when its writer closes
 it, or after 50 ms of writing. A directory is scanned 50 ms after an entry first came or went, so
 the temporary file of an editor comes and goes unnoticed.
 """

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,78 +13,8 @@ from resource_server.providers.filesystem.exposure.rules import (
 )
 from resource_server.providers.filesystem.options import (
     DirectoryOptions,
-    directory_keys,
 )
-
-SHOWN = DirectoryRules(hidden=True)
-
-
-def hidden_by(scope: DirectoryRules, path: str, rules: ExposureRules | None = None) -> str | None:
-    """Return what hides a path, as met from the root down; a final slash makes it a directory."""
-    rules = rules or ExposureRules({})
-    *folders, last = path.split("/") if not path.endswith("/") else [*path[:-1].split("/"), ""]
-    prefix = ""
-    for folder in folders:
-        reason = rules.hidden_by(scope, prefix, folder, is_directory=True)
-        if reason:
-            return reason
-        scope = rules.enter(scope, prefix + folder)
-        prefix += f"{folder}/"
-    return rules.hidden_by(scope, prefix, last, is_directory=False) if last else None
-
-
-def shown(
-    scope: DirectoryRules, paths: Iterable[str], rules: ExposureRules | None = None
-) -> list[str]:
-    return [path for path in paths if hidden_by(scope, path, rules) is None]
-
-
-@pytest.mark.parametrize(
-    ("secret", "harmless"),
-    [
-        (".env", ".env.example"),
-        (".env.local", "environment/letter"),
-        ("prod.env", "env.py"),
-        ("a/server.pem", "a/server.pem.md"),
-        ("SERVER.KEY", "monkey.txt"),
-        ("id_rsa", "id_rsa.pub"),
-        ("id_ed25519_work", "id_mapping.py"),
-        (".ssh/config", "ssh/config"),
-        (".git/config", ".gitignore"),
-        (".aws/x", "aws/x"),
-        (".docker/config.json", "docker/config.json"),
-        ("a/.docker/config.json", "config.json"),
-        (".config/gcloud/access_tokens.db", ".config/other/x"),
-        ("credentials", "credentials.py"),
-        ("credentials.json", "src/credentials/store.go"),
-        ("my-service-account-1.json", "accounts.json"),
-        ("prod.tfstate.backup", "tfstate.go"),
-        ("secrets.yaml", "secrets.py"),
-        (".netrc", "netrc.c"),
-        (".bash_history", "history.md"),
-        ("vault.kdbx", "vault.md"),
-    ],
-)
-def test_a_secret_is_hidden_and_its_harmless_neighbour_is_not(secret: str, harmless: str) -> None:
-    assert (hidden_by(SHOWN, secret) or "").startswith("secret: ")
-    assert shown(SHOWN, [harmless]) == [harmless]
-
-
-@pytest.mark.parametrize("name", [".SSH/x", ".\u017fsh/x", "Server.PEM", ".Git/config"])
-def test_a_secret_spelled_in_another_case_is_hidden(name: str) -> None:
-    assert hidden_by(SHOWN, name) is not None
-
-
-def test_neither_include_nor_hidden_lifts_a_secret() -> None:
-    scope = DirectoryRules(hidden=True, include=Selection([".env.local", "*.pem"]))
-    assert hidden_by(scope, ".env.local") == "secret: matches '.env*'"
-    assert hidden_by(scope, "a.pem") == "secret: matches '*.pem'"
-
-
-def test_allow_lifts_a_pattern_of_the_list_or_a_path() -> None:
-    rules = ExposureRules({}, ["*.pem", "/Certs/ca.key"])
-    assert shown(SHOWN, ["a/b.pem", "certs/ca.key"], rules) == ["a/b.pem", "certs/ca.key"]
-    assert hidden_by(SHOWN, "other/ca.key", rules) == "secret: matches '*.key'"
+from tests.providers.filesystem.exposure.judging import SHOWN, hidden_by, shown
 
 
 def test_dotted_names_are_hidden_unless_the_option_shows_them() -> None:
@@ -132,11 +59,6 @@ def test_the_default_includes_everything_without_a_pattern() -> None:
 def test_what_is_not_exposed_is_hidden_whatever_it_is() -> None:
     rules = ExposureRules({"scratch": DirectoryOptions(exposed=False), "docs": DirectoryOptions()})
     assert shown(DirectoryRules(), ["scratch", "docs", "a/scratch"], rules) == ["docs", "a/scratch"]
-
-
-def test_the_environment_of_processes_and_of_their_threads_is_hidden() -> None:
-    paths = ["proc/1/environ", "proc/1/task/1/environ", "proc/1/task/1/cmdline", "proc/1/status"]
-    assert shown(DirectoryRules(), paths) == ["proc/1/status"]
 
 
 def test_a_directory_hides_and_shows_by_its_own_options() -> None:
@@ -202,26 +124,3 @@ def test_many_names_are_decided_as_one_is(
         for name in names
         if rules.hidden_by(scope, "", name, is_directory=name in directories) is None
     ]
-
-
-@pytest.mark.parametrize("key", ["", ".", "/a", "a/../b", "../a"])
-def test_a_directory_key_that_is_no_path_below_the_root_is_refused(key: str) -> None:
-    with pytest.raises(ValueError, match="no path below the root"):
-        directory_keys({key: DirectoryOptions()})
-
-
-@pytest.mark.parametrize("key", ["priv*", "private/*", "?x", "a/**/b"])
-def test_a_directory_key_that_is_a_pattern_is_refused(key: str) -> None:
-    with pytest.raises(ValueError, match="is a pattern"):
-        directory_keys({key: DirectoryOptions(exposed=False)})
-
-
-def test_a_directory_key_with_brackets_is_a_name() -> None:
-    assert list(directory_keys({"app/[slug]": DirectoryOptions()})) == ["app/[slug]"]
-
-
-def test_directory_keys_are_normal_paths() -> None:
-    options = DirectoryOptions()
-    assert directory_keys({"./a//b/": options}) == {"a/b": options}
-    with pytest.raises(ValueError, match="given twice"):
-        directory_keys({"a": options, "a/": options})

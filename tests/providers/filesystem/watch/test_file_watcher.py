@@ -13,21 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from resource_server.catalog.catalog import Catalog
-from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.options import DirectoryOptions, WatchMode
 from resource_server.subscriptions import broker
-from resource_server.subscriptions.broker import Broker
 from tests.listeners import (
     EVENTS,
     EVERY,
     LIST,
     PATIENCE_S,
     Folder,
-    Recorder,
     held,
     impatient,
-    mounted,
     uri_of,
     watched,
 )
@@ -550,158 +545,6 @@ async def test_nothing_is_told_of_a_directory_that_is_not_exposed(folder: Folder
         await scene.tells_nothing()
 
 
-# -- names
-
-
-async def test_any_name_is_watched(folder: Folder) -> None:
-    names = ["sp ace", "naïve-ü", "🎉.txt", "new\nline", "%2e%2e", "a?b#c", "é" * 120]
-    files = [f"{name}/{name}" for name in names]
-    for file in files:
-        folder.write(file, "first")
-    async with watched(folder.root, EVENTS) as scene:
-        await scene.follow(*files, *names)
-        for file in files:
-            folder.write(file, "second, longer")
-        await scene.tells(*files, *names)
-
-
-@inotify_only
-async def test_a_name_that_is_not_utf_8_is_watched(folder: Folder) -> None:
-    name = os.fsdecode(b"caf\xe9")
-    folder.write(f"{name}/{name}", "first")
-    async with watched(folder.root) as scene:
-        await scene.follow(f"{name}/{name}", name)
-        folder.write(f"{name}/{name}", "second, longer")
-        await scene.tells(f"{name}/{name}", name)
-        folder.write(f"{name}/{name}2")
-        await scene.tells(name, LIST)
-
-
-async def test_a_name_that_is_not_utf_8_deafens_nobody(folder: Folder) -> None:
-    async with watched(folder.root, EVENTS) as scene:
-        await scene.follow("a.txt")
-        folder.write(os.fsdecode(b"caf\xe9"))
-        folder.write("a.txt", "other")
-        await scene.of("a.txt", LIST)
-        await scene.quiet()
-        folder.write("a.txt", "and another")
-        await scene.of("a.txt")
-
-
-# -- links
-
-
-async def test_what_a_link_leads_to_is_watched(folder: Folder) -> None:
-    folder.link("link", "sub")
-    folder.link("file", "sub/c.txt")
-    async with watched(folder.root, EVERY, symlinks="within-root") as scene:
-        await scene.follow("link", "link/c.txt", "link/deep/d.txt", "file", "sub/c.txt")
-        folder.write("sub/c.txt", "other")
-        await scene.tells("link", "link/c.txt", "file", "sub/c.txt")
-        folder.write("sub/deep/d.txt", "other")
-        await scene.tells("link/deep/d.txt")
-        folder.write("sub/new.txt", "other")
-        await scene.tells("link", LIST)
-
-
-async def test_a_link_that_leads_elsewhere_is_told_of(folder: Folder) -> None:
-    folder.write("other/c.txt", "of the other")
-    folder.link("link", "sub")
-    folder.link("other/file", "../a.txt")
-    async with watched(folder.root, EVERY, symlinks="within-root") as scene:
-        await scene.follow("link", "link/c.txt", "other/file")
-        folder.link("link", "other")
-        await scene.tells("link", "link/c.txt", LIST)
-        folder.write("sub/c.txt", "no longer")
-        await scene.tells_nothing()
-        folder.write("other/c.txt", "written to")
-        await scene.tells("link", "link/c.txt")
-        folder.link("other/file", "../b.txt")
-        await scene.of("other/file")
-        await scene.quiet()
-        folder.write("b.txt", "written to")
-        await scene.of("other/file")
-
-
-async def test_a_link_that_leads_elsewhere_is_told_of_though_nobody_wants_its_directory(
-    folder: Folder,
-) -> None:
-    folder.write("links/x")
-    folder.link("links/file", "../a.txt")
-    async with watched(folder.root, EVENTS, symlinks="within-root") as scene:
-        await scene.subscribe("links/file")
-        await scene.quiet()
-        folder.link("links/file", "../b.txt")
-        await scene.tells("links/file")
-        folder.write("b.txt", "written to")
-        await scene.tells("links/file")
-
-
-async def test_ignore_files_hold_where_a_link_leads(folder: Folder) -> None:
-    folder.link("link", "sub")
-    folder.write("sub/.gitignore", "nothing\n")
-    async with watched(folder.root, EVENTS, symlinks="within-root") as scene:
-        await scene.follow("link", "link/c.txt", "link/deep/d.txt")
-        folder.write("sub/.gitignore", "*.txt\n")
-        await scene.tells("link", "link/c.txt", "link/deep/d.txt", LIST)
-        scene.unsubscribe("link/c.txt", "link/deep/d.txt")
-        folder.write("sub/.gitignore", "nothing\n")
-        await scene.tells("link", LIST)
-
-
-async def test_a_link_to_the_outside_is_not_followed(folder: Folder, tmp_path: Path) -> None:
-    outside = Folder(tmp_path / "outside")
-    outside.write("secret.txt")
-    folder.link("link", str(outside.root))
-    folder.link("sub/link", "../../outside")
-    async with watched(folder.root, EVENTS, symlinks="within-root") as scene:
-        await scene.follow("", "sub")
-        await scene.refuses("link/secret.txt")
-        outside.write("secret.txt", "other")
-        outside.write("new.txt")
-        outside.remove("new.txt")
-        await scene.tells_nothing()
-
-
-# -- who wants to know
-
-
-async def test_who_unsubscribes_is_told_no_more(folder: Folder) -> None:
-    async with watched(folder.root, EVENTS) as scene:
-        await scene.follow("a.txt", "b.txt", "")
-        scene.unsubscribe("a.txt", "", "none.txt")
-        scene.unsubscribe("a.txt")
-        scene.unfollow_list()
-        folder.write("a.txt", "other")
-        folder.write("b.txt", "other")
-        folder.write("new.txt")
-        await scene.tells("b.txt")
-
-
-@inotify_only
-async def test_nothing_is_watched_for_nobody(folder: Folder) -> None:
-    before = held()
-    async with watched(folder.root) as scene:
-        await scene.follow("a.txt", "sub/deep/d.txt")
-        await until(lambda: held() == before + 3)
-        scene.unfollow_list()
-        scene.unsubscribe("sub/deep/d.txt")
-        await until(lambda: held() == before + 1)
-        scene.unsubscribe("a.txt")
-        await until(lambda: held() == before)
-
-
-@inotify_only
-async def test_only_what_is_on_the_way_is_watched_for_a_subscriber(folder: Folder) -> None:
-    folder.make("other/many/directories")
-    before = held()
-    async with watched(folder.root) as scene:
-        await scene.subscribe("sub/c.txt")
-        await until(lambda: held() == before + 2)
-        await scene.tells_nothing()
-        assert held() == before + 2
-
-
 @inotify_only
 async def test_what_is_hidden_is_not_watched(folder: Folder) -> None:
     folder.write(".gitignore", "node_modules/\n")
@@ -739,34 +582,6 @@ async def test_work_that_hangs_in_the_threads_of_all_keeps_no_watch_waiting(fold
             await scene.tells("sub", LIST)
     finally:
         release.set()
-
-
-async def test_mounts_of_one_folder_are_told_each_and_do_without_the_other(
-    folder: Folder,
-) -> None:
-    names = {"one": "sub/c.txt", "two": "sub/c.txt", "three": "c.txt"}
-    roots = (folder.root, folder.root, folder.at("sub"))
-    mounts = [mounted(Filesystem(path), name) for name, path in zip(names, roots, strict=True)]
-    hub = Broker(Catalog(mounts))
-    recorder = Recorder(names_mounts=True)
-    try:
-        for name, path in names.items():
-            await hub.subscribe(uri_of(path, f"test://{name}/"), recorder)
-        folder.write("sub/c.txt", "other")
-        await recorder.of("one/sub/c.txt", "two/sub/c.txt", "three/c.txt")
-        hub.unsubscribe("test://two/sub/c.txt", recorder)
-        await recorder.quiet()
-        folder.write("sub/c.txt", "another")
-        await recorder.of("one/sub/c.txt", "three/c.txt")
-        assert set(await recorder.quiet()) == {"one/sub/c.txt", "three/c.txt"}
-        hub.replace_catalog(Catalog(mounts[2:]), relist=False)
-        await recorder.of("one/sub/c.txt")
-        await recorder.quiet()
-        folder.write("sub/c.txt", "yet another")
-        await recorder.of("three/c.txt")
-        assert set(await recorder.quiet()) == {"three/c.txt"}
-    finally:
-        await hub.close()
 
 
 async def test_a_folder_that_is_not_watched_can_be_subscribed_to(folder: Folder) -> None:

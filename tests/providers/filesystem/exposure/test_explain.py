@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from resource_server.providers.filesystem import Filesystem
+from resource_server.providers.filesystem.options import (
+    DirectoryOptions,
+)
+from resource_server.runtime.eager import settle
+from tests.providers.filesystem.trees import (
+    TREE,
+    address,
+    plant,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return plant(tmp_path / "root", TREE)
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("README.md", "exposed"),
+        ("src/build", "ignored by .gitignore:1 'build' in src/"),
+        ("src/build/out.o", "in 'src/build': ignored by .gitignore:1 'build' in src/"),
+        ("server.pem", "secret: matches '*.pem'"),
+        (".hidden", "name begins with a dot"),
+        ("a/x.txt", "excluded by '/a/*.txt'"),
+        ("link", "symbolic link"),
+        ("pipe", "neither a file nor a directory"),
+        ("nope", "no such file or directory"),
+        ("a.txt/x", "'a.txt' is a file: nothing lies below it"),
+        ("empty", "exposed"),
+        ("a-b/z.txt", "listed, never read: readable: false"),
+    ],
+)
+def test_explain_names_the_rule(root: Path, path: str, sentence: str) -> None:
+    (root / "link").symlink_to("a.txt")
+    os.mkfifo(root / "pipe")
+    provider = Filesystem(
+        path=root,
+        exclude=("/a/*.txt",),
+        directories={"a-b": DirectoryOptions(readable=False)},
+    )
+    assert provider.explain(address(path)) == sentence
+
+
+async def test_what_is_hidden_is_named_with_its_rule_and_only_at_the_top(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("TOKEN=fake")
+    (tmp_path / ".gitignore").write_text("out/\n")
+    (tmp_path / "out/deep").mkdir(parents=True)
+    (tmp_path / "out/deep/file").touch()
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/x.bak").touch()
+    os.mkfifo(tmp_path / "pipe")
+    provider = Filesystem(path=tmp_path, exclude=("*.bak",), hidden=True)
+    hidden = list(await settle(provider.hides(limit=10)))
+    assert hidden == [
+        ((".env",), "secret: matches '*.env'"),
+        (("out",), "ignored by .gitignore:1 'out/'"),
+        (("pipe",), "neither a file nor a directory"),
+        (("src", "x.bak"), "excluded by '*.bak'"),
+    ]
+    assert await settle(provider.hides(limit=2)) == hidden[:2]

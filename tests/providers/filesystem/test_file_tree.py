@@ -1,0 +1,380 @@
+from __future__ import annotations
+
+import inspect
+import os
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resource_server.errors import (
+    NotACollection,
+    ResourceBusy,
+    ResourceNotFound,
+)
+from resource_server.provider import Path as Address
+from resource_server.providers.filesystem import Filesystem, file_tree
+from resource_server.providers.filesystem.directory import DirectoryCache
+from resource_server.providers.filesystem.root import Root
+from resource_server.runtime.eager import settle
+from tests.providers.filesystem.trees import (
+    SHOWN,
+    TREE,
+    address,
+    body,
+    children,
+    is_absent,
+    names,
+    plant,
+    walk,
+)
+from tests.providers.filesystem.watch.descriptors import few_descriptors
+
+pytestmark = pytest.mark.anyio
+
+
+HOSTILE_NAMES = (
+    b"with space",
+    b"quote'\"",
+    b"new\nline",
+    b"100%",
+    b"a#b",
+    b"what?",
+    b"a:b",
+    b"back\\slash",
+    "emoji \N{ROCKET}".encode(),
+    "bidi \N{RIGHT-TO-LEFT OVERRIDE}txt".encode(),
+    b"invalid \xff\xfe",
+    b"x" * 255,
+)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return plant(tmp_path / "root", TREE)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 14, 100])
+async def test_the_walk_is_depth_first_by_name_whatever_the_page(root: Path, limit: int) -> None:
+    assert await walk(Filesystem(path=root), limit) == SHOWN
+
+
+async def test_a_walk_gives_what_lists_give(root: Path) -> None:
+    provider = Filesystem(path=root)
+
+    async def below(parent: str) -> list[str]:
+        found: list[str] = []
+        for name in await children(provider, parent):
+            found.append(name)
+            if provider.metadata(address(name)).type == "collection":
+                found += await below(name)
+        return found
+
+    assert await below("") == SHOWN
+
+
+async def test_a_list_in_pages_is_the_list(root: Path) -> None:
+    provider = Filesystem(path=root)
+    found: list[str] = []
+    after: Address | None = None
+    while page := await settle(provider.list((), after=after, limit=1)):
+        found += names(page)
+        after = page[-1].path
+    assert found == ["README.md", "a", "a-b", "a.txt", "empty", "src"]
+
+
+async def test_a_list_goes_on_after_a_name_that_has_vanished(root: Path) -> None:
+    provider = Filesystem(path=root)
+    (root / "a.txt").unlink()
+    page = await settle(provider.list((), after=("a.txt",), limit=2))
+    assert names(page) == ["empty", "src"]
+
+
+async def test_a_walk_goes_on_at_the_place_of_what_has_vanished(root: Path) -> None:
+    provider = Filesystem(path=root)
+    for after, expected in (
+        ("a/b/zzz", "a/x.txt"),
+        ("a/bb/c/d", "a/x.txt"),
+        ("a.txt/was/a/directory", "empty"),
+        ("zzz", None),
+        ("A", "README.md"),
+        ("src/build/out.o", "src/deep"),
+        ("\udcff", None),
+    ):
+        page = await settle(provider.walk(after=address(after), limit=1))
+        assert names(page) == ([expected] if expected else [])
+
+
+async def test_a_file_that_becomes_a_directory_between_pages_is_walked(root: Path) -> None:
+    provider = Filesystem(path=root)
+    assert (await walk(provider))[-1] == "src/main.py"
+    (root / "src/main.py").unlink()
+    plant(root, ["src/main.py/inner.txt"])
+    page = await settle(provider.walk(after=address("src/deep/er/file.md"), limit=9))
+    assert names(page) == ["src/main.py", "src/main.py/inner.txt"]
+    assert [entry.type for entry in page] == ["collection", "document"]
+
+
+async def test_a_listing_of_a_document_is_refused(root: Path) -> None:
+    with pytest.raises(NotACollection):
+        await settle(Filesystem(path=root).list(("a.txt",), after=None, limit=1))
+
+
+async def test_links_are_absent_unless_they_are_followed(root: Path) -> None:
+    (root / "link.txt").symlink_to("a.txt")
+    (root / "folder").symlink_to("a")
+    provider = Filesystem(path=root)
+    assert await walk(provider) == SHOWN
+    for path in ("link.txt", "folder", "folder/x.txt"):
+        assert await is_absent(provider, path)
+
+
+async def test_links_within_the_root_lead_to_what_is_exposed(root: Path) -> None:
+    (root / "link.txt").symlink_to("a.txt")
+    (root / "src/folder").symlink_to("../a/b/..")
+    provider = Filesystem(path=root, symlinks="within-root")
+    found = await walk(provider)
+    assert set(found) - set(SHOWN) == {
+        "link.txt",
+        "src/folder",
+        "src/folder/b",
+        "src/folder/b/y.txt",
+        "src/folder/x.txt",
+    }
+    assert await walk(provider, 1) == found
+    assert await body(provider, "src/folder/b/y.txt") == "body of a/b/y.txt\n"
+    assert await body(provider, "link.txt") == "body of a.txt\n"
+    assert provider.metadata(("link.txt",)).size == 14
+    offered = await settle(provider.complete("path", "src/f", given={}))
+    assert offered == ["src/folder/"]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "../outside",
+        "../outside/file",
+        "/etc/hosts",
+        "server.pem",
+        ".hidden/x",
+        "src/build/out.o",
+        "src/build",
+        "a/../../outside/file",
+        "../root/a.txt",
+        "../a.txt",
+        "/a.txt",
+        "nowhere",
+        "link",
+        "pipe",
+    ],
+)
+async def test_a_link_to_what_is_not_exposed_is_absent(root: Path, target: str) -> None:
+    plant(root.parent, ["outside/file", "a.txt"])
+    os.mkfifo(root / "pipe")
+    (root / "link").symlink_to(target)
+    provider = Filesystem(path=root, symlinks="within-root")
+    assert await walk(provider) == SHOWN
+    assert await is_absent(provider, "link")
+    assert await is_absent(provider, "link/file")
+
+
+async def test_loops_of_links_end(root: Path) -> None:
+    (root / "a/up").symlink_to("..")
+    (root / "a/self").symlink_to(".")
+    (root / "a/b/other").symlink_to("../../a-b")
+    (root / "a-b/back").symlink_to("../a")
+    plant(root, ["p/q/"])
+    (root / "p/q/link").symlink_to("../../p")
+    (root / "s").symlink_to("p/q")
+    provider = Filesystem(path=root, symlinks="within-root")
+    found = await walk(provider)
+    assert "a/b/other/z.txt" in found
+    assert "a-b/back/b/y.txt" in found
+    assert "s/link" in found
+    for path in ("a/up", "a/self", "a/b/other/back", "a-b/back/b/other", "p/q/link", "s/link/q"):
+        assert path not in found
+        assert await is_absent(provider, path)
+
+
+@pytest.mark.parametrize("target", ["p/sub", "p/sub/", "p/sub/../sub/."])
+def test_metadata_behind_a_link_never_comes_from_outside_whatever_is_swapped(
+    root: Path, tmp_path_factory: pytest.TempPathFactory, target: str
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "sub").mkdir()
+    os.utime(outside / "sub", (1000, 1000))
+    plant(root, ["p/sub/"])
+    (root / "link").symlink_to(target)
+    (root / "q").symlink_to(outside)
+    provider = Filesystem(path=root, symlinks="within-root")
+    assert provider.metadata(("link",)).type == "collection"
+    swap = "import os,sys\na,b,c=sys.argv[1:]\nwhile True:\n"
+    swap += " os.rename(a,c);os.rename(b,a);os.rename(a,b);os.rename(c,a)\n"
+    names = [str(root / name) for name in ("p", "q", "r")]
+    with subprocess.Popen([sys.executable, "-c", swap, *names]) as swapping:
+        try:
+            for _ in range(4000):
+                with suppress(ResourceNotFound):
+                    assert provider.metadata(("link",)).last_modified != 1000
+        finally:
+            swapping.kill()
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES, ids=repr)
+async def test_a_name_of_any_bytes_is_listed_and_read(tmp_path: Path, name: bytes) -> None:
+    (tmp_path / os.fsdecode(name)).write_text("body")
+    provider = Filesystem(path=tmp_path)
+    [entry] = await settle(provider.walk(after=None, limit=9))
+    assert os.fsencode(entry.path[0]) == name
+    entry.name.encode()
+    assert await body(provider, entry.path[0]) == "body"
+    assert provider.metadata(entry.path) == entry
+
+
+async def test_what_is_neither_file_nor_directory_is_absent(root: Path) -> None:
+    os.mkfifo(root / "a" / "pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(root / "a" / "socket"))
+        provider = Filesystem(path=root)
+        assert await children(provider, "a") == ["a/b", "a/x.txt"]
+        assert await is_absent(provider, "a/pipe")
+        assert await is_absent(provider, "a/socket")
+
+
+async def test_a_tree_300_levels_deep_is_walked_in_any_page(tmp_path: Path) -> None:
+    path = tmp_path
+    for _ in range(300):
+        path /= "d"
+        path.mkdir()
+        (path / "f").touch()
+    provider = Filesystem(path=tmp_path)
+    found = await walk(provider, 1000)
+    assert len(found) == 600
+    assert found[-1] == "d/f"
+    assert await walk(provider, 150) == found
+    assert await body(provider, "/".join(["d"] * 300) + "/f") == ""
+
+
+async def test_a_deep_walk_holds_few_descriptors(tmp_path: Path) -> None:
+    deep = plant(tmp_path, ["root/" + "d/" * 200])
+    provider = Filesystem(path=deep / "root")
+    await walk(provider)
+    with few_descriptors(80):
+        assert len(await walk(provider, 1000)) == 200
+
+
+async def test_a_walk_without_descriptors_is_busy_rather_than_short(tmp_path: Path) -> None:
+    deep = plant(tmp_path, ["root/" + "d/" * 50])
+    provider = Filesystem(path=deep / "root")
+    await walk(provider)
+    with few_descriptors(20), pytest.raises(ResourceBusy):
+        await walk(provider, 1000)
+
+
+async def test_a_directory_of_20_000_names_is_read_off_the_loop_once(tmp_path: Path) -> None:
+    expected = sorted(f"{number * 7919 % 20_000:x}.txt" for number in range(20_000))
+    for name in expected:
+        os.mknod(tmp_path / name)
+    provider = Filesystem(path=tmp_path)
+    first = provider.list((), after=None, limit=100)
+    assert inspect.isawaitable(first)
+    assert names(await first) == expected[:100]
+    assert await walk(provider, 5000) == expected
+    os.utime(tmp_path, (1_700_000_000.5, 1_700_000_000.5))
+    while inspect.isawaitable(page := provider.list((), after=("5",), limit=3)):
+        await page  # as long as the directory counts as just changed
+    assert names(page) == [name for name in expected if name > "5"][:3]
+
+
+async def test_the_root_of_the_machine_is_listed_lazily() -> None:
+    provider = Filesystem(path=Path("/"))
+    async with provider:
+        assert provider.metadata(()).name == "/"
+        assert "proc" in await children(provider)
+        assert len(await settle(provider.walk(after=("proc",), limit=50))) == 50
+        assert "processor" in str(await body(provider, "proc/cpuinfo"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+async def test_a_directory_that_cannot_be_opened_is_listed_and_skipped(root: Path) -> None:
+    (root / "a").chmod(0)
+    try:
+        found = await walk(Filesystem(path=root))
+    finally:
+        (root / "a").chmod(0o755)
+    assert found == [name for name in SHOWN if not name.startswith("a/")]
+
+
+async def test_pages_under_churn_neither_repeat_nor_miss_what_stays(tmp_path: Path) -> None:
+    staying = [f"{folder}/{name}-stays" for folder in "abcdef" for name in range(40)]
+    plant(tmp_path, staying)
+    stop = threading.Event()
+
+    def churn() -> None:
+        number = 0
+        while not stop.is_set():
+            folder = tmp_path / "abcdef"[number % 6]
+            (folder / f"{number % 97}-comes").touch()
+            (folder / f"{(number + 40) % 97}-comes").unlink(missing_ok=True)
+            number += 1
+
+    thread = threading.Thread(target=churn)
+    thread.start()
+    try:
+        provider = Filesystem(path=tmp_path)
+        for _ in range(10):
+            found = await walk(provider, 7)
+            assert len(found) == len(set(found))
+            assert set(staying) <= set(found)
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.fixture
+def folding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the file system find names in any case, as that of macOS does."""
+    stat, open_file, status = Root.stat, Root.open_file, DirectoryCache.status
+
+    def folded(path: Address) -> Address:
+        return tuple(segment.lower() for segment in path)
+
+    def folding_stat(self: Root, path: Address) -> os.stat_result:
+        return stat(self, folded(path))
+
+    def folding_open(self: Root, path: Address, **how: Any) -> tuple[int, os.stat_result]:
+        return open_file(self, folded(path), **how)
+
+    def folding_status(self: DirectoryCache, path: str) -> os.stat_result:
+        return status(self, path.lower())
+
+    def folds(_path: str) -> bool:
+        return True
+
+    monkeypatch.setattr(file_tree, "folds_names", folds)
+    monkeypatch.setattr(Root, "stat", folding_stat)
+    monkeypatch.setattr(Root, "open_file", folding_open)
+    monkeypatch.setattr(DirectoryCache, "status", folding_status)
+
+
+@pytest.mark.usefixtures("folding")
+@pytest.mark.parametrize(
+    "path", [("PRIVATE", "x.txt"), ("private", "x.txt"), ("HIDE.TXT",), ("Shown.txt",)]
+)
+async def test_another_spelling_of_a_name_reaches_nothing(tmp_path: Path, path: Address) -> None:
+    (tmp_path / "private").mkdir()
+    for name in ("private/x.txt", "hide.txt", "shown.txt"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / ".gitignore").write_text("private/\nhide.txt\n")
+    provider = Filesystem(path=tmp_path)
+    with pytest.raises(ResourceNotFound):
+        provider.metadata(path)
+    with pytest.raises(ResourceNotFound):
+        await settle(provider.read(path, {}))
+    assert provider.metadata(("shown.txt",)).name == "shown.txt"
+    assert await settle(provider.read(("shown.txt",), {}))

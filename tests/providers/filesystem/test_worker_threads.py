@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resource_server.provider import (
+    Content,
+)
+from resource_server.providers.filesystem import Filesystem, content
+from resource_server.runtime.eager import settle
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_folder_that_hangs_takes_no_more_threads_than_a_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("gone", "there"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "large.txt").write_bytes(b"x" * 600_000)  # is read in a thread
+    gone, there = Filesystem(tmp_path / "gone"), Filesystem(tmp_path / "there")
+    answers, waiting, read = threading.Event(), threading.Semaphore(0), content.read_content
+    inode = (tmp_path / "gone/large.txt").stat().st_ino
+
+    def hangs(fd: int, *args: Any, **options: Any) -> Content:
+        if os.fstat(fd).st_ino == inode:
+            waiting.release()
+            answers.wait(60)
+        return read(fd, *args, **options)
+
+    async def reading(folder: Filesystem) -> int:
+        async with asyncio.timeout(20):
+            (found,) = await settle(folder.read(("large.txt",), {}))
+        return len(found.data)
+
+    monkeypatch.setattr(content, "read_content", hangs)
+    try:
+        for _ in range(3):
+            reads = [asyncio.ensure_future(reading(gone)) for _ in range(60)]
+            await asyncio.sleep(0.2)
+            # What is cancelled keeps its thread: nothing ends it.
+            for each in reads:
+                each.cancel()
+            await asyncio.wait(reads)
+        assert await reading(there) == 600_000
+        hanging = 0
+        while waiting.acquire(blocking=False):
+            hanging += 1
+        assert 1 < hanging <= 32
+    finally:
+        answers.set()
+    assert await reading(gone) == 600_000
