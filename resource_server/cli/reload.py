@@ -20,6 +20,7 @@ from resource_server.manifest import Manifest, sources
 from resource_server.manifest.http import Http
 from resource_server.protocol.client_roots import ClientRoot, ClientRoots
 from resource_server.protocol.server import Server
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger(__name__)
 
@@ -61,15 +62,19 @@ class ReloadingServer:
         allow_plugins: bool,
         strict: bool = False,
         over_http: bool = False,
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self._source = source
+        self._timing = timing
         self._allow_plugins = allow_plugins
         self._strict = strict
         self._file = sources.manifest_file(source)
         # Before it is read: what is written from here on is noticed.
         self._stamp = _stamp(self._file)
         manifest = server_builder.load_manifest(source, allow_plugins=allow_plugins, strict=strict)
-        self.server = server_builder.build_server(manifest, allow_plugins=allow_plugins)
+        self.server = server_builder.build_server(
+            manifest, allow_plugins=allow_plugins, timing=timing
+        )
         self.server.reloads = manifest.file is not None
         self.server.may_watch = any(spec.watch for spec in manifest.client_roots)
         self._built = _Built(manifest, manifest, self.server)
@@ -148,7 +153,9 @@ class ReloadingServer:
         offered = client_folders.mounts(manifest, self._folders)
         whole = dataclasses.replace(manifest, mounts=(*manifest.mounts, *offered.mounts))
         known = zip(self._built.whole.mounts, self._built.server.catalog.mounts, strict=True)
-        server = server_builder.build_server(whole, allow_plugins=self._allow_plugins, known=known)
+        server = server_builder.build_server(
+            whole, allow_plugins=self._allow_plugins, known=known, timing=self._timing
+        )
         return _Built(manifest, whole, server, offered.refused)
 
     def _keep(self, built: _Built) -> None:

@@ -12,6 +12,7 @@ from resource_server.manifest import Manifest, MountSpec, sources
 from resource_server.protocol.server import Server
 from resource_server.protocol.tools.registry import ToolSettings
 from resource_server.provider import Content, Path, Provider, Resource, Template
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 
 def load_manifest(source: str | None, *, allow_plugins: bool, strict: bool = False) -> Manifest:
@@ -29,7 +30,11 @@ def load_manifest(source: str | None, *, allow_plugins: bool, strict: bool = Fal
 
 
 def build_server(
-    manifest: Manifest, *, allow_plugins: bool, known: Iterable[tuple[MountSpec, Mount]] = ()
+    manifest: Manifest,
+    *,
+    allow_plugins: bool,
+    known: Iterable[tuple[MountSpec, Mount]] = (),
+    timing: Timing = DEFAULT_TIMING,
 ) -> Server:
     """Return the server of a manifest, nothing started. A plugin that fails fails its mount.
 
@@ -61,11 +66,12 @@ def build_server(
         ttl_ms=round(options.cache.ttl * 1000),
         cache_scope=options.cache.scope,
         prompts=manifest.prompts,
-        tools=_offer(manifest),
+        tools=_tool_settings(manifest),
+        timing=timing,
     )
 
 
-def _offer(manifest: Manifest) -> ToolSettings:
+def _tool_settings(manifest: Manifest) -> ToolSettings:
     said = manifest.tools
     queries = {spec.name for spec in manifest.mounts if spec.path[:1] == ("databases",)}
     return ToolSettings(

@@ -33,7 +33,7 @@ GATE, OPEN, STATE = "test://gates/gate/", "test://gates/open/", "test://gates/st
 LARGE, MANY = "test://gates/large", "test://gates/many"
 
 # Progress is told at most every so often; tests want all of it.
-EACH_PROGRESS = "from resource_server.protocol import progress; progress.INTERVAL_S = 0.0"
+EACH_PROGRESS = {"progress_interval_s": 0.0}
 
 _MANIFEST = """
 version: 1

@@ -94,7 +94,9 @@ def _over_http(
     log_output.log_to_stderr(verbose, blocking=False)
     if door.logs_access:
         log_output.enable_access_log()
-    served = ReloadingServer(source, allow_plugins=not no_plugins, strict=strict, over_http=True)
+    served = ReloadingServer(
+        source, allow_plugins=not no_plugins, strict=strict, over_http=True, timing=timing
+    )
     http = served.manifest.http
     if reason := door.refusal(http, is_loopback=address.is_loopback):
         return console.fail(reason)

@@ -44,9 +44,14 @@ def test_each_message_of_a_batch_counts(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has 127.0.0.2 at once")
 def test_tool_calls_without_a_token_count_by_address(tmp_path: Path) -> None:
-    few = "from resource_server.protocol import server; server.TOOL_RATE, server.TOOL_BURST"
+    # Patched, since the program has no option for these limits.
+    few = (
+        "import functools; from resource_server.protocol import server; "
+        "server.ServerLimits = functools.partial("
+        "server.ServerLimits, tool_calls_per_s=0.001, tool_call_burst=1)"
+    )
     asked: dict[str, object] = {"name": "list_resources", "arguments": {}}
-    with serving(tmp_path, code=f"{few} = 0.001, 1") as program:
+    with serving(tmp_path, code=few) as program:
 
         def is_refused(source: str) -> bool:
             with program.line(source=source) as line:

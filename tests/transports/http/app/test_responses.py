@@ -42,7 +42,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 ACCEPTED = ("application/json", "text/event-stream", "application/json, text/event-stream")
 
 
-start_program = partial(serving, code=EACH_PROGRESS)
+start_program = partial(serving, timing=EACH_PROGRESS)
 
 
 @contextmanager

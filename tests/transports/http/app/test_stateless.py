@@ -30,7 +30,7 @@ VERSION = "io.modelcontextprotocol/protocolVersion"
 READ: Any = {"uri": README}
 
 
-start_program = partial(serving, code=EACH_PROGRESS)
+start_program = partial(serving, timing=EACH_PROGRESS)
 
 
 def encoded(text: str) -> str:

@@ -38,7 +38,7 @@ def start_program(place: Path) -> Generator[Program]:
     (place / "project").mkdir()
     for name in NAMES:
         (place / "project" / name).write_text("")
-    with serving(place, code=EACH_PROGRESS) as started:
+    with serving(place, timing=EACH_PROGRESS) as started:
         yield started
 
 
