@@ -1,4 +1,4 @@
-"""Where clients come in over HTTP, as the command line has it, and whether they may."""
+"""HTTP options of `serve`, and their checks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import click
 
 from resource_server.manifest.http import Http
 
-NO_TOKENS = "'access' does nothing: without 'http.auth' everybody may see everything"
+NO_TOKENS = "'access' has no effect: without 'http.auth', everybody can read everything"
 
 
-class Door(NamedTuple):
-    """The options of `serve` that say how it is reached."""
+class HttpOptions(NamedTuple):
+    """The HTTP options of `serve`."""
 
     address: str
     is_insecure: bool
@@ -24,10 +24,10 @@ class Door(NamedTuple):
     is_legacy: bool
 
     def check(self) -> None:
-        """See whether the options fit together.
+        """Check that the options are consistent.
 
         Raises:
-            click.UsageError: they do not.
+            click.UsageError: they are not.
         """
         if self.tls_key and not self.tls_cert:
             raise click.UsageError("--tls-key needs --tls-cert", click.get_current_context())
@@ -37,34 +37,34 @@ class Door(NamedTuple):
             try:
                 ipaddress.ip_network(proxy.strip())
             except ValueError:
-                reason = f"'{proxy.strip()}' is no address, network or *"
+                reason = f"'{proxy.strip()}' is not an address, a network or *"
                 raise click.BadParameter(reason, param_hint="--forwarded-allow-ips") from None
 
     def refusal(self, http: Http, *, is_loopback: bool) -> str | None:
-        """Return why nobody may come in here; None where they may."""
+        """Return why serving at this address is refused; None if it is allowed."""
         if is_loopback:
             return None
         if not http.auth and not self.is_insecure:
             return (
-                f"refused to listen on {self.address}, where whoever comes may read everything; "
-                "write http.auth in the manifest, or let everybody in with --insecure"
+                f"refused to listen on {self.address}, where any machine could read everything; "
+                "write http.auth in the manifest, or allow this with --insecure"
             )
         if http.auth and http.auth.issuers and http.url is None:
             return (
-                "clients are told where to get tokens by the server's public address; "
+                "clients find the authorization server through the public URL of this server; "
                 "write http.url in the manifest"
             )
         return None
 
 
 def refuse_workers(_context: click.Context, _option: click.Parameter, given: str | None) -> None:
-    """Refuse `--workers`, which other servers have.
+    """Reject `--workers`, an option of other servers.
 
     Raises:
         click.UsageError: it is given.
     """
     if given is not None:
         raise click.UsageError(
-            "there is no --workers: a session lives in one process, and its requests would come "
-            "to others; run several servers behind a balancer, as examples/http has them"
+            "--workers does not exist: a session lives in one process, and its requests would "
+            "reach others; run several servers behind a load balancer, as in examples/http"
         )

@@ -1,7 +1,7 @@
-"""The commands, and the one way out of each: its exit status, and one line for an error.
+"""The program: its commands, exit statuses and error messages.
 
-A command is the module of its name, imported when it is used. Exit status: 0 done, 1 refused or
-failed, 2 a usage or manifest error, 130 interrupted.
+Most commands are modules of `commands`, imported on use. Exit status: 0 success, 1 failure or
+refusal, 2 usage or manifest error, 130 interrupted. An error is one line on standard error.
 """
 
 from __future__ import annotations
@@ -84,14 +84,14 @@ def program() -> None:
 
 
 def main(arguments: Sequence[str] | None = None, *, timing: Timing = DEFAULT_TIMING) -> NoReturn:
-    """Run one command and leave the process with its exit status."""
+    """Run one command and exit with its status."""
     others = set(threading.enumerate())
     console.prepare_streams()
     try:
         status = program.main(arguments, prog_name=PROGRAM, standalone_mode=False, obj=timing) or 0
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read our output has enough.
+        # The reader of the output has gone.
         console.discard(sys.stdout)
         status = 1
     except (click.Abort, KeyboardInterrupt):
@@ -102,7 +102,7 @@ def main(arguments: Sequence[str] | None = None, *, timing: Timing = DEFAULT_TIM
 
 
 def _failed(error: Exception) -> int:
-    """Say in one line, or in one for each problem, why a command failed; return its status."""
+    """Print one line per problem, and return the exit status of the failure."""
     match error:
         case ManifestError():
             return console.fail(*map(str, error.diagnostics), prefix=False, status=2)

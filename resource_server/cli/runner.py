@@ -1,4 +1,4 @@
-"""Runs a command's coroutine, and leaves the process even where a thread or a task hangs."""
+"""Runs a command's coroutine, and exits the process even if a thread or task hangs."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _THREADS_END_S = 0.25
 _TASKS_END_S = 1.0
 
 _is_left_open: ContextVar[bool] = ContextVar("is_left_open", default=False)
-"""Whether a loop could not be closed, for what hangs in it."""
+"""Whether a hanging task or thread kept the loop from closing."""
 
 
 def run(work: Coroutine[Any, Any, int], *, busy: bool = False) -> int:
-    """Run a coroutine to its exit status; `busy` by uvloop, where that is installed."""
+    """Run a coroutine and return its exit status; if `busy`, on uvloop where installed."""
     others = set(threading.enumerate())
     runner = asyncio.Runner(loop_factory=_uvloop() if busy else None)
-    # An interrupt that comes just before the loop begins to wait wakes it only through the
-    # descriptor that is set up with any handler.
+    # An interrupt just before the loop waits only wakes it through the wakeup descriptor, which
+    # any signal handler sets up.
     runner.get_loop().add_signal_handler(signal.SIGURG, lambda: None)
     try:
         return runner.run(work)
     finally:
-        # Closing waits for worker threads and for tasks, and for one that hangs for ever.
+        # Closing would wait for ever for a hanging worker thread or task.
         _is_left_open.set(True)
         if not _is_stuck(others) and runner.get_loop().run_until_complete(_has_ended()):
             runner.close()
@@ -40,7 +40,7 @@ def run(work: Coroutine[Any, Any, int], *, busy: bool = False) -> int:
 
 
 async def _has_ended() -> bool:
-    """Cancel all other tasks, then close what generates; say whether that ends in time."""
+    """Cancel all other tasks and close asynchronous generators; return whether all ended."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
@@ -59,22 +59,23 @@ def _uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def leave(status: int, others: Set[threading.Thread]) -> NoReturn:
-    """End the process; `others` are the threads of whoever called.
+    """Exit the process; `others` are threads that the caller already had.
 
-    The interpreter would wait for ever for a thread that hangs, in a read on a dead network drive
-    say, and complain of a task that does, so then it is not asked to.
+    The interpreter would wait for ever for a hanging thread, say in a read from a dead network
+    drive, and warn about a hanging task; in either case the exit bypasses it.
     """
     if _is_left_open.get() or _is_stuck(others):
         logging.shutdown()
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.flush()
+        # The only way out that waits for no thread.
         os._exit(status)
     sys.exit(status)
 
 
 def _is_stuck(others: Set[threading.Thread]) -> bool:
-    """Whether a thread that is not among `others` does not end by itself."""
+    """Whether a thread outside `others` does not end in time."""
     deadline = time.monotonic() + _THREADS_END_S
     for thread in set(threading.enumerate()) - others:
         if not thread.daemon:

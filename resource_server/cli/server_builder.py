@@ -1,4 +1,4 @@
-"""From a source to the server of its manifest."""
+"""Builds the server of a source from its manifest."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 
 def load_manifest(source: str | None, *, allow_plugins: bool, strict: bool = False) -> Manifest:
-    """Return the manifest of a source; `strict` runs its plugins to check their options as well.
+    """Return the manifest of a source; `strict` also imports plugins to check their options.
 
     Raises:
-        ManifestError: every problem at once.
+        ManifestError: all problems of the manifest.
     """
     if not strict:
         return sources.find_manifest(source)
-    # Imported here and below: a folder is served without what plugins need.
+    # Imported here and below: a plain folder needs no plugins.
     from resource_server import plugins
 
     return plugins.find_with_plugins(source, allow_plugins=allow_plugins)
@@ -36,9 +36,9 @@ def build_server(
     known: Iterable[tuple[MountSpec, Mount]] = (),
     timing: Timing = DEFAULT_TIMING,
 ) -> Server:
-    """Return the server of a manifest, nothing started. A plugin that fails fails its mount.
+    """Return the server of a manifest, not started. A failing plugin only fails its mount.
 
-    Mounts in `known` are used again where the manifest still says the same of them.
+    Mounts in `known` are reused if their specification is unchanged.
     """
     options = manifest.server
     limits = CatalogLimits(
@@ -54,8 +54,8 @@ def build_server(
     }
     mounts: list[Mount] = []
     for spec in manifest.mounts:
-        said, mount = usable.get(spec.name, (None, None))
-        if mount is None or said != spec:
+        old_spec, mount = usable.get(spec.name, (None, None))
+        if mount is None or old_spec != spec:
             mount = _mount(spec, manifest, allow_plugins=allow_plugins)
         mounts.append(mount)
     return Server(
@@ -72,13 +72,13 @@ def build_server(
 
 
 def _tool_settings(manifest: Manifest) -> ToolSettings:
-    said = manifest.tools
+    tools = manifest.tools
     queries = {spec.name for spec in manifest.mounts if spec.path[:1] == ("databases",)}
     return ToolSettings(
-        enabled=said.enabled,
-        search=said.search,
-        prefix=said.prefix,
-        without=frozenset() if said.queries else frozenset(queries),
+        enabled=tools.enabled,
+        search=tools.search,
+        prefix=tools.prefix,
+        without=frozenset() if tools.queries else frozenset(queries),
     )
 
 
@@ -108,7 +108,7 @@ def _provider(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool) -> Pr
 
 
 class _Unloadable:
-    """In the place of a provider that cannot be made: its mount is known, and never starts."""
+    """Replaces a provider that cannot be made: its mount exists, and never starts."""
 
     def __init__(self, reason: str) -> None:
         self.templates: Sequence[Template] = ()

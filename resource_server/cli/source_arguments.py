@@ -1,4 +1,4 @@
-"""What the commands take: `[SOURCE] [URI]...` and the options they share."""
+"""Arguments and options that commands share: `[SOURCE] [URI]...`, `--json`, `--verbose`."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def split_source_and_uris(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
-    """Take a command's arguments apart: the source may be left out, URIs follow it.
+    """Split a command's arguments into the optional source and the URIs.
 
-    A first argument that is neither an existing path nor holds `://` is a source as well: a
-    misspelt one.
+    A first argument without `://` that does not exist counts as a misspelt source.
     """
     source: str | None = None
     if arguments and (sources.is_source(arguments[0]) or "://" not in arguments[0]):
         source, *arguments = arguments
     for word in arguments:
         if ":" not in word:
-            reason = f"'{word}' is no URI; `resource-server list` shows them"
+            reason = f"'{word}' is not a URI; `resource-server list` prints URIs"
             raise click.UsageError(reason, click.get_current_context())
     return source, [typed_uri(word) for word in arguments]
 
 
 def typed_uri(word: str) -> str:
-    """Return a URI as it was typed, bytes that are not UTF-8 spelt as URIs spell them."""
+    """Return a typed URI with bytes that are not UTF-8 percent-encoded."""
     return _UNDECODED.sub(lambda byte: f"%{ord(byte[0]) - 0xDC00:02X}", word)
 
 
@@ -38,35 +37,41 @@ _UNDECODED = re.compile("[\udc80-\udcff]")
 
 
 def at_most_one_uri(uris: Sequence[str]) -> str | None:
-    """Return the URI of a command that takes one or none."""
+    """Return the only URI, or None.
+
+    Raises:
+        click.UsageError: there are several.
+    """
     if len(uris) > 1:
-        raise click.UsageError(f"one URI expected, found {len(uris)}", click.get_current_context())
+        raise click.UsageError(f"expected one URI, found {len(uris)}", click.get_current_context())
     return uris[0] if uris else None
 
 
 def exactly_one_uri(uris: Sequence[str]) -> str:
-    """Return the URI of a command that needs one."""
+    """Return the only URI.
+
+    Raises:
+        click.UsageError: there is none, or there are several.
+    """
     uri = at_most_one_uri(uris)
     if uri is None:
-        reason = "a resource's URI is missing; `resource-server list` shows them"
+        reason = "the URI of a resource is missing; `resource-server list` prints URIs"
         raise click.UsageError(reason, click.get_current_context())
     return uri
 
 
 def common_options(command: Command) -> Command:
-    """Add the options that every command with a source takes."""
+    """Add the options of every command with a source."""
     command = click.option(
         "--no-plugins",
         is_flag=True,
-        help="Refuse providers that are plugins: run no code of others.",
+        help="Refuse plugin providers, so that no third-party code runs.",
     )(command)
     return click.option(
-        "-v", "--verbose", count=True, help="Log what goes on to standard error; -vv: in detail."
+        "-v", "--verbose", count=True, help="Log to standard error; -vv logs every detail."
     )(command)
 
 
 def json_option(command: Command) -> Command:
-    """Add the option for output that programs read."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(
-        command
-    )
+    """Add the option `--json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)

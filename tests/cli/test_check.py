@@ -300,11 +300,11 @@ def test_a_uri_of_no_mount_is_status_1(run: Run, folder: Path) -> None:
     assert done.status == 1
     assert json.loads(done.out) == {
         "uri": "docs://x/y",
-        "explanation": "no mount has this URI; there are file:///project/",
+        "explanation": "the URI is in no mount; known base URIs: file:///project/",
     }
 
 
-@pytest.mark.parametrize(("name", "words"), [("000002", "shown by n"), ("9", "not shown by n")])
+@pytest.mark.parametrize(("name", "words"), [("000002", "exposed by n"), ("9", "hidden by n")])
 def test_a_provider_that_does_not_explain_is_asked_whether_it_shows(
     run: Run, numbers: Path, name: str, words: str
 ) -> None:
@@ -331,7 +331,7 @@ def test_what_needs_which_scopes_is_told_and_that_nobody_is_asked_for_them(
     assert done.status == 0
     assert "access     directories.docs.access: docs:read\n" in done.out
     assert "access     access: a, b\n" in done.out
-    assert done.out.count("warning    'access' does nothing: without 'http.auth'") == 2
+    assert done.out.count("warning    'access' has no effect: without 'http.auth'") == 2
     manifest.write_text(f"{GUARDED}http: {{auth: {{tokens: [0123456789abcdef]}}}}")
     assert "warning" not in run("check", manifest).out
 
@@ -345,7 +345,7 @@ def test_the_rule_that_asks_for_scopes_is_named(run: Run, folder: Path) -> None:
     asked = [argument for uri in uris for argument in ("--explain", uri)]
     assert run("check", *asked, manifest).out.splitlines() == [
         f"{uris[0]}: exposed, to callers with docs:read (directories.docs.access)",
-        f"{uris[1]}: exposed; all of all only to who has a, b (access)",
+        f"{uris[1]}: exposed; all requires a, b (access)",
         f"{uris[2]}: exposed",
     ]
 

@@ -61,8 +61,8 @@ def test_other_machines_are_let_in_with_tokens_or_on_purpose_only(folder: Path, 
     refused = run("serve", folder, "--http", "0.0.0.0:0")
     assert (refused.status, refused.err) == (
         1,
-        "resource-server: refused to listen on 0.0.0.0:0, where whoever comes may read everything; "
-        "write http.auth in the manifest, or let everybody in with --insecure\n",
+        "resource-server: refused to listen on 0.0.0.0:0, where any machine could read everything; "
+        "write http.auth in the manifest, or allow this with --insecure\n",
     )
     with serving(folder, "--http", "0.0.0.0:0", "--insecure") as url:
         assert status(here(url)) == 200
@@ -95,7 +95,8 @@ def test_clients_of_an_issuer_have_to_be_told_the_public_address(folder: Path, r
 
 def test_who_asks_for_scopes_without_tokens_is_told_that_nobody_has_any(folder: Path) -> None:
     said = (
-        "resource-server: 'access' does nothing: without 'http.auth' everybody may see everything"
+        "resource-server: 'access' has no effect: "
+        "without 'http.auth', everybody can read everything"
     )
     guarded = f"{{auth: {{tokens: [{GIVEN}]}}}}"
     for http, access, told in (
@@ -242,7 +243,7 @@ def test_whose_requests_a_proxy_forwards_is_believed_of_named_proxies_only(folde
         (("--http", "127.0.0.1:0", "--tls-key", "x"), "--tls-key needs --tls-cert"),
         (
             ("--http", "127.0.0.1:0", "--forwarded-allow-ips", "10.0.0.1,proxy"),
-            "'proxy' is no address, network or *",
+            "'proxy' is not an address, a network or *",
         ),
     ],
 )

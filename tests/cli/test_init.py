@@ -30,7 +30,7 @@ def test_a_name_that_no_manifest_has_is_refused(run: Run, folder: Path, name: st
     before = sorted(folder.iterdir())
     done = run("init", folder, "--output", name)
     assert (done.status, done.out) == (2, "")
-    assert "the name of a manifest ends in one of .yaml, .yml, .json" in done.err
+    assert "the name of a manifest must end in one of .yaml, .yml, .json" in done.err
     assert sorted(folder.iterdir()) == before
 
 

@@ -62,10 +62,10 @@ def test_without_a_command_help_is_printed_as_an_error(run: Run) -> None:
     [
         (["chekc"], "unknown command; did you mean 'check'?"),
         (["list", "--jsn"], "no such option"),
-        (["list", "a://b/", "c://d/"], "one URI expected, found 2"),
-        (["list", ".", "README.md"], "'README.md' is no URI"),
-        (["read"], "URI is missing"),
-        (["metadata", "."], "URI is missing"),
+        (["list", "a://b/", "c://d/"], "expected one URI, found 2"),
+        (["list", ".", "README.md"], "'README.md' is not a URI"),
+        (["read"], "URI of a resource is missing"),
+        (["metadata", "."], "URI of a resource is missing"),
         (["serve", "a", "b"], "unexpected extra argument"),
     ],
 )
@@ -194,7 +194,7 @@ def test_a_server_whose_answers_cannot_be_written_says_so(folder: Path) -> None:
         process.stdin.write('{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
         process.stdin.flush()
         assert process.wait(30) == 1
-        assert "answers cannot be written: No space left on device" in errors.read()
+        assert "responses cannot be written: No space left on device" in errors.read()
 
 
 def test_a_server_without_standard_streams_ends_at_once(folder: Path) -> None:

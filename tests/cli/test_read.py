@@ -70,7 +70,7 @@ def test_a_listing_on_a_terminal_has_short_sizes_and_colours(folder: Path) -> No
 def test_a_collection_is_listed_with_a_note(run: Run, folder: Path) -> None:
     done = run("read", folder, "file:///project/docs")
     assert done.status == 0
-    assert done.err == "resource-server: a collection; its children: file:///project/docs\n"
+    assert done.err == "resource-server: this is a collection; its children: file:///project/docs\n"
     assert [line.split()[-1] for line in done.out.splitlines()] == [
         "file:///project/docs/deep/",
         "file:///project/docs/guide.txt",
@@ -81,8 +81,8 @@ def test_a_range_says_on_standard_error_where_it_goes_on(run: Run, folder: Path)
     guide = "file:///project/docs/guide.txt"
     done = run("read", folder, f"{guide}?lines=1-2")
     assert (done.status, done.out) == (0, "one\ntwo\n")
-    assert done.err.startswith("resource-server: a part, cut by the range")
-    assert f"; goes on at {guide}?lines=3-" in done.err
+    assert done.err.startswith("resource-server: truncated by the range")
+    assert f"; continue with {guide}?lines=3-" in done.err
     assert done.err.count("\n") == 1
 
 
@@ -96,7 +96,7 @@ def test_a_document_over_the_limit_is_refused_with_its_first_range(run: Run, fol
     done = run("read", folder, BLOB)
     assert (done.status, done.out) == (1, "")
     assert done.err.count("\n") == 1
-    assert f"{BLOB} (its beginning: {BLOB}?bytes=0-" in done.err
+    assert f"{BLOB} (readable from {BLOB}?bytes=0-" in done.err
 
 
 @pytest.mark.parametrize("command", ["read", "metadata"])

@@ -132,7 +132,7 @@ def test_strict_refuses_to_serve_without_a_mount(folder: Path) -> None:
     status, answers, errors = serve("--strict", folder)
     assert (status, answers) == (1, [])
     assert "mount gone is unavailable" in errors
-    assert errors.endswith("resource-server: refused to serve without: gone\n")
+    assert errors.endswith("resource-server: refused to serve without gone\n")
 
 
 def test_a_plugin_that_cannot_be_loaded_is_reported_and_the_others_serve(folder: Path) -> None:

@@ -42,7 +42,7 @@ def test_of_several_databases_one_is_named(run: Run, two: Path) -> None:
 def test_a_source_without_a_database_says_so(run: Run, folder: Path) -> None:
     done = run("sql", "--role", folder)
     assert (done.status, done.out) == (1, "")
-    assert done.err == "resource-server: there is no database to print SQL for\n"
+    assert done.err == "resource-server: the source has no database\n"
 
 
 def test_what_to_print_has_to_be_said(run: Run, two: Path) -> None:

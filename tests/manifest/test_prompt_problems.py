@@ -63,8 +63,8 @@ def test_ten_mistakes_in_prompts_are_reported_at_once_in_file_order(tmp_path: pa
         "5:5: prompts.review.titel: unknown option; did you mean 'title'?",
         "7:7: prompts.review.arguments.fo-cus: a name starts with a letter or '_' and continues "
         "with those and digits, 64 at most",
-        "8:24: prompts.review.arguments.file.complete: begins with the URI of no mount; "
-        "there are file:///project/",
+        "8:24: prompts.review.arguments.file.complete: the URI is in no mount; "
+        "known base URIs: file:///project/",
         "11:16: prompts.review.messages[0].role: expected one of user, assistant, found 'usr'; "
         "did you mean 'user'?",
         "11:31: prompts.review.messages[0].resource: there is no argument 'fil'; "
@@ -72,10 +72,11 @@ def test_ten_mistakes_in_prompts_are_reported_at_once_in_file_order(tmp_path: pa
         "12:16: prompts.review.messages[1].text: no argument is '\"a\": 1'; "
         "write '{{' and '}}' for braces",
         "12:16: prompts.review.messages[1].text: there is no argument 'zzz'; add it to 'arguments'",
-        "13:16: prompts.review.messages[2].text: an unpaired brace; write '{{' and '}}' for braces",
-        "14:9: prompts.review.messages[3]: a message has 'text' or 'resource', not both; "
+        "13:16: prompts.review.messages[2].text: an unpaired brace; "
+        "write '{{' and '}}' for literal braces",
+        "14:9: prompts.review.messages[3]: a message has either 'text' or 'resource'; "
         "write two messages",
-        "15:9: prompts.review.messages[4]: a message has 'text' or 'resource', "
+        "15:9: prompts.review.messages[4]: a message needs 'text' or 'resource'; "
         "this one has neither",
         "16:9: prompts.review.messages[5]: expected a mapping, found the number 5",
         "17:3: prompts.empty: option 'messages' is missing",

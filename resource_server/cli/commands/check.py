@@ -1,4 +1,4 @@
-"""`resource-server check`: whether everything can be served, and why something is shown or not."""
+"""`resource-server check`: reports what is exposed, hidden or wrong, and explains why."""
 
 from __future__ import annotations
 
@@ -26,19 +26,23 @@ from resource_server.protocol.tools.registry import tool_cost
 from resource_server.runtime.eager import settle
 
 
-@click.command("check", short_help="Report what is offered, hidden or wrong.")
+@click.command("check", short_help="Report what is exposed, hidden or wrong.")
 @click.argument("source", required=False)
 @click.option(
-    "--explain", "explained", multiple=True, metavar="URI", help="Say why URI is shown or not."
+    "--explain",
+    "explained",
+    multiple=True,
+    metavar="URI",
+    help="Explain why URI is exposed or hidden.",
 )
 @source_arguments.json_option
 @source_arguments.common_options
 def command(
     source: str | None, explained: Sequence[str], as_json: bool, no_plugins: bool, verbose: int
 ) -> int:
-    """Open everything that SOURCE names and report what it offers.
+    """Open every mount of SOURCE and report what it exposes and hides.
 
-    Exit status 1: a mount cannot be served, or an option names nothing; 2: the manifest is wrong.
+    Exit status 1: a mount cannot be served, or an option has no effect; 2: the manifest is invalid.
     """
     log_output.log_to_stderr(verbose)
     manifest = server_builder.load_manifest(source, allow_plugins=not no_plugins, strict=True)
@@ -95,9 +99,9 @@ async def _explain(catalog: Catalog, asked: Sequence[str], *, as_json: bool) -> 
             try:
                 text = await _explanation(catalog, uri)
             except ResourceNotFound:
-                text, status = f"no mount has this URI; there are {bases}", 1
+                text, status = f"the URI is in no mount; known base URIs: {bases}", 1
             except ResourceBusy:
-                text, status = "its mount cannot serve now", 1
+                text, status = "its mount is unavailable now", 1
             if as_json:
                 console.print_json({"uri": uri, "explanation": uris.display(text)})
             else:
@@ -106,15 +110,15 @@ async def _explain(catalog: Catalog, asked: Sequence[str], *, as_json: bool) -> 
 
 
 async def _explanation(catalog: Catalog, uri: str) -> str:
-    """Return one sentence on a URI, whether or not clients may see it."""
+    """Return one sentence about a URI, whether visible or hidden."""
     mount, path, _ = await catalog.locate(uri)
     try:
         if mount.explains is not None:
             text = await settle(mount.explains.explain(path))
         else:
             await settle(mount.provider.metadata(path))
-            text = f"shown by {mount.name}"
+            text = f"exposed by {mount.name}"
     except ResourceError as error:
-        text = f"not shown by {mount.name}: {error}"
+        text = f"hidden by {mount.name}: {error}"
     scopes = ", ".join(sorted(mount.access))
-    return f"{text}; all of {mount.name} only to who has {scopes} (access)" if scopes else text
+    return f"{text}; {mount.name} requires {scopes} (access)" if scopes else text

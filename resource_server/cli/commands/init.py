@@ -1,4 +1,4 @@
-"""`resource-server init`: a commented manifest for a folder or a database, to begin with."""
+"""`resource-server init`: writes a commented starter manifest for a folder or a database."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from resource_server.manifest import sources, starter
 from resource_server.manifest.databases.database_url import DatabaseUrl
 
 
-@click.command("init", short_help="Write a manifest to begin with.")
+@click.command("init", short_help="Write a starter manifest.")
 @click.argument("source", default=".")
-@click.option("--force", is_flag=True, help="Overwrite a manifest that is there.")
-@click.option("--output", "-o", "to", metavar="NAME", help="Another file name; - prints it.")
+@click.option("--force", is_flag=True, help="Overwrite an existing manifest.")
+@click.option("--output", "-o", "to", metavar="NAME", help="File name, or - for standard output.")
 def command(source: str, force: bool, to: str | None) -> int:
-    """Write a commented manifest that serves SOURCE: into the folder, or beside the database."""
+    """Write a commented manifest that serves SOURCE, into the folder or beside the database."""
     log_output.log_to_stderr(0)
     url = sources.database_of(source)
     if url is not None:
@@ -31,7 +31,7 @@ def command(source: str, force: bool, to: str | None) -> int:
 
 
 async def _of_database(url: DatabaseUrl, path: pathlib.Path, to: str | None, *, force: bool) -> int:
-    # Imported here: a folder needs none of it.
+    # Imported here: a folder does without.
     from resource_server.manifest.databases import table_survey
 
     try:
@@ -48,7 +48,7 @@ def _write(text: str, path: pathlib.Path, to: str | None, *, force: bool) -> int
         return 0
     if to is not None and pathlib.Path(to).suffix.lower() not in sources.SUFFIXES:
         endings = ", ".join(sources.SUFFIXES)
-        return console.fail(f"the name of a manifest ends in one of {endings}", status=2)
+        return console.fail(f"the name of a manifest must end in one of {endings}", status=2)
     file = sources.manifest_file(str(path)) if to is None else path / to
     if file is None or file.parent != path:
         return console.fail("a manifest lies beside what it serves; name no folder", status=2)
@@ -56,7 +56,7 @@ def _write(text: str, path: pathlib.Path, to: str | None, *, force: bool) -> int
         with file.open("w" if force else "x", encoding="utf-8") as stream:
             stream.write(text)
     except FileExistsError:
-        return console.fail(f"exists already; --force overwrites it: {file}")
+        return console.fail(f"already exists; --force overwrites it: {file}")
     except OSError as error:
         return console.fail(f"cannot be written, {error.strerror}: {file}")
     console.print_line(f"wrote {console.escaped(str(file))}")

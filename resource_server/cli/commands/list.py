@@ -1,4 +1,4 @@
-"""`resource-server list`: the tree that clients see, or the children of one collection."""
+"""`resource-server list`: prints resources as a tree, or the children of one collection."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def command(
 ) -> int:
     """List the resources of SOURCE as a tree, or the direct children of the collection URI.
 
-    With --json every resource as a client sees it, one a line, however many there are.
+    With --json, print every resource as a client sees it, one per line and without a limit.
     """
     log_output.log_to_stderr(verbose)
     source, uris = source_arguments.split_source_and_uris(words)
@@ -48,10 +48,10 @@ async def _print_json(to: LocalClient, uri: str | None) -> int:
 
 
 async def print_tree(to: LocalClient, uri: str | None, *, everything: bool = False) -> int:
-    """Print the children of a collection, or without a URI all that is listed.
+    """Print the children of a collection; without a URI, the global listing.
 
-    Beyond `MAX_LINES` lines it only says how many more there are. Returns the exit status: 1 where
-    a mount is missing because it cannot serve now.
+    Past `MAX_LINES` lines, only the number of further resources is printed. Returns exit status 1
+    if a mount is unavailable.
     """
     status = shown = more = 0
     above: list[str] = []
@@ -72,12 +72,12 @@ async def print_tree(to: LocalClient, uri: str | None, *, everything: bool = Fal
 
 
 def exit_status(page: Json) -> int:
-    """Return the exit status that a page of a listing leads to."""
+    """Return the exit status for a page of a listing: 1 if a mount is unavailable."""
     return 1 if page.get("_meta", {}).get(META_UNAVAILABLE) else 0
 
 
 def _depth(uri: str, above: list[str]) -> int:
-    """Return in how many collections of this listing a resource lies; `above` are the last ones."""
+    """Return the depth of a resource in the listing; `above` holds the collections around it."""
     while above and not uri.startswith(above[-1]):
         above.pop()
     above.append(uri if uri.endswith("/") else f"{uri}/")
@@ -86,7 +86,7 @@ def _depth(uri: str, above: list[str]) -> int:
 
 def _line(resource: Json, depth: int) -> str:
     size = _size(resource.get("size"))
-    # What lies in nothing else shows its URI: with it begin the URIs of all below.
+    # A top-level resource shows its URI, the prefix of all URIs below it.
     name = console.escaped(resource["name"] if depth else resource["uri"])
     if resource["resourceType"] == "collection":
         name = console.emphasised(name if name.endswith("/") else f"{name}/")
@@ -95,7 +95,7 @@ def _line(resource: Json, depth: int) -> str:
 
 
 def _size(count: int | None) -> str:
-    """Return a number of bytes in a column: short for people, all its digits for programs."""
+    """Return a size as a column: short for a terminal, in full for a pipe."""
     people = console.is_terminal()
     text = "" if count is None else console.short_size(count) if people else str(count)
     return text.rjust(5 if people else 10)

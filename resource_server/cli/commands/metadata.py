@@ -1,4 +1,4 @@
-"""`resource-server metadata`: what may be known of a resource without reading it."""
+"""`resource-server metadata`: prints the metadata of a resource."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from resource_server.protocol import serialization
 from resource_server.protocol.in_process_client import LocalClient
 
 
-@click.command("metadata", short_help="Print what is known of a resource.")
+@click.command("metadata", short_help="Print the metadata of a resource.")
 @click.argument("words", nargs=-1, metavar="[SOURCE] URI")
 @source_arguments.json_option
 @source_arguments.common_options
 def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int) -> int:
-    """Print what is known of the resource URI of SOURCE without reading it.
+    """Print the metadata of the resource URI of SOURCE, without its content.
 
-    With --json as a client sees it.
+    With --json, print it as a client sees it.
     """
     log_output.log_to_stderr(verbose)
     source, uris = source_arguments.split_source_and_uris(words)

@@ -1,4 +1,4 @@
-"""`resource-server read`: the content of one resource, to a terminal or a pipe."""
+"""`resource-server read`: prints the content of a resource."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from resource_server.protocol.serialization import META_TRUNCATED
 @source_arguments.json_option
 @source_arguments.common_options
 def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int) -> int:
-    """Print the resource URI of SOURCE.
+    """Print the content of the resource URI of SOURCE.
 
-    Into a pipe or file, text is UTF-8 and anything else its bytes. A range is part of the URI:
-    ?lines=10-40, ?bytes=0-65535, ?tail=100. Of a collection the children are listed. With --json
-    the result is printed as a client sees it.
+    A pipe or file gets text as UTF-8 and everything else as bytes. A range is part of the URI:
+    ?lines=10-40, ?bytes=0-65535, ?tail=100. For a collection, its children are listed. With
+    --json, print the result as a client sees it.
     """
     log_output.log_to_stderr(verbose)
     source, uris = source_arguments.split_source_and_uris(words)
@@ -34,7 +34,7 @@ def command(words: Sequence[str], as_json: bool, no_plugins: bool, verbose: int)
             return 0
         described = await to.request("resources/metadata", {"uri": uri})
         if described["resource"]["resourceType"] == "collection":
-            console.note(f"a collection; its children: {uri}")
+            console.note(f"this is a collection; its children: {uri}")
             return await print_tree(to, uri)
         result = await to.request("resources/read", {"uri": uri})
         return _print(result["contents"][0])
@@ -47,11 +47,9 @@ def _print(content: Json) -> int:
         console.write_text(content["text"])
     elif console.is_terminal():
         kind = content.get("mimeType", "binary")
-        return console.fail(
-            f"{kind} is nothing for a terminal; write it to a file with > FILE: {content['uri']}"
-        )
+        return console.fail(f"{kind} cannot be shown in a terminal; use > FILE: {content['uri']}")
     else:
-        # Imported here: most of what is read on a command line is text.
+        # Imported here: most documents are text.
         import pybase64
 
         console.write_bytes(pybase64.b64decode(content["blob"]))
@@ -62,10 +60,10 @@ def _print(content: Json) -> int:
 
 
 def _cut(cut: Json) -> str:
-    """Say that this was not the whole document, and what to read next."""
-    total = f" of {cut['total']:,} {cut['unit']}" if "total" in cut else ""
-    going_on = f"; goes on at {cut['next']}" if "next" in cut else ""
-    return f"a part{total}, cut by {_REASONS[cut['reason']]}{going_on}"
+    """Return a message that the document is truncated, and how to read on."""
+    total = f", {cut['total']:,} {cut['unit']} in all" if "total" in cut else ""
+    rest = f"; continue with {cut['next']}" if "next" in cut else ""
+    return f"truncated by {_REASONS[cut['reason']]}{total}{rest}"
 
 
 _REASONS = {"requested": "the range", "limit": "a limit", "deadline": "the time limit"}

@@ -1,4 +1,4 @@
-"""`resource-server sql`: what the owner of a database may run for it to be served well."""
+"""`resource-server sql`: prints SQL for the owner of a database."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from resource_server.manifest.wording import unknown_name
 from resource_server.provider import Provider
 
 
-@click.command("sql", short_help="Print SQL that the owner of a database may run.")
+@click.command("sql", short_help="Print SQL for the owner of a database to run.")
 @click.argument("source", required=False)
-@click.option("--role", "what", flag_value="role", help="A login that reads what is exposed.")
-@click.option("--notify", "what", flag_value="notify", help="Triggers that tell of changes.")
-@click.option("--name", metavar="NAME", help="Which database, where there are several.")
+@click.option(
+    "--role", "what", flag_value="role", help="A login that only reads the exposed tables."
+)
+@click.option("--notify", "what", flag_value="notify", help="Triggers that notify of changes.")
+@click.option("--name", metavar="NAME", help="The database, if there are several.")
 @source_arguments.common_options
 def command(
     source: str | None, what: str | None, name: str | None, no_plugins: bool, verbose: int
 ) -> int:
-    """Print SQL for a database of SOURCE; nothing is run.
+    """Print SQL for a database of SOURCE, without running it.
 
-    The tables are those that the manifest exposes now.
+    It covers the tables that the manifest exposes now.
     """
-    # Imported here: this command alone knows that there are databases.
+    # Imported here: a folder does without SQLAlchemy.
     from resource_server.manifest.databases import owner_sql
 
     if what is None:
@@ -33,7 +35,7 @@ def command(
     mounts = server_builder.build_server(manifest, allow_plugins=not no_plugins).catalog.mounts
     found = {each.name: each.provider for each in mounts if owner_sql.is_database(each.provider)}
     if not found:
-        return console.fail("there is no database to print SQL for")
+        return console.fail("the source has no database")
     if name is None and len(found) > 1:
         return console.fail(f"--name is missing; one of {', '.join(found)}", status=2)
     if name is not None and name not in found:
@@ -49,6 +51,6 @@ async def _print(name: str, database: Provider, what: str) -> int:
     try:
         found = await owner_sql.exposed_tables(name, database)
     except (MountUnavailable, ResourceError) as error:
-        return console.fail(f"what {name} exposes cannot be told: {error}")
+        return console.fail(f"the exposed tables of {name} cannot be determined: {error}")
     console.write_text(owner_sql.role_sql(found) if what == "role" else owner_sql.notify_sql(found))
     return 0
