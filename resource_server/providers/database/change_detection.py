@@ -1,10 +1,10 @@
-"""From commits to changes: whether anything was committed, and which rows that concerns.
+"""Change detection: turns commits into changes of subscribed rows and documents.
 
-A commit of whatever only opens the gate. Rows that somebody subscribes to are then read again,
-those of one table by one statement, and told of where they differ; everything else that is
-subscribed to is suggested to the server, which compares. A table whose manifest names a column for
-it (`change`) is passed over as long as that has not moved. While nobody is interested nothing is
-asked of the database.
+A commit only says that something may have changed. The detector then reads subscribed rows again,
+one statement per table, and reports those that differ. All other subscribed paths are reported as
+possible changes, for the server to compare. A table with a `change` column is skipped while the
+greatest value of that column and the row count stay the same. Without subscriptions the database
+gets no queries.
 """
 
 from __future__ import annotations
@@ -33,40 +33,41 @@ from resource_server.providers.database.reading.exposed_table import (
 from resource_server.providers.database.reading.tree import DatabaseTree
 
 _ROWS_AT_ONCE = 500
-_AGAIN_S = 0.05
-"""After so long it is looked again at a database that was busy."""
-_AWAY_S = 5.0
-"""And at one that was not there, unless it is noticed sooner that it is back."""
+"""Maximum number of rows compared by one statement."""
+_BUSY_RETRY_S = 0.05
+"""Delay before another attempt at a busy database."""
+_UNAVAILABLE_RETRY_S = 5.0
+"""Delay before another attempt at an unavailable database."""
 
 _OfRows: TypeAlias = TableAddress | PageAddress | RowAddress | CellAddress
-"""What shows rows of one table."""
+"""Addresses that show rows of one table."""
 
 
 class ChangeDetector:
-    """The watch over one database, for as long as `changes` is iterated."""
+    """Detects the changes of one database while `changes` is iterated."""
 
     def __init__(self, engine: Engine, exposed_tables: ExposedTables, tree: DatabaseTree) -> None:
         self._engine = engine
         self._exposed = exposed_tables
         self._tree = tree
         self._versions: dict[Path, str | None] = {}
-        """Of rows subscribed to, as seen last, here or by the server; None where there was none."""
+        """Last versions of subscribed rows, seen here or by the server; None for a missing row."""
         self._marks: dict[TableName, object] = {}
-        """Of tables with a column that tells of changes, as of the last commit that was told."""
+        """Change marks of tables with a `change` column, as of the last commit handled."""
         self._asked: set[Path] = set()
-        """Paths that came, and have not been suggested since."""
+        """Newly subscribed paths that were not reported since."""
         self._has_committed = False
         self._is_armed = False
         self._news = asyncio.Event()
         self._gate: asyncio.Task[None] | None = None
         self._state: object = None
-        """Of the schema, as last seen."""
+        """Last seen state of the schema."""
         self._infos: Sequence[TableInfo] = ()
-        """What is shown of that."""
+        """Exposed tables in that state."""
         self._ending: set[asyncio.Task[None]] = set()
 
     async def changes(self, interest: Interest) -> AsyncGenerator[Change]:
-        """Yield what may have changed, as `SupportsWatch.changes`."""
+        """Yield possible changes, as `SupportsWatch.changes`."""
         following = asyncio.create_task(self._follow(interest))
         self._tree.observers.add(self._described)
         try:
@@ -83,7 +84,7 @@ class ChangeDetector:
                             async for change in found:
                                 yield change
                     except MountUnavailable:
-                        self._look_again(_AWAY_S)
+                        self._retry_in(_UNAVAILABLE_RETRY_S)
                 asked, self._asked = self._asked, set()
                 for path in asked:
                     yield Change(path)
@@ -93,13 +94,13 @@ class ChangeDetector:
             await self._end(following, gate)
 
     async def _open_gate(self, *, wanted: bool) -> None:
-        """Watch for commits, or no longer; raise what ended the watch if it has ended by itself."""
+        """Start or stop watching for commits; raise the error of a watch that failed."""
         if self._gate is not None and (not wanted or self._gate.done()):
             self._is_armed = False
             if wanted:
                 self._gate.result()
             await self._end(self._gate)
-            # Not before: if the watch ends meanwhile, it waits for this, too.
+            # Only now: if `changes` is closed meanwhile, it waits for this task, too.
             self._gate = None
         if wanted and self._gate is None:
             self._gate = asyncio.create_task(self._watch_commits())
@@ -109,23 +110,23 @@ class ChangeDetector:
             state = await self._exposed.state()
             tables = self._infos if state == self._state else await self._exposed.infos()
         except ResourceError:
-            self._look_again(_AGAIN_S)  # locked, say
+            self._retry_in(_BUSY_RETRY_S)  # such as a lock
             return
         if state != self._state:
             is_first = self._state is None
             before, self._state, self._infos = self._infos, state, tables
-            # Rows of other columns: whatever they were, they are looked at.
+            # The columns may have changed: compare every row anew.
             self._versions.clear()
             self._marks.clear()
-            # Of tables that are hidden nobody is told, not even that there is something.
+            # A change of hidden tables is not reported, so that it reveals nothing.
             if tables != before and not is_first:
                 yield Change((), "tree")
         async with aclosing(self._confirm(paths)) as found:
             async for change in found:
                 yield change
 
-    def _look_again(self, seconds: float) -> None:
-        """Look later; that something was committed is not forgotten."""
+    def _retry_in(self, seconds: float) -> None:
+        """Handle the last commit again after a delay."""
         self._has_committed = True
         asyncio.get_running_loop().call_later(seconds, self._news.set)
 
@@ -138,9 +139,9 @@ class ChangeDetector:
             self._news.set()
 
     def _described(self, path: Path, version: str | None) -> None:
-        """Look again at a row that the server has seen otherwise: it may have been so for a moment.
+        """Report a row again if the server has seen another version than this detector.
 
-        Else what it was before and is afterwards would be the same, and nobody would be told.
+        The row may have changed and changed back in between; without this, nobody would know.
         """
         if path in self._versions and self._versions[path] != version:
             self._versions[path] = version
@@ -157,10 +158,10 @@ class ChangeDetector:
             self._news.set()
 
     async def _end(self, *tasks: asyncio.Task[None] | None) -> None:
-        """End tasks of ours. To be cancelled meanwhile is no matter for them."""
+        """Cancel tasks and wait for their end, even if this call is cancelled meanwhile."""
         ending = {task for task in tasks if task is not None}
-        # A second time would end how a task lets go of its connection. Whether this is the first
-        # time `cancelling()` does not tell: it counts a time limit of the task's own, too.
+        # A second cancellation would interrupt how a task releases its connection. `cancelling()`
+        # does not tell whether this is the first: it counts the task's own timeouts, too.
         for task in ending - self._ending:
             self._ending.add(task)
             task.cancel()
@@ -172,7 +173,7 @@ class ChangeDetector:
                 task.exception()
 
     async def _confirm(self, paths: Iterable[Path]) -> AsyncGenerator[Change]:
-        """Yield changes of rows that differ from what they were, and of everything else."""
+        """Yield changes of rows with a new version, and of every other subscribed path."""
         tables: dict[TableName, dict[Path, _OfRows]] = {}
         for path in paths:
             address = None
@@ -184,7 +185,7 @@ class ChangeDetector:
                 yield Change(path)
         marks, self._marks = self._marks, {}
         for table, subscribed in tables.items():
-            # Before its rows: what is committed in between moves the next one.
+            # Before the rows: a commit in between then changes the next mark.
             mark = await self._mark(table)
             if mark is None or mark != marks.get(table):
                 moved = mark is not None and table in marks
@@ -192,12 +193,12 @@ class ChangeDetector:
                 async with aclosing(differing) as found:
                     async for change in found:
                         yield change
-            # Paths that came since are suggested anyway, whatever it was before.
+            # Paths subscribed since are reported anyway, whatever the mark.
             if mark is not None:
                 self._marks[table] = mark
 
     async def _mark(self, table: TableName) -> object | None:
-        """Return what differs after a change of a table's rows; None where nothing tells."""
+        """Return the change mark of a table, or None without one."""
         try:
             return await (await self._exposed.get(table)).mark()
         except ResourceError:
@@ -206,29 +207,29 @@ class ChangeDetector:
     async def _differing(
         self, table: TableName, subscribed: Mapping[Path, _OfRows], *, moved: bool
     ) -> AsyncGenerator[Change]:
-        """Yield changes as `_confirm`; some row is another one for certain if the mark `moved`."""
+        """Yield changes as `_confirm`; if the mark has `moved`, some row has certainly changed."""
         exposed = None
         with suppress(ResourceNotFound):
             exposed = await self._exposed.get(table)
         rows: dict[Path, Path] = {}
         for path, address in subscribed.items():
-            # Of a key of several columns, a path may name but the first of them.
+            # A path may have only the first columns of the key.
             if isinstance(address, RowAddress) and not _is_prefix(address, exposed):
                 rows[address.key] = path
             elif moved and isinstance(address, TableAddress):
-                # Of a child: where there are too many to be compared, this tells of the table.
+                # A change of a child: with too many to compare, it stands for the table.
                 yield Change(address_path(PageAddress(table)))
             else:
                 yield Change(path)
         try:
             present = await _present(exposed, rows)
         except ResourceError:
-            # Locked, say: the server looks at each until it can.
+            # Such as a lock: the server reads each row itself.
             for path in rows.values():
                 self._versions.pop(path, None)
                 yield Change(path)
             return
-        # A row that is spelt otherwise by now is one of those that are not under their own key.
+        # Some row came back under another spelling of its key, so a missing row may be that one.
         astray = not present.keys() <= rows.keys()
         for key, path in rows.items():
             version = present.get(key)
@@ -243,7 +244,7 @@ def _is_prefix(address: RowAddress, exposed: ExposedTable | None) -> bool:
 
 
 async def _present(exposed: ExposedTable | None, wanted: Iterable[Path]) -> Mapping[Path, str]:
-    """Return the versions of the rows that there are of a table, by their keys."""
+    """Return the versions of the existing rows among `wanted`, by key."""
     found: dict[Path, str] = {}
     if exposed is None:
         return found

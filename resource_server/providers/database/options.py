@@ -1,4 +1,4 @@
-"""Options of a database in the manifest."""
+"""Manifest options of a database: tables, columns, queries and limits."""
 
 from __future__ import annotations
 

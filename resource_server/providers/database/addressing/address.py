@@ -1,4 +1,4 @@
-"""What the paths below a database's mount name, as far as that can be told without its tables.
+"""Addresses of a database's resources: paths below the mount, parsed without its tables.
 
 | path | names |
 |---|---|
@@ -12,9 +12,9 @@
 | `("~query",)` | the collection of queries |
 | `("~query", name)` | the document of a query |
 
-Names that a URI cannot carry, or that begin with `~`, are in the typed form of text
-(`encode_text`): a table `~query` is `~t~7Equery`. Segments of keys stay as they came, since
-only the table's columns tell what they mean.
+Names that a URI cannot carry, or that begin with `~`, have the typed form of text (`encode_text`):
+a table `~query` is `~t~7Equery`. Key segments stay undecoded, because decoding them needs the
+columns of the table.
 """
 
 from __future__ import annotations
@@ -39,9 +39,8 @@ CELL = "~cell"
 QUERY = "~query"
 
 _TYPED = tuple("nirtb")
-_NEVER = frozenset(("", ".", ".."))
 _MAX_QUOTED = 12
-# Characters of a URI for one of a segment: four bytes, each `%HH`.
+# A character may be four bytes, each written `%HH`.
 
 
 class DatabaseAddress(msgspec.Struct, frozen=True):
@@ -111,10 +110,10 @@ Address: TypeAlias = (
 
 
 def parse_address(path: Path, *, has_schemas: bool) -> Address:
-    """Return what a path names, whether there is such a thing or not.
+    """Return the address of a path, whether or not the resource exists.
 
     Raises:
-        ResourceNotFound: nothing can have this path.
+        ResourceNotFound: no resource can have this path.
     """
     if not path:
         return DatabaseAddress()
@@ -129,10 +128,10 @@ def parse_address(path: Path, *, has_schemas: bool) -> Address:
 
 
 def address_path(address: Address) -> Path:
-    """Return the canonical path of an address whose key is canonical.
+    """Return the canonical path of an address; its key has to be canonical already.
 
     Raises:
-        ValueError: no URI is long enough, or a name is not Unicode: it cannot be addressed.
+        ValueError: the path is too long for a URI, or a name is not Unicode.
     """
     path = _segments_of(address)
     length = sum(map(len, path)) + len(path)
@@ -169,9 +168,9 @@ def _parse_key(key: Path) -> Path:
     if not key:
         raise ResourceNotFound
     for segment in key:
-        if segment in _NEVER or "/" in segment or "\0" in segment:
+        if not uris.is_segment(segment):
             raise ResourceNotFound
-        # `~rows` begins as a number does; `~schema`, `~cell` and `~query` as nothing.
+        # `~rows` looks like a typed real; `~schema`, `~cell` and `~query` like no typed form.
         if segment[0] == "~" and (not segment.startswith(_TYPED, 1) or segment == ROWS):
             raise ResourceNotFound
     return key

@@ -1,4 +1,4 @@
-"""What an operator should know of a database: rights, and options that cannot be meant so."""
+"""Diagnosis of a database for its operator: excess privileges and options without effect."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _VIEWS = ("view", "materialized view")
 
 
 class Diagnosis:
-    """Looks at one database as it is now. Problems are `(option, what is wrong)`, in any order.
+    """Checks one database in its current state. Problems are `(option, message)`, in any order.
 
-    `least` has, for queries that not everybody may see whole, what those see who are told of one
-    and have no other scopes.
+    `least` has, for restricted queries, the rewriter of a caller with only the scopes that make the
+    query visible.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Diagnosis:
         self._least = least
 
     async def problems(self) -> Sequence[tuple[str, str]]:
-        """Return what is wrong; of what cannot be told now, such as behind a lock, nothing."""
+        """Return the problems found; checks that fail now, such as behind a lock, are skipped."""
         names = [info.name for info in await self._engine.tables()]
         found = [
             ("", f"the login may do more than read: {privilege.name}")
@@ -111,7 +111,7 @@ class Diagnosis:
             )
 
     async def _is_repeated(self, table: Table) -> bool:
-        """Whether several rows have a key that the manifest declares, as far as can be told."""
+        """Return whether several rows share a key declared in the manifest; False if unknown."""
         exposed = await self._exposed.get(table.name)
         shown = exposed.table
         is_unique = table.key and set(table.key).issubset(shown.key)
@@ -125,7 +125,7 @@ class Diagnosis:
     def _of_views(
         self, tables: Sequence[Table], names: Sequence[TableName]
     ) -> Iterator[tuple[str, str]]:
-        """Yield what views show of tables: rules for these do not reach into those."""
+        """Yield views that show restricted tables: rules of a table do not apply to its views."""
         reads = {table.name: _named(table, names) for table in tables if table.type in _VIEWS}
         for view, read in reads.items():
             rule, options = self._policy.rule(view), self._policy.of(view)
@@ -147,13 +147,13 @@ class Diagnosis:
                     )
 
     async def _refusal(self, exposed: ExposedTable) -> str | None:
-        """Return why the database refuses the condition of a table."""
+        """Return why the database refuses the condition of a table, or None."""
         counting = exposed.statements.count()
         try:
             if self._engine.name != "sqlite":
                 await self._engine.check(counting.sql, ())
             else:
-                # There a check is of what queries may read, and conditions may read more.
+                # SQLite checks with the rights of queries, and conditions may read more.
                 await exposed.fetch(exposed.statements.count(1), 1)
         except ValueError as error:
             return str(error)
@@ -165,14 +165,14 @@ class Diagnosis:
 
 
 def _computed(table: Table, engine: EngineName, covered: Sequence[str]) -> Mapping[str, str]:
-    """Return the columns that show what they are computed from, though that is covered."""
+    """Return visible generated columns by the hidden or masked column that they reveal."""
     names = {name.casefold(): name for name in covered}
     if not names or not any(column.generated for column in table.columns):
         return {}
     try:
         computed = sql_tokenizer.computed(table.ddl or "", engine)
     except ValueError:
-        return {}  # written as no statement of ours would be
+        return {}  # the tokenizer does not understand this DDL
     return {
         column: names[min(told)]
         for column, read in computed.items()
@@ -181,13 +181,13 @@ def _computed(table: Table, engine: EngineName, covered: Sequence[str]) -> Mappi
 
 
 def _named(view: Table, names: Sequence[TableName]) -> Sequence[TableName]:
-    """Return the tables whose names are among the words of a view."""
+    """Return the tables whose names occur in the definition of a view."""
     words = {word.casefold() for word in _WORD.findall(view.ddl or "")}
     return [name for name in names if name.name.casefold() in words and name != view.name]
 
 
 def _behind(view: TableName, reads: Mapping[TableName, Sequence[TableName]]) -> Sequence[TableName]:
-    """Return what a view reads, and what the views among that read."""
+    """Return the tables and views that a view reads, directly or through other views."""
     found = [view]
     for name in found:
         found += [each for each in reads.get(name, ()) if each not in found]

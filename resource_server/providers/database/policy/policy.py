@@ -1,4 +1,4 @@
-"""What the manifest shows of tables: which of them, which columns, and what stands for values."""
+"""Exposure policy of a database: visible tables and columns, row conditions and value masks."""
 
 from __future__ import annotations
 
@@ -34,43 +34,43 @@ _SHOWN = 4
 _EVERYTHING = TableOptions()
 _SPECIAL = frozenset("*?[")
 _MAX_DECIDED = 50_000
-"""As many tables are remembered with what is meant for them: to compare patterns takes long."""
+"""Maximum number of tables whose matching rule is cached; pattern matching is slow."""
 
 
 class Problem(NamedTuple):
-    """Something in the options that does not fit the database; for the manifest's author."""
+    """An option that does not fit the database, for the manifest's author."""
 
     option: str
-    """Its path below the database: `tables.orders.key`."""
+    """Path of the option below the database: `tables.orders.key`."""
     message: str
 
 
 class TableView:
-    """One exposed table as clients see it: the names of what is hidden occur nowhere in it.
+    """One exposed table as clients see it, without any hidden name.
 
-    Values are masked by `mask`, and by nobody else: whoever fetches a masked column has its raw
-    values in hand. Such a column takes part in no key, condition, order or suggestion.
+    Only `mask` masks values: code that fetches a masked column handles raw values. A masked column
+    is never part of a key, condition, order or suggestion.
     """
 
     def __init__(self, table: Table, options: TableOptions, maskers: Mapping[str, Masker]) -> None:
         self.table = table
-        """Without what is hidden; masked columns are text. The columns to fetch are its columns
-        and, for the address, those of its key, which are never masked."""
+        """The table without hidden parts; masked columns are text. A reader fetches these columns
+        and those of the key, which are never masked."""
         self.options = options
         self._maskers = maskers
 
     @property
     def masked(self) -> frozenset[str]:
-        """The columns whose values are shown as something else."""
+        """The columns with masked values."""
         return frozenset(self._maskers)
 
     @property
     def searchable(self) -> frozenset[str]:
-        """The columns that may be compared with, ordered by and completed."""
+        """The columns allowed in comparisons, orders and completions."""
         return frozenset(self.table.column_names) - self.masked
 
     def searched(self, engine: str) -> tuple[str, ...]:
-        """Return the columns by whose values rows are found: of those the manifest names."""
+        """Return the columns that search looks into, out of those that the manifest names."""
         names = self.table.column_names
         meant = {_find(name, names) for name in self.options.search} & self.searchable
         return tuple(
@@ -80,7 +80,7 @@ class TableView:
     def mask(
         self, rows: Sequence[tuple[object, ...]], columns: Sequence[str]
     ) -> list[tuple[object, ...]]:
-        """Return fetched rows, which have these columns in this order, as they may be shown."""
+        """Return fetched rows of these columns with masked values."""
         masked = [(place, self._maskers.get(name)) for place, name in enumerate(columns)]
         places = [(place, masker) for place, masker in masked if masker is not None]
         if not places:
@@ -98,9 +98,9 @@ class _Rule(NamedTuple):
     pattern: str
     options: TableOptions | None
     expression: re.Pattern[str] | None
-    """Of a pattern with wildcards, in lower case."""
+    """Compiled pattern, in lower case; None without wildcards."""
     names: frozenset[str]
-    """Identifiers that its `where` and `change` read, in lower case."""
+    """Identifiers read by `where` and `change`, in lower case."""
 
     def fits(self, names: Sequence[str]) -> bool:
         lower = [name.casefold() for name in names]
@@ -114,20 +114,20 @@ class _Rule(NamedTuple):
 
 
 class Policy:
-    """The `tables` of the manifest: options by name or pattern, the first that fits counts.
+    """The `tables` of the manifest: options by name or pattern; the first match counts.
 
-    A pattern is a name, or has the wildcards `*`, `?` and `[…]`; it is compared with `orders` and
-    with `public.orders`, in any case of letters, since most databases read names so: what should
-    be hidden is rather hidden twice than not at all. A name that is written exactly fits only
-    itself. A table that nothing fits is exposed as it is.
+    A pattern is a name or has the wildcards `*`, `?` and `[…]`. It matches `orders` and
+    `public.orders`, ignoring case like most databases, because hiding too much is safer than hiding
+    too little. An entry with the exact name of a table matches no other. A table without a match is
+    exposed whole.
 
     Args:
-        tables: options, or whether the table is exposed.
-        engine: whose SQL the conditions are.
-        key: of hashes; by default that of the process.
+        tables: options by pattern, or whether the table is exposed.
+        engine: the SQL dialect of conditions.
+        key: the key of hashes; by default the key of the process.
 
     Raises:
-        ValueError: a pattern or condition that cannot be used, with its option's path.
+        ValueError: a pattern or condition cannot be used; names the option.
     """
 
     def __init__(
@@ -149,30 +149,30 @@ class Policy:
         )
 
     def of(self, name: TableName) -> TableOptions | None:
-        """Return the options of a table; None: it is as if it did not exist."""
+        """Return the options of a table, or None if it is hidden."""
         rule = self._rule(name)
         return _EVERYTHING if rule is None else rule.options
 
     def rule(self, name: TableName) -> str | None:
-        """Return the option that decides for a table: `tables.audit_*`."""
+        """Return the option that applies to a table: `tables.audit_*`."""
         rule = self._rule(name)
         return None if rule is None else f"tables.{rule.pattern}"
 
     @property
     def is_restricting(self) -> bool:
-        """Whether anything is kept back of any table."""
+        """Whether any table is not exposed whole."""
         return any(rule.restricts for rule in self._rules)
 
     def restricts(self, name: TableName) -> bool:
-        """Tell whether a table, its rows or columns are kept back, so that it cannot be read whole.
+        """Return whether a table, or some of its rows or columns, is hidden or masked.
 
-        Whether its rows have documents is another matter.
+        The option `rows` does not count: it only removes documents.
         """
         options = self.of(name)
         return options is None or _is_restricted(options)
 
     def may_restrict(self, name: str) -> bool:
-        """Tell whether a table would be restricted, if this in any case of letters is its name.
+        """Return whether a table of this name, in any case, would be restricted.
 
         For engines without schemas.
         """
@@ -181,15 +181,15 @@ class Policy:
     def readable(
         self, table: str, column: str, *, in_query: bool = False, through: str | None = None
     ) -> bool:
-        """Tell whether SQL may read a column, for engines without schemas that ask (SQLite).
+        """Return whether SQL may read a column, for SQLite's authorizer.
 
-        Column "" is the existence of rows. `through` is the view that reads it: what a view shows
-        is up to who made it, and only the view itself has to be exposed. SQLite names common table
-        expressions in this place too; these are no views.
+        Column "" stands for the existence of rows. `through` is the view (or common table
+        expression) that reads the column: a view decides itself what it shows, so only the view has
+        to be exposed.
 
-        `in_query`: it is the SQL of a declared query, whose rows nobody masks, so that masked
-        columns are refused as well. Else it is our own, which names only what is exposed; in it
-        conditions of the manifest read the columns and tables that they name, hidden or not.
+        With `in_query`, the SQL is a declared query, whose rows are not masked: masked columns are
+        refused, too. Otherwise it is generated SQL, which names only exposed columns, except that
+        conditions of the manifest may read hidden columns and tables.
         """
         if through is not None or (not in_query and not column):
             return True
@@ -205,10 +205,10 @@ class Policy:
         return read_by_condition or not _has(options.columns.hide, column)
 
     def view(self, table: Table) -> TableView:
-        """Return what is shown of an exposed table.
+        """Return the visible part of an exposed table.
 
         Raises:
-            ValueError: it is not exposed.
+            ValueError: the table is not exposed.
         """
         options = self.of(table.name)
         if options is None:
@@ -241,7 +241,7 @@ class Policy:
                 [
                     index
                     for index in table.indexes
-                    # Of an expression nothing is known, and its name may tell.
+                    # An index on an expression may name a hidden column.
                     if not (hidden and (None in index.columns or hidden & set(index.columns)))
                 ]
             ),
@@ -250,9 +250,9 @@ class Policy:
         return TableView(shown, options, maskers)
 
     def problems(self, names: Iterable[TableName], tables: Iterable[Table]) -> list[Problem]:
-        """Return the options that fit nothing or not what they are for.
+        """Return the options that match nothing or cannot have their effect.
 
-        `names` are those of all tables, `tables` the exposed ones as reflected.
+        `names` are the names of all tables, `tables` the exposed tables.
         """
         every = list(names)
         by_rule: dict[str, list[Table]] = {}
@@ -264,7 +264,7 @@ class Policy:
         deciding = {id(self._rule(name)) for name in every}
         for rule in self._rules:
             if id(rule) not in deciding:
-                # A server does not name what the login may not read.
+                # A server lists no table that the login may not read.
                 if rule.options is not None or self._engine == "sqlite":
                     found.append(_unused(rule, every))
             elif rule.options is not None and rule.pattern in by_rule:
@@ -284,14 +284,14 @@ class Policy:
         names = [name.name] if name.schema is None else [f"{name.schema}.{name.name}", name.name]
         exact = [each for each in names if each in self._exact]
         for rule in self._rules:
-            # `orders` is not meant for the table "Orders" where this has an entry of its own.
+            # `orders` does not match the table "Orders" if that has an entry of its own.
             foreign = exact and rule.expression is None and rule.pattern not in names
             if not foreign and rule.fits(names):
                 return rule
         return None
 
     def _shows(self, foreign: ForeignKey) -> bool:
-        """Tell whether the table and columns that a foreign key leads to are shown as they are."""
+        """Return whether the referenced table and columns are visible and unmasked."""
         options = self.of(foreign.table)
         if options is None:
             return False
@@ -335,7 +335,7 @@ def _has(names: Iterable[str], name: str) -> bool:
 
 def _column(column: Column, hidden: set[str], maskers: Mapping[str, Masker]) -> Column:
     if column.name in maskers:
-        # What is known of its values is no longer true, or tells of them.
+        # Its kind, default and values are wrong for masked values, or reveal the real ones.
         return msgspec.structs.replace(column, kind="text", default=None, values=())
     default = column.default
     if default is not None and any(name.casefold() in default.casefold() for name in hidden):
@@ -346,7 +346,7 @@ def _column(column: Column, hidden: set[str], maskers: Mapping[str, Masker]) -> 
 def _key(
     table: Table, options: TableOptions, covered: set[str]
 ) -> tuple[tuple[str, ...], Literal["primary", "unique", "declared", "rowid", "none"]]:
-    """Return the key that addresses rows: the declared one where its columns are there."""
+    """Return the key that addresses rows: the declared key if its columns exist."""
     key, kind = table.key, table.key_kind
     declared = [_find(name, table.column_names) for name in options.key]
     columns = tuple([name for name in declared if name is not None])
@@ -356,7 +356,7 @@ def _key(
 
 
 def _find(name: str, columns: Sequence[str]) -> str | None:
-    """Return the column that is meant: of exactly this name, else the only one in another case."""
+    """Return the column of exactly this name, or the only match that ignores case."""
     if name in columns:
         return name
     found = [column for column in columns if _same(name, column)]
@@ -381,7 +381,7 @@ def _spellings(name: TableName) -> list[str]:
 def _column_problems(
     pattern: str, options: TableOptions, tables: Sequence[Table]
 ) -> Iterable[Problem]:
-    """Yield the columns that no table of a pattern has, and the keys that are not shown."""
+    """Yield columns that no table of a pattern has, and keys that are hidden or masked."""
     change = () if options.change is None else (options.change.column,)
     for option, columns in (
         ("key", options.key),
@@ -413,7 +413,7 @@ def _column_problems(
 def _search_problems(
     pattern: str, options: TableOptions, tables: Sequence[Table], engine: str
 ) -> Iterable[Problem]:
-    """Yield the columns that are never searched, and why."""
+    """Yield the columns that are never searched, with the reason."""
     option = f"tables.{pattern}.search"
     if options.search and not options.rows:
         yield Problem(option, "no rows are shown (`rows: false`), so none can be found")
@@ -440,25 +440,25 @@ def _search_problems(
 
 
 def _has_text(column: Column, engine: str) -> bool:
-    # MySQL and MariaDB make no text of shapes, and other servers of their own.
+    # MySQL and MariaDB cannot cast geometric shapes to text; other servers can.
     textless = column.kind == "other" and engine in ("mysql", "mariadb")
     return column.kind != "blob" and not textless
 
 
 @cache
 def process_key() -> bytes:
-    """Return the random key of this process: hashes say nothing to who has not been served by it.
+    """Return the random key of this process, so that hashes mean nothing outside of it.
 
-    One for all databases and every state of the manifest, or each reload would change every row.
+    All databases share it, across reloads of the manifest: a new key would change every row.
     """
     return secrets.token_bytes(32)
 
 
 def masker(mask: Mask, key: bytes) -> Masker:
-    """Return what makes of a driver's value the one that is shown; NULL stays NULL.
+    """Return the function that masks a value of the driver; NULL stays NULL.
 
-    `hash`: the same for equal values, twelve characters of base32. `redact`: always the same.
-    `last4`: the last four characters, of texts and numbers of which these are at most a half.
+    `hash`: twelve characters of base32, the same for equal values. `redact`: a constant. `last4`:
+    the last four characters of texts and numbers with at least eight.
     """
     match mask:
         case "hash":
@@ -483,7 +483,7 @@ def _hash(value: object, key: bytes) -> str:
 
 
 def _canonical(value: object) -> bytes:
-    """Return the same bytes for values that a database holds to be equal, whatever their class."""
+    """Return the same bytes for values that a database considers equal, whatever their class."""
     if isinstance(value, bytes | bytearray):
         return b"b" + bytes(value)
     if isinstance(value, int | float | Decimal):

@@ -1,4 +1,4 @@
-"""Queries of the manifest: their SQL in the words of an engine, and what clients may give them."""
+"""Declared queries: SQL of the manifest with parameters, as templates and tools."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from resource_server.providers.database.queries.sql_tokenizer import EngineName,
 from resource_server.runtime.near_name import did_you_mean
 
 SEGMENT = "~query"
-"""The first segment of the address of a query."""
+"""First segment of a query's path."""
 LIMIT = "limit"
-"""The parameter that is the number of rows, where it is declared and the SQL does not use it."""
+"""Name of the parameter that limits rows, if it is declared and not used in the SQL."""
 
 TOOL_RESULT: Schema = {
     "type": "object",
@@ -43,29 +43,29 @@ _AFTER_ORDER = frozenset(("limit", "fetch", "offset", "for", "lock", "into", "pr
 
 
 ParameterReader: TypeAlias = Callable[[str, Parameter, Any], ParameterValue]
-"""Takes what a client has given for a parameter: `parameters.value_from_text`, or `read_json`."""
+"""Converts a client's value: `parameters.value_from_text` or `value_from_json`."""
 
 
 class BoundQuery(NamedTuple):
-    """A query with its values."""
+    """A query with its bound values."""
 
     statement: Statement
     limit: int
-    """Rows at most."""
+    """Maximum number of rows."""
 
 
 class DeclaredQuery:
-    """One query, checked.
+    """One declared query, checked.
 
     Args:
-        name: in the manifest and in its URI.
+        name: its name in the manifest and in its URI.
         query: its options.
-        engine: whose SQL it is written in.
-        limits: of the database.
+        engine: the SQL dialect.
+        limits: limits of the database.
 
     Raises:
-        ValueError: the query cannot be used as it is declared; begins with the option's path
-            below the query (`sql: …`), for the manifest's author.
+        ValueError: the declaration cannot be used; begins with the option's path below the query
+            (`sql: …`), for the manifest's author.
     """
 
     def __init__(self, name: str, query: Query, engine: EngineName, limits: ReadLimits) -> None:
@@ -89,24 +89,24 @@ class DeclaredQuery:
         except ValueError as error:
             raise ValueError(f"sql: {error}") from None
         self.references = sql_tokenizer.references(tokens, engine)
-        """The names in its SQL."""
+        """Names in its SQL."""
         self.used = tuple(dict.fromkeys(t.text for t in tokens if t.kind == "parameter"))
-        """The parameters in its SQL, each once, in their order."""
+        """Parameters in its SQL, each once, in order."""
         self._limits_rows = LIMIT in query.parameters and LIMIT not in self.used
         self._check_parameters()
         self.sql, self.order = _positional(tokens, engine)
         if engine in ("mysql", "mariadb") and _loses_order(tokens):
             self.sql += f"\nLIMIT {self._max_rows + 1}"
-        """The SQL with places for values, and the names of the values in order of the places."""
+        """SQL with placeholders, and the parameter names in placeholder order."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether it can be read without giving anything."""
+        """Whether it can be read without parameters."""
         return all(map(_may_be_left_out, self.parameters.values()))
 
     @property
     def template(self) -> Template:
-        """How clients fill it in, and what may be given."""
+        """Its URI template, with a description of its parameters."""
         names = ",".join((*self.parameters, "format"))
         about = [self.description] if self.description else []
         about += [_described(name, each) for name, each in self.parameters.items()]
@@ -147,13 +147,12 @@ class DeclaredQuery:
     def bind(
         self, given: Mapping[str, Any], read: ParameterReader = parameters.value_from_text
     ) -> BoundQuery:
-        """Return the query with the values that a client gives it, all checked.
+        """Return the query with the client's values, checked and bound.
 
-        They are texts as in the query of a URI, unless `read` takes others. `format` is left to
-        whoever writes the result.
+        Values are texts of URI parameters, unless `read` takes others. `format` is ignored here.
 
         Raises:
-            InvalidParameter: names every parameter that is unknown, missing or has no usable value.
+            InvalidParameter: names every unknown or missing parameter and every unusable value.
         """
         problems = [_unknown(n, self.parameters) for n in given if n not in self.parameters]
         problems = [problem for problem in problems if problem]
@@ -174,7 +173,7 @@ class DeclaredQuery:
         return BoundQuery(Statement(self.sql, tuple([for_driver[n] for n in self.order])), limit)
 
     def complete(self, variable: str, value: str) -> Sequence[str]:
-        """Return the values known of a parameter that hold what is typed so far."""
+        """Return known values of a parameter that contain the text typed so far."""
         parameter = self.parameters.get(variable)
         if parameter is None:
             return ()
@@ -203,7 +202,7 @@ class DeclaredQuery:
         return value
 
     def _check_parameters(self) -> None:
-        """Refuse parameters that are declared and not used, or used and not declared."""
+        """Refuse parameters that are declared but not used, or used but not declared."""
         names = list(self.parameters)
         for name in self.used:
             if name not in self.parameters:
@@ -228,17 +227,17 @@ class DeclaredQuery:
 
 
 class DeclaredQueries:
-    """The queries of one database, by name and in the order of the manifest.
+    """The queries of one database by name, in manifest order.
 
     Raises:
-        ValueError: says of every query that cannot be used why, for the manifest's author.
+        ValueError: some queries cannot be used; gives every reason, for the manifest's author.
     """
 
     def __init__(
         self, queries: Mapping[str, Query], engine: EngineName, limits: ReadLimits
     ) -> None:
         self.rewriter: QueryRewriter | None = None
-        """What they are read within; without one none can be read."""
+        """Confines the queries to exposed data; without it none can be read."""
         self._declared: dict[str, DeclaredQuery] = {}
         problems: list[str] = []
         for name, query in queries.items():
@@ -256,10 +255,10 @@ class DeclaredQueries:
         return iter(self._declared)
 
     def get(self, name: str) -> DeclaredQuery:
-        """Return a query.
+        """Return a query by name.
 
         Raises:
-            ResourceNotFound: there is none of this name.
+            ResourceNotFound: there is no such query.
         """
         found = self._declared.get(name)
         if found is None:
@@ -272,11 +271,11 @@ class DeclaredQueries:
         given: Mapping[str, Any],
         read: ParameterReader = parameters.value_from_text,
     ) -> BoundQuery:
-        """Return a query with its values, as it may be run. Raises as `DeclaredQuery.bind`.
+        """Return a query with its values, rewritten to run. Raises as `DeclaredQuery.bind`.
 
         Raises:
-            ResourceNotFound: there is none of this name.
-            InvalidParameter: it would read what is not shown; says nothing of that.
+            ResourceNotFound: there is no such query.
+            InvalidParameter: it would read hidden data; the message does not reveal that.
         """
         query = self.get(name)
         (_, values), limit = query.bind(given, read)
@@ -287,9 +286,9 @@ class DeclaredQueries:
         return BoundQuery(Statement(sql, values), limit)
 
     async def refusal(self, name: str, rewriter: QueryRewriter | None = None) -> str | None:
-        """Return why a query is refused, if it is; for the manifest's author. Runs nothing.
+        """Return why a query is refused, or None; for the manifest's author. Runs nothing.
 
-        `scope` is another one than theirs, of who sees less.
+        `rewriter` replaces the default one, for a caller with fewer scopes.
         """
         query = self.get(name)
         try:
@@ -308,7 +307,7 @@ class DeclaredQueries:
 
     @property
     def templates(self) -> Sequence[Template]:
-        """One for each query."""
+        """One template for each query."""
         return [query.template for query in self._declared.values()]
 
     @property
@@ -317,7 +316,7 @@ class DeclaredQueries:
         return [tool for query in self._declared.values() if (tool := query.tool) is not None]
 
     def complete(self, variable: str, value: str, given: Mapping[str, str]) -> Sequence[str]:
-        """Return values for a parameter, of every query that takes it and all that is given."""
+        """Return values of a parameter, from every query that takes all given parameters."""
         found: dict[str, None] = {}
         for query in self._declared.values():
             if given.keys() <= query.parameters.keys() | _RESERVED:
@@ -346,7 +345,7 @@ def _check_select(tokens: Sequence[SqlToken]) -> None:
 
 
 def _positional(tokens: Sequence[SqlToken], engine: EngineName) -> tuple[str, tuple[str, ...]]:
-    """Return SQL with the places of its values, and which value belongs in each."""
+    """Return SQL with placeholders, and the parameter names in placeholder order."""
     order: list[str] = []
     pieces: list[str] = []
     for before, token in zip((None, *tokens), tokens, strict=False):
@@ -369,9 +368,9 @@ def _positional(tokens: Sequence[SqlToken], engine: EngineName) -> tuple[str, tu
 
 
 def _loses_order(tokens: Sequence[SqlToken]) -> bool:
-    """Tell whether rows are ordered at last, and not limited.
+    """Return whether the statement ends with ORDER BY and no LIMIT.
 
-    MariaDB does not order what is then put into parentheses.
+    MariaDB ignores such an ORDER BY once the statement is in parentheses.
     """
     depth = 0
     ordered = False

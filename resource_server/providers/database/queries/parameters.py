@@ -1,4 +1,4 @@
-"""Values of a query's parameter: read from a URI, checked, and as each driver takes them."""
+"""Parameters of declared queries: their options, and values from clients to drivers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from resource_server.providers.database.queries.sql_tokenizer import EngineName
 ParameterType: TypeAlias = Literal["string", "integer", "number", "boolean", "date", "datetime"]
 ParameterValue: TypeAlias = str | int | float | bool | date | datetime
 ManifestValue: TypeAlias = str | int | float | bool
-"""What a manifest holds."""
+"""A parameter value as written in a manifest."""
 
 _LONGEST_ECHO = 40
 _MOST_NAMED = 10
@@ -79,10 +79,10 @@ class Parameter:
 
 
 def value_from_text(name: str, parameter: Parameter, text: str) -> ParameterValue:
-    """Return the value that a client has written.
+    """Return the value of a client's text.
 
     Raises:
-        InvalidParameter: names the parameter and says what is expected.
+        InvalidParameter: names the parameter and the expected values.
     """
     try:
         value = _READERS[parameter.type](text)
@@ -97,10 +97,10 @@ def value_from_text(name: str, parameter: Parameter, text: str) -> ParameterValu
 
 
 def value_from_json(name: str, parameter: Parameter, value: object) -> ParameterValue:
-    """Return the value that a client has given as JSON: of the parameter's own type, no text of it.
+    """Return the value of a client's JSON, which must have the parameter's own type.
 
     Raises:
-        InvalidParameter: names the parameter and says what is expected.
+        InvalidParameter: names the parameter and the expected values.
     """
     text = _native_text(parameter, value)
     if text is None:
@@ -110,10 +110,10 @@ def value_from_json(name: str, parameter: Parameter, value: object) -> Parameter
 
 
 def declared_value(parameter: Parameter, value: ManifestValue) -> ParameterValue:
-    """Return a value that the manifest's author has written, which need not be of the `enum`.
+    """Return the value of a manifest, which may be outside of `enum`.
 
     Raises:
-        ValueError: it is no value of the parameter; for the manifest's author.
+        ValueError: it is not a value of the parameter; for the manifest's author.
     """
     text = _native_text(parameter, value)
     if text is not None:
@@ -129,10 +129,10 @@ def declared_value(parameter: Parameter, value: ManifestValue) -> ParameterValue
 
 
 def _native_text(parameter: Parameter, value: object) -> str | None:
-    """Return how a client would write a value of the parameter's type; None for another one."""
+    """Return a value of the parameter's type as a client writes it; None for any other value."""
     native = _NATIVE.get(parameter.type, (str,))
     if parameter.type == "integer" and isinstance(value, float) and value.is_integer():
-        value = int(value)  # in JSON 5.0 is one
+        value = int(value)  # JSON Schema counts 5.0 as an integer
     if not isinstance(value, native) or (parameter.type == "boolean") != isinstance(value, bool):
         return None
     try:
@@ -142,7 +142,7 @@ def _native_text(parameter: Parameter, value: object) -> str | None:
 
 
 def _check_parameter(parameter: Parameter) -> None:
-    """Refuse options that contradict each other.
+    """Refuse contradictory options.
 
     Raises:
         ValueError: names the option and its value, for the manifest's author.
@@ -176,7 +176,7 @@ def _check_value(option: str, parameter: Parameter, value: ManifestValue, enum: 
 
 
 def expected_value(parameter: Parameter, *, enum: bool = True) -> str:
-    """Say what values of a parameter are: `an integer from 1 to 100`."""
+    """Return a description of a parameter's values: `an integer from 1 to 100`."""
     if enum and parameter.enum:
         named = ", ".join(echo(parameter_text(each)) for each in parameter.enum[:_MOST_NAMED])
         return f"one of {named}{', …' if len(parameter.enum) > _MOST_NAMED else ''}"
@@ -194,7 +194,7 @@ def expected_value(parameter: Parameter, *, enum: bool = True) -> str:
 
 
 def parameter_schema(parameter: Parameter) -> dict[str, Any]:
-    """Return what its values are, as JSON Schema."""
+    """Return the JSON Schema of a parameter's values."""
     kind = parameter.type if parameter.type in _NATIVE else "string"
     found: dict[str, Any] = {"type": kind}
     if parameter.description:
@@ -224,7 +224,7 @@ def parameter_text(value: ParameterValue) -> str:
 
 
 def echo(text: str) -> str:
-    """Return at most forty characters of what a client has sent, fit for one line."""
+    """Return at most 40 characters of a client's text, printable on one line."""
     cut = text[:_LONGEST_ECHO]
     shown = "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut
@@ -235,10 +235,10 @@ def echo(text: str) -> str:
 
 
 def driver_value(value: ParameterValue | None, engine: EngineName) -> object:
-    """Return a value as the driver of an engine takes it.
+    """Return a value in the form that an engine's driver binds.
 
-    SQLite has ISO 8601 text for times and integers for booleans. PostgreSQL says itself what it
-    expects, and takes no float for an integer. MySQL and MariaDB have times without a zone: UTC.
+    SQLite stores times as ISO 8601 text and booleans as integers. asyncpg refuses a float where
+    PostgreSQL expects an integer. MySQL and MariaDB have times without a zone: UTC.
     """
     if engine == "sqlite":
         if isinstance(value, bool):
@@ -270,7 +270,7 @@ def _fits(parameter: Parameter, value: ParameterValue) -> bool:
 
 
 def _string(text: str) -> str:
-    # No database takes NUL in text everywhere, nor what is no character.
+    # Some database refuses NUL in text, and none accepts lone surrogates.
     text.encode()
     if "\0" in text:
         raise ValueError
@@ -307,7 +307,7 @@ def _datetime(text: str) -> datetime:
         raise ValueError
     value = datetime.fromisoformat(text)
     if value.tzinfo is not None:
-        value.astimezone(UTC)  # drivers do, and there is no year 0
+        value.astimezone(UTC)  # drivers do this, and it fails near year 1
     return value
 
 

@@ -1,12 +1,12 @@
-"""What declared queries see of tables: what the manifest shows of them, and nothing else.
+"""Rewrites declared queries so that they read only exposed rows and columns.
 
-A restricted table is shadowed by a common table expression of its name: its rows for which `where`
-holds, their columns that are neither hidden nor masked. It is the engine that resolves names, so
-this holds wherever they stand, in joins, subqueries and views of the moment. Names with a schema
-before them would go round it: these are refused.
+A restricted table is shadowed by a common table expression of its name, with the rows that match
+`where` and the columns that are neither hidden nor masked. The engine resolves names, so this holds
+everywhere: in joins, subqueries and inline views. Names qualified with a schema would bypass the
+expression and are refused.
 
-It goes by names, those of no table included, so that a table is shadowed which appears only after
-the query was looked at. What views and functions read is up to whoever made them.
+Names are shadowed even if no such table exists yet, in case it is created after the rewrite. Views
+and functions may read whatever their owner lets them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from resource_server.providers.database.queries.sql_tokenizer import (
 from resource_server.providers.database.reading.exposed_table import ExposedTables
 
 _CATALOG_S = 5.0
-"""Seconds that a question about names may take."""
+"""Timeout of a catalog query for names."""
 _MANY = 1_000_000
 
 _PATH = "SELECT pg_catalog.unnest(pg_catalog.current_schemas(true))::text"
@@ -42,45 +42,45 @@ LEFT JOIN pg_catalog.pg_namespace wn ON wn.oid = w.relnamespace
 WHERE c.relname = ANY ($1::text[]) AND c.relkind IN ('r', 'p', 'f', 'v', 'm', 'S')"""
 
 _FAILS = "SELECT 1 AS nothing FROM (SELECT 1 AS one) AS one WHERE (SELECT 1 UNION SELECT 2) = 1"
-"""Fails where it is read: the subquery has two rows. SQLite would take the first."""
+"""Fails when it is read: the subquery has two rows. (SQLite would use the first.)"""
 
 _AFTER = frozenset(("from", "join", "only", "straight_join", "table"))
-"""What stands before the name of a table, and seldom before that of a column."""
+"""Words before the name of a table, and rarely before the name of a column."""
 _BETWEEN = frozenset((*_AFTER, ",", "(", "in"))
-"""All that stands before the name of a table."""
+"""Every word or sign that can precede the name of a table."""
 _ELSEWHERE = frozenset(("select", "with", "values", "where", "group", "having", "order", "window"))
-"""What begins a part of a statement where no comma stands before the name of a table."""
+"""Words that begin a clause in which no comma precedes the name of a table."""
 _END = f"\n{EDGE}"
 _WITH = re.compile(r"\s*with\b(?:\s+(recursive)\b)?", re.IGNORECASE)
 _SELECT = re.compile(r"\bselect\b", re.IGNORECASE)
 
 
 class _Shadow(NamedTuple):
-    """What stands for the name of a table."""
+    """The replacement for the name of a table."""
 
     table: TableName | None
-    """None: there is nothing that may be read."""
+    """The table to read, or None if nothing may be read."""
     refused: str = ""
-    """Why, of a table that there is; for the manifest's author."""
+    """Reason why an existing table is refused, for the manifest's author."""
 
 
 class _NameResolver(Protocol):
-    """What names stand for, on one engine at one moment."""
+    """Resolves names to tables, on one engine in one state of its schema."""
 
     def shadow(self, name: str, *, likely: bool) -> _Shadow | None:
-        """Return what has to stand for a name without a schema, if anything.
+        """Return the replacement for an unqualified name, or None if it needs none.
 
-        `likely`: it stands where that of a table may stand, there now or not.
+        `likely`: the name stands where a table name can stand, whether or not the table exists.
         """
         ...
 
     def restricted(self, schema: str, name: str, *, likely: bool) -> TableName | None:
-        """Return the restricted table that a name with a schema is; `likely` as for `shadow`."""
+        """Return the restricted table of a qualified name, or None; `likely` as in `shadow`."""
         ...
 
 
 class QueryRewriter:
-    """Lets queries of the manifest's author see no more of tables than the manifest shows."""
+    """Confines declared queries to what the manifest exposes."""
 
     def __init__(self, engine: Engine, policy: Policy, exposed_tables: ExposedTables) -> None:
         self._engine = engine
@@ -89,17 +89,17 @@ class QueryRewriter:
         self._database: str | None = None
         self._state: object = None
         self._known: dict[str, tuple[str, str | None]] = {}
-        """What was written of statements, or else why they are refused."""
+        """Rewritten statements, each with the reason if it is refused."""
 
     async def sql(self, sql: str, references: Sequence[NameReference]) -> str:
-        """Return a statement, of which these are the names, as it may be run.
+        """Return the rewritten statement; `references` are its names.
 
         Raises:
-            ValueError: it would read what is not shown; the message is for the manifest's author.
+            ValueError: it would read hidden data; the message is for the manifest's author.
         """
         if not self._policy.is_restricting:
             return sql
-        # Another sequence whenever the schema is another one.
+        # The sequence is a new object after every change of the schema.
         state = await self._exposed.infos()
         if state is not self._state:
             self._state, self._known = state, {}
@@ -117,10 +117,10 @@ class QueryRewriter:
     async def check(
         self, sql: str, references: Sequence[NameReference], order: Sequence[str]
     ) -> None:
-        """Let the database prepare a statement as it would be run; `order` are its parameters.
+        """Let the database prepare the rewritten statement; `order` are its parameters.
 
         Raises:
-            ValueError: it is refused, here or there; the message is for the manifest's author.
+            ValueError: it is refused here or by the database; for the manifest's author.
         """
         await self._engine.check(await self.sql(sql, references), order)
 
@@ -142,16 +142,16 @@ class QueryRewriter:
             return sql
         if self._is_mysql:
             return self._joined(sql, references, bodies, shown)
-        # In two levels, so that no condition of the manifest sees what stands for a table.
+        # Two levels, so that the manifest's conditions read the tables, not their shadows.
         inner = f"WITH {', '.join(shown)} {_around(EDGE + sql + _END)}"
         return f"WITH {', '.join(bodies)} {_around(inner)}" if bodies else inner
 
     def _joined(
         self, sql: str, references: Sequence[NameReference], bodies: list[str], shown: list[str]
     ) -> str:
-        """Return a statement with more expressions in its own WITH.
+        """Return a statement with the expressions added to its own WITH.
 
-        MariaDB does not look for names of an inner WITH in an outer one, but for tables.
+        MariaDB resolves names of an inner WITH to tables, not to the outer WITH.
         """
         if any(r.parts[0].lower() == "with" and r.before == "(" for r in references):
             raise ValueError(
@@ -163,11 +163,11 @@ class QueryRewriter:
         if begins is None:
             return f"WITH {every} {sql}"
         if begins[1] and any(len(_SELECT.findall(body)) > 1 for body in bodies):
-            # These would see what stands for a table.
+            # A SELECT in `where` would read the shadows.
             raise ValueError("is WITH RECURSIVE, and the `where` of a table that it reads a SELECT")
         return f"{begins[0]} {every},{sql[begins.end() :]}"
 
-    # What names mean.
+    # -- resolving names
 
     @property
     def _is_mysql(self) -> bool:
@@ -186,7 +186,7 @@ class QueryRewriter:
         return _WithoutSchemas(self._policy, await self._home(), tables)
 
     async def _home(self) -> str:
-        """Return the schema of all tables, of engines without schemas."""
+        """Return the schema of all tables, for engines without schemas."""
         if not self._is_mysql:
             return "main"
         if self._database is None:
@@ -218,15 +218,15 @@ class QueryRewriter:
     def _shadows(
         self, references: Sequence[NameReference], names: _NameResolver
     ) -> dict[str, _Shadow]:
-        """Return by their names what stands for tables."""
+        """Return the replacements of table names."""
         fold = str if self._engine.name == "postgresql" else str.casefold
-        # Where an engine does not tell names apart, one stands for the others.
+        # Names that the engine does not distinguish have one replacement.
         same = str if self._engine.name in ("postgresql", "mysql") else str.casefold
         certain = [reference for reference in references if not reference.doubtful]
         defined = {fold(r.parts[0]) for r in certain if r.defines}
         read = {fold(r.parts[0]) for r in certain if r.before in _AFTER and len(r.parts) == 1}
         likely = {same(r.parts[0]) for r in certain if r.before in _BETWEEN}
-        # MySQL takes `from .orders` as well.
+        # MySQL accepts `from .orders`, too.
         likely |= {same(part) for r in certain if r.parts[0].lower() in _AFTER for part in r.parts}
         found: dict[str, _Shadow] = {}
         for name in {same(part): part for r in references for part in r.parts}.values():
@@ -242,10 +242,10 @@ class QueryRewriter:
                 found[name] = shadow
         return found
 
-    # What is shown.
+    # -- visible parts
 
     async def _body(self, name: TableName) -> str | None:
-        """Return what is shown of a table; None: nothing is, "": it is not to be shadowed."""
+        """Return a SELECT of the visible part of a table, None if hidden, "" if not to shadow."""
         options = self._policy.of(name)
         if options is None:
             return None
@@ -256,7 +256,7 @@ class QueryRewriter:
         except ResourceNotFound:
             return None
         if view.table.type == "virtual table" and options.where is None:
-            # What it is searched by is no column; its columns are guarded by the authorizer.
+            # Its search arguments are no columns; the authorizer guards the columns.
             return ""
         columns = [name for name in view.table.column_names if name not in view.masked]
         listed = ", ".join(map(self._quoted, columns)) or "1 AS nothing"
@@ -272,7 +272,7 @@ class QueryRewriter:
         return quote + name.replace(quote, quote * 2) + quote
 
     def _expression(self, name: str, select: str) -> str:
-        """Return a common table expression that the engine merges into what reads it."""
+        """Return a common table expression that the engine merges into its reader."""
         sqlite = self._engine.name == "sqlite" and sqlite3.sqlite_version_info >= (3, 35)
         merged = "NOT MATERIALIZED " if sqlite or self._engine.name == "postgresql" else ""
         return f"{self._quoted(name)} AS {merged}({select})"
@@ -286,10 +286,10 @@ class QueryRewriter:
 def scopes_of(
     references: Iterable[NameReference], policy: Policy, engine: EngineName
 ) -> frozenset[str]:
-    """Return the scopes that the tables need which are named after FROM and JOIN, by all it seems.
+    """Return the scopes required by the tables after FROM and JOIN.
 
-    By the names in a statement alone, before there is a connection. Where PostgreSQL looks for
-    names without a schema is not known then: they are taken for those of `public`.
+    Works on the names of a statement alone, before there is a connection. PostgreSQL's search path
+    is unknown then, so unqualified names are assumed to be in `public`.
     """
     scopes = set[str]()
     among_tables = False
@@ -313,7 +313,7 @@ def _around(sql: str) -> str:
 
 
 class _WithoutSchemas:
-    """Names on SQLite, MySQL and MariaDB; `home` is the schema that all tables are in."""
+    """Resolves names on SQLite, MySQL and MariaDB; `home` is the schema of all tables."""
 
     def __init__(self, policy: Policy, home: str, tables: Iterable[TableName]) -> None:
         self._policy = policy
@@ -344,10 +344,10 @@ class _WithoutSchemas:
 
 
 class _InSchemas:
-    """Names on PostgreSQL.
+    """Resolves names on PostgreSQL.
 
-    `path` are the schemas where names without one are looked for, in order; `wholes` every table
-    that has one of the names, with the one that it is a partition of, or itself.
+    `path` is the search path. `wholes` maps every table that has one of the names to the table that
+    it is a partition of, or to itself.
     """
 
     def __init__(
@@ -362,7 +362,7 @@ class _InSchemas:
         for schema in self._path:
             table = TableName(schema, name)
             if table in self._wholes:
-                # What may appear in an earlier schema would be read instead of it.
+                # A table created later in an earlier schema would take its place.
                 return self._as_shown(table) if may_appear or self._restricts(table) else None
             may_appear = may_appear or self._restricts(table)
         others = [t for t in self._wholes if t.name == name and self._restricts(t)]
