@@ -79,7 +79,7 @@ async def _exposed_tables(database: Database, parent: Path = ()) -> AsyncIterato
     while True:
         page = await settle(database.list(parent, after=after, limit=_PAGE))
         for resource in page:
-            match address.parse_address(resource.path, has_schemas=database.engine.has_schemas):
+            match address.parse_path(resource.path, has_schemas=database.engine.has_schemas):
                 case address.TableAddress(table):
                     yield table
                 case address.SchemaAddress():

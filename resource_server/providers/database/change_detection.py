@@ -27,7 +27,7 @@ from resource_server.providers.database.engines.contract import Engine
 from resource_server.providers.database.engines.reflection import TableInfo, TableName
 from resource_server.providers.database.reading.exposed_table import (
     ExposedTable,
-    ExposedTables,
+    ExposedTableCache,
     version_of,
 )
 from resource_server.providers.database.reading.tree import DatabaseTree
@@ -46,7 +46,9 @@ _OfRows: TypeAlias = TableAddress | PageAddress | RowAddress | CellAddress
 class ChangeDetector:
     """Detects the changes of one database while `changes` is iterated."""
 
-    def __init__(self, engine: Engine, exposed_tables: ExposedTables, tree: DatabaseTree) -> None:
+    def __init__(
+        self, engine: Engine, exposed_tables: ExposedTableCache, tree: DatabaseTree
+    ) -> None:
         self._engine = engine
         self._exposed = exposed_tables
         self._tree = tree

@@ -29,12 +29,12 @@ def _check_names(option: str, names: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnOptions:
-    """What is shown of the columns of a table."""
+    """Visibility of a table's columns."""
 
     hide: tuple[str, ...] = ()
-    """Columns that are as if they did not exist."""
+    """Columns to hide, as if they did not exist."""
     mask: Mapping[str, Mask] = field(default_factory=dict[str, Mask])
-    """Columns shown as something else: a keyed hash, nothing, or their last four characters."""
+    """Columns to mask: with a keyed hash, `***`, or the last four characters of each value."""
 
     def __post_init__(self) -> None:
         _check_names("hide", self.hide)
@@ -46,17 +46,17 @@ class ColumnOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeHint:
-    """How a change of a table is found cheaply.
+    """A column that makes changes of a table cheap to detect.
 
-    After a commit the greatest value of the column and the number of rows are compared with what
-    they were, in one statement, and the rows only where either has moved. So a change that moves
-    neither is told half a minute late: one that leaves the column as it was, two within what the
-    column can tell apart (a second, of `CURRENT_TIMESTAMP` in SQLite and MySQL), a value that is
-    committed after a greater one (`now()` of a long transaction).
+    After a commit, one statement compares the greatest value of the column and the row count with
+    the previous ones; rows are read only if either differs. A change that affects neither is
+    noticed up to half a minute late: an update that does not touch the column, a second change
+    within the column's resolution (a second for `CURRENT_TIMESTAMP` in SQLite and MySQL), or a
+    value committed after a greater one (`now()` in a long transaction).
     """
 
     column: str
-    """Grows with every change of a row, as `updated_at` does; has an index."""
+    """A column that grows with every change of a row, such as `updated_at`; has an index."""
 
     def __post_init__(self) -> None:
         _check_names("column", (self.column,))
@@ -64,28 +64,28 @@ class ChangeHint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
-    """One table or view, or all that a pattern names."""
+    """Options of one table or view, or of all that a pattern matches."""
 
     title: str | None = None
     """Name for people."""
     description: str | None = None
-    """What it holds, instead of the comment in the database."""
+    """Description, instead of the comment in the database."""
     key: tuple[str, ...] = ()
-    """Columns that address a row, where the database declares none."""
+    """Columns that address a row, if the database declares no key."""
     columns: ColumnOptions = ColumnOptions()
-    """What is hidden or masked."""
+    """Columns to hide or mask."""
     where: str | None = None
-    """An SQL condition; rows for which it does not hold are as if they did not exist."""
+    """An SQL condition; rows that do not match are hidden."""
     rows: bool = True
-    """False shows the table and its schema, and no rows."""
+    """False exposes the table and its schema, but no rows."""
     search: tuple[str, ...] = ()
-    """Columns by whose values rows are found, as far as they are shown."""
+    """Columns that search looks into; hidden and masked ones are skipped."""
     change: ChangeHint | None = None
-    """How to notice changes cheaply."""
+    """A column for cheap change detection."""
     listed: bool = True
     """False keeps it out of the global listing."""
     access: Access = OPEN
-    """Who may see it, and the queries that read it; a view of it needs its own."""
+    """Scopes required for the table and queries that read it; views need their own."""
 
     def __post_init__(self) -> None:
         _check_names("key", self.key)
@@ -99,19 +99,19 @@ class Query:
     """A query of the manifest's author, served as a document."""
 
     sql: str
-    """One SELECT, with named parameters as `:country`."""
+    """One SELECT, with named parameters such as `:country`."""
     title: str | None = None
     """Name for people."""
     description: str | None = None
-    """What it answers."""
+    """Description of its result."""
     parameters: Mapping[str, Parameter] = field(default_factory=dict[str, Parameter])
-    """By name, without the colon; every one in the SQL, and no other."""
+    """Parameters by name without the colon; exactly those in the SQL."""
     rows: Annotated[int, Meta(ge=1, le=100_000)] | None = None
-    """Rows at most; by default those of a page."""
+    """Maximum number of rows; the default is that of a page."""
     tool: bool = True
-    """Whether models may call it as a tool, too."""
+    """Whether models may also call it as a tool."""
     access: Access = OPEN
-    """Who may see it."""
+    """Scopes required for the query."""
 
     def __post_init__(self) -> None:
         if not self.sql.strip():
@@ -120,20 +120,20 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadLimits:
-    """How much one read may return, and how long it may take."""
+    """Limits of one read."""
 
     rows: Annotated[int, Meta(ge=1, le=10_000)] = 100
-    """Of a page, unless the client asks for more."""
+    """Default number of rows of a page."""
     max_rows: Annotated[int, Meta(ge=1, le=100_000)] = 1000
-    """Of a page, whatever the client asks for."""
+    """Maximum number of rows of a page."""
     bytes: ByteSize = ByteSize(1024 * 1024)
-    """Of a page, a row or the result of a query; `~cell` has a value whole."""
+    """Maximum bytes of a page, row or query result; `~cell` has a value whole."""
     cell: ByteSize = ByteSize(64 * 1024)
-    """Of one value in a row; longer ones are cut, and whole under `~cell`."""
+    """Maximum characters of one value in a row; `~cell` has a longer value whole."""
     timeout: Duration = Duration(2)
-    """Of a page or row."""
+    """Timeout of a page or row."""
     query_timeout: Duration = Duration(10)
-    """Of a query of the manifest."""
+    """Timeout of a declared query."""
 
     def __post_init__(self) -> None:
         for name in ("timeout", "query_timeout"):

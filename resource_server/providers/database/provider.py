@@ -32,7 +32,7 @@ from resource_server.provider.tools import Tool, ToolRequest, ToolResult
 from resource_server.providers.database.addressing.address import (
     TableAddress,
     address_path,
-    parse_address,
+    parse_path,
 )
 from resource_server.providers.database.change_detection import ChangeDetector
 from resource_server.providers.database.engines.contract import Engine
@@ -45,7 +45,7 @@ from resource_server.providers.database.policy.policy import Policy
 from resource_server.providers.database.queries.declared import DeclaredQueries
 from resource_server.providers.database.queries.policy_rewrite import QueryRewriter, scopes_of
 from resource_server.providers.database.reading.documents import Documents
-from resource_server.providers.database.reading.exposed_table import ExposedTables
+from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 from resource_server.providers.database.reading.path_completion import PathCompletion
 from resource_server.providers.database.reading.tree import DatabaseTree
 from resource_server.providers.database.search.database_search import DatabaseSearch
@@ -65,25 +65,25 @@ class Database:
     """Serves the tables and queries of one database. Its fields are the manifest options."""
 
     url: str = field(repr=False)
-    """Where it is: `sqlite:///shop.db`, relative to the manifest, or `postgresql://…`, `mysql://…`,
+    """`sqlite:///shop.db`, relative to the manifest, or `postgresql://…`, `mysql://…`,
     `mariadb://…`."""
     tables: Mapping[str, TableOptions | Literal[False]] = field(
         default_factory=dict[str, TableOptions | Literal[False]]
     )
-    """What is special about tables, by name or pattern; the first that fits counts. False hides."""
+    """Options of tables by name or pattern; the first match counts. False hides a table."""
     schemas: tuple[str, ...] = ()
-    """Which schemas are shown, of engines that have them; by default all."""
+    """Schemas to expose, on engines that have schemas; the default is all."""
     queries: Mapping[str, Query] = field(default_factory=dict[str, Query])
-    """Queries that are served as documents, by name."""
+    """Queries served as documents, by name."""
     limits: ReadLimits = field(default_factory=ReadLimits)
-    """How much one read may return, and how long it may take."""
+    """Limits of one read."""
     watch: WatchMode = "auto"
-    """How changes are noticed; `auto` takes what the engine offers."""
+    """How changes are detected; `auto` uses the best way of the engine."""
     interval: Duration | None = None
-    """Between two looks, where changes have to be polled for; by default 50 ms (SQLite), 250 ms
-    (PostgreSQL) or 1 s (MySQL, MariaDB)."""
+    """Polling interval for changes; the default is 50 ms (SQLite), 250 ms (PostgreSQL) or 1 s
+    (MySQL, MariaDB)."""
     require_readonly_role: bool = False
-    """Whether a login that may do more than read is refused."""
+    """Whether to refuse a login that may do more than read."""
     timing: Timing = field(default=DEFAULT_TIMING, init=False)
 
     def __post_init__(self) -> None:
@@ -118,7 +118,7 @@ class Database:
     def _use(self, engine: Engine) -> None:
         """Read the database through an engine."""
         self._engine = engine
-        self._exposed = ExposedTables(self._engine, self._policy, self.limits, self.timing)
+        self._exposed = ExposedTableCache(self._engine, self._policy, self.limits, self.timing)
         self._queries.rewriter = QueryRewriter(self._engine, self._policy, self._exposed)
         self._completion = PathCompletion(self._engine, self._exposed, self.timing)
         self._documents = Documents(
@@ -227,7 +227,7 @@ class Database:
     async def _fetch(
         self, path: Path, query: Mapping[str, str]
     ) -> tuple[Resource, Sequence[Content]]:
-        address = parse_address(path, has_schemas=self._engine.has_schemas)
+        address = parse_path(path, has_schemas=self._engine.has_schemas)
         document = await self._documents.read(address, query)
         if document is None:
             return await settle(self._tree.resource(path)), ()

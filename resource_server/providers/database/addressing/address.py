@@ -109,7 +109,7 @@ Address: TypeAlias = (
 )
 
 
-def parse_address(path: Path, *, has_schemas: bool) -> Address:
+def parse_path(path: Path, *, has_schemas: bool) -> Address:
     """Return the address of a path, whether or not the resource exists.
 
     Raises:

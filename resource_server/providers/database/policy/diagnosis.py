@@ -13,7 +13,7 @@ from resource_server.providers.database.queries import sql_tokenizer
 from resource_server.providers.database.queries.declared import DeclaredQueries
 from resource_server.providers.database.queries.policy_rewrite import QueryRewriter
 from resource_server.providers.database.queries.sql_tokenizer import EngineName
-from resource_server.providers.database.reading.exposed_table import ExposedTable, ExposedTables
+from resource_server.providers.database.reading.exposed_table import ExposedTable, ExposedTableCache
 
 _WORD = re.compile(r"\w+")
 _VIEWS = ("view", "materialized view")
@@ -30,7 +30,7 @@ class Diagnosis:
         self,
         engine: Engine,
         policy: Policy,
-        exposed_tables: ExposedTables,
+        exposed_tables: ExposedTableCache,
         queries: DeclaredQueries,
         schemas: Sequence[str],
         *,

@@ -56,23 +56,23 @@ class Parameter:
     """One parameter of a query, written `:name` in its SQL."""
 
     type: ParameterType = "string"
-    """What its values are."""
+    """Type of its values."""
     description: str | None = None
-    """What it means, for people and models."""
+    """Its meaning, for people and models."""
     default: str | int | float | bool | None = None
-    """Without one it has to be given; a parameter that may be NULL is `optional`."""
+    """Default value; without one the parameter is required, unless it is `optional`."""
     optional: bool = False
-    """Whether it is NULL where it is not given."""
+    """Whether it may be omitted and is NULL then."""
     enum: tuple[str | int | float, ...] = ()
-    """The only values there are."""
+    """The only allowed values."""
     examples: tuple[str | int | float, ...] = ()
-    """Values to suggest."""
+    """Suggested values."""
     minimum: float | None = None
-    """Of numbers."""
+    """Minimum of numbers."""
     maximum: float | None = None
-    """Of numbers."""
+    """Maximum of numbers."""
     max_length: Annotated[int, Meta(ge=1)] = 1000
-    """Of strings, in characters."""
+    """Maximum characters of a string."""
 
     def __post_init__(self) -> None:
         _check_parameter(self)

@@ -27,7 +27,7 @@ from resource_server.providers.database.queries.sql_tokenizer import (
     EngineName,
     NameReference,
 )
-from resource_server.providers.database.reading.exposed_table import ExposedTables
+from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 
 _CATALOG_S = 5.0
 """Timeout of a catalog query for names."""
@@ -64,7 +64,7 @@ class _Shadow(NamedTuple):
     """Reason why an existing table is refused, for the manifest's author."""
 
 
-class _NameResolver(Protocol):
+class _TableResolver(Protocol):
     """Resolves names to tables, on one engine in one state of its schema."""
 
     def shadow(self, name: str, *, likely: bool) -> _Shadow | None:
@@ -82,7 +82,7 @@ class _NameResolver(Protocol):
 class QueryRewriter:
     """Confines declared queries to what the manifest exposes."""
 
-    def __init__(self, engine: Engine, policy: Policy, exposed_tables: ExposedTables) -> None:
+    def __init__(self, engine: Engine, policy: Policy, exposed_tables: ExposedTableCache) -> None:
         self._engine = engine
         self._policy = policy
         self._exposed = exposed_tables
@@ -173,7 +173,7 @@ class QueryRewriter:
     def _is_mysql(self) -> bool:
         return self._engine.name in ("mysql", "mariadb")
 
-    async def _names(self, references: Sequence[NameReference]) -> _NameResolver:
+    async def _names(self, references: Sequence[NameReference]) -> _TableResolver:
         if self._engine.name == "postgresql":
             path = [str(schema) for (schema,) in await self._ask(_PATH)]
             every = list({part for reference in references for part in reference.parts})
@@ -198,7 +198,7 @@ class QueryRewriter:
         statement = Statement(sql, parameters)
         return (await self._engine.fetch(statement, limit=_MANY, within=_CATALOG_S)).rows
 
-    def _refuse_qualified(self, references: Sequence[NameReference], names: _NameResolver) -> None:
+    def _refuse_qualified(self, references: Sequence[NameReference], names: _TableResolver) -> None:
         given = {reference.parts[-1].casefold() for reference in references}
         for reference in references:
             parts = reference.parts
@@ -216,7 +216,7 @@ class QueryRewriter:
                 )
 
     def _shadows(
-        self, references: Sequence[NameReference], names: _NameResolver
+        self, references: Sequence[NameReference], names: _TableResolver
     ) -> dict[str, _Shadow]:
         """Return the replacements of table names."""
         fold = str if self._engine.name == "postgresql" else str.casefold

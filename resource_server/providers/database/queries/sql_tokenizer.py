@@ -1,7 +1,7 @@
-"""The words of SQL written by the manifest's author: where its parameters are and where it ends.
+"""Tokenizer for SQL of the manifest: finds parameters, names and the end of a statement.
 
-Not a parser: it tells strings, quoted names and comments from what is outside them, by the rules of
-each engine, so that nothing inside them is taken for a parameter or for the end of a statement.
+Not a parser: it separates strings, quoted names and comments from the rest by the rules of each
+engine, so that nothing inside them counts as a parameter or as the end of a statement.
 
 Sources: PostgreSQL `scan.l`; SQLite `tokenize.c`; MySQL manual 11.1, 11.2, 11.7 and MariaDB's on
 comments, with the default `sql_mode`.
@@ -31,7 +31,7 @@ _COMMON = rf"""
   | (?P<other>\d+|.)
 """
 
-# A string that is written on in another line, after comments too, goes on with its backslashes.
+# A string continued on another line, even after comments, keeps its backslash rules.
 _GOES_ON = r"'(?>[ \t\f\v]|--[^\n\r]*)*+[\n\r](?>[ \t\n\r\f\v]|--[^\n\r]*[\n\r])*+'"
 _POSTGRESQL = rf"""
     (?P<comment>--[^\n\r]*)
@@ -68,11 +68,11 @@ _DIALECTS: dict[EngineName, str] = {
     "mariadb": _MYSQL,
 }
 OURS = "~rows "
-"""Begins names that are given to what an author reads, and that no author may write."""
+"""Prefix of generated names; the SQL of a manifest must not contain it."""
 EDGE = f"/*{OURS}*/"
-"""Stands before and after an author's SQL where there is other SQL around it."""
+"""Marks the start and end of a manifest's SQL inside generated SQL."""
 _NAME_BYTES = 63
-"""Of an identifier in PostgreSQL: what is longer is cut."""
+"""Maximum bytes of a PostgreSQL identifier; longer ones are truncated."""
 _BLOCK_EDGE = re.compile(r"/\*|\*/")
 _REFUSED = {
     "foreign": "has a parameter written {}; write it as :name",
@@ -88,11 +88,11 @@ class SqlToken(NamedTuple):
 
     kind: TokenKind
     text: str
-    """As written; of a parameter its name without the colon."""
+    """Text as written; for a parameter, its name without the colon."""
 
     @property
     def identifier(self) -> str | None:
-        """The name that a word or quoted name stands for."""
+        """The identifier of a word or quoted name."""
         if self.kind == "word":
             return self.text
         if self.kind != "name":
@@ -102,20 +102,20 @@ class SqlToken(NamedTuple):
 
 
 class NameReference(NamedTuple):
-    """A name as it stands in a statement: of a table, a column, a function or a keyword."""
+    """A name in a statement: of a table, column or function, or a keyword."""
 
     parts: tuple[str, ...]
-    """Those before dots first; as the engine compares them."""
+    """Parts separated by dots, folded as the engine compares them."""
     before: str
-    """The word or sign that stands before it, in lower case."""
+    """The word or sign before it, in lower case."""
     doubtful: bool
-    """Whether it is a table to few engines only: a function, since parentheses follow, a string."""
+    """Whether only some engines take it for a table: a function call or a string."""
     defines: bool
-    """Whether it is given to a common table expression, or to a window."""
+    """Whether it names a common table expression or a window."""
 
 
 def references(tokens: Sequence[SqlToken], engine: EngineName) -> Sequence[NameReference]:
-    """Return every name in a statement, in order, and all that could be one."""
+    """Return every name in a statement, and everything that could be one, in order."""
     solid = [token for token in tokens if token.kind != "space"]
     found: list[NameReference] = []
     place = 0
@@ -140,7 +140,7 @@ def references(tokens: Sequence[SqlToken], engine: EngineName) -> Sequence[NameR
 
 
 def _name(token: SqlToken, engine: EngineName) -> str | None:
-    """Return what may be an identifier: some engines take strings for names as well."""
+    """Return a possible identifier: some engines accept strings as names."""
     quote = {"sqlite": "'", "postgresql": ""}.get(engine, '"')
     if token.kind == "other" and token.text[0] == quote:
         return token.text[1:-1].replace(quote * 2, quote)
@@ -153,7 +153,7 @@ def _name(token: SqlToken, engine: EngineName) -> str | None:
 
 
 def _is_definition(tokens: Sequence[SqlToken], place: int) -> bool:
-    """Tell whether what follows is `AS (`, perhaps with the names of columns before it."""
+    """Return whether `AS (` follows, possibly after a list of columns."""
     if place < len(tokens) and tokens[place].kind == "open":
         while place < len(tokens) and tokens[place].kind != "close":
             place += 1
@@ -164,12 +164,14 @@ def _is_definition(tokens: Sequence[SqlToken], place: int) -> bool:
 
 
 def computed(ddl: str, engine: EngineName) -> Mapping[str, frozenset[str]]:
-    """Return the names, in lower case, in the expressions of the columns that a table computes.
+    """Return the names, in lower case, in the expression of each generated column of a table.
 
-    Of a statement that would make the table, by the names of these columns.
+    Args:
+        ddl: the CREATE TABLE statement.
+        engine: the SQL dialect.
 
     Raises:
-        ValueError: it cannot be taken apart.
+        ValueError: the statement cannot be tokenized.
     """
     found: dict[str, frozenset[str]] = {}
     column = before = ""
@@ -199,10 +201,10 @@ def computed(ddl: str, engine: EngineName) -> Mapping[str, frozenset[str]]:
 
 
 def statement(sql: str, engine: EngineName) -> Sequence[SqlToken]:
-    """Return the tokens of one statement, or of one expression, without its end or comments.
+    """Return the tokens of one statement or expression, without its end and comments.
 
     Raises:
-        ValueError: it is empty, several, or cannot be put in parentheses; for its author.
+        ValueError: it is empty, has several statements or unbalanced parentheses; for its author.
     """
     tokens = list(_tokens(sql, engine))
     while tokens and tokens[-1].kind in ("space", "end"):

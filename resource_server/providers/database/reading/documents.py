@@ -32,7 +32,7 @@ from resource_server.providers.database.queries import parameters
 from resource_server.providers.database.queries.declared import DeclaredQueries, ParameterReader
 from resource_server.providers.database.reading.exposed_table import (
     ExposedTable,
-    ExposedTables,
+    ExposedTableCache,
     version_of,
 )
 from resource_server.runtime.eager import settle
@@ -69,7 +69,7 @@ class Documents:
     def __init__(
         self,
         engine: Engine,
-        exposed_tables: ExposedTables,
+        exposed_tables: ExposedTableCache,
         queries: DeclaredQueries,
         limits: ReadLimits,
         link: Link,

@@ -259,7 +259,7 @@ _encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
 _ROWID = Column("rowid", "INTEGER", "integer", nullable=False)
 
 
-class ExposedTables:
+class ExposedTableCache:
     """The exposed tables of one database, reflected on first use and cached."""
 
     def __init__(

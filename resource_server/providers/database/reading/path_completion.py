@@ -11,11 +11,11 @@ from resource_server.providers.database.addressing import key_codec
 from resource_server.providers.database.addressing.address import (
     TableAddress,
     address_path,
-    parse_address,
+    parse_path,
 )
 from resource_server.providers.database.engines.contract import Engine
 from resource_server.providers.database.engines.reflection import Column
-from resource_server.providers.database.reading.exposed_table import ExposedTables
+from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 _MAX_KEYS = 101
@@ -26,7 +26,7 @@ class PathCompletion:
     """Suggests exposed schemas, tables and keys, as path segments."""
 
     def __init__(
-        self, engine: Engine, exposed_tables: ExposedTables, timing: Timing = DEFAULT_TIMING
+        self, engine: Engine, exposed_tables: ExposedTableCache, timing: Timing = DEFAULT_TIMING
     ) -> None:
         self._key_completion_s = timing.key_completion_s
         self._engine = engine
@@ -49,7 +49,7 @@ class PathCompletion:
             ResourceNotFound: there is no such table, or no key begins this way.
         """
         path = tuple(given[name] for name in ("schema", "table") if name in given)
-        address = parse_address(path, has_schemas=self._engine.has_schemas)
+        address = parse_path(path, has_schemas=self._engine.has_schemas)
         if not isinstance(address, TableAddress):
             return ()
         exposed = await self._exposed.get(address.table)

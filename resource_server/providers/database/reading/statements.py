@@ -1,9 +1,9 @@
-"""The SQL of rows, pages and counts of one table, in the words of its engine; by SQLAlchemy Core.
+"""SELECT statements of one table: rows, pages and counts, in SQLAlchemy Core.
 
-Names come from reflection and are quoted by the dialect, values are bound. Pages go by key, never
-by offset: the condition is an inclusive bound on the first column and the lexicographic order
-behind it, which every engine answers from an index. Rows that have NULL in their key are not in
-that order, of which each engine thinks something else; they are selected by themselves.
+The dialect quotes the reflected names; values are bound. Pages use keyset pagination, never
+offsets: the condition is an inclusive bound on the first key column, then lexicographic order,
+which every engine answers from an index. Engines order NULL differently, so rows with NULL in their
+key have a statement of their own.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from resource_server.providers.database.engines.reflection import Table
 _Select: TypeAlias = "sa.Select[*tuple[Any, ...]]"
 
 LIKE_ESCAPE = "!"
-"""Makes `%`, `_` and itself characters like others."""
+"""Escapes `%`, `_` and itself in a LIKE pattern."""
 
 _MAX_LIKE_LENGTH = 200
-"""Characters; SQLite takes patterns of 1,000 bytes."""
+"""Maximum characters of the text in a LIKE pattern; SQLite allows patterns of 1,000 bytes."""
 _LIKE_SPECIAL = re.compile(f"[%_{LIKE_ESCAPE}]")
 _COLLATIONS = {"postgresql": "C", "mysql": "utf8mb4_general_ci", "mariadb": "utf8mb4_general_ci"}
-"""Of patterns. SQLite has one way to compare with them."""
+"""Collations for LIKE, by dialect; SQLite needs none."""
 
 
 class _Plan(NamedTuple):
-    """A compiled statement; `names` are its parameters in the order of their places."""
+    """A compiled statement; `names` are its parameters in placeholder order."""
 
     sql: str
     names: tuple[str, ...]
     own: Mapping[str, object]
-    """Values of parameters that the dialect has added."""
+    """Values of the parameters that the dialect added."""
 
     def bind(self, values: Mapping[str, object]) -> Statement:
         every = {**self.own, **values}
@@ -46,10 +46,10 @@ class _Plan(NamedTuple):
 
 
 class Statements:
-    """Statements about one table as it may be seen; compiled once each.
+    """Statements of one exposed table, each compiled once.
 
-    `columns` are those to be fetched, in order; `where` is a condition of the manifest's author.
-    A value of a key may be a `RawText` where the engine is SQLite.
+    `columns` are the columns to fetch, in order; `where` is the manifest's condition. On SQLite, a
+    key value may be a `RawText`.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Statements:
         self._key = table.key
         nullable = {column.name for column in table.columns if column.nullable}
         self._nullable = tuple([name for name in self._key if name in nullable])
-        # MySQL orders these by their places and compares them with others as text.
+        # MySQL orders enumerations by position but compares them with other values as text.
         self._ranked = {
             column.name: column.values
             for column in table.columns
@@ -75,7 +75,7 @@ class Statements:
         self._plans: dict[tuple[object, ...], _Plan] = {}
 
     def selected(self, columns: Sequence[str]) -> Sequence[str]:
-        """Return what is selected of each row for these columns: they, and the rest of the key."""
+        """Return the selected columns: the given ones, then the remaining key columns."""
         return tuple(dict.fromkeys((*columns, *self._key)))
 
     def page(
@@ -86,10 +86,10 @@ class Statements:
         within: Sequence[object] = (),
         columns: Sequence[str] | None = None,
     ) -> Statement:
-        """Select rows in the order of their key, those after the key `after`; else in any order.
+        """Select rows in key order, after the key `after` if given; in any order without a key.
 
-        `within` are values of the first key columns, for rows that have these. Columns of the key
-        that are not among `columns` are selected behind them, as `selected` says.
+        `within` restricts the first key columns to these values. Key columns outside of `columns`
+        come after them, as in `selected`.
         """
         wanted = self._columns if columns is None else tuple(columns)
         beyond = [self._rank(*pair) for pair in zip(self._key, after or (), strict=False)]
@@ -104,9 +104,9 @@ class Statements:
         return self._statement(("page", wanted, after is not None, len(within)), select, values)
 
     def without_key(self, limit: int, *, columns: Sequence[str] | None = None) -> Statement | None:
-        """Select the rows that `page` leaves out: those that have NULL in their key, in any order.
+        """Select the rows that `page` omits, with NULL in their key, in any order.
 
-        None where there can be none. Columns as of a page.
+        Returns None if the key has no nullable column. Columns as in `page`.
         """
         if not self._nullable:
             return None
@@ -120,7 +120,7 @@ class Statements:
         return self._statement(("without key", wanted), select, {"limit": limit})
 
     def rows(self, keys: Sequence[Sequence[object]]) -> Statement:
-        """Select the rows that have any of these keys, in any order; columns as of a page."""
+        """Select the rows with any of these keys, in any order; columns as in `page`."""
 
         def select() -> _Select:
             each = [
@@ -150,10 +150,9 @@ class Statements:
         after: object | None = None,
         first: object | None = None,
     ) -> Statement:
-        """Select the different values of one column of the key, each found by the index, in order.
+        """Select the distinct values of one key column in order, each by an index lookup.
 
-        It is the column that follows the values `within`; those greater than `after`, or from
-        `first` on.
+        The column is the one after the values `within`; values start after `after` or at `first`.
         """
         name = self._key[len(within)]
         begin = self._rank(name, after if first is None else first)
@@ -161,14 +160,14 @@ class Statements:
 
         def select() -> _Select:
             column = self._ordered(name)
-            # Not by `min`, which PostgreSQL has not for every type that it has indexes for.
+            # Not `min`: PostgreSQL lacks it for some types that it can index.
             every = self._addressed(self._conditions(_select(column), len(within), ()))
             least = every.order_by(self._column(name)).limit(1)
             beginning = least
             if begin is not None:
                 bound = _bind("k0")
                 beginning = least.where(column > bound if first is None else column >= bound)
-            # Counted, since MariaDB would go on to the last value whatever the limit.
+            # Counted, because MariaDB would ignore the limit and recurse to the last value.
             found = _select(
                 beginning.scalar_subquery().label("value"), sa.literal_column("1").label("place")
             ).cte("found", recursive=True)
@@ -194,10 +193,10 @@ class Statements:
         after: Sequence[object] | None = None,
         within: Sequence[object] = (),
     ) -> Statement:
-        """Select the key of each row and then the texts of these columns, as `page` does.
+        """Select keys of rows and the texts of `columns`, paged like `page`.
 
-        With `like` only texts that fit this pattern, in any case of ASCII letters; else there is
-        NULL. Of each text the beginning, so many characters as `cut` says.
+        Texts are truncated to `max_characters`. With `containing`, texts that cannot contain it are
+        NULL; see `like_pattern`.
         """
         like = None if containing is None else like_pattern(containing)
         beyond = [self._rank(*pair) for pair in zip(self._key, after or (), strict=False)]
@@ -223,7 +222,7 @@ class Statements:
         return self._statement(shape, select, values)
 
     def count(self, most: int | None = None) -> Statement:
-        """Count the rows, or with `most` no further than to that many."""
+        """Count the rows, at most up to `most`."""
 
         def select() -> _Select:
             if most is None:
@@ -236,7 +235,7 @@ class Statements:
         return self._statement(("count", most is None), select, {"limit": most})
 
     def repeated(self) -> Statement:
-        """Select 1 where there is a key that several rows have."""
+        """Select 1 if several rows share a key."""
 
         def select() -> _Select:
             some = _select(sa.literal_column("1")).select_from(self._table)
@@ -248,10 +247,10 @@ class Statements:
         return self._statement(("repeated",), select, {"limit": 1})
 
     def greatest(self, column: str) -> Statement:
-        """Select the greatest value of a column, hidden or not, and how many rows there are."""
+        """Select the greatest value of a column, hidden or not, and the row count."""
 
         def select() -> _Select:
-            # Each by itself, so that each is found by what is quickest for it.
+            # Separate subqueries, so that each uses its best index.
             chosen = _select(sa.func.max(_column(column))), _select(sa.func.count())
             asked = [self._conditions(each.select_from(self._table), 0, ()) for each in chosen]
             return _select(*(each.scalar_subquery() for each in asked))
@@ -264,10 +263,10 @@ class Statements:
         select: Callable[[], _Select],
         values: Mapping[str, object],
     ) -> Statement:
-        """Return a statement with its values; what is selected is asked once for each shape."""
+        """Return a statement with its values; `select` runs once for each shape."""
         raw = {name for name, value in values.items() if isinstance(value, RawText)}
         if raw:
-            # So seldom that it is not kept.
+            # Too rare to cache.
             return self._compile(_with_raw(select(), raw)).bind(values)
         plan = self._plans.get(shape)
         if plan is None:
@@ -282,41 +281,41 @@ class Statements:
         return self._table.c[name]
 
     def _text(self, name: str, max_characters: int, *, is_any: bool) -> sa.ColumnElement[Any]:
-        """Return the beginning of a column's text, or NULL where it does not fit the pattern."""
+        """Return a column's truncated text, or NULL if it does not match the pattern."""
         text: sa.ColumnElement[Any] = sa.cast(self._column(name), sa.Text)
         text = sa.func.substr(text, sa.literal_column("1"), sa.literal_column(str(max_characters)))
         if self._dialect.name == "sqlite":
-            # There any column may hold some, and their bytes would be taken for text.
+            # Any SQLite column may hold blobs, and the cast would read their bytes as text.
             is_blob = sa.func.typeof(self._column(name)) == sa.literal_column("'blob'")
             text = sa.case((sa.not_(is_blob), text))
         if is_any:
             return text
-        # Not by the column's own collation, which may tell cases apart or know no patterns.
+        # The column's own collation may be case-sensitive or not support LIKE.
         collation = _COLLATIONS.get(self._dialect.name)
         compared = text if collation is None else sa.collate(text, collation)
         fits = compared.ilike if self._dialect.name == "postgresql" else compared.like
         return sa.case((fits(_bind("like"), escape=LIKE_ESCAPE), text))
 
     def _ordered(self, name: str) -> sa.ColumnElement[Any]:
-        """Return what tells which of two values of a column comes first."""
+        """Return the expression that a column is ordered by."""
         column = self._column(name)
         return column + sa.literal_column("0") if name in self._ranked else column
 
     def _rank(self, name: str, value: object) -> object:
-        """Return a value of a column as it is compared by `_ordered`."""
+        """Return a column's value in the form that `_ordered` compares."""
         values = self._ranked.get(name)
         if values is None or value is None:
             return value
         return values.index(str(value)) + 1 if value in values else 0
 
     def _addressed(self, selected: _Select) -> _Select:
-        """Leave rows out that have NULL in their key."""
+        """Omit rows with NULL in their key."""
         for name in self._nullable:
             selected = selected.where(self._column(name).is_not(None))
         return selected
 
     def _conditions(self, selected: _Select, within: int, after: Sequence[str]) -> _Select:
-        """Add the manifest's condition, equality with the prefix, and what comes after a key."""
+        """Add the manifest's condition, equality with the key prefix, and the keyset bound."""
         if self._where is not None:
             selected = selected.where(self._where)
         for place, name in enumerate(self._key[:within]):
@@ -324,7 +323,7 @@ class Statements:
         return selected if not after else selected.where(self._beyond(after, within))
 
     def _beyond(self, names: Sequence[str], first: int) -> sa.ColumnElement[bool]:
-        """Return the condition that a key comes after the bound one, from its column `first` on."""
+        """Return the condition that a key follows the bound one, from column `first` on."""
         condition: sa.ColumnElement[bool] | None = None
         for place in reversed(range(first, len(names))):
             column, value = self._ordered(names[place]), _bind(f"k{place}")
@@ -342,10 +341,10 @@ class Statements:
 
 
 def _with_raw(statement: _Select, names: Collection[str]) -> _Select:
-    """Let these parameters be texts that are bound as bytes.
+    """Bind these parameters as bytes and cast them to text.
 
-    SQLite takes the bytes for text of its file's encoding. In UTF-16 they would be another text,
-    so there it is NULL, which no key is. `CASE` has no affinity, as parameters have none.
+    SQLite reads the bytes in the encoding of its file. In UTF-16 they would be another text, so the
+    value is NULL there, which matches no key. `CASE` has no affinity, like a parameter.
     """
 
     def replacement(element: Any, **_: object) -> Any:
@@ -366,7 +365,7 @@ def _select(*columns: Any) -> _Select:
 
 
 def _bind(name: str) -> sa.BindParameter[Any]:
-    # No type: what is bound is of the column's own type already.
+    # No type: bound values have the column's type already.
     return sa.bindparam(name, type_=sa.types.NullType())
 
 
@@ -375,10 +374,10 @@ def _values(prefix: str, values: Sequence[object]) -> dict[str, object]:
 
 
 def like_pattern(text: str) -> str | None:
-    """Return a pattern that is fitted by all that holds a text, in any case of letters.
+    """Return a LIKE pattern that matches every text that contains `text`, ignoring case.
 
-    It is of the longest part that all engines compare in the same way, so that more may fit; None
-    where there is no such part.
+    The pattern has only the longest part that all engines compare alike, so it may match more.
+    Returns None if there is no such part.
     """
     alike = "".join(c if _is_alike(c) else "\0" for c in text)
     longest = max(alike.split("\0"), key=len)[:_MAX_LIKE_LENGTH]
@@ -386,7 +385,7 @@ def like_pattern(text: str) -> str | None:
 
 
 def _is_alike(character: str) -> bool:
-    # SQLite knows the case of ASCII letters only, other engines what their locale says.
+    # SQLite folds the case of ASCII letters only, other engines by their locale.
     if character.isascii():
         return character != "\0"
     is_surrogate = "\ud800" <= character <= "\udfff"

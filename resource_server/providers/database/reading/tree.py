@@ -28,7 +28,7 @@ from resource_server.providers.database.addressing.address import (
     SchemaAddress,
     TableAddress,
     address_path,
-    parse_address,
+    parse_path,
 )
 from resource_server.providers.database.engines.contract import Engine
 from resource_server.providers.database.engines.reflection import TableInfo, TableName
@@ -37,7 +37,7 @@ from resource_server.providers.database.queries.declared import DeclaredQueries
 from resource_server.providers.database.reading.documents import Documents
 from resource_server.providers.database.reading.exposed_table import (
     ExposedTable,
-    ExposedTables,
+    ExposedTableCache,
     version_of,
 )
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
@@ -54,7 +54,7 @@ class DatabaseTree:
     def __init__(
         self,
         engine: Engine,
-        exposed_tables: ExposedTables,
+        exposed_tables: ExposedTableCache,
         queries: DeclaredQueries,
         limits: ReadLimits,
         documents: Documents,
@@ -75,7 +75,7 @@ class DatabaseTree:
 
     def address(self, path: Path) -> Address:
         """Return the address of a path; raises `ResourceNotFound` if no resource can have it."""
-        return parse_address(path, has_schemas=self._engine.has_schemas)
+        return parse_path(path, has_schemas=self._engine.has_schemas)
 
     # -- children
 

@@ -1,4 +1,4 @@
-"""Search of a database: by the names of what it shows, and in the values that rows show."""
+"""Search in a database: names of tables, columns and queries, and visible row values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from resource_server.providers.database.addressing.key_codec import encode_text
 from resource_server.providers.database.engines.reflection import Column, TableInfo, TableName
 from resource_server.providers.database.queries.declared import DeclaredQueries
 from resource_server.providers.database.reading.documents import Documents
-from resource_server.providers.database.reading.exposed_table import ExposedTables
+from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 from resource_server.providers.database.reading.tree import DatabaseTree
 from resource_server.providers.database.search.row_search import RowSearch
 from resource_server.runtime.eager import Turns
@@ -40,10 +40,10 @@ from resource_server.search.text_match import MOST_LINES, LineQuery
 from resource_server.search.top_k import TopK, to_path
 
 _LOOP_CHARACTERS = 64 * 1024
-"""Documents of more than this leave the event loop to be looked through."""
+"""Maximum characters of a document searched in the event loop; longer ones use a thread."""
 
 _COLUMNS = "~columns"
-"""Begins the place of a table that was searched for columns; no path begins so."""
+"""Prefix of a continuation inside the search for columns; no path begins with it."""
 
 
 _WITH_COLUMNS = (DatabaseAddress, SchemaAddress, TableAddress, DefinitionAddress)
@@ -57,7 +57,7 @@ class DatabaseSearch:
 
     def __init__(
         self,
-        exposed_tables: ExposedTables,
+        exposed_tables: ExposedTableCache,
         queries: DeclaredQueries,
         tree: DatabaseTree,
         documents: Documents,
@@ -70,7 +70,7 @@ class DatabaseSearch:
     async def search(
         self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
     ) -> SearchPage:
-        """Return what is found; see `SupportsSearch.search`."""
+        """Return one page of results, as `SupportsSearch.search`."""
         address = self._tree.address(below)
         tables = await self._tables(address)
         if request.where == "names":
@@ -87,10 +87,10 @@ class DatabaseSearch:
         return await rows.found(self._with_rows(tables), below, within, after)
 
     async def _find(self, address: Address, below: Path) -> None:
-        """Make sure that there is something to search in, by the shortest way.
+        """Check cheaply that the address exists.
 
         Raises:
-            ResourceNotFound: there is not.
+            ResourceNotFound: it does not.
         """
         match address:
             case DatabaseAddress():
@@ -103,9 +103,9 @@ class DatabaseSearch:
                 await self._tree.resource(below)
 
     async def _tables(self, address: Address) -> Sequence[TableAtPath]:
-        """Return the tables that are searched, in the order of their paths.
+        """Return the tables to search, ordered by path.
 
-        What is not listed is, where it is asked for by its name.
+        An unlisted table is searched only if the address names it.
         """
         if isinstance(address, QueriesAddress | QueryAddress):
             return ()
@@ -126,12 +126,12 @@ class DatabaseSearch:
         return sorted(found, key=_path_in)
 
     def _with_rows(self, tables: Sequence[TableAtPath]) -> Sequence[TableName]:
-        """Return those in whose rows there is something to search."""
+        """Return the tables with searchable rows."""
         named = [(info.name, self._exposed.options(info.name)) for _, info in tables]
         return [name for name, options in named if options.search and options.rows]
 
     async def _in_document(self, sought: SearchRequest, path: Path) -> SearchPage:
-        """Look into a definition, a page or a single value as they are read."""
+        """Search the text of a definition, a page or a single value."""
         document = await self._documents.read(self._tree.address(path), {})
         data = None if document is None else document.content.data
         if document is None or not isinstance(data, str):
@@ -150,15 +150,15 @@ class DatabaseSearch:
 
 
 class _NameSearch:
-    """One search for names in the making.
+    """One search for names in progress.
 
-    All names but those of columns are known at once. For these every table has to be looked at, so
-    they come afterwards, table after table, and time may end in between.
+    All names except those of columns are in memory. Columns need the reflection of every table, so
+    they come last, table by table, and the deadline may pass in between.
     """
 
     def __init__(
         self,
-        exposed_tables: ExposedTables,
+        exposed_tables: ExposedTableCache,
         queries: DeclaredQueries,
         tree: DatabaseTree,
         documents: Documents,
@@ -184,7 +184,7 @@ class _NameSearch:
         limit: int,
         deadline: float,
     ) -> SearchPage:
-        """Return a page of what is found among these tables, and what else the address holds."""
+        """Return one page of results among these tables and the rest of the address."""
         place = to_path(after or "") if (after or "").startswith(_COLUMNS) else None
         following: str | None = None
         if place is None:
@@ -229,7 +229,7 @@ class _NameSearch:
     async def _find_columns(
         self, tables: Sequence[TableAtPath], after: Path, limit: int, deadline: float
     ) -> str | None:
-        """Look at table after table; return where to go on when room or time was over."""
+        """Search the columns table by table; return where to continue, or None at the end."""
         has_got_on = False
         for path, info in tables:
             place = (_COLUMNS, *path)
@@ -237,7 +237,7 @@ class _NameSearch:
                 continue
             if len(self._hits) == limit or (has_got_on and time.monotonic() >= deadline):
                 return "/".join(after)
-            with suppress(ResourceNotFound):  # gone meanwhile, or broken
+            with suppress(ResourceNotFound):  # dropped meanwhile, or broken
                 await self._look_at(info.name, place)
             self._saw()
             after, has_got_on = place, True
@@ -262,7 +262,7 @@ class _NameSearch:
 
 
 def _path_in(placed: tuple[Path, object]) -> Path:
-    """Return the path by which something is placed."""
+    """Return the path of a pair, as a sort key."""
     return placed[0]
 
 
@@ -271,7 +271,7 @@ def _line(number: int, column: Column) -> MatchedLine:
 
 
 def _spelled(hit: Hit, below: Path) -> Hit:
-    """Return a hit whose path begins as it was asked for, in whatever spelling."""
+    """Return a hit whose path begins with `below` as spelled by the client."""
     path = hit.resource.path
     if path[: len(below)] == below:
         return hit

@@ -1,8 +1,8 @@
-"""Search in rows: in the values of the columns that the manifest names for it, in order of the key.
+"""Search in row values: the columns that the manifest names for search, in key order.
 
-The engine passes over what cannot match, by LIKE with a part of what is looked for that all engines
-compare alike; what is left is decided here, so that the same is found everywhere. For an expression
-all texts are fetched: those of engines differ, and some can be made to run for years.
+The engine filters with LIKE on a part of the text that all engines compare alike; the final match
+is decided here, so that all engines find the same. For a regular expression all texts are fetched,
+because the syntaxes of engines differ and some expressions can run for years.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.reading.documents import Documents
 from resource_server.providers.database.reading.exposed_table import (
     ExposedTable,
-    ExposedTables,
+    ExposedTableCache,
     version_of,
 )
 from resource_server.search.text_match import MOST_LINES, LineQuery
 from resource_server.search.top_k import INVALID
 
 _LEAST_S = 0.4
-"""However late a search begins, so long it takes for the first rows."""
+"""Minimum time for the first rows, however late a search begins."""
 _FIRST_ROWS, _MOST_ROWS = 64, 1024
-"""Of one statement."""
+"""Initial and maximum number of rows of one statement."""
 _QUICK_S, _LONG_S = 0.05, 0.2
-"""For one: so soon it may be more rows, and from here on it is fewer."""
+"""A faster statement is followed by one with more rows, a slower one by one with fewer."""
 _LARGE = 2 * 1024 * 1024
-"""Characters of one that are enough."""
+"""Characters of one statement's texts above which the next one has fewer rows."""
 _DESCRIBED_AT_ONCE = 32
 _LOOP_CHARACTERS = 64 * 1024
-"""Texts of more than this leave the event loop to be looked through."""
+"""Maximum characters of texts searched in the event loop; longer ones use a thread."""
 
 _Key: TypeAlias = tuple[object, ...]
 
@@ -55,15 +55,15 @@ class _Match(NamedTuple):
 
 
 class RowSearch:
-    """One search of rows in the making.
+    """One search of rows in progress.
 
     Raises:
-        InvalidParameter: it is for an expression that cannot be used.
+        InvalidParameter: the regular expression cannot be used.
     """
 
     def __init__(
         self,
-        exposed_tables: ExposedTables,
+        exposed_tables: ExposedTableCache,
         documents: Documents,
         sought: SearchRequest,
         *,
@@ -87,7 +87,7 @@ class RowSearch:
     async def found(
         self, tables: Sequence[TableName], below: Path, within: Path, after: str | None
     ) -> SearchPage:
-        """Return a page of what is found in these tables; `within` are segments of the only one."""
+        """Return one page of results; `within` are key segments if there is a single table."""
         self._below, self._within = below, within
         first, cursor = _begin(tables, after)
         following: str | None = None
@@ -111,13 +111,13 @@ class RowSearch:
         return self._is_cancelled or time.monotonic() >= self._until
 
     async def _look_into(self, table: TableName, cursor: str | None) -> str | None:
-        """Look at rows of a table; return where to go on in it, None at its end."""
+        """Search the rows of a table; return where to continue, or None at its end."""
         try:
             exposed = await self._exposed.get(table)
             if exposed.key and exposed.searched:
                 return await self._rows_of(exposed, cursor)
         except ResourceNotFound:
-            pass  # gone meanwhile, or refused: `check` says why
+            pass  # dropped meanwhile, or refused: `check` reports why
         return None
 
     async def _rows_of(self, exposed: ExposedTable, cursor: str | None) -> str | None:
@@ -152,7 +152,7 @@ class RowSearch:
         self._sought.report_progress(count)
 
     async def _texts(self, exposed: ExposedTable, held: _Key | None, count: int) -> Rows:
-        """Return keys of rows and what is searched of them; fewer than `count` with `more`."""
+        """Return keys and searched texts of up to `count` rows; with `more` if fewer fit."""
         after = None if held is None else exposed.bound(held)
         left = max(self._until - time.monotonic(), 0.0)
         try:
@@ -162,19 +162,19 @@ class RowSearch:
         except InvalidParameter:
             if count > 1:
                 return _and_more(await self._texts(exposed, held, 1))
-            # One value is more than the engine takes: without it.
+            # A value is too large for the engine: fetch the key alone.
             within = exposed.key_of(self._within)
             keys = exposed.statements.page(1, after=after, within=within, columns=())
         try:
             return _and_more(await exposed.fetch(keys, 1))
         except InvalidParameter:
-            # Not for the value: the table cannot be read, and is to be left out.
+            # The value is not the reason: the table cannot be read. Skip it.
             raise ResourceNotFound from None
 
     async def _matching(
         self, exposed: ExposedTable, rows: Rows, size: int
     ) -> tuple[int, Sequence[_Match]]:
-        """Return how many rows were looked at, in time and for as many hits as there is room."""
+        """Return the number of rows searched before the deadline or limit, and the matches."""
         if not size:
             return len(rows.rows), ()
         if size <= _LOOP_CHARACTERS and not self._sought.is_pattern:
@@ -210,7 +210,7 @@ class RowSearch:
         return MatchedLine(number, f"{label}: {lines[0].text}")
 
     async def _describe(self, exposed: ExposedTable, matches: Sequence[_Match]) -> None:
-        """Add the rows that match, as they are now."""
+        """Add matching rows to the hits, in their current state."""
         for start in range(0, len(matches), _DESCRIBED_AT_ONCE):
             some = matches[start : start + _DESCRIBED_AT_ONCE]
             statement = exposed.statements.rows([exposed.bound(match.key) for match in some])
@@ -218,7 +218,7 @@ class RowSearch:
             shown, held = exposed.split(rows)
             present = dict(zip(held, shown, strict=True))
             for key, lines in some:
-                # Gone meanwhile, or with a key that no URI is long enough for.
+                # Deleted meanwhile, or its key is too long for a URI.
                 with suppress(KeyError, ValueError):
                     self._add(exposed, key, present[key], lines)
 
@@ -230,7 +230,7 @@ class RowSearch:
         lines: tuple[MatchedLine, ...],
     ) -> None:
         path = address_path(RowAddress(exposed.name, exposed.segments(key)))
-        # As it was asked for, in whatever spelling.
+        # Begins with `below` as spelled by the client.
         path = (*self._below, *path[len(self._below) :])
         self._hits.append(Hit(self._documents.row_resource(path, version_of(values)), lines))
 
@@ -248,7 +248,7 @@ def _mark(table: TableName) -> str:
 
 
 def _place(exposed: ExposedTable, held: _Key | None) -> str | None:
-    """Return where to go on in a table; None where its key is too long to say so: at its end."""
+    """Return where to continue in a table, or None if its key is too long for a cursor."""
     mark = _mark(exposed.name)
     if held is None:
         return mark
@@ -259,7 +259,7 @@ def _place(exposed: ExposedTable, held: _Key | None) -> str | None:
 
 
 def _begin(tables: Sequence[TableName], after: str | None) -> tuple[int, str | None]:
-    """Return the place of the table to go on with, and the cursor in it."""
+    """Return the index of the table to continue with, and the cursor in it."""
     if after is None:
         return 0, None
     mark, _, cursor = after.partition(".")

@@ -20,7 +20,7 @@ from resource_server.providers.database.addressing.address import (
     SchemaAddress,
     TableAddress,
     address_path,
-    parse_address,
+    parse_path,
 )
 from resource_server.providers.database.addressing.key_codec import encode_key
 from resource_server.providers.database.engines.reflection import Column, TableName
@@ -55,7 +55,7 @@ def addresses(schemas: st.SearchStrategy[str | None]) -> st.SearchStrategy[Addre
 
 def check(address: Address, *, has_schemas: bool) -> None:
     path = address_path(address)
-    assert parse_address(path, has_schemas=has_schemas) == address
+    assert parse_path(path, has_schemas=has_schemas) == address
     uri = uris.join("sqlite://shop/", path)
     assert uris.parse(uri).path == path
     assert str(AnyUrl(uri)) == uri
@@ -108,7 +108,7 @@ PUBLIC = TableName("public", "orders")
     ],
 )
 def test_a_path_names(path: Path, address: Address) -> None:
-    assert parse_address(path, has_schemas=False) == address
+    assert parse_path(path, has_schemas=False) == address
     assert address_path(address) == path
 
 
@@ -125,12 +125,12 @@ def test_a_path_names(path: Path, address: Address) -> None:
     ],
 )
 def test_a_path_with_a_schema_names(path: Path, address: Address) -> None:
-    assert parse_address(path, has_schemas=True) == address
+    assert parse_path(path, has_schemas=True) == address
     assert address_path(address) == path
 
 
 def test_another_spelling_of_a_name_leads_to_the_canonical_one() -> None:
-    address = parse_address(("~torders", "5", "~cell", "~tnote"), has_schemas=False)
+    address = parse_path(("~torders", "5", "~cell", "~tnote"), has_schemas=False)
     assert address_path(address) == ("orders", "5", "~cell", "note")
 
 
@@ -172,9 +172,9 @@ REFUSED: tuple[Path, ...] = (
 @pytest.mark.parametrize("path", REFUSED)
 def test_a_path_that_names_nothing_is_not_found(path: Path) -> None:
     with pytest.raises(ResourceNotFound):
-        parse_address(path, has_schemas=False)
+        parse_path(path, has_schemas=False)
     with pytest.raises(ResourceNotFound):
-        parse_address(("public", *path), has_schemas=True)
+        parse_path(("public", *path), has_schemas=True)
 
 
 @given(
@@ -185,10 +185,10 @@ def test_a_path_that_names_nothing_is_not_found(path: Path) -> None:
 )
 def test_whatever_is_asked_for_is_an_address_or_not_found(path: Path, has_schemas: bool) -> None:
     try:
-        address = parse_address(path, has_schemas=has_schemas)
+        address = parse_path(path, has_schemas=has_schemas)
     except ResourceNotFound:
         return
-    assert parse_address(address_path(address), has_schemas=has_schemas) == address
+    assert parse_path(address_path(address), has_schemas=has_schemas) == address
 
 
 def test_a_path_too_long_for_a_uri_cannot_be_addressed() -> None:

@@ -16,7 +16,7 @@ from resource_server.providers.database.options import Query, ReadLimits
 from resource_server.providers.database.policy.policy import Policy
 from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries.parameters import Parameter
-from resource_server.providers.database.reading.exposed_table import ExposedTables
+from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 from tests.providers.database.owners import Owner
 from tests.providers.database.served import served
 
@@ -24,11 +24,11 @@ pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def overtaken(owner: Owner, question: str, change: str) -> AsyncGenerator[ExposedTables]:
+async def overtaken(owner: Owner, question: str, change: str) -> AsyncGenerator[ExposedTableCache]:
     """Give the tables of a database that is changed, and looked at, during the first answer."""
     async with Database(url=owner.url) as database:
         engine = database.engine
-        exposed_tables = ExposedTables(engine, Policy({}, engine_name(owner.url)), ReadLimits())
+        exposed_tables = ExposedTableCache(engine, Policy({}, engine_name(owner.url)), ReadLimits())
         ask = getattr(engine, question)
 
         async def answer(*given: Any) -> Any:
@@ -71,7 +71,7 @@ async def test_rows_are_found_by_keys_that_were_given_another_type(owner: Owner)
     await owner.run("CREATE TABLE t (id integer PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     alter = "ALTER COLUMN id TYPE" if owner.engine == "postgresql" else "MODIFY id"
     async with Database(url=owner.url) as database:
-        exposed_tables = ExposedTables(
+        exposed_tables = ExposedTableCache(
             database.engine, Policy({}, engine_name(owner.url)), ReadLimits()
         )
 
