@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Generator
@@ -244,6 +246,40 @@ def nothing_is_left(path: Path) -> None:
         thread.join(PATIENCE_S)
         assert not thread.is_alive()
     assert descriptors(path.with_name(f"{path.name}-wal")) == 1
+
+
+STUCK = """
+import asyncio, sys, threading
+from resource_server.errors import DeadlineExceeded
+from resource_server.providers.database.engines.contract import Statement
+from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
+
+def forever(table, column, *, in_query=False, through=None):
+    return threading.Event().wait()
+
+async def main():
+    engine = SqliteEngine(sys.argv[1], readable=forever)
+    await engine.open()
+    try:
+        await engine.query(Statement("SELECT n FROM numbers"), limit=1, within=0.1)
+    except DeadlineExceeded:
+        print("late", flush=True)
+    await engine.close()
+
+asyncio.run(main())
+"""
+
+
+def test_a_stuck_statement_does_not_keep_the_process_from_ending(tmp_path: Path) -> None:
+    path = write(tmp_path / "n.db", NUMBERS)
+    ended = subprocess.run(
+        [sys.executable, "-c", STUCK, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE_S,
+    )
+    assert (ended.stdout, ended.stderr) == ("late\n", "")
 
 
 async def test_a_closed_engine_can_be_opened_again(tmp_path: Path) -> None:
