@@ -65,6 +65,7 @@ def test_a_folder_that_no_kernel_tells_of_is_reported_to_be_polled(
     roots = "".join(f"  {option}: {{path: ., watch: {option}}}\n" for option in options)
     table = Path("/proc/self/mountinfo").read_bytes()
     here = file_system_kind.file_system_type(table, bytes(folder.resolve()))
+    # Patched: there is no network file system at hand.
     monkeypatch.setattr(file_system_kind, "_REMOTE", {here})
     found = watches(run, folder, f"roots:\n{roots}  state: {{path: /proc/self/net}}\n")
     remote = "poll (remote file system)"

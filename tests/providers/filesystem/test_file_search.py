@@ -374,6 +374,7 @@ async def test_fifos_that_somebody_writes_to_and_devices_do_not_hold_a_search_up
             swapped.append(writer)
         return found
 
+    # Patched, so that the change certainly falls between listing and opening.
     monkeypatch.setattr(DirectoryCache, "listing", listing)
     assert await texts(folder) == ["0/needle.txt", "1/needle.txt"]
     os.close(*swapped)
@@ -393,6 +394,7 @@ async def test_what_is_exchanged_for_a_link_after_its_directory_was_read_is_not_
         file.symlink_to(tmp_path / "outside/b.txt")
         return found
 
+    # Patched, so that the change certainly falls between listing and opening.
     monkeypatch.setattr(DirectoryCache, "listing", listing)
     assert await texts(folder) == []
 
@@ -459,6 +461,7 @@ async def test_too_many_open_files_are_no_empty_answer(
             raise OSError(24, "too many")
         return opened(path, *rest, **options)
 
+    # Patched: a real limit would hit other descriptors of the process first.
     monkeypatch.setattr(os, "open", failing)
     with pytest.raises(ResourceBusy):
         await texts(folder)
@@ -590,6 +593,7 @@ async def test_a_cancelled_search_ends_in_its_thread(
         go_on.wait(10)
         return lines(self, fd, size, name, scope)
 
+    # Patched: the cancellation has to fall into the search of a document.
     monkeypatch.setattr(file_search.DocumentSearcher, "lines", slowly)
     close = WalkFrame.close
 
@@ -597,6 +601,7 @@ async def test_a_cancelled_search_ends_in_its_thread(
         close(frame)
         ended.set()
 
+    # Patched: nothing else shows that the thread has ended.
     monkeypatch.setattr(WalkFrame, "close", closing)
     task = asyncio.ensure_future(look(Filesystem(tmp_path), WORD))
     await asyncio.to_thread(begun.wait, 10)
@@ -609,7 +614,7 @@ async def test_a_cancelled_search_ends_in_its_thread(
 
 
 class Disk:
-    """A slow one: whoever looks at the lines of a document waits until it goes on."""
+    """A disk that hangs: every search of a document waits until it goes on."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._looks = threading.Semaphore(0)
@@ -621,10 +626,11 @@ class Disk:
             self._goes_on.wait(10)
             return lines(document, *rest)
 
+        # Patched: no real disk hangs on demand.
         monkeypatch.setattr(file_search.DocumentSearcher, "lines", waiting)
 
     async def looks(self, count: int) -> None:
-        """Wait until so many more look at it."""
+        """Wait for this many more searches to reach it."""
         for _ in range(count):
             assert await asyncio.to_thread(self._looks.acquire, timeout=10)
 
@@ -737,6 +743,7 @@ async def test_searches_that_wait_for_each_other_share_the_time(
         hours.now += 1.0
         return lines(self, *rest)
 
+    # Patched: each document takes a second of the test's own clock.
     monkeypatch.setattr(file_search.DocumentSearcher, "lines", taking_time)
     folder = Filesystem(tmp_path)
     sought = SearchRequest(text=WORD, where="text")

@@ -356,6 +356,7 @@ def folding(monkeypatch: pytest.MonkeyPatch) -> None:
     def folds(_path: str) -> bool:
         return True
 
+    # Patched: Linux has no file system at hand that ignores case.
     monkeypatch.setattr(file_tree, "folds_names", folds)
     monkeypatch.setattr(Root, "stat", folding_stat)
     monkeypatch.setattr(Root, "open_file", folding_open)

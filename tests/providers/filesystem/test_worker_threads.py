@@ -38,12 +38,13 @@ async def test_a_folder_that_hangs_takes_no_more_threads_than_a_few(
             (found,) = await settle(folder.read(("large.txt",), {}))
         return len(found.data)
 
+    # Patched: no real disk hangs on demand.
     monkeypatch.setattr(content, "read_content", hangs)
     try:
         for _ in range(3):
             reads = [asyncio.ensure_future(reading(gone)) for _ in range(60)]
             await asyncio.sleep(0.2)
-            # What is cancelled keeps its thread: nothing ends it.
+            # A cancelled read keeps its thread, which nothing can end.
             for each in reads:
                 each.cancel()
             await asyncio.wait(reads)
