@@ -120,9 +120,13 @@ class OpenListen(msgspec.Struct, frozen=True, eq=False):
 class ClientConnection:
     """The state of one client: its revision, its subscriptions, its requests in flight.
 
-    `push` takes what belongs to no request: what a handshake client subscribed to. `room` is set
-    while the client takes its answers, `push_room` while it takes what is pushed: by default both
-    come the same way. `roots` is told of the folders that the client offers, or that it does not.
+    Args:
+        server: The server, shared by all connections.
+        revision: The protocol revision, if the transport has decided it.
+        push: Takes the notifications of a handshake client's subscriptions.
+        room: Set while the client takes responses; None if it always does.
+        push_room: Set while the client takes what is pushed; `room` by default.
+        roots: Takes the client's roots, once, or None if it offers none.
     """
 
     def __init__(
@@ -137,15 +141,15 @@ class ClientConnection:
     ) -> None:
         self.server = server
         self.revision = revision
-        """None until the first request has decided it."""
+        """None until the first request decides it."""
         self.owner: str | None = None
-        """Whose requests count together: a subject or an address; None for the only client."""
+        """Rate-limit key: a subject or an address; None for the only client."""
         self._room = room
-        """Set while the client takes its answers; until then none that has to wait is begun."""
+        """Set while the client takes responses; until then no waiting request starts."""
         self._running = asyncio.Semaphore(MAX_RUNNING)
         self._log_level: str | None = None
         self._requests: ServerRequests | None = None
-        """What this client was asked; None where nothing is, as at 2026-07-28."""
+        """Open requests to the client; None before `initialize`, and in 2026-07-28."""
         self._offer_roots = roots
         self._roots: ClientRoots | None = None
         self._push = push
@@ -436,7 +440,7 @@ class ClientConnection:
         return Fault(revisions.INTERNAL_ERROR, "Internal error")
 
     def _log(self, request: PendingRequest, level: params.LoggingLevel, text: str) -> None:
-        """Send a log message to a client that asked for its level."""
+        """Send a log message, if the client asked for its level."""
         wanted = self._log_level
         if self.revision is not None and self.revision.modern:
             decoded = request.message.decoded_params
@@ -450,26 +454,26 @@ class ClientConnection:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is in flight; a listen is not."""
+        """Whether no request is in flight; listens do not count."""
         return not self._in_flight
 
-    async def drain(self, seconds: float) -> None:
-        """End all listens, and wait for the requests in flight.
+    async def drain(self, timeout_s: float) -> None:
+        """End all listens, and wait for the requests in flight and the outbox.
 
-        As long as one of them ends, or the client takes what it is sent, within so many seconds.
+        Gives up when none of them makes progress within `timeout_s` seconds.
         """
         self._end_listens()
         await self._end_requests()
         before = MAX_IN_FLIGHT + 1
         while 0 < len(self._in_flight) < before:
             before = len(self._in_flight)
-            await asyncio.wait(self._tasks(), timeout=seconds)
-        await self._subscriber.outbox.drain(seconds)
+            await asyncio.wait(self._tasks(), timeout=timeout_s)
+        await self._subscriber.outbox.drain(timeout_s)
 
     async def close(self) -> None:
-        """Cancel what is in flight; end the listens, if the client has room for that.
+        """Cancel the requests in flight, and end the listens if the client has room for that.
 
-        What does not end when it is cancelled is left alone.
+        Waits only briefly for requests that ignore their cancellation.
         """
         self._end_listens()
         await self._end_requests()
@@ -502,7 +506,7 @@ def _refuse(message: JsonRpcMessage, fault: Fault, reply: Send) -> None:
 
 
 def _first_revision(request: PendingRequest) -> Revision:
-    """Return a revision of the era that the first request of a connection belongs to."""
+    """Return the latest revision of the era that the first request belongs to."""
     if request.method == "initialize":
         return revisions.LATEST_HANDSHAKE
     meta = request.message.common_params().meta
@@ -516,7 +520,7 @@ def _first_revision(request: PendingRequest) -> Revision:
 
 
 def _check_envelope(meta: params.RequestMeta | None, revision: Revision) -> None:
-    """Refuse a request whose envelope does not fit the era of its connection."""
+    """Check that the envelope of a request fits the era of its connection."""
     version = UNSET if meta is None else meta.protocol_version
     if not revision.modern:
         if version is not UNSET:

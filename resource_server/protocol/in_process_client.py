@@ -1,4 +1,4 @@
-"""A client in the same process: what the command line and the tests see is what any client sees."""
+"""A client in the server's process, for the command line and tests: sees what any client sees."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class ErrorReply(Exception):
 
 
 class LocalClient:
-    """Talks to a server through its engine, bytes in and bytes out, without a transport.
+    """Exchanges encoded messages with a server, without a transport.
 
-    Each notification is given to `on_notification`; without one, they gather in `notifications`.
-    Only with `follows_list` is the client told when other resources are listed than before.
+    Each notification is passed to `on_notification`, by default collected in `notifications`. Only
+    with `follows_list` does the client receive changes of the list of resources.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""MCP over standard input and output: one message a line, one client, until end of input.
+"""The stdio transport: one client, one message per line, until end of input.
 
-Descriptors 0 and 1 are claimed at the start: whatever else prints in this process goes to standard
-error, and whatever else reads finds nothing. A client that does not read its answers is not read
-from either, so neither side's memory grows.
+Descriptors 0 and 1 are claimed at the start: other output of this process goes to standard error,
+and other readers find an empty input. While a client does not read its responses, its requests are
+not read either, so memory stays bounded on both sides.
 """
 
 from __future__ import annotations
@@ -28,14 +28,19 @@ from resource_server.protocol.server import Server
 logger = logging.getLogger(__name__)
 
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+"""Maximum bytes of one message."""
 _READ_BYTES = 64 * 1024
-"""A larger buffer is mapped and unmapped by the allocator at every read, at 20 times the cost."""
+"""The allocator would map and unmap a larger buffer for every read, at 20 times the cost."""
 _HIGH_WATER_BYTES = 1024 * 1024
+"""With more unread output than this, no further requests are read."""
 _LINGER_S = 0.001
+"""How long to wait for the next request outside the event loop."""
 _SPIN_S = 0.000_05
-"""Where there is another processor for the client."""
+"""How much of that to poll without sleeping, if the client has another processor."""
 _DRAIN_S = 2.0
+"""At end of input, requests in flight continue while one finishes within this time."""
 _FLUSH_S = 1.0
+"""At the end, output is written while the client reads some of it within this time."""
 _TOO_LONG = (
     b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":'
     b'"Invalid request: message is longer than %d bytes"}}' % MAX_MESSAGE_BYTES
@@ -43,7 +48,7 @@ _TOO_LONG = (
 
 
 def claim() -> tuple[int, int]:
-    """Take standard input and output for the protocol; return the descriptors to use instead."""
+    """Claim standard input and output for the protocol; return the descriptors to use instead."""
     sys.stdout.flush()
     reader, writer = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -60,18 +65,16 @@ async def serve(
     *,
     roots: RootsOffer | None = None,
 ) -> None:
-    """Serve one client on two descriptors until end of input, a broken pipe or SIGTERM or SIGINT.
+    """Serve one client on two descriptors until end of input, a broken pipe, SIGTERM or SIGINT.
 
-    A second signal interrupts whatever still runs.
-
-    At end of input, requests in flight may still finish, as long as one does within two seconds;
-    at a signal they are cancelled. Answers already made are written either way, as long as the
-    client takes them. `roots` is as `ClientConnection` has it.
+    At end of input, requests in flight continue as long as one finishes every two seconds; a signal
+    cancels them. Responses that exist are written in both cases, as long as the client reads them.
+    A second signal interrupts everything. `roots` is passed to `ClientConnection`.
 
     Raises:
-        OSError: answers cannot be written, though somebody may wait for them.
+        OSError: responses cannot be written, although the client may wait for them.
     """
-    lines = Lines(MAX_MESSAGE_BYTES)
+    lines = LineSplitter(MAX_MESSAGE_BYTES)
     waiting: deque[bytes | None] = deque()
     at_end = False
     ended = asyncio.Event()
@@ -85,7 +88,7 @@ async def serve(
 
     def work() -> None:
         output.hold()
-        # One chunk of input may ask for far more than the client is willing to read.
+        # One chunk of requests may produce far more output than the client reads.
         while waiting and not output.is_full():
             line = waiting.popleft()
             if line is None:
@@ -115,8 +118,8 @@ async def serve(
         raise output.failure
 
 
-class Lines:
-    """Bytes to lines, bounded: a line longer than `limit` bytes is given as None and not kept."""
+class LineSplitter:
+    """Splits bytes into lines; one longer than `limit` bytes becomes None and is not stored."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -125,7 +128,7 @@ class Lines:
         self._skipping = False
 
     def feed(self, data: bytes) -> list[bytes | None]:
-        """Return the lines that `data` completes, without line ends; blank ones are left out."""
+        """Return the lines that `data` completes, without line ends and blank lines."""
         *whole, rest = data.split(b"\n")
         lines: list[bytes | None] = []
         for part in whole:
@@ -141,7 +144,7 @@ class Lines:
         return lines
 
     def end(self) -> list[bytes | None]:
-        """Return the last line, if it had no line end."""
+        """Return the last line, if it has no line end."""
         return self.feed(b"\n")
 
     def _add(self, part: bytes, lines: list[bytes | None]) -> None:
@@ -157,11 +160,11 @@ class Lines:
 
 
 class _Input:
-    """Reads a descriptor when it is readable, on the loop: pipes, sockets and terminals.
+    """Reads pipes, sockets and terminals on the event loop.
 
-    `received` gets each chunk, and b"" once at the end of input. A client that asks one thing after
-    the other is waited for on the spot for a millisecond, while `may_linger` says that nothing else
-    is going on: a turn of the event loop costs a tenth of an answer.
+    `received` gets each chunk, and b"" once at end of input. While `may_linger` returns True, the
+    next request is awaited for a millisecond outside the event loop, whose iteration costs a tenth
+    of a response.
     """
 
     def __init__(
@@ -191,9 +194,9 @@ class _Input:
             self._read()
 
     def _spins(self) -> bool:
-        """Wait for a moment without falling asleep; say whether there is something to read.
+        """Poll for a moment without sleeping; return whether there is input.
 
-        To be woken up costs more than most answers.
+        A wake-up costs more than most responses.
         """
         until = time.perf_counter() + self._spin_s
         while time.perf_counter() < until:
@@ -227,14 +230,14 @@ class _Input:
 
 
 class _ThreadInput:
-    """Reads a descriptor in a thread: regular files, and everything on Windows."""
+    """Reads in a thread: regular files, and all descriptors on Windows."""
 
     def __init__(self, fd: int, received: Callable[[bytes], None]) -> None:
         self._fd = fd
         self._received = received
         self._loop = asyncio.get_running_loop()
         self._wanted = threading.Event()
-        self._asked = False
+        self._is_requested = False
         self._closed = False
         # A daemon: a read that never returns must not keep the process alive.
         threading.Thread(target=self._run, name="stdin", daemon=True).start()
@@ -249,22 +252,20 @@ class _ThreadInput:
                 data = os.read(self._fd, _READ_BYTES)
             except OSError:
                 data = b""
-            with suppress(
-                RuntimeError
-            ):  # the loop has ended: so does this thread, with the process
+            with suppress(RuntimeError):  # the event loop has ended, and the process soon will
                 self._loop.call_soon_threadsafe(self._take, data)
 
     def _take(self, data: bytes) -> None:
-        self._asked = False
+        self._is_requested = False
         if not self._closed:
             self._received(data)
 
     def pause(self) -> None:
-        pass  # each chunk is asked for
+        pass  # each chunk is requested by `resume`
 
     def resume(self) -> None:
-        if not self._asked:
-            self._asked = True
+        if not self._is_requested:
+            self._is_requested = True
             self._wanted.set()
 
     def close(self) -> None:
@@ -282,23 +283,19 @@ def _input(
 ) -> _Input | _ThreadInput:
     try:
         return _Input(fd, received, may_linger)
-    except (
-        AttributeError,
-        NotImplementedError,
-        OSError,
-    ):  # EPERM: a regular file is always readable
+    except (AttributeError, NotImplementedError, OSError):  # EPERM: a regular file
         return _ThreadInput(fd, received)
 
 
 class _Output:
-    """Writes lines to a descriptor without ever blocking the loop."""
+    """Writes lines to a descriptor without blocking the event loop."""
 
     def __init__(self, fd: int, *, emptied: Callable[[], None], closed: Callable[[], None]) -> None:
         self.room = asyncio.Event()
-        """Set while the client has no more to read than it should be given at once."""
+        """Set while unread output is below the high-water mark."""
         self.room.set()
         self.failure: OSError | None = None
-        """Why nothing more can be written, unless that is because nobody reads it."""
+        """Why writing failed; None if only the reader has gone."""
         self._fd = fd
         self._emptied = emptied
         self._closed = closed
@@ -314,22 +311,22 @@ class _Output:
             os.set_blocking(fd, False)
 
     def is_full(self) -> bool:
-        """Tell whether the client has more to read than it should be given at once."""
+        """Return whether unread output exceeds the high-water mark."""
         if self._length > _HIGH_WATER_BYTES:
             self.flush()
         return self._length > _HIGH_WATER_BYTES
 
     @property
     def is_empty(self) -> bool:
-        """Whether the client has taken everything that was sent."""
+        """Whether everything is written."""
         return not self._backlog and not self._lines
 
     def hold(self) -> None:
-        """Write nothing until the next `flush`, which is about to come."""
+        """Write nothing until `flush`, which the caller is about to call."""
         self._scheduled = True
 
     def send(self, line: bytes) -> None:
-        """Take one message; it is written soon, together with others of the same moment."""
+        """Queue one message; it is written soon, together with its neighbours."""
         self._lines.append(line)
         self._length += len(line) + 1
         if self._length > _HIGH_WATER_BYTES:
@@ -339,10 +336,10 @@ class _Output:
             self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Write what has been sent, as far as the client takes it at once."""
+        """Write as much queued output as the client takes now."""
         self._scheduled = False
         if self._backlog or not self._lines:
-            return  # with a backlog, `_writable` goes on as soon as there is room
+            return  # with a backlog, `_writable` continues
         self._lines.append(b"")
         self._backlog = memoryview(b"\n".join(self._lines))
         self._lines.clear()
@@ -370,21 +367,22 @@ class _Output:
             if not isinstance(error, ConnectionError):
                 self.failure = error
             written = len(self._backlog)
-            self._closed()  # there is nobody to tell
+            self._closed()
         self._backlog = self._backlog[written:]
         self._length -= written
         if self._length <= _HIGH_WATER_BYTES:
             self.room.set()
 
-    async def drain(self, seconds: float) -> bool:
-        """Wait until everything sent is written, at most so long.
+    async def drain(self, timeout_s: float) -> bool:
+        """Wait until everything is written, at most `timeout_s` seconds.
 
-        Returns whether there is more to write, and the client goes on reading.
+        Returns:
+            Whether output is left and the client has read some of it meanwhile.
         """
         self.flush()
         before = self._length
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(timeout_s):
                 await self._idle.wait()
         return 0 < self._length < before
 
@@ -407,7 +405,7 @@ def _on_signals(stop: Callable[[], None]) -> None:
 
 
 async def _first(*awaitables: Coroutine[Any, Any, object]) -> None:
-    """Wait until one of them has ended; cancel the others."""
+    """Wait for the first to end; cancel the others."""
     tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in tasks:

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_server.transports.stdio import MAX_MESSAGE_BYTES, Lines
+from resource_server.transports.stdio import MAX_MESSAGE_BYTES, LineSplitter
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="pipes, signals and /proc of POSIX")
 
@@ -510,7 +510,7 @@ def test_lines_are_the_same_however_the_stream_was_cut(
 ) -> None:
     stream = b"".join(line + b"\n" for line in lines) + last
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)))))
-    splitter, found = Lines(20), list[bytes | None]()
+    splitter, found = LineSplitter(20), list[bytes | None]()
     for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         found += splitter.feed(stream[begin:end])
     found += splitter.end()
@@ -520,13 +520,13 @@ def test_lines_are_the_same_however_the_stream_was_cut(
 
 @given(data=st.binary(), cut=st.integers(0, 50))
 def test_no_bytes_are_lost_or_made_up(data: bytes, cut: int) -> None:
-    splitter = Lines(1000)
+    splitter = LineSplitter(1000)
     found = splitter.feed(data[:cut]) + splitter.feed(data[cut:]) + splitter.end()
     assert found == [line.strip() for line in data.split(b"\n") if line.strip()]
 
 
 def test_a_line_that_is_too_long_is_reported_once_and_before_it_ends() -> None:
-    splitter = Lines(3)
+    splitter = LineSplitter(3)
     assert splitter.feed(b"abc") == []
     assert splitter.feed(b"d") == [None]
     assert splitter.feed(b"efgh" * 100) == []
