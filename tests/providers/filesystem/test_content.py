@@ -49,7 +49,7 @@ def file(tmp_path: Path) -> Path:
         (b"a\0b", "application/x-of-the-manifest", b"a\0b"),
     ],
 )
-def test_bytes_are_text_where_they_decode_and_a_blob_where_not(
+def test_bytes_that_decode_are_text_and_others_a_blob(
     file: Path, data: bytes, mime_type: str, expected: str | bytes
 ) -> None:
     file.write_bytes(data)
@@ -101,7 +101,7 @@ def test_text_of_a_legacy_encoding_without_a_known_name_is_plain_text(file: Path
     assert read(file, {"lines": "1-1"}, None, encoding="cp1252").data == "café"
 
 
-def test_a_film_named_like_typescript_is_told_by_its_bytes(file: Path) -> None:
+def test_a_video_named_like_typescript_is_recognised_by_its_bytes(file: Path) -> None:
     file.write_bytes((b"G" + bytes(187)) * 4)
     assert read(file, mime_type="text/x-typescript").mime_type == "video/mp2t"
     file.write_bytes(b"G" * 1000)
@@ -198,7 +198,7 @@ def test_a_file_in_the_page_cache_is_read_without_waiting(file: Path) -> None:
         assert content.read_cached(fd, 4) is None
 
 
-def test_what_may_take_long_leaves_the_event_loop(file: Path) -> None:
+def test_slow_reads_leave_the_event_loop(file: Path) -> None:
     file.write_bytes(b"a" * (content.LOOP_BYTES + 1))
     assert read_now(file) is None
     file.write_bytes(b"a")

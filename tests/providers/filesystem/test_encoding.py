@@ -28,6 +28,6 @@ def test_an_encoding_has_one_name(name: str, canonical: str) -> None:
     "name",
     ["", "utf-9", "base64", "rot13", "zip", "idna", "punycode", "utf-7", "unicode_escape", "\0"],
 )
-def test_what_is_no_encoding_of_text_files_is_refused(name: str) -> None:
+def test_an_encoding_that_is_not_for_text_files_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="no text encoding"):
         canonical_encoding(name)

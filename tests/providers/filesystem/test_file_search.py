@@ -553,7 +553,7 @@ def is_spent(_: object) -> bool:
     return True
 
 
-async def test_a_stopped_search_says_of_how_many(
+async def test_a_truncated_search_reports_the_total(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(tmp_path, {f"{folder}/{at}.txt": "x" for folder in "abc" for at in range(3)})
@@ -642,7 +642,7 @@ class Disk:
         self._goes_on.set()
 
 
-async def test_searches_that_hang_take_no_more_threads_than_a_few(
+async def test_hanging_searches_take_a_limited_number_of_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(tmp_path, {"a.txt": "needle"})
@@ -656,7 +656,7 @@ async def test_searches_that_hang_take_no_more_threads_than_a_few(
     assert all(paths(found) == ["a.txt"] for found in await asyncio.gather(*tasks))
 
 
-async def test_a_cancelled_search_has_its_place_until_its_thread_has_come_back(
+async def test_a_cancelled_search_keeps_its_slot_until_its_thread_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(tmp_path, {"a.txt": "needle"})
@@ -676,7 +676,7 @@ async def test_a_cancelled_search_has_its_place_until_its_thread_has_come_back(
     assert await texts(folder) == ["a.txt"]
 
 
-async def test_a_search_that_is_cancelled_at_any_moment_leaves_no_place_taken(
+async def test_a_search_cancelled_at_any_moment_frees_its_slot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(tmp_path, {"a.txt": "needle"})

@@ -236,7 +236,7 @@ async def test_a_name_of_any_bytes_is_listed_and_read(tmp_path: Path, name: byte
     assert provider.metadata(entry.path) == entry
 
 
-async def test_what_is_neither_file_nor_directory_is_absent(root: Path) -> None:
+async def test_fifos_and_sockets_are_absent(root: Path) -> None:
     os.mkfifo(root / "a" / "pipe")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(root / "a" / "socket"))

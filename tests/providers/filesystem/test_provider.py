@@ -81,7 +81,7 @@ def test_the_version_changes_with_the_file(root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [".env", "private.key", ".hidden"])
-def test_nothing_tells_when_something_hidden_comes_or_goes(root: Path, name: str) -> None:
+def test_nothing_reveals_when_hidden_entries_come_or_go(root: Path, name: str) -> None:
     provider = Filesystem(path=root)
     before = provider.metadata(("src",))
     (root / "src" / name).touch()
@@ -208,7 +208,7 @@ async def test_completion_goes_a_segment_at_a_time(root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["server.pem", "nowhere", "a.txt"])
-async def test_a_bad_range_is_refused_before_anything_is_said_of_the_document(
+async def test_an_invalid_range_is_refused_before_the_document_is_looked_up(
     root: Path, name: str
 ) -> None:
     with pytest.raises(InvalidParameter):

@@ -92,7 +92,7 @@ def test_a_range_is_read_from_the_query(query: dict[str, str], expected: Range |
         {"lines": "1-2", "x": "y"},
     ],
 )
-def test_what_is_no_range_is_refused_with_advice(query: dict[str, str]) -> None:
+def test_an_invalid_range_is_refused_with_advice(query: dict[str, str]) -> None:
     with pytest.raises(InvalidParameter, match=r"lines|bytes|tail") as refused:
         parse_range(query)
     message = str(refused.value)

@@ -17,7 +17,7 @@ from resource_server.runtime.eager import settle
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_folder_that_hangs_takes_no_more_threads_than_a_few(
+async def test_a_hanging_folder_takes_a_limited_number_of_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("gone", "there"):

@@ -12,21 +12,23 @@ from resource_server.providers.filesystem.exposure.rules import (
 SHOWN = DirectoryRules(hidden=True)
 
 
-def hidden_by(scope: DirectoryRules, path: str, rules: ExposureRules | None = None) -> str | None:
+def hidden_by(
+    rules: DirectoryRules, path: str, exposure: ExposureRules | None = None
+) -> str | None:
     """Return what hides a path, as met from the root down; a final slash makes it a directory."""
-    rules = rules or ExposureRules({})
+    exposure = exposure or ExposureRules({})
     *folders, last = path.split("/") if not path.endswith("/") else [*path[:-1].split("/"), ""]
     prefix = ""
     for folder in folders:
-        reason = rules.hidden_by(scope, prefix, folder, is_directory=True)
+        reason = exposure.hidden_by(rules, prefix, folder, is_directory=True)
         if reason:
             return reason
-        scope = rules.enter(scope, prefix + folder)
+        rules = exposure.enter(rules, prefix + folder)
         prefix += f"{folder}/"
-    return rules.hidden_by(scope, prefix, last, is_directory=False) if last else None
+    return exposure.hidden_by(rules, prefix, last, is_directory=False) if last else None
 
 
 def shown(
-    scope: DirectoryRules, paths: Iterable[str], rules: ExposureRules | None = None
+    rules: DirectoryRules, paths: Iterable[str], exposure: ExposureRules | None = None
 ) -> list[str]:
-    return [path for path in paths if hidden_by(scope, path, rules) is None]
+    return [path for path in paths if hidden_by(rules, path, exposure) is None]

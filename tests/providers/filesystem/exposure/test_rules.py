@@ -23,14 +23,14 @@ def test_dotted_names_are_hidden_unless_the_option_shows_them() -> None:
 
 
 def test_exclude_wins_over_include() -> None:
-    scope = DirectoryRules(include=Selection(["docs/"]), exclude=Selection(["*.tmp", "docs/old/"]))
-    assert shown(scope, ["docs/a.md", "docs/a.tmp", "docs/old/a.md"]) == ["docs/a.md"]
-    assert hidden_by(scope, "docs/old/a.md") == "excluded by 'docs/old/'"
+    rules = DirectoryRules(include=Selection(["docs/"]), exclude=Selection(["*.tmp", "docs/old/"]))
+    assert shown(rules, ["docs/a.md", "docs/a.tmp", "docs/old/a.md"]) == ["docs/a.md"]
+    assert hidden_by(rules, "docs/old/a.md") == "excluded by 'docs/old/'"
 
 
 def test_include_shows_what_matches_and_the_way_to_it() -> None:
-    scope = DirectoryRules(include=Selection(["/docs/api/*.md", "src/**", "!src/gen/"]))
-    assert shown(scope, ["docs/", "docs/api/", "docs/api/a.md", "src/", "src/a/b.c"]) == [
+    rules = DirectoryRules(include=Selection(["/docs/api/*.md", "src/**", "!src/gen/"]))
+    assert shown(rules, ["docs/", "docs/api/", "docs/api/a.md", "src/", "src/a/b.c"]) == [
         "docs/",
         "docs/api/",
         "docs/api/a.md",
@@ -38,12 +38,12 @@ def test_include_shows_what_matches_and_the_way_to_it() -> None:
         "src/a/b.c",
     ]
     for path in ("a.md", "docs/a.md", "docs/img/", "lib/", "src/gen/x.c", "docs/api/a.txt"):
-        assert hidden_by(scope, path) == "not included"
+        assert hidden_by(rules, path) == "not included"
 
 
 def test_include_of_a_name_keeps_every_directory_that_may_hold_it() -> None:
-    scope = DirectoryRules(include=Selection(["*.md"]))
-    assert shown(scope, ["a/b/", "a/b/c.md", "a/b/c.txt"]) == ["a/b/", "a/b/c.md"]
+    rules = DirectoryRules(include=Selection(["*.md"]))
+    assert shown(rules, ["a/b/", "a/b/c.md", "a/b/c.txt"]) == ["a/b/", "a/b/c.md"]
 
 
 def test_everything_below_an_included_directory_is_included() -> None:
@@ -57,12 +57,17 @@ def test_the_default_includes_everything_without_a_pattern() -> None:
 
 
 def test_what_is_not_exposed_is_hidden_whatever_it_is() -> None:
-    rules = ExposureRules({"scratch": DirectoryOptions(exposed=False), "docs": DirectoryOptions()})
-    assert shown(DirectoryRules(), ["scratch", "docs", "a/scratch"], rules) == ["docs", "a/scratch"]
+    exposure = ExposureRules(
+        {"scratch": DirectoryOptions(exposed=False), "docs": DirectoryOptions()}
+    )
+    assert shown(DirectoryRules(), ["scratch", "docs", "a/scratch"], exposure) == [
+        "docs",
+        "a/scratch",
+    ]
 
 
 def test_a_directory_hides_and_shows_by_its_own_options() -> None:
-    rules = ExposureRules(
+    exposure = ExposureRules(
         {
             "scratch": DirectoryOptions(exposed=False),
             ".github": DirectoryOptions(hidden=True),
@@ -71,19 +76,19 @@ def test_a_directory_hides_and_shows_by_its_own_options() -> None:
         }
     )
     ignores = IgnoreRules("", [(".gitignore", b"build\ntmp\n")])
-    scope = DirectoryRules(ignores=(ignores,))
-    assert hidden_by(scope, "scratch/x", rules) == "exposed: false in directories"
-    assert shown(scope, ["a/scratch/x", ".github/.x", "build/tmp"], rules) == [
+    rules = DirectoryRules(ignores=(ignores,))
+    assert hidden_by(rules, "scratch/x", exposure) == "exposed: false in directories"
+    assert shown(rules, ["a/scratch/x", ".github/.x", "build/tmp"], exposure) == [
         "a/scratch/x",
         ".github/.x",
         "build/tmp",
     ]
-    assert hidden_by(scope, "tmp/x", rules) == "ignored by .gitignore:2 'tmp'"
-    assert shown(scope, ["docs/a.md", "docs/old.md", "docs/b.txt"], rules) == ["docs/a.md"]
+    assert hidden_by(rules, "tmp/x", exposure) == "ignored by .gitignore:2 'tmp'"
+    assert shown(rules, ["docs/a.md", "docs/old.md", "docs/b.txt"], exposure) == ["docs/a.md"]
 
 
 def test_the_deepest_directory_wins_and_inherits_the_rest() -> None:
-    rules = ExposureRules(
+    exposure = ExposureRules(
         {
             "a": DirectoryOptions(
                 annotations=Annotations(audience=("user",), priority=0.1),
@@ -95,17 +100,17 @@ def test_the_deepest_directory_wins_and_inherits_the_rest() -> None:
             ),
         }
     )
-    above = rules.enter(DirectoryRules(encoding="utf-8"), "a")
-    below = rules.enter(rules.enter(above, "a/b"), "a/b/c")
+    above = exposure.enter(DirectoryRules(encoding="utf-8"), "a")
+    below = exposure.enter(exposure.enter(above, "a/b"), "a/b/c")
     assert (above.readable, above.encoding) == (False, "utf-8")
     assert (below.readable, below.listed) == (True, False)
     assert below.annotations == Annotations(audience=("user",), priority=0.9)
     assert below.encoding == "iso8859-1"
 
 
-def test_a_scope_stays_the_same_object_until_something_changes() -> None:
-    scope = DirectoryRules()
-    assert ExposureRules({}).enter(scope, "a") is scope
+def test_directory_rules_stay_the_same_object_until_something_changes() -> None:
+    rules = DirectoryRules()
+    assert ExposureRules({}).enter(rules, "a") is rules
 
 
 NAMES = st.sampled_from(
@@ -114,13 +119,13 @@ NAMES = st.sampled_from(
 
 
 @given(st.lists(NAMES, unique=True), st.sets(NAMES), st.booleans(), st.booleans())
-def test_many_names_are_decided_as_one_is(
+def test_many_names_are_judged_like_single_ones(
     names: list[str], directories: set[str], hidden: bool, ignored: bool
 ) -> None:
     ignores = (IgnoreRules("", [(".gitignore", b"*.log\na/\n")]),) if ignored else ()
-    rules, scope = ExposureRules({}), DirectoryRules(hidden=hidden, ignores=ignores)
-    assert rules.exposed(scope, "", names, directories) == [
+    exposure, rules = ExposureRules({}), DirectoryRules(hidden=hidden, ignores=ignores)
+    assert exposure.exposed(rules, "", names, directories) == [
         name
         for name in names
-        if rules.hidden_by(scope, "", name, is_directory=name in directories) is None
+        if exposure.hidden_by(rules, "", name, is_directory=name in directories) is None
     ]

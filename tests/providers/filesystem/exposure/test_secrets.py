@@ -47,15 +47,15 @@ def test_a_secret_spelled_in_another_case_is_hidden(name: str) -> None:
 
 
 def test_neither_include_nor_hidden_lifts_a_secret() -> None:
-    scope = DirectoryRules(hidden=True, include=Selection([".env.local", "*.pem"]))
-    assert hidden_by(scope, ".env.local") == "secret: matches '.env*'"
-    assert hidden_by(scope, "a.pem") == "secret: matches '*.pem'"
+    rules = DirectoryRules(hidden=True, include=Selection([".env.local", "*.pem"]))
+    assert hidden_by(rules, ".env.local") == "secret: matches '.env*'"
+    assert hidden_by(rules, "a.pem") == "secret: matches '*.pem'"
 
 
 def test_allow_lifts_a_pattern_of_the_list_or_a_path() -> None:
-    rules = ExposureRules({}, ["*.pem", "/Certs/ca.key"])
-    assert shown(SHOWN, ["a/b.pem", "certs/ca.key"], rules) == ["a/b.pem", "certs/ca.key"]
-    assert hidden_by(SHOWN, "other/ca.key", rules) == "secret: matches '*.key'"
+    exposure = ExposureRules({}, ["*.pem", "/Certs/ca.key"])
+    assert shown(SHOWN, ["a/b.pem", "certs/ca.key"], exposure) == ["a/b.pem", "certs/ca.key"]
+    assert hidden_by(SHOWN, "other/ca.key", exposure) == "secret: matches '*.key'"
 
 
 def test_the_environment_of_processes_and_of_their_threads_is_hidden() -> None:

@@ -118,7 +118,7 @@ async def test_a_link_to_the_outside_is_not_followed(folder: Folder, tmp_path: P
         await scene.tells_nothing()
 
 
-async def test_who_unsubscribes_is_told_no_more(folder: Folder) -> None:
+async def test_an_unsubscribed_client_gets_no_more_notifications(folder: Folder) -> None:
     async with watched(folder.root, EVENTS) as scene:
         await scene.follow("a.txt", "b.txt", "")
         scene.unsubscribe("a.txt", "", "none.txt")
@@ -131,7 +131,7 @@ async def test_who_unsubscribes_is_told_no_more(folder: Folder) -> None:
 
 
 @inotify_only
-async def test_nothing_is_watched_for_nobody(folder: Folder) -> None:
+async def test_nothing_is_watched_without_subscribers(folder: Folder) -> None:
     before = held()
     async with watched(folder.root) as scene:
         await scene.follow("a.txt", "sub/deep/d.txt")

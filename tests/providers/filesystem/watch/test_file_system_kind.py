@@ -61,7 +61,7 @@ def test_a_table_that_says_nothing_harms_nobody(table: bytes) -> None:
 
 
 @linux_only
-def test_what_the_kernel_makes_up_is_told_from_files(tmp_path: Path) -> None:
+def test_pseudo_file_systems_are_recognised(tmp_path: Path) -> None:
     assert file_system_kind("/proc/self") == "pseudo"
     assert file_system_kind(str(tmp_path)) in ("local", "remote")
     assert file_system_kind(str(tmp_path / "none")) == file_system_kind(str(tmp_path))

@@ -63,7 +63,7 @@ async def test_what_is_written_is_told_of_the_file_and_its_collection_and_not_of
         await scene.tells("a.txt", "")
 
 
-async def test_what_is_written_is_told_to_who_subscribes_to_its_collection_only(
+async def test_a_write_is_reported_to_subscribers_of_the_collection_alone(
     folder: Folder,
 ) -> None:
     async with watched(folder.root, EVERY) as scene:
@@ -187,7 +187,9 @@ async def test_what_came_and_went_is_told_of_if_it_was_listed_in_between(folder:
 
 
 @inotify_only
-async def test_what_is_hidden_is_not_told_of_whoever_lists_meanwhile(folder: Folder) -> None:
+async def test_changes_of_hidden_files_are_not_reported_whoever_lists_meanwhile(
+    folder: Folder,
+) -> None:
     folder.write(".gitignore", "*.log\n")
     async with watched(folder.root) as scene:
         await scene.follow()
@@ -428,7 +430,7 @@ async def test_a_root_that_another_folder_replaces_is_watched(
 # -- what is not shown
 
 
-async def test_nothing_is_told_of_what_is_not_shown(folder: Folder) -> None:
+async def test_changes_of_hidden_files_are_not_reported(folder: Folder) -> None:
     folder.write(".gitignore", "*.log\nbuild/\n")
     folder.write(".git/info/exclude", "")
     async with watched(folder.root, EVERY, exclude=("*.bak",)) as scene:
@@ -463,9 +465,7 @@ async def test_nothing_is_told_of_what_is_not_shown(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("name", [".env", "x.log", "none.txt", "sub/none", "a.txt/x", "link"])
-async def test_nobody_can_subscribe_to_what_is_not_there_or_not_shown(
-    folder: Folder, name: str
-) -> None:
+async def test_absent_and_hidden_paths_cannot_be_subscribed_to(folder: Folder, name: str) -> None:
     folder.write(".gitignore", "*.log\n")
     folder.write(".env")
     folder.write("x.log")
@@ -568,7 +568,7 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_work_that_hangs_in_the_threads_of_all_keeps_no_watch_waiting(folder: Folder) -> None:
+async def test_hanging_work_in_shared_threads_does_not_delay_a_watcher(folder: Folder) -> None:
     release = threading.Event()
     threads = ThreadPoolExecutor(1)
     asyncio.get_running_loop().set_default_executor(threads)

@@ -133,7 +133,7 @@ async def test_rules_that_change_while_a_tree_is_looked_through_hold_in_all_of_i
         assert held() == expected
 
 
-async def test_nothing_is_watched_for_who_left_while_it_was_looked_through(
+async def test_nothing_is_watched_for_clients_that_left_during_the_scan(
     folder: Folder, tmp_path: Path
 ) -> None:
     plant(folder)
@@ -229,11 +229,11 @@ def test_a_directory_for_which_there_was_no_descriptor_is_looked_at_again(folder
 
 
 @pytest.mark.skipif(file_system_kind("/") != "local", reason="all is polled here")
-def test_what_the_kernel_makes_up_is_not_looked_at_unless_it_is_subscribed_to() -> None:
+def test_pseudo_file_systems_are_scanned_only_for_subscribers() -> None:
     source = Register()
-    scope = DirectoryRules(include=Selection(["/proc/sys/fs/**"]))
+    rules = DirectoryRules(include=Selection(["/proc/sys/fs/**"]))
     scanner = DirectoryScanner(
-        FileTree(Root("/"), ExposureRules({}), scope, follow_links=False), source
+        FileTree(Root("/"), ExposureRules({}), rules, follow_links=False), source
     )
     scanner.listing = True
     work(scanner)
@@ -255,7 +255,7 @@ def test_what_the_kernel_makes_up_is_not_looked_at_unless_it_is_subscribed_to() 
 # -- much at once
 
 
-async def test_of_trees_made_in_a_hurry_nothing_is_missed(
+async def test_nothing_is_missed_in_trees_made_in_a_hurry(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     impatient(monkeypatch)
@@ -377,7 +377,7 @@ def longest_queue() -> int:
     return int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
 
 
-async def test_of_more_directories_than_are_looked_at_those_subscribed_to_are_watched(
+async def test_above_the_limit_of_directories_only_subscribed_ones_are_watched(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     impatient(monkeypatch)
