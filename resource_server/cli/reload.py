@@ -18,7 +18,7 @@ from resource_server.cli.client_folders import Folder
 from resource_server.errors import Diagnostic, ManifestError, ResourceBusy
 from resource_server.manifest import Manifest, sources
 from resource_server.manifest.http import Http
-from resource_server.protocol.client_roots import ClientRoot, ClientRoots
+from resource_server.protocol.client_features.client_roots import ClientRoot, ClientRoots
 from resource_server.protocol.server import Server
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 

@@ -9,8 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from resource_server.protocol import revisions
-from resource_server.protocol.client_subscriptions import Subscriber, Subscriptions
-from resource_server.protocol.elicitation import (
+from resource_server.protocol.client_features.elicitation import (
     Elicitor,
     InputRequired,
     InvalidAnswer,
@@ -18,6 +17,8 @@ from resource_server.protocol.elicitation import (
     RequestInterrupted,
     ResultElicitor,
 )
+from resource_server.protocol.client_features.server_requests import ServerRequests
+from resource_server.protocol.client_subscriptions import Subscriber, Subscriptions
 from resource_server.protocol.message import Header
 from resource_server.protocol.outbox import Send
 from resource_server.protocol.params import (
@@ -28,7 +29,6 @@ from resource_server.protocol.params import (
 )
 from resource_server.protocol.progress import ProgressReporter
 from resource_server.protocol.server import Server
-from resource_server.protocol.server_requests import ServerRequests
 from resource_server.provider.tools import LogLevel
 
 

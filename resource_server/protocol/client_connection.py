@@ -22,7 +22,8 @@ from resource_server.catalog.mount import log_failure
 from resource_server.errors import MountUnavailable
 from resource_server.protocol import error_mapping, params, revisions
 from resource_server.protocol.call import Call, Result
-from resource_server.protocol.client_roots import ClientRoots, RootsOffer
+from resource_server.protocol.client_features.client_roots import ClientRoots, RootsOffer
+from resource_server.protocol.client_features.server_requests import ServerRequests, supports
 from resource_server.protocol.client_subscriptions import Subscriber, Subscriptions
 from resource_server.protocol.error_mapping import Fault
 from resource_server.protocol.message import (
@@ -31,8 +32,8 @@ from resource_server.protocol.message import (
     Header,
     JsonRpcMessage,
     Unreadable,
-    decode,
     decode_batch,
+    decode_message,
     is_batch,
 )
 from resource_server.protocol.methods import METHODS
@@ -40,7 +41,6 @@ from resource_server.protocol.outbox import Send
 from resource_server.protocol.progress import ProgressReporter
 from resource_server.protocol.revisions import Revision
 from resource_server.protocol.server import Server
-from resource_server.protocol.server_requests import ServerRequests, supports
 from resource_server.runtime import eager
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ MAX_IN_FLIGHT = 1024
 MAX_BYTES_IN_FLIGHT = 16 * 1024 * 1024
 """Maximum bytes of the messages in flight, which are kept until they are answered."""
 MAX_RUNNING = 16
-"""Maximum requests that run; the others in flight wait. One answered at once needs no slot."""
+"""Maximum requests that run; the others in flight wait for their turn."""
 MAX_BATCH_BYTES = 16 * 1024 * 1024
 """Maximum bytes of the responses of a batch; beyond them, its remaining requests are refused."""
 
@@ -74,7 +74,7 @@ class BatchResponse:
         self._length += len(response)
 
     def check(self) -> None:
-        """Refuse another request once the batch is as long as a client should get."""
+        """Refuse further requests of the batch if its responses exceed the limit."""
         if self._length > MAX_BATCH_BYTES:
             reason = "The answers of this batch are too long; send this request by itself"
             raise Fault(revisions.BUSY, reason, {"retryable": True})
@@ -99,7 +99,7 @@ class PendingRequest(msgspec.Struct, eq=False):
     header: Header | None
     """None where no HTTP header repeats the message."""
     task: asyncio.Task[None] | None = None
-    """The task that will answer it, unless it is answered at once."""
+    """The task that will answer it; None while it is answered synchronously."""
     is_cancelled: bool = False
     """Not derived from the task, which a failed task group cancels as well."""
 
@@ -227,7 +227,7 @@ class ClientConnection:
     ) -> asyncio.Task[None] | None:
         """Answer one message; return the task that will, if the response has to wait."""
         try:
-            message = decode(data)
+            message = decode_message(data)
         except Unreadable as fault:
             reply(error_mapping.error_response(fault.request_id, fault))
             return None

@@ -169,7 +169,7 @@ class Subscriptions:
     # -- requests
 
     async def subscribe(self, uri: str) -> None:
-        """Notify of changes from now on, and at once if the client has read another version.
+        """Notify of changes from now on, immediately if the client has read another version.
 
         Raises:
             ResourceError: the resource is not visible, or there are too many subscriptions.

@@ -1,8 +1,7 @@
-"""JSON-RPC messages decoded from bytes: the one decoder of all transports.
+"""JSON-RPC messages decoded from bytes, for all transports.
 
-A message is decoded once: its parts at once, its parameters when somebody first needs them. Lone
-surrogates, which JSON's grammar allows and no text has, are replaced where no response can depend
-on them.
+A message is decoded once: first its parts, then its parameters when they are needed. Lone
+surrogates, which are valid JSON but not valid text, are replaced where no response depends on them.
 """
 
 from __future__ import annotations
@@ -174,7 +173,7 @@ def _decode_params(decoder: msgspec.json.Decoder[RequestParams], raw_params: Raw
         raise Fault(revisions.PARSE_ERROR, "Parse error") from None
 
 
-def decode(data: bytes) -> JsonRpcMessage:
+def decode_message(data: bytes) -> JsonRpcMessage:
     """Decode one message.
 
     Raises:

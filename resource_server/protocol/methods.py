@@ -19,7 +19,7 @@ from resource_server.protocol.tools.handlers import call_tool, list_tools
 from resource_server.subscriptions.snapshot import ABSENT
 
 MAX_LISTEN_ID_CHARACTERS = 1024
-"""Maximum characters of the id of a listen, which is kept as long as the listen lasts."""
+"""Maximum characters of the id of a listen, which is stored until the listen ends."""
 
 _encode = msgspec.json.Encoder().encode
 

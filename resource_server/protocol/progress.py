@@ -13,7 +13,7 @@ from resource_server.protocol.params import RequestId
 from resource_server.runtime.rate_limit import RateLimiter
 
 _BURST = 10
-"""Maximum steps of a tool that are reported at once."""
+"""Maximum steps of a tool that are reported without delay."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -35,7 +35,7 @@ class ProgressReporter:
             self._report(done, total)
 
     def step(self, done: float, total: float | None = None) -> None:
-        """Report a step that a tool has chosen to report: the first few at once."""
+        """Report a step that a tool has chosen to report; the first few without delay."""
         is_number = math.isfinite(done) and (total is None or math.isfinite(total))
         if is_number and (self._rates is None or not self._rates.take(None)):
             self._report(done, total)

@@ -29,11 +29,11 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     subscriptions: int = 100_000
     """Maximum subscriptions of one connection, those of all its listens together."""
     listens: int = 1024
-    """Maximum listens of one connection at once."""
+    """Maximum open listens of one connection."""
     tool_calls_per_s: float = 1000.0
     """Tool calls per second and owner: above any model's rate, below a runaway loop's."""
     tool_call_burst: int = 2000
-    """Tool calls that an owner may make at once."""
+    """Maximum burst of tool calls of an owner."""
     tool_text_bytes: int = 64 * 1024
     """Maximum bytes of a document's text in a tool result.
 

@@ -22,7 +22,7 @@ from contextlib import suppress
 from typing import Any
 
 from resource_server.protocol.client_connection import ClientConnection
-from resource_server.protocol.client_roots import RootsOffer
+from resource_server.protocol.client_features.client_roots import RootsOffer
 from resource_server.protocol.server import Server
 
 logger = logging.getLogger(__name__)
@@ -67,8 +67,8 @@ async def serve(
 ) -> None:
     """Serve one client on two descriptors until end of input, a broken pipe, SIGTERM or SIGINT.
 
-    At end of input, requests in flight continue as long as one finishes every two seconds; a signal
-    cancels them. Responses that exist are written in both cases, as long as the client reads them.
+    At end of input, requests in flight continue while one finishes every two seconds; a signal
+    cancels them. In both cases, finished responses are written while the client reads them.
     A second signal interrupts everything. `roots` is passed to `ClientConnection`.
 
     Raises:

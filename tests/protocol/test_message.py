@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resource_server.protocol.client_connection import MAX_BYTES_IN_FLIGHT, MAX_IN_FLIGHT
-from resource_server.protocol.message import Unreadable, decode
+from resource_server.protocol.message import Unreadable, decode_message
 from resource_server.protocol.server import Server
 from tests.protocol.wire import HANDSHAKE, Wire, initialize, request, server_of
 from tests.providers_for_tests import Gate, Tree
@@ -266,7 +266,7 @@ def test_replacing_lone_surrogates_never_changes_an_id(pieces: list[str]) -> Non
     with contextlib.suppress(ValueError):
         asked = json.loads(f'"{text}"')
         try:
-            found = decode(f'{{"jsonrpc":"2.0","id":"{text}","method":"\\ud800"}}'.encode())
+            found = decode_message(f'{{"jsonrpc":"2.0","id":"{text}","method":"\\ud800"}}'.encode())
         except Unreadable:
             assert not asked.isascii()
         else:

@@ -18,8 +18,8 @@ from resource_server.protocol.message import (
     MAX_BATCH,
     JsonRpcMessage,
     Unreadable,
-    decode,
     decode_batch,
+    decode_message,
     is_batch,
 )
 from resource_server.protocol.params import PARAMS
@@ -123,7 +123,7 @@ class Exchange:
         version = request.headers.get(b"mcp-protocol-version")
         self.is_stateless = version is not None and version not in _HANDSHAKE
         try:
-            self.message = message = decode(body)
+            self.message = message = decode_message(body)
         except Unreadable as fault:
             # The traceback would keep this exchange alive until the garbage is collected.
             self.message = fault.with_traceback(None)

@@ -11,9 +11,9 @@ import msgspec
 
 from resource_server.catalog.mount import FAILURES, log_failure
 from resource_server.errors import CannotElicit
+from resource_server.protocol.client_features.server_requests import MAX_OPEN, ServerRequests
 from resource_server.protocol.message import UNPARSABLE
 from resource_server.protocol.outbox import Send
-from resource_server.protocol.server_requests import MAX_OPEN, ServerRequests
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger(__name__)

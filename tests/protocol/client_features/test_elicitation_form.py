@@ -12,7 +12,7 @@ from mcp_types import _v2026_07_28 as v2026
 from pydantic import TypeAdapter
 
 from resource_server.errors import CannotElicit
-from resource_server.protocol.elicitation_form import ElicitationForm
+from resource_server.protocol.client_features.elicitation_form import ElicitationForm
 from resource_server.protocol.revisions import HANDSHAKE, MODERN
 from resource_server.provider.tools import ElicitationAnswer
 

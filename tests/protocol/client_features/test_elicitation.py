@@ -12,8 +12,8 @@ import pytest
 from mcp_types.methods import parse_server_request, validate_server_result
 
 from resource_server.protocol.client_connection import MAX_RUNNING
-from resource_server.protocol.elicitation import MAX_STATE_CHARACTERS
-from resource_server.protocol.server_requests import MAX_OPEN
+from resource_server.protocol.client_features.elicitation import MAX_STATE_CHARACTERS
+from resource_server.protocol.client_features.server_requests import MAX_OPEN
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from tests.person import COLOUR, NAME, Person
 from tests.protocol.wire import PATIENCE_S, Wire, server_of

@@ -11,10 +11,10 @@ import pytest
 from mcp_types.methods import parse_server_request
 
 from resource_server.protocol.client_connection import ClientConnection
-from resource_server.protocol.client_roots import ClientRoot, ClientRoots
-from resource_server.protocol.message import decode
+from resource_server.protocol.client_features.client_roots import ClientRoot, ClientRoots
+from resource_server.protocol.client_features.server_requests import MAX_OPEN, ServerRequests
+from resource_server.protocol.message import decode_message
 from resource_server.protocol.params import ClientCapabilities
-from resource_server.protocol.server_requests import MAX_OPEN, ServerRequests
 from resource_server.runtime.timing import Timing
 from tests.protocol.wire import HANDSHAKE, PATIENCE_S, initialize, server_of
 from tests.providers_for_tests import Tree
@@ -143,7 +143,7 @@ def asking(
 def answered(requests: ServerRequests, offering: Offering, result: object) -> None:
     id = offering.requests[-1]["id"]
     data = json.dumps({"jsonrpc": "2.0", "id": id, "result": result}).encode()
-    requests.receive(decode(data))
+    requests.receive(decode_message(data))
 
 
 async def test_a_client_is_asked_again_when_it_says_so_and_once_for_many() -> None:

@@ -16,13 +16,17 @@ import msgspec
 
 from resource_server.errors import CANNOT_ELICIT, CannotElicit
 from resource_server.protocol import revisions
-from resource_server.protocol.elicitation_form import ElicitationForm
+from resource_server.protocol.client_features.elicitation_form import ElicitationForm
+from resource_server.protocol.client_features.server_requests import (
+    Capability,
+    ServerRequests,
+    supports,
+)
 from resource_server.protocol.error_mapping import Fault
 from resource_server.protocol.message import UNPARSABLE
 from resource_server.protocol.outbox import Send
 from resource_server.protocol.params import ClientCapabilities
 from resource_server.protocol.revisions import Revision
-from resource_server.protocol.server_requests import Capability, ServerRequests, supports
 from resource_server.provider.tools import ElicitationAnswer, Schema
 from resource_server.runtime.eager import settle
 

@@ -1,0 +1,1 @@
+"""Requests to the client (MCP client features): elicitation and roots."""
