@@ -1,4 +1,4 @@
-"""The folders that a client offers, as mounts: which of them are served, and under which names."""
+"""Folders offered by the client (MCP roots), as mounts of the manifest."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ MAX_FOLDERS = 32
 
 
 class Folder(msgspec.Struct, frozen=True):
-    """What the client calls a folder, and where it really is."""
+    """A folder of the client: its title and its real path."""
 
     title: str
     path: pathlib.Path | None = None
     problem: str | None = None
-    """Why it cannot be served, whatever the manifest says."""
+    """Why it cannot be served under any manifest."""
 
 
 class Folders(msgspec.Struct, frozen=True):
-    """Those that are served, and of each other one why it is not."""
+    """The mounts of the served folders, and the reasons why others are refused."""
 
     mounts: tuple[MountSpec, ...] = ()
     refused: tuple[str, ...] = ()
 
 
 def found(roots: Sequence[ClientRoot]) -> list[Folder]:
-    """Return the folders on this machine. Looks at the file system, which may take its time."""
+    """Return the folders on this machine. Blocks on the file system."""
     return [_found(root) for root in roots[:MAX_FOLDERS]] + [
         Folder(_title(root), problem=f"only the first {MAX_FOLDERS} are served")
         for root in roots[MAX_FOLDERS : MAX_FOLDERS + 1]
@@ -62,10 +62,10 @@ def _title(root: ClientRoot) -> str:
 
 
 def _local(uri: str) -> pathlib.Path:
-    """Return the path that a `file:` URI names on this machine.
+    """Return the local path of a `file:` URI.
 
     Raises:
-        ValueError: it names none.
+        ValueError: it has none.
     """
     try:
         reference = uris.parse(uri)
@@ -79,12 +79,12 @@ def _local(uri: str) -> pathlib.Path:
 
 
 def mounts(manifest: Manifest, folders: Sequence[Folder]) -> Folders:
-    """Return a mount for each folder that the manifest allows. Looks at the file system."""
+    """Return a mount for each allowed folder. Blocks on the file system."""
     refused = [_refusal(folder, folder.problem) for folder in folders if folder.problem]
     chosen: dict[pathlib.Path, tuple[Folder, MountSpec]] = {}
     for folder in folders:
         if folder.path is None or folder.path in chosen:
-            continue  # the same folder twice is one
+            continue  # a duplicate
         spec = _allowing(manifest.client_roots, folder.path)
         if spec is None:
             refused.append(_refusal(folder, "it is outside of what 'allow' names"))
@@ -106,7 +106,7 @@ def _refusal(folder: Folder, reason: str) -> str:
 
 
 def _allowing(specs: Iterable[MountSpec], path: pathlib.Path) -> MountSpec | None:
-    """Return the first entry of the manifest that allows a folder."""
+    """Return the first client root of the manifest that allows a folder."""
     for spec in specs:
         allowed = spec.client.allow if spec.client is not None else ()
         if not allowed or any(path.is_relative_to(os.path.realpath(each)) for each in allowed):
@@ -117,7 +117,7 @@ def _allowing(specs: Iterable[MountSpec], path: pathlib.Path) -> MountSpec | Non
 def _mount(
     spec: MountSpec, title: str, path: pathlib.Path, names: set[str], bases: set[str]
 ) -> MountSpec:
-    """Return the mount of a folder, under a name and a base URI that no other has."""
+    """Return the mount of a folder, under a unique name and base URI."""
     name = wanted = sources.name_from_title(title)
     others = itertools.count(2)
     while name in names or f"file:///{name}/" in bases:

@@ -1,4 +1,4 @@
-"""What one mount offers and hides, for the operator."""
+"""MountReport of one mount for the operator: what it exposes, hides and warns about."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from resource_server.manifest.data import DataPath, dotted
 from resource_server.provider import Path, SupportsWarnings
 from resource_server.runtime.eager import is_cancelled, settle
 
-_MOST_COUNTED = 10_000
-_MOST_RULES = 20
+_MAX_COUNTED = 10_000
+_MAX_RULES = 20
 _EXAMPLES = 3
 
 
-class Hidden(msgspec.Struct, frozen=True):
-    """How much a rule hides, and some of it."""
+class HiddenByRule(msgspec.Struct, frozen=True):
+    """The number of paths that one rule hides, with examples."""
 
     rule: str
     count: int
     examples: Sequence[str]
 
 
-class Report(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """What one mount offers; with a `problem` the rest may be missing.
+class MountReport(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """The report of one mount; with a `problem`, other fields may be missing.
 
-    Counts end at 10,000; `more` and `hidden_more` say that there is more than was counted.
+    Counts end at 10,000; `more` and `hidden_more` mark counts that are too low.
     """
 
     name: str
@@ -43,29 +43,29 @@ class Report(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     problem: str | None = None
     abilities: Sequence[str] = ()
     watch: str | None = None
-    """Whether changes are noticed: `on`, `off`, or by which means where the provider tells."""
+    """How changes are detected: `on`, `off`, or the means that the provider names."""
     folders: str | None = None
-    """Whose they are, where these are not those of the manifest."""
+    """Origin of the folders, if the client offers them."""
     templates: Sequence[str] = ()
     listed: bool = True
     access: Mapping[str, Sequence[str]] = {}
-    """Which scopes are needed, by the option that says so."""
+    """The required scopes, by the option that requires them."""
     resources: int = 0
     more: bool = False
-    hidden: Sequence[Hidden] = ()
-    """The rule that hides most first; what lies below a hidden collection is not counted."""
+    hidden: Sequence[HiddenByRule] = ()
+    """By descending count; descendants of a hidden collection are not counted."""
     hidden_more: bool = False
     warnings: Sequence[str] = ()
-    """What is unsafe."""
+    """Unsafe settings."""
     mistakes: Sequence[str] = ()
-    """Options that cannot have been meant, each with its place in the manifest."""
+    """Options without effect, each with its position in the manifest."""
 
 
 async def report_mount(
     mount: Mount, provider: str, spec: MountSpec, positions: Positions
-) -> Report:
-    """Return the report of a mount that was started, or tried to be."""
-    report = Report(name=mount.name, uri=mount.base, provider=provider, listed=mount.listed)
+) -> MountReport:
+    """Return the report of a mount after its start, successful or not."""
+    report = MountReport(name=mount.name, uri=mount.base, provider=provider, listed=mount.listed)
     if mount.problem is not None:
         report.problem = uris.display(mount.problem)
         return report
@@ -79,20 +79,20 @@ async def report_mount(
         if is_cancelled():
             raise
         log_failure(error, f"asking mount {mount.name} what it offers")
-        report.problem = "what it offers cannot be told; -v says why"
+        report.problem = "its resources cannot be determined; -v shows why"
     await _sum_up_hidden(mount, report)
     await _warn(mount, report, spec, positions)
     return report
 
 
-def report_client_roots(manifest: Manifest) -> list[Report]:
-    """Return reports of what the client decides: there is nothing before it has offered it."""
-    reports: list[Report] = []
+def report_client_roots(manifest: Manifest) -> list[MountReport]:
+    """Return a report of each client root, whose folders are unknown until a client connects."""
+    reports: list[MountReport] = []
     all_go_to: str | None = None
     for spec in manifest.client_roots:
         allowed = spec.client.allow if spec.client is not None else ()
         problems: list[tuple[DataPath, str]] = [
-            ((*spec.path, "allow", index), "there is no such folder")
+            ((*spec.path, "allow", index), "no such folder")
             for index, folder in enumerate(allowed)
             if not _is_folder(folder)
         ]
@@ -110,22 +110,22 @@ def report_client_roots(manifest: Manifest) -> list[Report]:
 def _is_folder(path: pathlib.Path) -> bool:
     try:
         return path.is_dir()
-    except OSError:  # above it is what may not be looked into
+    except OSError:  # an inaccessible parent
         return False
 
 
-def _of_client(spec: MountSpec) -> Report:
+def _of_client(spec: MountSpec) -> MountReport:
     limits = " below what 'allow' names" if spec.client and spec.client.allow else ""
     folders = (
         f"those that the client offers{limits}, over standard input and output; "
         "none over HTTP, from revision 2026-07-28 on, or without its capability 'roots'"
     )
     uri = f"{spec.base}{{folder}}/"
-    return Report(name=spec.name, uri=uri, provider=str(spec.use), folders=folders)
+    return MountReport(name=spec.name, uri=uri, provider=str(spec.use), folders=folders)
 
 
 def _abilities(mount: Mount) -> list[str]:
-    """Return what a mount can do, in words for the operator."""
+    """Return the names of a mount's abilities."""
     optional = {
         "complete": mount.completes,
         "walk": mount.walks,
@@ -149,45 +149,45 @@ def _access(mount: Mount) -> Mapping[str, Sequence[str]]:
 def _watch(mount: Mount) -> str:
     if mount.watches is None:
         return "off"
-    # Of a provider that has several ways to watch.
+    # Set by providers with several ways to watch.
     means: object = getattr(mount.provider, "watched_by", None)
     return means if isinstance(means, str) else "on"
 
 
-async def _count(mount: Mount, report: Report) -> None:
+async def _count(mount: Mount, report: MountReport) -> None:
     alone = Catalog([mount], CatalogLimits(page_size=1000))
     after: str | None = None
-    while report.resources < _MOST_COUNTED:
+    while report.resources < _MAX_COUNTED:
         page = await alone.list(after=after)
         report.resources += len(page.entries)
         if page.unavailable:
-            report.problem = "its resources cannot be listed; -v says why"
+            report.problem = "its resources cannot be listed; -v shows why"
         after = page.next_cursor
         if after is None:
             return
     report.more = True
 
 
-async def _sum_up_hidden(mount: Mount, report: Report) -> None:
+async def _sum_up_hidden(mount: Mount, report: MountReport) -> None:
     if mount.hides is None:
         return
     try:
-        found = await settle(mount.hides.hides(limit=_MOST_COUNTED))
+        found = await settle(mount.hides.hides(limit=_MAX_COUNTED))
     except (*FAILURES, asyncio.CancelledError) as error:
         if is_cancelled():
             raise
         log_failure(error, f"asking mount {mount.name} what it hides")
-        report.problem = "what it hides cannot be told; -v says why"
+        report.problem = "its hidden paths cannot be determined; -v shows why"
         return
     by_rule: dict[str, list[Path]] = {}
     for path, rule in found:
         by_rule.setdefault(uris.display(rule), []).append(path)
     rules = sorted(by_rule.items(), key=lambda each: -len(each[1]))
-    report.hidden = [Hidden(rule, len(paths), _examples(paths)) for rule, paths in rules]
-    report.hidden_more = len(found) >= _MOST_COUNTED
+    report.hidden = [HiddenByRule(rule, len(paths), _examples(paths)) for rule, paths in rules]
+    report.hidden_more = len(found) >= _MAX_COUNTED
 
 
-async def _warn(mount: Mount, report: Report, spec: MountSpec, positions: Positions) -> None:
+async def _warn(mount: Mount, report: MountReport, spec: MountSpec, positions: Positions) -> None:
     if not isinstance(mount.provider, SupportsWarnings):
         return
     try:
@@ -196,7 +196,7 @@ async def _warn(mount: Mount, report: Report, spec: MountSpec, positions: Positi
         if is_cancelled():
             raise
         log_failure(error, f"asking mount {mount.name} for warnings")
-        report.problem = "what is unsafe cannot be told; -v says why"
+        report.problem = "its warnings cannot be determined; -v shows why"
         return
     report.warnings = [uris.display(text) for option, text in found if not option]
     report.mistakes = [
@@ -214,13 +214,13 @@ def _examples(paths: Sequence[Path]) -> list[str]:
     return [uris.display("/".join(path)) for path in paths[:_EXAMPLES]]
 
 
-def print_mount_report(report: Report) -> None:
-    """Print a report for people."""
+def print_mount_report(report: MountReport) -> None:
+    """Print a report as text."""
     console.print_line(f"{console.emphasised(report.name)}  {console.escaped(report.uri)}")
     console.print_fields((f"  {name}", value) for name, value in _facts(report))
 
 
-def _facts(report: Report) -> Iterator[tuple[str, str]]:
+def _facts(report: MountReport) -> Iterator[tuple[str, str]]:
     yield "provider", report.provider
     yield "problem", report.problem or ""
     yield "folders", report.folders or ""
@@ -234,13 +234,13 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
         yield "access", f"{option}: {', '.join(scopes)}"
     for template in report.templates:
         yield "template", template
-    for each in report.hidden[:_MOST_RULES]:
+    for each in report.hidden[:_MAX_RULES]:
         more = ", …" if each.count > len(each.examples) else ""
         yield "hidden", f"{each.count:,}, {each.rule} ({', '.join(each.examples)}{more})"
-    if (rest := len(report.hidden) - _MOST_RULES) > 0:
-        yield "hidden", f"and what {rest:,} other rules hide"
+    if (rest := len(report.hidden) - _MAX_RULES) > 0:
+        yield "hidden", f"and by {rest:,} other rules"
     if report.hidden_more:
-        yield "hidden", f"and more: only the first {_MOST_COUNTED:,} were counted"
+        yield "hidden", f"and more; only the first {_MAX_COUNTED:,} were counted"
     for warning in report.warnings:
         yield "warning", warning
     for mistake in report.mistakes:

@@ -1,4 +1,4 @@
-"""What one prompt asks for, and whether what it names is there, for the operator."""
+"""Report of one prompt for the operator: its arguments, and references that fail."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from resource_server.runtime.eager import is_cancelled
 
 
 class PromptReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """What one prompt asks for."""
+    """The report of one prompt."""
 
     name: str
     title: str | None = None
     arguments: Sequence[str] = ()
     required: Sequence[str] = ()
-    """Those of the arguments that have to be given."""
+    """The required arguments."""
     mistakes: Sequence[str] = ()
-    """What cannot have been meant, each with its place in the manifest."""
+    """References that fail, each with its position in the manifest."""
 
 
 async def report_prompt(
     catalog: Catalog, name: str, prompt: Prompt, positions: Positions
 ) -> PromptReport:
-    """Return the report of a prompt; the mounts of the catalog were started."""
+    """Return the report of a prompt; the catalog's mounts must be started."""
     mistakes = [
         str(Diagnostic(positions.file, *positions.value(at), dotted(at), uris.display(text)))
         async for at, text in _mistakes(catalog, ("prompts", name), prompt)
@@ -59,7 +59,7 @@ async def _mistakes(
         template = completion_template(prompt, name, {})
         if template is not None and await _fits_nothing(catalog, template):
             at = (*path, "arguments", name, "complete")
-            yield at, "no template of its mount fits, so nothing is suggested"
+            yield at, "matches no template of its mount, so nothing is suggested"
     defaults = {name: each.default for name, each in prompt.arguments.items() if each.default}
     for number, message in enumerate(prompt.messages):
         uri = None if message.resource is None else filled_uri(message.resource, defaults)
@@ -77,7 +77,7 @@ async def _fits_nothing(catalog: Catalog, template: str) -> bool:
 
 
 async def _problem(catalog: Catalog, uri: str) -> str | None:
-    """Return why a resource cannot be read; None where it can be, or its mount cannot serve."""
+    """Return why a resource cannot be read; None if it can, or if its mount is unavailable."""
     try:
         await catalog.read(uri)
     except ResourceBusy:
@@ -88,12 +88,12 @@ async def _problem(catalog: Catalog, uri: str) -> str | None:
         if is_cancelled():
             raise
         log_failure(error, "reading a resource of a prompt")
-        return "cannot be read; -v says why"
+        return "cannot be read; -v shows why"
     return None
 
 
 def print_prompt_report(report: PromptReport) -> None:
-    """Print a report for people."""
+    """Print a report as text."""
     console.print_line(f"{console.emphasised(report.name)}  prompt")
     console.print_fields((f"  {name}", value) for name, value in _facts(report))
 

@@ -1,4 +1,4 @@
-"""A source as it is served: loaded, and loaded again whenever its manifest has changed."""
+"""The server of a source, reloaded whenever its manifest or the client's folders change."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 logger = logging.getLogger(__name__)
 
 Stamp: TypeAlias = tuple[int, ...] | None
-"""What tells one state of a file from another; None while there is no file."""
+"""Identity of a file's state; None while the file does not exist."""
 
 _INTERVAL_S = 0.25
 """Between two looks at the manifest. Two alike in a row: nobody is writing it any more."""
@@ -38,18 +38,18 @@ _OFFERED = "the client offers other folders"
 class _Built(NamedTuple):
     manifest: Manifest
     whole: Manifest
-    """With a mount for each folder of the client."""
+    """The manifest with a mount for each folder of the client."""
     server: Server
     refused: Sequence[str] = ()
-    """Why other folders of the client are not served."""
+    """Why other folders of the client are refused."""
 
 
 class ReloadingServer:
-    """The server of a source. As long as it is entered, what its manifest says then is served.
+    """The server of a source. While it is entered, it follows its manifest.
 
-    A manifest that cannot be used is reported, and what was served before goes on. A mount whose
-    entry stays the same is kept, with all that is in flight and subscribed to in it. The code of
-    plugins is loaded once: a changed `.py` file is not loaded again.
+    An invalid manifest is reported, and the last valid one stays in force. A mount with an
+    unchanged entry is kept, with its requests and subscriptions. The code of plugins is loaded
+    once: a changed `.py` file is not reloaded.
 
     Raises:
         ManifestError: the source cannot be served; from the constructor only.
@@ -69,7 +69,7 @@ class ReloadingServer:
         self._allow_plugins = allow_plugins
         self._strict = strict
         self._file = sources.manifest_file(source)
-        # Before it is read: what is written from here on is noticed.
+        # Before the manifest is read, so that every later write is detected.
         self._stamp = _stamp(self._file)
         manifest = server_builder.load_manifest(source, allow_plugins=allow_plugins, strict=strict)
         self.server = server_builder.build_server(
@@ -85,7 +85,7 @@ class ReloadingServer:
         self._roots: ClientRoots | None = None
         self._is_connected = self._has_warned = False
         self._folders: Sequence[Folder] = ()
-        """What the client offers, whatever of it is served."""
+        """All folders that the client offers, served or refused."""
         self._told: Sequence[Diagnostic] = ()
         self._stopping = threading.Event()
         self._ended = asyncio.Event()
@@ -94,17 +94,17 @@ class ReloadingServer:
 
     @property
     def manifest(self) -> Manifest:
-        """What the manifest said when it could be used last."""
+        """The last valid manifest."""
         return self._built.manifest
 
     async def __aenter__(self) -> Server:
-        # In the background: a slow mount must not delay the first answer.
+        # In the background: a slow mount must not delay the first response.
         for mount in self.server.catalog.mounts:
             self._start(mount)
         if self.manifest.file is None:
-            # Whoever may write into a plain folder must not decide what is served.
+            # A manifest that appears in a plain folder later must not change what is served.
             return self.server
-        # A thread, since the file may be on a drive that hangs; a daemon, since it then never ends.
+        # A thread, since the file may be on a hanging drive; a daemon, since it may never end.
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._follow, args=(loop,), name="manifest", daemon=True).start()
         return self.server
@@ -119,7 +119,7 @@ class ReloadingServer:
         await self.server.__aexit__(None, None, None)
 
     def offer(self, roots: ClientRoots | None) -> None:
-        """Serve the folders that the client offers, wherever the manifest says so."""
+        """Serve the folders that the client offers and the manifest allows."""
         self._roots = roots
         self._is_connected = True
         if not self.manifest.client_roots:
@@ -149,7 +149,7 @@ class ReloadingServer:
             loop.call_soon_threadsafe(self._adopt, built.server, _OFFERED)
 
     def _build(self, manifest: Manifest) -> _Built:
-        """Return what is served by a manifest and of what the client offers."""
+        """Return the server of a manifest and the client's folders."""
         offered = client_folders.mounts(manifest, self._folders)
         whole = dataclasses.replace(manifest, mounts=(*manifest.mounts, *offered.mounts))
         known = zip(self._built.whole.mounts, self._built.server.catalog.mounts, strict=True)
@@ -165,14 +165,14 @@ class ReloadingServer:
         self._built = built
 
     def _follow(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Load the manifest again whenever it has changed, and has been left alone since."""
+        """Reload the manifest once a change has settled."""
         before = self._stamp
         while not self._stopping.wait(_INTERVAL_S):
             now = _stamp(self._file)
             if now == before != self._stamp:
                 if now is None:
                     self._stamp = None
-                    logger.warning("the manifest is gone; what it said last is served on")
+                    logger.warning("the manifest is gone; its last version stays in force")
                 else:
                     with self._building, suppress(RuntimeError):  # the loop has ended
                         if (server := self._load(now)) is not None:
@@ -180,7 +180,7 @@ class ReloadingServer:
             before = now
 
     def _load(self, stamp: Stamp) -> Server | None:
-        """Load the manifest in this state; None where it cannot be used, which is reported."""
+        """Load the manifest in this state; report problems and return None if it is invalid."""
         built = None
         diagnostics: Sequence[Diagnostic] = ()
         try:
@@ -193,7 +193,7 @@ class ReloadingServer:
         except FAILURES as error:
             log_failure(error, "loading the manifest again failed")
         if _stamp(self._file) != stamp:
-            return None  # written meanwhile: this may be half of it, and is looked at again
+            return None  # written meanwhile, so perhaps incomplete; checked again later
         self._stamp = stamp
         self._report(diagnostics)
         if built is None:
@@ -203,16 +203,16 @@ class ReloadingServer:
         return built.server
 
     def _report_http(self, http: Http) -> None:
-        """Say that `http` has changed, where that is another one than was said of."""
+        """Warn once about a change of `http`, which needs a restart."""
         if self._http is not None and http not in (self._http, self.manifest.http):
             logger.warning("http has changed in the manifest; restart to apply it")
 
     def _report(self, diagnostics: Sequence[Diagnostic]) -> None:
-        """Say what is wrong with the manifest, unless that has been said."""
+        """Report the problems of the manifest, unless they are the same as before."""
         if diagnostics and diagnostics == self._told:
-            logger.debug("the manifest cannot be used, as before")
+            logger.debug("the manifest is still invalid")
         elif diagnostics:
-            logger.warning("the manifest cannot be used; what it said last is served on")
+            logger.warning("the manifest is invalid; its last version stays in force")
             for diagnostic in diagnostics:
                 console.note(str(diagnostic), prefix=False)
         self._told = diagnostics
@@ -220,7 +220,7 @@ class ReloadingServer:
     # -- on the event loop
 
     def _adopt(self, server: Server, why: str) -> None:
-        """Serve what another server serves from now on."""
+        """Take over the catalog of another server."""
         if self._ended.is_set():
             return
         before, after = self.server.catalog.mounts, server.catalog.mounts
@@ -247,7 +247,7 @@ class ReloadingServer:
         task.add_done_callback(lambda _: self._starting.pop(mount, None))
 
     async def _close(self, unused: Sequence[Mount]) -> None:
-        """Close mounts after a grace, or when serving ends."""
+        """Close mounts after a grace period, or when serving ends."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_GRACE_S):
                 await self._ended.wait()
@@ -268,7 +268,7 @@ def _stamp(file: pathlib.Path | None) -> Stamp:
 
 
 def _difference(before: Collection[Mount], after: Collection[Mount]) -> str:
-    """Return in words what became of the mounts: `added a, b; changed c`."""
+    """Return the differences between two sets of mounts: `added a, b; changed c`."""
     old = {mount.name: mount for mount in before}
     new = {mount.name: mount for mount in after}
     changes = {
@@ -276,5 +276,5 @@ def _difference(before: Collection[Mount], after: Collection[Mount]) -> str:
         "removed": [name for name in old if name not in new],
         "changed": [name for name, mount in new.items() if old.get(name, mount) is not mount],
     }
-    told = [f"{what} {', '.join(names)}" for what, names in changes.items() if names]
-    return "; ".join(told) or "the mounts are as they were"
+    told = [f"{verb} {', '.join(names)}" for verb, names in changes.items() if names]
+    return "; ".join(told) or "no mount changed"

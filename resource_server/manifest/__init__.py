@@ -10,7 +10,7 @@ from resource_server.manifest.model import (
     Manifest,
     MountOptions,
     MountSpec,
-    Server,
+    ServerOptions,
 )
 from resource_server.runtime.option_types import Duration
 
@@ -22,5 +22,5 @@ __all__ = [
     "MountOptions",
     "MountSpec",
     "Positions",
-    "Server",
+    "ServerOptions",
 ]

@@ -1,4 +1,4 @@
-"""Loading of a manifest file: a validated `Manifest`, or all problems at once.
+"""Loading and validation of a manifest file.
 
 Loading opens no connection and walks no folder. A provider's options are validated if its class is
 known; the caller decides which code may run to find the class.
@@ -29,7 +29,7 @@ from resource_server.manifest.model import (
     Manifest,
     MountOptions,
     MountSpec,
-    Server,
+    ServerOptions,
     Tools,
 )
 from resource_server.manifest.prompt_problems import PromptProblems
@@ -121,12 +121,12 @@ class _ManifestLoader:
                 self._decoder.refuse((name,), unknown_name("section", name, _SECTIONS), at_key=True)
         self._check_version()
         specs = self._mounts()
-        server = self._decoder.build(Server, self._data.get("server"), ("server",))
+        server = self._decoder.build(ServerOptions, self._data.get("server"), ("server",))
         http = self._decoder.build(Http, self._data.get("http"), ("http",))
         return Manifest(
             file=self._file,
             directory=self._directory,
-            server=server or Server(),
+            server=server or ServerOptions(),
             http=http or Http(),
             mounts=tuple(spec for spec in specs if spec.client is None),
             client_roots=tuple(spec for spec in specs if spec.client is not None),

@@ -41,7 +41,7 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class ServerOptions:
     """The server's identity, and limits that apply to every mount."""
 
     name: Annotated[str, Meta(min_length=1)] = "resource-server"
@@ -137,7 +137,7 @@ class Manifest:
     """Path as given; None if a folder or database is served without a manifest."""
     directory: pathlib.Path
     """Absolute path against which relative paths are resolved."""
-    server: Server = Server()
+    server: ServerOptions = ServerOptions()
     http: Http = field(default_factory=Http)
     mounts: tuple[MountSpec, ...] = ()
     client_roots: tuple[MountSpec, ...] = ()

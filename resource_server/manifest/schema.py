@@ -21,7 +21,7 @@ from pydantic.errors import (
 from resource_server.manifest import references
 from resource_server.manifest.http import Http
 from resource_server.manifest.load import DATABASE_NAME, MOUNT_NAME, VERSION
-from resource_server.manifest.model import ClientFolders, MountOptions, Server, Tools
+from resource_server.manifest.model import ClientFolders, MountOptions, ServerOptions, Tools
 from resource_server.manifest.prompts import PROMPT_NAME, Prompt
 from resource_server.manifest.typed_options import (
     MISSING,
@@ -66,7 +66,7 @@ def manifest_schema() -> Schema:
         "properties": {
             "$schema": {"type": "string", "description": "This schema, for editors of JSON."},
             "version": {"const": VERSION, "description": "Version of the manifest format."},
-            "server": {**_object(Server), "description": _summary(Server)},
+            "server": {**_object(ServerOptions), "description": _summary(ServerOptions)},
             "http": {**_object(Http), "description": _summary(Http)},
             "roots": _named("Folder trees, by name.", MOUNT_NAME, {"$ref": "#/$defs/root"}),
             "databases": _named("Databases, by name.", DATABASE_NAME, {"$ref": "#/$defs/database"}),

@@ -1,11 +1,11 @@
-"""For authors of providers: `check_provider` proves the contract, `client` serves one in memory.
+"""Test tools for provider authors: `check_provider` checks the contract, `client` connects to it.
 
     @pytest.mark.anyio
     async def test_greetings_keep_the_contract() -> None:
         await check_provider(Greetings(names=["ada", "alan"]))
 
-The instance needs something to show (collections within collections, documents, one of them empty,
-names beyond ASCII), and nobody may change it meanwhile. All broken rules are reported at once.
+The instance should contain nested collections, documents (one of them empty) and names beyond
+ASCII, and must not change during the check. All broken rules are reported together.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ async def check_provider(
     make_change: MakeChange | None = None,
     within_s: float = 10.0,
 ) -> None:
-    """Call every method of `provider` in the ways the server may, and compare the answers.
+    """Call every method of `provider` as the server might, and compare the results.
 
-    No more than the first `max_resources` of its resources are looked at, depth first. Documents
-    at or below the paths in `unreadable` are listed on purpose without being readable. A provider
-    with a lifetime is entered, checked, left, and entered again. One that has `restrictions` is
-    narrowed to no scope, to each and to all, and what comes of it is checked as well.
+    At most `max_resources` resources are checked, depth first. Documents at or below the paths in
+    `unreadable` are listed but never readable. A provider with a lifetime is entered, checked,
+    left, and entered again. A provider with `restrictions` is narrowed to no scope, to each scope
+    and to all scopes, and each result is checked too.
 
-    A provider that has `changes` must tell within `within_s` seconds of each path that comes to an
-    interest, and of the change that `make_change` makes in the end: it changes, removes or adds one
-    document that is looked at, and returns its path.
+    A provider with `changes` must yield a `Change` within `within_s` seconds for each path added
+    to an interest, and for the change that `make_change` makes at the end. That function changes,
+    removes or adds one of the checked documents, and returns its path.
 
     Raises:
-        ProviderViolations: rules are broken; it names all of them.
-        MountUnavailable: the provider cannot serve now.
+        ProviderViolations: rules are broken; the error names all of them.
+        MountUnavailable: the provider is unavailable now.
     """
     calls = Calls(provider)
-    restrictions = access_rules.checked_restrictions(calls)
+    restrictions = access_rules.restrictions_before_entry(calls)
     offered = await tool_rules.known_tools(calls)
     async with AsyncExitStack() as lifetime:
         lasting = await _enter(calls, lifetime)
@@ -103,11 +103,11 @@ async def client(
     revision: str = "2025-11-25",
     on_notification: Callable[[dict[str, Any]], None] | None = None,
 ) -> AsyncGenerator[LocalClient]:
-    """Serve `provider` in this process, below the URI `base`, to the client that is given.
+    """Serve `provider` in this process, below the URI `base`, and yield a client connected to it.
 
     `await client.request("resources/read", {"uri": "test://mount/ada"})` returns the result as a
-    client receives it, and raises `ErrorReply` for an error. Each notification, as a client
-    receives it, is given to `on_notification`; with it, changes of the whole list are told as well.
+    client receives it, and raises `ErrorReply` for an error response. `on_notification` gets each
+    notification as a client receives it, changes of the listing included.
     """
     catalog = Catalog([Mount("mount", base, provider)])
     async with Server(catalog) as server:
@@ -124,7 +124,7 @@ async def client(
 async def _check_rules(
     calls: Calls, max_resources: int, unreadable: Collection[Path], within_s: float
 ) -> tuple[listing_rules.ListedTree, bool]:
-    """Check what holds while nothing changes; return what there is, and whether it is watched."""
+    """Check the rules of a provider at rest; return its resources, and whether watching works."""
     tree = listing_rules.ListedTree(calls, max_resources)
     await tree.explore()
     await listing_rules.check_walk(calls, tree)
@@ -145,7 +145,7 @@ async def _check_rules(
 
 
 async def _enter(calls: Calls, lifetime: AsyncExitStack) -> bool:
-    """Enter the provider's lifetime, if it has one; return whether it has."""
+    """Enter the provider's lifetime, if any; return whether there is one."""
     if isinstance(calls.provider, SupportsLinks):
         calls.provider.linked(_link)
     provider = cast("object", calls.provider)

@@ -1,4 +1,4 @@
-"""The rules for `restrictions` and `narrowed`: what needs scopes exists for who has them."""
+"""Rules of `restrictions` and `narrowed`: hidden without the scopes, visible with them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from resource_server.testing.provider_calls import Calls, brief
 
 Restrictions: TypeAlias = Mapping[str, frozenset[str]]
 Enter: TypeAlias = Callable[[Calls], AbstractAsyncContextManager[ListedTree]]
-"""Enters a provider, sees whether it keeps all other rules, and gives what there is in it."""
+"""Enters a provider, checks all other rules, and yields its resources."""
 
 _MAX_ABSENT = 100
 
 
-def checked_restrictions(calls: Calls) -> Restrictions:
-    """Return what needs which scopes, as the server asks for it before it enters a provider."""
+def restrictions_before_entry(calls: Calls) -> Restrictions:
+    """Return the restrictions of a provider that is not entered yet, as the server does."""
     restricts = calls.provider
     if not isinstance(restricts, SupportsAccess):
         return {}
@@ -34,9 +34,9 @@ def checked_restrictions(calls: Calls) -> Restrictions:
 async def check_narrowed(
     calls: Calls, before: Restrictions, whole: ListedTree, enter: Enter
 ) -> None:
-    """Narrow the provider to no scope, to each and to all; compare with what there is in it.
+    """Narrow the provider to no scope, to each scope and to all; compare with the whole provider.
 
-    `before` is what needed scopes before it was entered.
+    `before` are the restrictions before the provider was entered.
     """
     restricts = calls.provider
     if not isinstance(restricts, SupportsAccess):
@@ -46,7 +46,7 @@ async def check_narrowed(
         rule = "restrictions are always the same"
         calls.broken(rule, f"they were {brief(before)}, and then {brief(now)}")
     every = _scopes_of(before)
-    # Where nothing needs scopes, or too many are needed, the server never asks.
+    # Without restrictions, or with too many scopes, the server never narrows a provider.
     choices = {frozenset[str](), *(frozenset((scope,)) for scope in every), every}
     for scopes in sorted(choices, key=sorted) if 0 < len(every) <= MAX_SCOPES else ():
         held = f"with {_list(scopes) or 'no scope'}"
@@ -93,7 +93,7 @@ async def _compare(
 
 
 def _things(calls: Calls, tree: ListedTree) -> set[str]:
-    """Return all that clients are told of, in words."""
+    """Return the resources and templates that clients can list, in words."""
     resources = {f"resource {resource.path!r}" for resource in tree.resources}
     return resources | {f"template {each.uri_template!r}" for each in calls.provider.templates}
 

@@ -40,9 +40,9 @@ _ABSENT: _State = (ResourceNotFound.__name__,)
 
 
 async def check_watch(calls: Calls, resources: Sequence[Resource], within_s: float) -> bool:
-    """Subscribe to some resources, and to what is not there, while one watch runs and while two.
+    """Subscribe to some resources and to absent paths, with one watch and with two.
 
-    Returns False where a watch does not begin as it should.
+    Returns False if a watch does not start correctly.
     """
     watches = _watches(calls)
     if watches is None:
@@ -79,9 +79,9 @@ async def check_change(
     within_s: float,
     rule: str = _ARMED,
 ) -> None:
-    """Subscribe to everything, make a change, and see whether it is told and can be seen.
+    """Subscribe to everything, make a change, and check that it is reported and visible.
 
-    `rule` says why everything can be watched.
+    `rule` is the rule that a path without a `Change` breaks.
     """
     watches = _watches(calls)
     if watches is None:
@@ -94,7 +94,7 @@ async def check_change(
         watcher.subscribe(paths, listing=True)
         if not await watcher.is_armed(rule) or make_change is None:
             return
-        # What is told of the beginning is not to be taken for the change.
+        # Changes reported at the start must not count as the change.
         await watcher.is_quiet(min(1.0, within_s))
         watcher.told.clear()
         path = cast("object", await settle(make_change()))
@@ -106,9 +106,9 @@ async def check_change(
 async def _check_told(
     calls: Calls, watcher: RunningWatch, path: Path, before: Mapping[Path, _State]
 ) -> None:
-    """Look, as the server would, whenever something is told that concerns `path`."""
+    """Compare the state of `path`, as the server does, after each `Change` that concerns it."""
     state = before.get(path, _ABSENT)
-    # Nobody could subscribe to what is new, but somebody did to the collection that it is new in.
+    # A new path has no subscription, but the collection around it has.
     depth = next(depth for depth in range(len(path), -1, -1) if path[:depth] in before)
     was_told = False
 
@@ -132,13 +132,13 @@ async def _check_told(
 
 
 def _concerns(change: Change, path: Path, depth: int) -> bool:
-    """Say whether a change makes the server look at `path`, or above it, at that depth or below."""
+    """Whether a change makes the server compare `path` or an ancestor at `depth` or deeper."""
     is_above = path[: len(change.path)] == change.path
     return is_above and (change.kind == "tree" or len(change.path) >= depth)
 
 
 async def _state(calls: Calls, path: Path, *, until: float = 0.0) -> _State:
-    """Return what of a resource the server compares."""
+    """Return the state of a resource that the server compares."""
     found = await calls.metadata(path)
     while isinstance(found, ResourceBusy) and time.monotonic() < until:
         await asyncio.sleep(_BUSY_S)
@@ -159,19 +159,19 @@ _ENDS = "changes ends at once, and without an error, when it is closed"
 _LONGEST_END_S = 5.0
 _QUIET_S = 0.3
 _STEP = 256
-"""Changes that are taken in before others have their turn."""
+"""Changes taken in a row before other tasks run."""
 _KINDS = get_args(get_type_hints(Change)["kind"])
 
 
 class RunningWatch:
-    """Iterates `changes` as the server does; what comes wrongly or late is written down."""
+    """One iteration of `changes`, as the server does it; records wrong and late changes."""
 
     def __init__(self, calls: Calls, watches: SupportsWatch, within_s: float) -> None:
         self.within_s = within_s
         self.told: set[Change] = set()
-        """What was told, each once, until somebody clears it."""
+        """The distinct changes since the last clear."""
         self._unarmed: set[Path] = set()
-        """The paths of the interest that nothing was told of yet."""
+        """Paths of the interest without a `Change` so far."""
         self._interest = MountInterest()
         self._calls = calls
         self._watches = watches
@@ -191,14 +191,14 @@ class RunningWatch:
             await self._end()
 
     async def close_at(self, path: Path) -> None:
-        """Close it when it tells of one more path, and not, as otherwise, while it waits."""
+        """Close the iterator at the change of one more path, not while it waits."""
         self._most = self._count + 1
         self.subscribe([path])
         if await self.until(lambda: self._is_closing):
             await self._end()
 
     def subscribe(self, paths: Iterable[Path], *, listing: bool = False) -> None:
-        """Be interested in more paths, and perhaps in the listing."""
+        """Add paths to the interest, and optionally the listing."""
         for path in paths:
             self._unarmed.add(path)
             self._interest.add(path)
@@ -206,16 +206,16 @@ class RunningWatch:
             self._interest.listing = True
 
     def unsubscribe(self) -> None:
-        """Be interested in nothing."""
+        """Empty the interest."""
         for path in [*self._interest.paths]:
             self._interest.remove(path)
         self._interest.listing = False
 
     async def is_armed(self, rule: str) -> bool:
-        """Wait until something was told of every path; `rule` says why it has to be."""
+        """Wait for a `Change` of every path; a missing one breaks `rule`."""
         if await self.until(lambda: not self._unarmed):
             return True
-        if not self._task.done():  # what ended is told already
+        if not self._task.done():  # an early end is reported already
             for path in sorted(self._unarmed):
                 self._calls.broken(
                     rule, f"no Change of {brief(path)} came within {self.within_s:g} s"
@@ -223,7 +223,7 @@ class RunningWatch:
         return False
 
     async def until(self, holds: Callable[[], bool], seconds: float | None = None) -> bool:
-        """Wait until something holds that only changes bring about; no longer than that."""
+        """Wait at most `seconds` until a condition holds that only changes can fulfil."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.within_s if seconds is None else seconds):
                 while not holds() and not self._task.done():
@@ -232,7 +232,7 @@ class RunningWatch:
         return holds()
 
     async def is_quiet(self, seconds: float) -> bool:
-        """Wait until nothing comes for a short while; False if that takes longer."""
+        """Wait for a short time without changes; False if none comes within `seconds`."""
         end = time.monotonic() + seconds
         short = min(_QUIET_S, self.within_s / 10)
         while time.monotonic() < end:
@@ -303,7 +303,7 @@ class RunningWatch:
 
 
 def _closing(changes: AsyncIterator[object]) -> contextlib.AbstractAsyncContextManager[object]:
-    # Not every iterator can be closed; a generator can, and has to be.
+    # Generators must be closed; other iterators may not support it.
     if hasattr(changes, "aclose"):
         return contextlib.aclosing(cast("Any", changes))
     return contextlib.nullcontext()

@@ -1,4 +1,4 @@
-"""The rules of order: what `list` and `walk` return, and how they resume."""
+"""Rules of `list` and `walk`: order, completeness, resumption."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _MAX_RESUMED = 24
 
 
 class ListedTree:
-    """The provider's resources as `list` tells them, depth first, up to a budget.
+    """The provider's resources from `list`, depth first, up to a budget.
 
-    `whole` says whether that is all; `listed` are those of the global listing.
+    `whole` is False if the budget ended; `listed` are the resources of the global listing.
     """
 
     def __init__(self, calls: Calls, budget: int) -> None:
@@ -34,7 +34,7 @@ class ListedTree:
         self._budget = budget
 
     async def explore(self) -> None:
-        """Descend from the mount's own collection."""
+        """List everything below the mount's own collection."""
         root = await self._calls.metadata(())
         if isinstance(root, Resource) and (root.path, root.type) == ((), "collection"):
             await self._explore((), listed=True)
@@ -56,7 +56,7 @@ class ListedTree:
                 await self._explore(child.path, listed=listed and child.listed)
 
     async def _children(self, parent: Path) -> tuple[list[Resource], bool]:
-        """Return the children of a collection, and whether they are all."""
+        """Return the children of a collection, and whether they are complete."""
         children: dict[Path, Resource] = {}
         after: Path | None = None
         while len(children) <= self._budget:
@@ -95,7 +95,7 @@ def _check_path(calls: Calls, parent: Path, child: Resource) -> None:
 async def _check_resuming(
     calls: Calls, parent: Path, children: Sequence[Resource], *, ended: bool
 ) -> None:
-    """List anew from the start, from after each child (of many, some), from where one vanished."""
+    """List again from the start, after a sample of children, and after a vanished child."""
     first = await calls.list(parent, limit=1)
     if _differ(first, children[:1]):
         rule = "a listing has the same order each time"
@@ -113,7 +113,7 @@ async def _check_resuming(
     for number in _sample(len(children), 3) if ended else ():
         vanished = (*parent, children[number].path[-1] + "0")
         found = await calls.list(parent, after=vanished, limit=len(children) + 1)
-        # What never was a child, such as a key of the wrong form, may be refused.
+        # A path that cannot be a child, such as a malformed key, may be refused.
         if isinstance(found, Sequence):
             if not _differ(found, children[len(children) - len(found) :]):
                 continue
@@ -124,7 +124,7 @@ async def _check_resuming(
 
 
 def _as_known(found: object, expected: Sequence[Resource]) -> Sequence[Resource]:
-    """Return what is expected, without the versions that a walk has left out."""
+    """Return the expected resources without the versions that a walk leaves out."""
     if not isinstance(found, Sequence):
         return expected
     given = cast("Sequence[object]", found)
@@ -153,7 +153,7 @@ async def check_walk(calls: Calls, tree: ListedTree) -> None:
 
 
 async def check_same(calls: Calls, tree: ListedTree, rule: str) -> None:
-    """List the mount's own collection once more; `rule` says why it must be as before."""
+    """List the mount's own collection again; a difference breaks `rule`."""
     expected = [resource for resource in tree.resources if len(resource.path) == 1]
     found = await calls.list((), limit=PAGE)
     if tree.whole and _differ(found, expected[:PAGE]):

@@ -1,4 +1,4 @@
-"""A provider's methods, called as the server calls them; what answers wrongly is written down."""
+"""Checked calls of a provider's methods; records wrong results and errors."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ SEGMENTS = "a segment is not empty, '.' or '..', has no '/' or NUL, and fits in 
 
 
 class Calls:
-    """Each method returns what the provider returned, or the `ResourceError` it raised.
+    """Methods return the provider's result, or the `ResourceError` it raised.
 
-    What is neither is a broken rule, and None is returned.
+    Any other outcome is recorded as a broken rule and returned as None.
     """
 
     def __init__(self, provider: Provider) -> None:
@@ -41,11 +41,11 @@ class Calls:
         self._broken: dict[str, list[str]] = {}
 
     def broken(self, rule: str, seen: str) -> None:
-        """Write down that `rule` does not hold: where, and what was seen."""
+        """Record that `rule` is broken, with the place and the observation."""
         self._broken.setdefault(rule, []).append(seen)
 
     def violations(self) -> list[str]:
-        """Return a sentence for each rule and place, of many places the first three."""
+        """Return a sentence for each broken rule and place, at most three places per rule."""
         sentences: list[str] = []
         for rule, places in self._broken.items():
             sentences += [f"{rule}: {seen}" for seen in places[:3]]
@@ -72,7 +72,7 @@ class Calls:
         return self._at_most(call, found, limit)
 
     async def metadata(self, path: Path) -> Resource | ResourceError | None:
-        """Return what may be known of a resource."""
+        """Return the metadata of a resource."""
         return await self._call(
             f"metadata({brief(path)})",
             lambda: self.provider.metadata(path),
@@ -90,7 +90,7 @@ class Calls:
     async def complete(
         self, completes: SupportsComplete, variable: str, value: str, given: Mapping[str, str]
     ) -> Sequence[str]:
-        """Return suggested values; none where that fails."""
+        """Return suggested values; none on failure."""
         call = f"complete({variable!r}, {brief(value)}, given={dict(given)})"
         found = await self._call(
             call, lambda: completes.complete(variable, value, given=given), _are(str)
@@ -105,7 +105,7 @@ class Calls:
         return await self._call(call, lambda: fetches.fetch(path, query), _is_fetched)
 
     async def hides(self, hides: SupportsHides, *, limit: int) -> Sequence[tuple[Path, str]]:
-        """Return hidden paths with their rules; none where that fails."""
+        """Return hidden paths with their rules; none on failure."""
         found = await self._call(
             f"hides(limit={limit})", lambda: hides.hides(limit=limit), _are_hidden
         )
@@ -121,7 +121,7 @@ class Calls:
         limit: int,
         deadline: float,
     ) -> SearchPage | ResourceError | None:
-        """Return a page of what is found."""
+        """Return a page of hits."""
         call = f"search({brief(sought)}, below={brief(below)}, after={brief(after)}, limit={limit})"
         found = await self._call(
             call,
@@ -150,22 +150,22 @@ class Calls:
         )
 
     async def explain(self, explains: SupportsExplain, path: Path) -> None:
-        """Ask why a path is shown or not."""
+        """Call `explain`, and check its result."""
         await self._call(f"explain({brief(path)})", lambda: explains.explain(path), _is_text)
 
     def restrictions(self, restricts: SupportsAccess) -> Mapping[str, frozenset[str]]:
-        """Return which scopes are needed by what; none where that fails."""
+        """Return the required scopes by option; none on failure."""
         found = self._ask("restrictions", lambda: restricts.restrictions, _are_restrictions)
         return {} if found is None else found
 
     def narrowed(self, restricts: SupportsAccess, scopes: frozenset[str]) -> Provider | None:
-        """Return the provider as those see it who have these scopes."""
+        """Return the provider narrowed to a caller's scopes."""
         return self._ask(
             f"narrowed({sorted(scopes)})", lambda: restricts.narrowed(scopes), _is_provider
         )
 
     def _ask(self, call: str, method: Callable[[], T], valid: Callable[[object], bool]) -> T | None:
-        """Return what is to be returned at once, and raises nothing."""
+        """Return the result of a synchronous method that must not raise."""
         try:
             found = method()
         except Exception as error:
@@ -206,17 +206,17 @@ class Calls:
 
 
 def is_below(path: Path, parents: Iterable[Path]) -> bool:
-    """Say whether `path` is one of `parents` or below one of them."""
+    """Whether `path` is at or below one of `parents`."""
     return any(path[: len(parent)] == parent for parent in parents)
 
 
 def is_path_tuple(found: object) -> TypeGuard[Path]:
-    """Say whether something is a tuple of text."""
+    """Whether a value is a tuple of text."""
     return isinstance(found, tuple) and _are(str)(cast("object", found))
 
 
 def is_addressable(path: Path) -> bool:
-    """Say whether a path fits in a URI and is found in it again."""
+    """Whether a path survives the round trip through a URI."""
     try:
         return uris.parse(uris.join("check://mount/", path)).path == path
     except (ResourceError, UnicodeError):
@@ -224,7 +224,7 @@ def is_addressable(path: Path) -> bool:
 
 
 def brief(value: object) -> str:
-    """Return a value as in Python, cut where it is long."""
+    """Return the `repr` of a value, shortened to 200 characters."""
     text = repr(value)
     return text if len(text) <= 200 else f"{text[:200]}…"
 

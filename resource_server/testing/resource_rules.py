@@ -1,4 +1,4 @@
-"""The rules for single resources: metadata, contents, templates, completion, and absence."""
+"""Rules of single resources: metadata, content, templates, completion, absence, abilities."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _ABSENT_PATH: Path = ("no-such-3f9c",)
 
 
 async def check_resource(calls: Calls, resource: Resource) -> None:
-    """Look at one entry of a listing, and at its metadata."""
+    """Check one entry of a listing, and its metadata."""
     place = brief(resource.path)
     if not resource.name:
         calls.broken("a resource has a name", f"{place} has none")
@@ -78,7 +78,7 @@ async def check_resource(calls: Calls, resource: Resource) -> None:
 
 
 async def check_document(calls: Calls, document: Resource, *, readable: bool) -> None:
-    """Read one document whole, on from a cut, in its other formats, and with an unknown query."""
+    """Read one document whole, past a truncation, in all formats, and with an unknown parameter."""
     place = brief(document.path)
     listing = await calls.list(document.path, limit=1)
     if not isinstance(listing, NotACollection):
@@ -90,7 +90,7 @@ async def check_document(calls: Calls, document: Resource, *, readable: bool) ->
             calls.broken(rule, f"read({place}) gave {brief(contents)}")
         return
     if isinstance(contents, InvalidParameter):
-        return  # it has to be asked something
+        return  # it requires parameters
     if isinstance(contents, ResourceTooLarge):
         contents = await calls.read(document.path, contents.next)
     if not isinstance(contents, Sequence) or not contents:
@@ -138,7 +138,7 @@ def _check_size(calls: Calls, document: Resource, content: Content) -> None:
     if isinstance(data, bytes):
         sizes = {len(data)}
     elif isinstance(data, str):
-        # A size may be that of the text as it is stored, with a byte order mark or in 8 bits.
+        # A size may be that of the stored text: with a byte order mark, or in an 8-bit encoding.
         sizes = {len(data.encode(encoding, "surrogatepass")) for encoding in _ENCODINGS}
         sizes.add(len(data))
     if sizes and document.size not in sizes:
@@ -147,7 +147,7 @@ def _check_size(calls: Calls, document: Resource, content: Content) -> None:
 
 
 async def check_absent(calls: Calls, resources: Sequence[Resource]) -> None:
-    """Ask for paths that name nothing: below the mount, below a collection, below a document."""
+    """Request absent paths below the mount, a collection and a document."""
     parents: list[Path] = [()]
     parents += [resource.path for resource in resources if resource.type == "collection"][:1]
     documents = [resource.path for resource in resources if resource.type == "document"]
@@ -166,7 +166,7 @@ async def check_absent(calls: Calls, resources: Sequence[Resource]) -> None:
 
 
 def check_templates(calls: Calls) -> None:
-    """Look at the templates themselves."""
+    """Check the templates themselves."""
     seen: set[str] = set()
     for template in calls.provider.templates:
         if not isinstance(cast("object", template), Template) or not template.name:
@@ -183,7 +183,7 @@ def check_templates(calls: Calls) -> None:
 
 
 async def check_completion(calls: Calls) -> None:
-    """Complete every variable of every template, and see whether what is suggested exists."""
+    """Complete every variable of every template, and check that the suggestions exist."""
     completes = calls.provider
     if not isinstance(completes, SupportsComplete):
         return
@@ -191,7 +191,7 @@ async def check_completion(calls: Calls) -> None:
         try:
             variables = uris.template_variables(template.uri_template)
         except ValueError:
-            continue  # told by check_templates
+            continue  # reported by check_templates
         given: dict[str, str] = {}
         for variable, operator in variables.items():
             for hostile in _ABSENT:
@@ -245,7 +245,7 @@ async def check_fetch(calls: Calls, resources: Sequence[Resource]) -> None:
 
 
 async def check_hides(calls: Calls) -> None:
-    """See whether what the optional `hides` names is hidden indeed, and no more than asked for."""
+    """Check that paths from the optional `hides` are hidden, and no more than `limit`."""
     hides = calls.provider
     if not isinstance(hides, SupportsHides):
         return
@@ -262,7 +262,7 @@ async def check_hides(calls: Calls) -> None:
 
 
 async def check_explain(calls: Calls, resources: Sequence[Resource]) -> None:
-    """Ask the optional `explain` about what is shown and what is not there."""
+    """Call the optional `explain` for visible and absent paths."""
     explains = calls.provider
     if not isinstance(explains, SupportsExplain):
         return

@@ -1,4 +1,4 @@
-"""The rules for `search`: what it finds is there, is told once, and is the same in a hurry."""
+"""Rules of `search`: hits exist, come once, and do not depend on the deadline."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HURRY, _TIME_S = 0.0, 10.0
 
 
 async def check_search(calls: Calls, resources: Sequence[Resource]) -> None:
-    """Look for names, for words of documents, for what is not there and for what is no word."""
+    """Search for names, for words in documents, for absent text and for special characters."""
     searches = calls.provider
     if not isinstance(searches, SupportsSearch):
         return
@@ -95,7 +95,7 @@ async def _all(
     below: Path,
     time_s: float,
 ) -> list[Hit] | None:
-    """Return everything that is found, page after page; None where that fails."""
+    """Return all hits, page by page; None on failure."""
     hits: list[Hit] = []
     after: str | None = None
     for _ in range(_MAX_PAGES):
@@ -104,7 +104,7 @@ async def _all(
             searches, sought, below=below, after=after, limit=_LIMIT, deadline=deadline
         )
         if isinstance(found, InvalidParameter) and after is None:
-            return None  # it does not search so
+            return None  # unsupported
         if found is None or isinstance(found, Exception):
             calls.broken("what exists can be searched", f"below {brief(below)} came {found!r}")
             return None

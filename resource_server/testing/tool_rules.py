@@ -1,4 +1,4 @@
-"""The rules for `tools` and `call_tool`: clients can be told of all; results keep to schemas."""
+"""Rules of `tools` and `call_tool`: valid definitions, and results that match their schemas."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from resource_server.testing.provider_calls import Calls, brief
 
 
 class SilentToolRequest:
-    """A request whose client shows no progress, takes no log messages and cannot be asked."""
+    """A request from a client without progress, log messages or elicitation."""
 
     can_elicit = False
 
@@ -43,7 +43,7 @@ class SilentToolRequest:
 
 
 async def known_tools(calls: Calls) -> Sequence[Tool]:
-    """Return the tools of a provider, which is not entered yet; none where that fails."""
+    """Return the tools of a provider that is not entered yet; none on failure."""
     provider = calls.provider
     if not isinstance(provider, SupportsTools):
         return ()
@@ -52,7 +52,7 @@ async def known_tools(calls: Calls) -> Sequence[Tool]:
 
 
 async def check_tools(calls: Calls, before: Sequence[Tool]) -> None:
-    """Look at each tool, and call those that need no arguments."""
+    """Check each tool, and call those without required arguments."""
     provider = calls.provider
     if not isinstance(provider, SupportsTools):
         return

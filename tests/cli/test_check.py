@@ -119,7 +119,7 @@ def test_a_provider_that_cannot_tell_what_it_hides_is_status_1(
     plugin.write_text(NUMBERS.replace("paths = [", f"{failing}\n        paths = ["), "utf-8")
     done = run("check", numbers)
     assert done.status == 1
-    assert facts(done.out)["problem"] == "what it hides cannot be told; -v says why"
+    assert facts(done.out)["problem"] == "its hidden paths cannot be determined; -v shows why"
 
 
 WARNING = """
@@ -190,7 +190,7 @@ def test_a_provider_that_cannot_tell_what_is_unsafe_is_status_1(
     (numbers / "numbers.py").write_text(NUMBERS + wrong, "utf-8")
     done = run("check", numbers)
     assert done.status == 1
-    assert facts(done.out)["problem"] == "what is unsafe cannot be told; -v says why"
+    assert facts(done.out)["problem"] == "its warnings cannot be determined; -v shows why"
 
 
 def test_a_missing_libmagic_is_told_and_no_failure(tmp_path: Path, folder: Path) -> None:
@@ -233,17 +233,17 @@ def test_a_mount_that_cannot_be_listed_is_status_1(run: Run, numbers: Path) -> N
     )
     done = run("check", numbers)
     assert done.status == 1
-    assert facts(done.out)["problem"] == "its resources cannot be listed; -v says why"
+    assert facts(done.out)["problem"] == "its resources cannot be listed; -v shows why"
 
 
 @pytest.mark.parametrize(
     ("good", "bad", "problem"),
     [
-        ("templates = ()", "templates = 5", "what it offers cannot be told"),
+        ("templates = ()", "templates = 5", "its resources cannot be determined"),
         (
             "templates = ()",
             "templates = property(lambda self: 1 / 0)",
-            "what it offers cannot be told",
+            "its resources cannot be determined",
         ),
         (
             'name="numbers", type="collection")',
@@ -259,7 +259,7 @@ def test_a_plugin_that_breaks_the_contract_is_a_problem_of_its_mount(
     (numbers / "numbers.py").write_text(NUMBERS.replace(good, bad), "utf-8")
     done = run("check", numbers)
     assert done.status == 1
-    assert facts(done.out)["problem"] == f"{problem}; -v says why"
+    assert facts(done.out)["problem"] == f"{problem}; -v shows why"
 
 
 def test_problems_of_plugins_are_told_with_those_of_the_manifest(run: Run, numbers: Path) -> None:

@@ -385,8 +385,8 @@ def test_check_names_what_is_allowed_and_is_not_there(top: Path, run: Run) -> No
     text = "roots:\n  w: {from: client, allow: [../a, nope, ../a/a.txt]}\n"
     assert mistakes(top, run, text) == [
         [
-            "2:35: roots.w.allow[1]: there is no such folder",
-            "2:41: roots.w.allow[2]: there is no such folder",
+            "2:35: roots.w.allow[1]: no such folder",
+            "2:41: roots.w.allow[2]: no such folder",
         ]
     ]
     assert mistakes(top, run, ALLOW) == [[]]

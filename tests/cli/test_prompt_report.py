@@ -56,7 +56,7 @@ def test_a_resource_that_cannot_be_read_is_a_mistake_whatever_its_plugin_raises(
     )
     done = run("check", folder)
     assert done.status == 1
-    assert "cannot be read; -v says why: resource://mine/x" in done.out
+    assert "cannot be read; -v shows why: resource://mine/x" in done.out
 
 
 def test_a_resource_that_is_not_there_is_a_mistake_where_it_stands(run: Run, folder: Path) -> None:
@@ -96,7 +96,7 @@ def test_an_argument_for_which_nothing_is_suggested_is_a_mistake(run: Run, folde
         "    messages: [{text: x}]\n"
     )
     assert mistakes(run, folder, prompts) == [
-        "8:21: prompts.p.arguments.c.complete: no template of its mount fits, "
+        "8:21: prompts.p.arguments.c.complete: matches no template of its mount, "
         "so nothing is suggested"
     ]
 

@@ -148,7 +148,7 @@ def test_who_subscribed_to_what_reads_differently_is_told(top: Path, option: str
 def test_a_limit_that_changes_is_no_change_of_the_list(top: Path) -> None:
     with connected("-v", top) as client:
         keep(top, "server: {page_size: 1}\n" + DOCS)
-        client.errors.until("the manifest was loaded again: the mounts are as they were")
+        client.errors.until("the manifest was loaded again: no mount changed")
         assert len(client.request("resources/list")["result"]["resources"]) == 1
         assert client.untold() == []
 
@@ -179,7 +179,7 @@ def test_the_same_problems_of_a_manifest_are_reported_once(top: Path) -> None:
         keep(top, "rotos: {}\n")
         client.errors.until(":1:1: rotos: ")
         (top / "mcp-resources.yaml").touch()
-        told = client.errors.until("the manifest cannot be used, as before")
+        told = client.errors.until("the manifest is still invalid")
         assert not [line for line in told if "rotos" in line]
         keep(top, "rotos: {}\nnothing: {}\n")
         client.errors.until(":2:1: nothing: ")

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server.errors import Diagnostic, ManifestError
-from resource_server.manifest import Cache, CollectionRead, Manifest, MountSpec, Server
+from resource_server.manifest import Cache, CollectionRead, Manifest, MountSpec
 from resource_server.manifest.load import load
+from resource_server.manifest.model import ServerOptions
 from resource_server.provider import Annotations
 
 TEN_MISTAKES = """\
@@ -109,7 +110,7 @@ def test_a_manifest_with_everything_is_read(tmp_path: pathlib.Path) -> None:
     )
     assert found.directory == tmp_path
     assert found.file == tmp_path / "mcp-resources.yaml"
-    assert found.server == Server(
+    assert found.server == ServerOptions(
         name="acme",
         title="Acme",
         instructions="Read docs first.",
@@ -142,7 +143,7 @@ def test_a_manifest_with_everything_is_read(tmp_path: pathlib.Path) -> None:
 
 def test_what_is_left_out_has_its_default(tmp_path: pathlib.Path) -> None:
     found = manifest(tmp_path, "server:\nroots:\n  a: {path: .}\nproviders:\n")
-    assert found.server == Server()
+    assert found.server == ServerOptions()
     assert [spec.base for spec in found.mounts] == ["file:///a/"]
 
 

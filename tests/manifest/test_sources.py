@@ -10,8 +10,9 @@ import sys
 import pytest
 
 from resource_server.errors import ManifestError
-from resource_server.manifest import Manifest, Server, sources
+from resource_server.manifest import Manifest, sources
 from resource_server.manifest.databases.database_url import parse_database_url, sqlite_url
+from resource_server.manifest.model import ServerOptions
 
 
 def refusal(source: str) -> str:
@@ -30,7 +31,7 @@ def test_a_folder_is_one_root_named_after_it(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "handbook"
     folder.mkdir()
     found = sources.find_manifest(str(folder))
-    assert (found.file, found.directory, found.server) == (None, folder, Server())
+    assert (found.file, found.directory, found.server) == (None, folder, ServerOptions())
     assert only_mount(found) == ("handbook", "file:///handbook/", None)
     assert getattr(found.mounts[0].use, "path", None) == folder
 
@@ -152,7 +153,7 @@ def test_a_sqlite_file_of_any_name_is_one_database_named_after_it(
 ) -> None:
     path = sqlite_file(tmp_path / os.fsdecode(file))
     found = sources.find_manifest(str(path))
-    assert (found.file, found.directory, found.server) == (None, tmp_path, Server())
+    assert (found.file, found.directory, found.server) == (None, tmp_path, ServerOptions())
     assert only_mount(found) == (name, f"sqlite://{name}/", title)
     assert found.mounts[0].path == ("databases", name)
     assert parse_database_url(str(url(found))).database == str(path)

@@ -20,7 +20,7 @@ from resource_server.runtime.eager import settle
 _PAGE = 1000
 
 
-class ExposedTables(NamedTuple):
+class ExposedSchema(NamedTuple):
     """The exposed tables of a database, for its owner."""
 
     mount: str
@@ -41,7 +41,7 @@ def is_database(provider: object) -> TypeGuard[Database]:
     return isinstance(provider, Database)
 
 
-async def exposed_tables(mount: str, database: Database) -> ExposedTables:
+async def exposed_tables(mount: str, database: Database) -> ExposedSchema:
     """Return what the database of a mount exposes now, opening the database to find out.
 
     Raises:
@@ -49,7 +49,7 @@ async def exposed_tables(mount: str, database: Database) -> ExposedTables:
     """
     url = parse_database_url(database.url)
     if url.engine == "sqlite":  # a file has no privileges to grant
-        return ExposedTables(mount, url.engine, "", (), database.limits)
+        return ExposedSchema(mount, url.engine, "", (), database.limits)
     # The owner has more privileges than a reader.
     database = dataclasses.replace(database, require_readonly_role=False)
     async with database:
@@ -62,7 +62,7 @@ async def exposed_tables(mount: str, database: Database) -> ExposedTables:
             options = policy.of(name)
             if options is not None and options.columns.hide:
                 columns[name] = policy.view(await engine.table(name)).table.column_names
-        return ExposedTables(
+        return ExposedSchema(
             mount=mount,
             engine=engine.name,
             database=url.database,
@@ -95,7 +95,7 @@ async def _exposed_tables(database: Database, parent: Path = ()) -> AsyncIterato
 _WITHOUT_HIDDEN = "-- To deny it hidden columns as well, unless a filter or query needs them:"
 
 
-def role_sql(exposed: ExposedTables) -> str:
+def role_sql(exposed: ExposedSchema) -> str:
     """Return SQL for psql or mariadb that creates a read-only login; it can be run again."""
     match exposed.engine:
         case "sqlite":
@@ -135,7 +135,7 @@ def _seconds(limits: ReadLimits) -> int:
     return math.ceil(max(limits.timeout, limits.query_timeout)) + 5
 
 
-def _postgresql_role(exposed: ExposedTables) -> Iterator[str]:
+def _postgresql_role(exposed: ExposedSchema) -> Iterator[str]:
     name = f"{exposed.mount[:56]}_reader"
     if name.startswith("pg_"):
         # The prefix is reserved.
@@ -173,7 +173,7 @@ def _postgresql_role(exposed: ExposedTables) -> Iterator[str]:
         yield from _only_columns(quoted_table(table), names, login)
 
 
-def _mysql_role(exposed: ExposedTables) -> Iterator[str]:
+def _mysql_role(exposed: ExposedSchema) -> Iterator[str]:
     login = f"{_backquoted(f'{exposed.mount[:25]}_reader')}@`%`"
     bounds = "MAX_USER_CONNECTIONS 20"
     if exposed.engine == "mariadb":
@@ -197,7 +197,7 @@ def _only_columns(table: str, columns: str, login: str) -> Iterator[str]:
     yield comment_text(f"-- GRANT SELECT ({columns}) ON {table} TO {login};")
 
 
-def _of_database(exposed: ExposedTables, table: TableName) -> str:
+def _of_database(exposed: ExposedSchema, table: TableName) -> str:
     return f"{_backquoted(table.schema or exposed.database)}.{_backquoted(table.name)}"
 
 
@@ -206,7 +206,7 @@ CHANNEL = "resource_server"
 _TRIGGER = "resource_server_notify"
 
 
-def notify_sql(exposed: ExposedTables) -> str:
+def notify_sql(exposed: ExposedSchema) -> str:
     """Return SQL for psql that creates triggers for `watch: notify`; it can be run again."""
     match exposed.engine:
         case "postgresql":
@@ -220,7 +220,7 @@ def notify_sql(exposed: ExposedTables) -> str:
     )
 
 
-def _postgresql_triggers(exposed: ExposedTables) -> Iterator[str]:
+def _postgresql_triggers(exposed: ExposedSchema) -> Iterator[str]:
     tables = [table for table in exposed.tables if table not in exposed.views]
     if not tables:
         yield "-- No table is exposed, and views cannot have these triggers. Nothing to do."

@@ -17,7 +17,7 @@ import yaml
 
 from resource_server.manifest.databases.owner_sql import (
     CHANNEL,
-    ExposedTables,
+    ExposedSchema,
     notify_sql,
     role_sql,
 )
@@ -90,8 +90,8 @@ def mariadb() -> Iterator[Server]:
         admin(f"drop user if exists `{name}_reader`@`%`; drop database `{name}`")
 
 
-def exposed(server: Server, engine: str, *tables: TableName) -> ExposedTables:
-    return ExposedTables(server.name, engine, server.name, tables, ReadLimits())
+def exposed(server: Server, engine: str, *tables: TableName) -> ExposedSchema:
+    return ExposedSchema(server.name, engine, server.name, tables, ReadLimits())
 
 
 def quoted(name: str) -> str:
@@ -313,16 +313,16 @@ def test_a_manifest_of_a_server_has_its_schemas_and_never_its_password(postgresq
 
 @pytest.mark.parametrize("write", [role_sql, notify_sql])
 @pytest.mark.parametrize("engine", ["sqlite", "mysql", "mariadb", "postgresql"])
-def test_no_name_ends_a_comment(write: Callable[[ExposedTables], str], engine: str) -> None:
+def test_no_name_ends_a_comment(write: Callable[[ExposedSchema], str], engine: str) -> None:
     name = "a\nhostile\r\u2028hostile"
     table = TableName(name if engine == "postgresql" else None, name)
-    found = ExposedTables("m", engine, "d", [TableName("s", "t")], ReadLimits(), frozenset([table]))
+    found = ExposedSchema("m", engine, "d", [TableName("s", "t")], ReadLimits(), frozenset([table]))
     text = write(found._replace(columns={table: (name,)}))
     assert not any(line.startswith("hostile") for line in text.splitlines())
 
 
 def test_what_needs_no_sql_says_so() -> None:
-    sqlite = ExposedTables("shop", "sqlite", "shop.db", [], ReadLimits())
+    sqlite = ExposedSchema("shop", "sqlite", "shop.db", [], ReadLimits())
     assert "Nothing to do." in role_sql(sqlite)
     assert "Nothing to do." in notify_sql(sqlite)
     assert "Nothing to do." in notify_sql(sqlite._replace(engine="mariadb"))
@@ -332,6 +332,6 @@ def test_what_needs_no_sql_says_so() -> None:
 
 
 def test_the_role_of_mysql_has_no_option_that_only_mariadb_knows() -> None:
-    found = ExposedTables("shop", "mysql", "d", [TableName(None, "t")], ReadLimits())
+    found = ExposedSchema("shop", "mysql", "d", [TableName(None, "t")], ReadLimits())
     assert "MAX_STATEMENT_TIME" not in role_sql(found)
     assert "GRANT SELECT ON `d`.`t` TO `shop_reader`@`%`;" in role_sql(found)
