@@ -1,7 +1,6 @@
-"""Pages of rows are what the driver of the engine selects, in its order and of its values.
+"""Pages of rows compared with the driver's own result, in its order and with its values.
 
-`PAGES_SEEDS=100` makes so many random tables of each engine instead of a few, `PAGES_FIRST=7`
-begins with another than the first.
+`PAGES_SEEDS=100` makes this many random tables per engine, `PAGES_FIRST=7` starts at this seed.
 """
 
 from __future__ import annotations
