@@ -164,7 +164,7 @@ def test_the_log_names_the_mounts_that_changed(top: Path) -> None:
 def test_an_invalid_manifest_is_reported_and_what_was_served_goes_on(top: Path) -> None:
     with connected(top) as client:
         keep(top, MORE + "  x: {path: ., exlude: [a]}\n")
-        assert "the manifest cannot be used" in client.errors.next()
+        assert "the manifest is invalid" in client.errors.next()
         problem = client.errors.next()
         assert problem.startswith(f"{top / 'mcp-resources.yaml'}:4:16: roots.x.exlude: ")
         assert "did you mean 'exclude'?" in problem
@@ -282,7 +282,7 @@ def test_plugins_stay_refused_where_they_were(top: Path) -> None:
 def test_strict_keeps_serving_what_could_be_served(top: Path) -> None:
     with connected("--strict", top) as client:
         keep(top, DOCS + "providers:\n  plugin: {use: no.py}\n")
-        assert "the manifest cannot be used" in client.errors.next()
+        assert "the manifest is invalid" in client.errors.next()
         assert ":4:17: providers.plugin.use: " in client.errors.next()
         assert len(client.listed()) == 2
 
