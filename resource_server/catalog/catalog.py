@@ -1,7 +1,7 @@
-"""All mounts as one space of URIs: route, list, describe, read, complete. Knows no files or tables.
+"""All mounts as one space of URIs: routing, listing, reading, searching and completion.
 
-The global listing is each listed mount in manifest order, depth first, a collection before its
-children. Nothing is kept between two pages: a cursor names the last item, and the cost of a page
+The global listing has each listed mount in manifest order, depth first, a collection before its
+children. Nothing is stored between two pages: a cursor names the last item, and the cost of a page
 follows its length, not the size of what is served.
 """
 
@@ -15,32 +15,27 @@ from typing import Self
 import msgspec
 
 from resource_server import uris
-from resource_server.catalog import completion, contract_guard, cursor, federated_search
+from resource_server.catalog import cursor, fallback_search, federated_search
 from resource_server.catalog.contract_guard import Progress
+from resource_server.catalog.cursor import ListCursor
 from resource_server.catalog.federated_search import SearchResults
 from resource_server.catalog.mount import FAILURES, CatalogEntry, Mount, log_failure
 from resource_server.catalog.visibility import Visibility
-from resource_server.errors import (
-    InvalidParameter,
-    ResourceBusy,
-    ResourceNotFound,
-)
+from resource_server.errors import InvalidParameter, ResourceBusy, ResourceNotFound
 from resource_server.provider import Content, Path, Resource, Template
 from resource_server.provider.search import Where
 from resource_server.runtime.eager import is_cancelled, settle, within
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
+from resource_server.search.name_match import rank_completions
 
-PATIENCE_S = 20.0
-"""For one mount in a page of everything: `list` may be called a hundred times, one by one, and even
-with a mount that hangs there should be an answer in the minute that hosts wait for one."""
-
-_ALL = ""
+_GLOBAL_LISTING = ""
 _TEMPLATES = "templates"
 
 
 class ReadItem(msgspec.Struct, frozen=True):
     """One item of a read: a document's content, or a child collection (`content` is None).
 
-    `uri` is as asked for; `next_uri` reads on where the content was cut.
+    `uri` is as requested; `next_uri` reads the rest of a truncated content.
     """
 
     uri: str
@@ -50,7 +45,7 @@ class ReadItem(msgspec.Struct, frozen=True):
 
 
 class ListPage(msgspec.Struct, frozen=True):
-    """Part of a listing; `next_cursor` is None at its end.
+    """A page of a listing; `next_cursor` is None on the last one.
 
     `unavailable` names the mounts that are missing from it because they cannot serve now.
     """
@@ -61,10 +56,10 @@ class ListPage(msgspec.Struct, frozen=True):
 
 
 class ReadResult(msgspec.Struct, frozen=True):
-    """What a read returned; `complete` is False where children of a collection were left out.
+    """The result of a read; `complete` is False if children of a collection were left out.
 
-    `collection` is the canonical URI of the collection that was read, and `children` what it was
-    found to hold, up to the first that was one too many; None and empty for a document.
+    For a collection, `collection` is its canonical URI, and `children` its first children, one more
+    than a read returns; for a document they are None and empty.
     """
 
     items: Sequence[ReadItem]
@@ -74,7 +69,7 @@ class ReadResult(msgspec.Struct, frozen=True):
 
 
 class TemplateEntry(msgspec.Struct, frozen=True):
-    """A template with its mount's base in front: what clients fill in."""
+    """A template below its mount's base URI, as clients see it."""
 
     uri_template: str
     template: Template
@@ -82,90 +77,101 @@ class TemplateEntry(msgspec.Struct, frozen=True):
 
 
 class TemplatePage(msgspec.Struct, frozen=True):
-    """Part of the templates; `next_cursor` is None at the end."""
+    """A page of templates; `next_cursor` is None on the last one."""
 
     templates: Sequence[TemplateEntry]
     next_cursor: str | None
 
 
 class CompletionResult(msgspec.Struct, frozen=True):
-    """Suggested values, best first, at most `ranking.MAX_COMPLETIONS` of `total`."""
+    """Suggested values, best first, at most `name_match.MAX_COMPLETIONS` of `total`."""
 
     values: Sequence[str]
     total: int
 
 
 class CatalogLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much one answer may hold: items a page, children and bytes of a collection, hits."""
+    """Size limits of one result."""
 
     page_size: int = 100
+    """Maximum items of a page."""
     collection_children: int = 64
+    """Maximum children returned by a read of a collection."""
     collection_bytes: int = 256 * 1024
+    """Maximum bytes returned by a read of a collection."""
     search_hits: int = 25
+    """Maximum hits of a search page."""
+    search_walk_page: int = fallback_search.WALK_PAGE
+    """Resources listed at a time when a mount is searched by walking it."""
     alternatives: bool = False
-    """Whether a document is read in all its formats at once."""
+    """Whether a read returns a document in all its formats at once."""
 
 
 class Catalog:
-    """All mounts. An async context manager: leaving it closes every provider it started.
+    """All mounts, as each caller sees them.
 
-    Every answer is one for who asks (`access.current`): it is made of the mounts that they see, and
-    of each as they see it. So no other part has to know of scopes.
+    An async context manager: leaving it closes every provider it has started. Results cover the
+    mounts that are visible to the current caller (`access.current`); no other part checks scopes.
 
-    Every method raises `ResourceNotFound` for a URI that no mount knows, `InvalidParameter` for a
-    cursor or query that cannot be used, `ResourceBusy` where the mount cannot serve now, and what
-    the provider raises.
+    Every method raises `ResourceNotFound` for a URI outside all mounts, `InvalidParameter` for an
+    invalid cursor or query, `ResourceBusy` if the mount cannot serve now, and what the provider
+    raises.
     """
 
-    def __init__(self, mounts: Sequence[Mount], limits: CatalogLimits | None = None) -> None:
+    def __init__(
+        self,
+        mounts: Sequence[Mount],
+        limits: CatalogLimits | None = None,
+        timing: Timing = DEFAULT_TIMING,
+    ) -> None:
         self.mounts = tuple(mounts)
         self.limits = limits or CatalogLimits()
         self.visibility = Visibility(self.mounts)
+        self._timing = timing
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        # At once: of those that hang each is waited for.
+        # Concurrently: each may hang until its timeout.
         await asyncio.gather(*(mount.close() for mount in self.mounts))
 
     async def start(self) -> dict[str, str]:
-        """Start every mount; return the problems of those that cannot serve, by mount name."""
+        """Start every mount; return the problems of those that cannot serve, by name."""
         for mount in self.mounts:
             with suppress(ResourceBusy):
                 await mount.start()
         return {mount.name: mount.problem for mount in self.mounts if mount.problem is not None}
 
     @property
-    def watches(self) -> bool:
-        """Whether any mount notices changes when they happen."""
-        return any(mount.watches is not None for mount in self.mounts)
+    def can_watch(self) -> bool:
+        """Whether any mount notices changes as they happen."""
+        return any(mount.can_watch for mount in self.mounts)
 
     def route(self, uri: str) -> tuple[Mount, Path, Mapping[str, str]]:
-        """Return the mount of a URI with the path below it and the query; nothing is asked."""
+        """Return the mount of a URI, the path below it and the URI parameters."""
         return self.visibility.current().route(uri)
 
     async def locate(self, uri: str) -> tuple[Mount, Path, Mapping[str, str]]:
-        """Return the mount of a URI, started, with the path below it and the query."""
+        """Return the mount of a URI, started, the path below it and the URI parameters."""
         found = self.route(uri)
-        if found[0].problem is not None:
-            await found[0].start()
+        await found[0].start()
         return found
 
     async def metadata(self, uri: str) -> CatalogEntry:
-        """Return what may be known of a resource without reading it."""
+        """Return the metadata of a resource."""
         mount, path, _ = await self.locate(uri)
-        return mount.entry(await settle(mount.provider.metadata(path)))
+        return mount.entry(await mount.provider.metadata(path))
 
     # -- listing
 
     async def list(
         self, uri: str | None = None, after: str | None = None, progress: Progress | None = None
     ) -> ListPage:
-        """Return a page of everything listed, or of the direct children of the collection `uri`.
+        """Return a page of the global listing, or of the direct children of the collection `uri`.
 
-        One of everything lacks the mounts that fail, or take longer than `PATIENCE_S`.
-        `after` is the cursor of the page before.
+        The global listing leaves out mounts that fail or take longer than `listing_s`.
+        `after` is the cursor of the previous page.
 
         Raises:
             NotACollection: `uri` is a document.
@@ -176,17 +182,17 @@ class Catalog:
         scope = uris.join(mount.base, path)
         last = path + _resume(after, scope, mount.name)[-1:] if after else None
         size = self.limits.page_size
-        children = await contract_guard.children(mount.provider, path, after=last, limit=size + 1)
-        more = len(children) > size
+        children = await mount.provider.list(path, after=last, limit=size + 1)
+        has_more = len(children) > size
         entries = [mount.entry(child) for child in children[:size]]
-        return ListPage(entries, _cursor(scope, mount, entries[-1]) if more else None)
+        return ListPage(entries, _cursor(scope, mount, entries[-1]) if has_more else None)
 
     async def _list_all(self, after: str | None, progress: Progress | None) -> ListPage:
         size = self.limits.page_size
         mounts = [mount for mount in self.visibility.current().mounts if mount.listed]
         last: Path | None = None
         if after:
-            held = cursor.decode(after, scope=_ALL)
+            held = ListCursor.decode(after, scope=_GLOBAL_LISTING)
             names = [mount.name for mount in mounts]
             if held.mount not in names:
                 raise InvalidParameter(cursor.INVALID)
@@ -199,15 +205,14 @@ class Catalog:
             room = size - len(entries)
             found: Sequence[Resource] = ()
             try:
-                if mount.problem is not None:
-                    await mount.start()
-                descent = contract_guard.descend(mount, after=last, limit=room + 1)
-                found = await within(PATIENCE_S, descent)
+                await mount.start()
+                descendants = mount.provider.descendants(after=last, limit=room + 1)
+                found = await within(self._timing.listing_s, descendants)
                 more = [mount.entry(resource) for resource in found[:room]]
             except (*FAILURES, asyncio.CancelledError) as error:
                 if is_cancelled():
                     raise
-                # One mount that fails, or hangs, must not take the listing of the others with it.
+                # A mount that fails or hangs must not break the listing of the others.
                 log_failure(error, f"listing mount {mount.name} failed")
                 unavailable.append(mount.name)
                 continue
@@ -219,23 +224,25 @@ class Catalog:
             if progress is not None:
                 progress(len(entries), None)
             if end is not None and len(found) > room:
-                return ListPage(entries, _cursor(_ALL, end, entries[-1]), tuple(unavailable))
+                return ListPage(
+                    entries, _cursor(_GLOBAL_LISTING, end, entries[-1]), tuple(unavailable)
+                )
         return ListPage(entries, None, tuple(unavailable))
 
     # -- reading
 
     async def read(self, uri: str, progress: Progress | None = None) -> ReadResult:
-        """Return a document's contents, or those of a collection's children, within the limits."""
+        """Return the contents of a document, or of a collection's children within the limits."""
         mount, path, query = await self.locate(uri)
-        resource, contents = await contract_guard.fetch(mount, path, query)
+        resource, contents = await mount.provider.fetch(path, query)
         if resource.type == "document":
             entry = mount.entry(resource)
-            return ReadResult(await self._bodies(mount, entry, uri, query, contents))
+            return ReadResult(await self._document_items(mount, entry, uri, query, contents))
         if query:
             raise InvalidParameter("a collection takes no query parameters")
         return await self._read_collection(mount, path, progress)
 
-    async def _bodies(
+    async def _document_items(
         self,
         mount: Mount,
         entry: CatalogEntry,
@@ -248,7 +255,7 @@ class Catalog:
         else:
             path = entry.resource.path
             for format in entry.resource.formats:
-                more = await settle(mount.provider.read(path, {"format": format.name}))
+                more = await mount.provider.read(path, {"format": format.name})
                 contents = [*contents, *more]
         return [
             ReadItem(uri, entry, content, _next_uri(entry, query, content)) for content in contents
@@ -257,27 +264,27 @@ class Catalog:
     async def _read_collection(
         self, mount: Mount, path: Path, progress: Progress | None
     ) -> ReadResult:
-        most = self.limits.collection_children
-        children = await contract_guard.children(mount.provider, path, after=None, limit=most + 1)
-        complete = len(children) <= most
+        limit = self.limits.collection_children
+        children = await mount.provider.list(path, after=None, limit=limit + 1)
+        complete = len(children) <= limit
         budget = self.limits.collection_bytes
-        bodies: list[ReadItem] = []
-        for done, child in enumerate(children[:most], start=1):
+        items: list[ReadItem] = []
+        for done, child in enumerate(children[:limit], start=1):
             if child.type == "collection":
                 entry = mount.entry(child)
-                bodies.append(ReadItem(entry.uri, entry, None))
+                items.append(ReadItem(entry.uri, entry, None))
             elif (child.size or 0) > budget:
                 complete = False
             elif (read := await _read_child(mount, child.path)) is not None:
-                body, size = read
+                item, size = read
                 if size > budget:
                     complete = False
                 else:
                     budget -= size
-                    bodies.append(body)
+                    items.append(item)
             if progress is not None:
-                progress(done, min(len(children), most))
-        return ReadResult(bodies, complete, uris.join(mount.base, path), children)
+                progress(done, min(len(children), limit))
+        return ReadResult(items, complete, uris.join(mount.base, path), children)
 
     # -- searching
 
@@ -290,18 +297,19 @@ class Catalog:
         after: str | None = None,
         progress: Progress | None = None,
     ) -> SearchResults:
-        """Return a page of what is found in all that is listed, or below `uri`; see `searching`.
+        """Return a page of search hits in all listed mounts, or below `uri`.
 
-        By name, in text, or first by name and then in text. `after` is the cursor of the page
-        before.
+        `where` limits the search to names or to text; otherwise names come first. `after` is the
+        cursor of the previous page.
         """
-        mounts, below = [mount for mount in self.visibility.current().mounts if mount.listed], None
+        mounts = [mount for mount in self.visibility.current().mounts if mount.listed]
+        below: Path | None = None
         if uri is not None:
             mount, below, parameters = self.route(uri)
             if parameters:
                 raise InvalidParameter("a search takes no query parameters in its URI")
             mounts = [mount]
-        found = federated_search.search_mounts(
+        return await federated_search.search_mounts(
             mounts,
             query,
             below=below,
@@ -309,8 +317,9 @@ class Catalog:
             after=after,
             size=self.limits.search_hits,
             progress=progress,
+            walk_page=self.limits.search_walk_page,
+            timing=self._timing,
         )
-        return await settle(found)
 
     # -- templates and completion
 
@@ -330,9 +339,9 @@ class Catalog:
     async def complete(
         self, uri_template: str, variable: str, value: str, given: Mapping[str, str] | None = None
     ) -> CompletionResult:
-        """Suggest values of a template's variable that fit what has been typed so far.
+        """Suggest values of a template's variable for the value typed so far.
 
-        Values for `{+path}` are percent-encoded segment by segment, ready to be filled in.
+        Values for `{+path}` are percent-encoded segment by segment, ready for expansion.
 
         Raises:
             InvalidParameter: no such template, or no such variable in it.
@@ -349,31 +358,31 @@ class Catalog:
         variables = uris.template_variables(entry.template.uri_template)
         if variable not in variables:
             raise InvalidParameter(f"the template has no variable {variable!r}")
-        provider = entry.mount.completes
-        if provider is None:
+        mount = entry.mount
+        if "complete" not in mount.provider.abilities:
             return CompletionResult((), 0)
-        if entry.mount.problem is not None:
-            await entry.mount.start()
+        await mount.start()
         if len(value) > uris.MAX_URI_LENGTH:
             return CompletionResult((), 0)
-        of_path = variables[variable] == "+"
-        typed = uris.unquote_path(value) if of_path else value
+        is_path = variables[variable] == "+"
+        typed = uris.unquote_path(value) if is_path else value
+        candidates: Sequence[str]
         try:
-            found = await settle(provider.complete(variable, typed, given=given))
+            candidates = await mount.provider.complete(variable, typed, given=given)
         except ResourceNotFound:
-            found = ()
-        best, total = await settle(completion.ranked(typed, found))
-        values = [uris.quote_path(text) if of_path else uris.display(text) for text in best]
+            candidates = ()
+        best, total = await settle(rank_completions(typed, candidates))
+        values = [uris.quote_path(text) if is_path else uris.display(text) for text in best]
         return CompletionResult(values, total)
 
 
 async def _read_child(mount: Mount, path: Path) -> tuple[ReadItem, int] | None:
-    """Return a child of a collection that is read, and its size; None where it cannot be."""
+    """Return a child of a collection with its size in bytes; None if it cannot be read."""
     try:
-        resource, contents = await contract_guard.fetch(mount, path, {})
+        resource, contents = await mount.provider.fetch(path, {})
         content, entry = contents[0], mount.entry(resource)
-        body = ReadItem(entry.uri, entry, content, _next_uri(entry, {}, content))
-        return body, content_size(content)
+        item = ReadItem(entry.uri, entry, content, _next_uri(entry, {}, content))
+        return item, content_size(content)
     except (*FAILURES, asyncio.CancelledError) as error:
         if is_cancelled():
             raise
@@ -393,14 +402,14 @@ def _templates(mount: Mount) -> list[TemplateEntry]:
 
 
 def _resume(after: str, scope: str, mount: str) -> Path:
-    held = cursor.decode(after, scope=scope)
+    held = ListCursor.decode(after, scope=scope)
     if held.mount != mount or not held.path:
         raise InvalidParameter(cursor.INVALID)
     return held.path
 
 
 def _cursor(scope: str, mount: Mount, last: CatalogEntry) -> str:
-    return cursor.encode(cursor.ListCursor(scope, mount.name, last.resource.path))
+    return ListCursor(scope, mount.name, last.resource.path).encode()
 
 
 def _next_uri(entry: CatalogEntry, query: Mapping[str, str], content: Content) -> str | None:
@@ -411,7 +420,7 @@ def _next_uri(entry: CatalogEntry, query: Mapping[str, str], content: Content) -
 
 
 def content_size(content: Content | None) -> int:
-    """Return the bytes of a content as it is sent, before base64."""
+    """Return the size of a content in bytes, as UTF-8 or before base64."""
     if content is None:
         return 0
     data = content.data

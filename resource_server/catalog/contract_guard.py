@@ -1,87 +1,289 @@
-"""The one gate to a provider: its children, what lies below them, and what is read, as promised.
+"""The only way to call a provider: coroutine methods whose results are checked.
 
-Whatever is listed, read or searched comes through here, and what breaks the contract in a way that
-could lead in circles ends here.
+A provider may answer at once or return an awaitable. Behind `GuardedProvider` every call is a
+coroutine, so a forgotten `await` is a type error, and nothing else holds the provider itself.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
-from resource_server.catalog.mount import Mount
 from resource_server.errors import NotACollection, ResourceNotFound, ResourceServerError
-from resource_server.provider import Content, Path, Provider, Resource
+from resource_server.provider import (
+    Change,
+    Content,
+    Interest,
+    Link,
+    Path,
+    Provider,
+    Resource,
+    SupportsAccess,
+    SupportsComplete,
+    SupportsExplain,
+    SupportsFetch,
+    SupportsHides,
+    SupportsLinks,
+    SupportsWalk,
+    SupportsWarnings,
+    SupportsWatch,
+    Template,
+)
+from resource_server.provider.search import SearchPage, SearchRequest, SupportsSearch
+from resource_server.provider.tools import SupportsTools, Tool, ToolRequest, ToolResult
 from resource_server.runtime.eager import settle
 
 Progress: TypeAlias = Callable[[int, int | None], None]
-"""Called with how many items are done, and of how many where that is known."""
+"""Called with the number of items done and the total, if known."""
+
+Ability: TypeAlias = Literal[
+    "access",
+    "complete",
+    "explain",
+    "fetch",
+    "hides",
+    "search",
+    "tools",
+    "walk",
+    "warnings",
+    "watch",
+]
+
+_PROTOCOLS: Mapping[Ability, type] = {
+    "access": SupportsAccess,
+    "complete": SupportsComplete,
+    "explain": SupportsExplain,
+    "fetch": SupportsFetch,
+    "hides": SupportsHides,
+    "search": SupportsSearch,
+    "tools": SupportsTools,
+    "walk": SupportsWalk,
+    "warnings": SupportsWarnings,
+    "watch": SupportsWatch,
+}
 
 
-async def fetch(
-    mount: Mount, path: Path, query: Mapping[str, str]
-) -> tuple[Resource, Sequence[Content]]:
-    """Return a resource's metadata and, for a document, its contents."""
-    if mount.fetches is not None:
-        return await settle(mount.fetches.fetch(path, query))
-    # The metadata first: content that is newer than its version says too little, never too much.
-    resource = await settle(mount.provider.metadata(path))
-    if resource.type == "collection":
-        return resource, ()
-    return resource, await settle(mount.provider.read(path, query))
+class GuardedProvider:
+    """A provider behind coroutine methods that check its results against the contract.
 
-
-async def children(
-    provider: Provider, parent: Path, *, after: Path | None, limit: int
-) -> Sequence[Resource]:
-    """Return the direct children of a collection, if the provider keeps to the contract.
-
-    Raises:
-        ResourceServerError: it does not. A child outside its parent could lead in circles, and a
-            listing that begins again would never end.
+    A method of an optional protocol may be called only if `abilities` has it. All methods raise
+    what the provider raises.
     """
-    found = await settle(provider.list(parent, after=after, limit=limit))
-    for child in found:
-        if child.path[:-1] != parent or not child.path:
-            raise ResourceServerError("list() returned a resource that is no child of its parent")
-    _check_order("list", found, after)
-    return found
 
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+        self.abilities = frozenset(
+            name for name, protocol in _PROTOCOLS.items() if isinstance(provider, protocol)
+        )
+        """The optional protocols that the provider implements."""
+        self._fetching = provider if isinstance(provider, SupportsFetch) else None
+        self._lifetime: AbstractAsyncContextManager[object] | None = None
+        if isinstance(provider, AbstractAsyncContextManager):
+            self._lifetime = cast("AbstractAsyncContextManager[object]", provider)
+        # Optional methods are reached through `Any`: `abilities` says which ones exist.
+        self._optional: Any = provider
 
-async def descend(mount: Mount, *, after: Path | None, limit: int) -> Sequence[Resource]:
-    """Return what comes after `after` in one mount, depth first; None begins with the mount."""
-    found: list[Resource] = []
-    if after is None:
-        found.append(await settle(mount.provider.metadata(())))
-    if limit > len(found):
-        found += await below(mount, (), after=after or (), limit=limit - len(found))
-    return found
+    # -- what does not call the provider's methods, or never waits
 
+    @property
+    def templates(self) -> Sequence[Template]:
+        """The provider's templates."""
+        return self._provider.templates
 
-async def below(
-    mount: Mount, path: Path, *, after: Path, limit: int, unlisted: bool = False
-) -> Sequence[Resource]:
-    """Return what lies below a collection and comes after `after`, itself or below it, depth first.
+    @property
+    def restrictions(self) -> Mapping[str, frozenset[str]]:
+        """The scopes that parts of the provider need, by option; empty without the ability."""
+        if "access" not in self.abilities:
+            return {}
+        return cast("Mapping[str, frozenset[str]]", self._optional.restrictions)
 
-    What is not listed is left out with all below it, unless `unlisted`.
-    """
-    if mount.walks is not None and not path and not unlisted:
-        found = await settle(mount.walks.walk(after=after or None, limit=limit))
-        _check_order("walk", found, after)
+    @property
+    def is_watch_off(self) -> bool:
+        """Whether the provider has an option `watch` with the value `off`."""
+        return getattr(self._provider, "watch", None) == "off"
+
+    @property
+    def watched_by(self) -> str | None:
+        """The provider's means of watching, if it has several to choose from."""
+        means: object = getattr(self._provider, "watched_by", None)
+        return means if isinstance(means, str) else None
+
+    def is_instance(self, of: type) -> bool:
+        """Return whether the provider is an instance of a class."""
+        return isinstance(self._provider, of)
+
+    def link_with(self, link: Link) -> None:
+        """Give the provider the function that returns its URIs, if it takes one."""
+        if isinstance(self._provider, SupportsLinks):
+            self._provider.linked(link)
+
+    def narrowed(self, scopes: frozenset[str]) -> Provider:
+        """Return the provider for callers with these scopes, for a mount of its own."""
+        narrowed: Provider = self._optional.narrowed(scopes)
+        return narrowed
+
+    def changes(self, interest: Interest) -> AsyncIterator[Change]:
+        """Return the iterator of `SupportsWatch.changes`."""
+        changes: AsyncIterator[Change] = self._optional.changes(interest)
+        return changes
+
+    # -- lifetime
+
+    async def enter(self) -> None:
+        """Enter the provider's lifetime, if it has one."""
+        if self._lifetime is not None:
+            await settle(self._lifetime.__aenter__())
+
+    async def leave(self) -> None:
+        """Leave the provider's lifetime, if it has one."""
+        if self._lifetime is not None:
+            await settle(self._lifetime.__aexit__(None, None, None))
+
+    # -- the contract
+
+    async def metadata(self, path: Path) -> Resource:
+        """See `Provider.metadata`."""
+        return await settle(self._provider.metadata(path))
+
+    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+        """See `Provider.read`."""
+        return await settle(self._provider.read(path, query))
+
+    async def fetch(
+        self, path: Path, query: Mapping[str, str]
+    ) -> tuple[Resource, Sequence[Content]]:
+        """Return a resource's metadata and, for a document, its contents."""
+        if self._fetching is not None:
+            return await settle(self._fetching.fetch(path, query))
+        # Metadata first: a content newer than its version only causes one notification too many.
+        resource = await settle(self._provider.metadata(path))
+        if resource.type == "collection":
+            return resource, ()
+        return resource, await settle(self._provider.read(path, query))
+
+    async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        """Return the direct children of a collection; see `Provider.list`.
+
+        Raises:
+            ResourceServerError: the provider breaks the contract. A child outside its parent could
+                lead in circles, and a listing that repeats `after` would never end.
+        """
+        children = await settle(self._provider.list(parent, after=after, limit=limit))
+        for child in children:
+            if child.path[:-1] != parent or not child.path:
+                raise ResourceServerError(
+                    "list() returned a resource that is not a child of `parent`"
+                )
+        _check_order("list", children, after)
+        return children
+
+    async def descendants(self, *, after: Path | None, limit: int) -> Sequence[Resource]:
+        """Return the mount's own collection and all below it, depth first, after `after`."""
+        found: list[Resource] = []
+        if after is None:
+            found.append(await settle(self._provider.metadata(())))
+        if limit > len(found):
+            found += await self.below((), after=after or (), limit=limit - len(found))
         return found
-    return await _walk(mount.provider, path, after, limit, unlisted=unlisted)
 
+    async def below(
+        self, path: Path, *, after: Path, limit: int, include_unlisted: bool = False
+    ) -> Sequence[Resource]:
+        """Return up to `limit` descendants of `path` that come after `after`, depth first.
 
-def _check_order(name: str, found: Sequence[Resource], after: Path | None) -> None:
-    if after in [resource.path for resource in found]:
-        raise ResourceServerError(f"{name}() returned `after` again, not what follows it")
+        Unlisted resources are left out with all below them, unless `include_unlisted`.
+        """
+        if "walk" in self.abilities and not path and not include_unlisted:
+            found: Sequence[Resource] = await settle(
+                self._optional.walk(after=after or None, limit=limit)
+            )
+            _check_order("walk", found, after)
+            return found
+        return await self._walk(path, after, limit, include_unlisted=include_unlisted)
+
+    async def _walk(
+        self, top: Path, after: Path, limit: int, *, include_unlisted: bool
+    ) -> list[Resource]:
+        levels = [
+            _Level(after[:depth], after[: depth + 1], deque())
+            for depth in range(len(top), len(after))
+        ]
+        levels.append(_Level(after, None, deque()))
+        found: list[Resource] = []
+        while levels and len(found) < limit:
+            level = levels[-1]
+            if level.pending:
+                resource = level.pending.popleft()
+                if resource.listed or include_unlisted:
+                    found.append(resource)
+                    if resource.type == "collection":
+                        levels.append(_Level(resource.path, None, deque()))
+            elif level.ended:
+                levels.pop()
+            else:
+                wanted = limit - len(found)
+                try:
+                    children = await self.list(level.parent, after=level.last, limit=wanted)
+                except (ResourceNotFound, NotACollection):
+                    children = ()  # gone since the last page, or a document
+                level.pending.extend(children)
+                level.ended = len(children) < wanted
+                if children:
+                    level.last = children[-1].path
+        return found
+
+    # -- optional protocols
+
+    async def complete(
+        self, variable: str, value: str, *, given: Mapping[str, str]
+    ) -> Sequence[str]:
+        """See `SupportsComplete.complete`."""
+        values: Sequence[str] = await settle(self._optional.complete(variable, value, given=given))
+        return values
+
+    async def search(
+        self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
+    ) -> SearchPage:
+        """See `SupportsSearch.search`."""
+        page: SearchPage = await settle(
+            self._optional.search(request, below=below, after=after, limit=limit, deadline=deadline)
+        )
+        return page
+
+    async def tools(self) -> Sequence[Tool]:
+        """See `SupportsTools.tools`."""
+        tools: Sequence[Tool] = await settle(self._optional.tools())
+        return tools
+
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any], request: ToolRequest
+    ) -> ToolResult:
+        """See `SupportsTools.call_tool`."""
+        result: ToolResult = await settle(self._optional.call_tool(name, arguments, request))
+        return result
+
+    async def explain(self, path: Path) -> str:
+        """See `SupportsExplain.explain`."""
+        text: str = await settle(self._optional.explain(path))
+        return text
+
+    async def hides(self, *, limit: int) -> Sequence[tuple[Path, str]]:
+        """See `SupportsHides.hides`."""
+        hidden: Sequence[tuple[Path, str]] = await settle(self._optional.hides(limit=limit))
+        return hidden
+
+    async def warnings(self) -> Sequence[tuple[str, str]]:
+        """See `SupportsWarnings.warnings`."""
+        warnings: Sequence[tuple[str, str]] = await settle(self._optional.warnings())
+        return warnings
 
 
 class _Level(msgspec.Struct):
-    """One collection on the way down of `_walk`: what was fetched of it and not yet used."""
+    """One collection on the way down of a walk, with the children fetched and not yet used."""
 
     parent: Path
     last: Path | None
@@ -89,32 +291,6 @@ class _Level(msgspec.Struct):
     ended: bool = False
 
 
-async def _walk(
-    provider: Provider, top: Path, after: Path, limit: int, *, unlisted: bool
-) -> list[Resource]:
-    levels = [
-        _Level(after[:depth], after[: depth + 1], deque()) for depth in range(len(top), len(after))
-    ]
-    levels.append(_Level(after, None, deque()))
-    found: list[Resource] = []
-    while levels and len(found) < limit:
-        level = levels[-1]
-        if level.pending:
-            resource = level.pending.popleft()
-            if resource.listed or unlisted:
-                found.append(resource)
-                if resource.type == "collection":
-                    levels.append(_Level(resource.path, None, deque()))
-        elif level.ended:
-            levels.pop()
-        else:
-            wanted = limit - len(found)
-            try:
-                some = await children(provider, level.parent, after=level.last, limit=wanted)
-            except (ResourceNotFound, NotACollection):
-                some = ()  # gone since the last page, or a document: nothing lies below it
-            level.pending.extend(some)
-            level.ended = len(some) < wanted
-            if some:
-                level.last = some[-1].path
-    return found
+def _check_order(method: str, found: Sequence[Resource], after: Path | None) -> None:
+    if after is not None and after in [resource.path for resource in found]:
+        raise ResourceServerError(f"{method}() returned `after` itself, not what follows it")

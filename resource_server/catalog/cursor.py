@@ -1,7 +1,7 @@
-"""Cursors: where a listing or search goes on, as opaque text that needs no memory on the server.
+"""Cursors of listings and searches: opaque text that needs no memory on the server.
 
-A cursor holds what it belongs to and how far that was given, so it survives restarts and changes.
-It is not signed: whoever forges one gets what a listing may give anyway.
+A cursor holds the listing it belongs to and the last item returned, so it survives restarts and
+changes. It is not signed: a forged one gives access to nothing more than the listing itself.
 """
 
 from __future__ import annotations
@@ -19,77 +19,77 @@ from resource_server.provider import Path
 
 _VERSION = 1
 _MAX_LENGTH = 32 * 1024
-_MAX_STATE = 256 * 1024
+"""Maximum characters of a cursor of a listing."""
+_MAX_PACKED_LENGTH = 256 * 1024
+"""Maximum characters of a cursor made by `pack`."""
 INVALID = "cursor is not one that this listing gave; begin again without a cursor"
-
 
 T = TypeVar("T", bound=msgspec.Struct)
 Item = TypeVar("Item")
 
 
 class ListCursor(msgspec.Struct, frozen=True):
-    """The last item given: `path` in `mount`, of the listing that `scope` names."""
+    """The last item of a page: `path` in `mount`, of the listing that `scope` names."""
 
     scope: str
     mount: str
     path: Path
 
+    def encode(self) -> str:
+        """Return the cursor as URL-safe text."""
+        path = tuple(segment.encode("utf-8", "surrogateescape") for segment in self.path)
+        wire = _PackedCursor(_VERSION, _digest(self.scope), self.mount, path)
+        return _to_text(msgspec.msgpack.encode(wire))
 
-class _Name(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    parts: tuple[str, ...]
+    @staticmethod
+    def decode(text: str, *, scope: str) -> ListCursor:
+        """Return the cursor that `encode` made `text` of.
+
+        Raises:
+            InvalidParameter: not a cursor, or that of another listing.
+        """
+        try:
+            wire = _decoder.decode(_from_text(text, _MAX_LENGTH))
+        except ValueError:
+            raise InvalidParameter(INVALID) from None
+        path = tuple(segment.decode("utf-8", "surrogateescape") for segment in wire.path)
+        if (
+            wire.version != _VERSION
+            or wire.scope != _digest(scope)
+            or not all(map(uris.is_segment, path))
+        ):
+            raise InvalidParameter(INVALID)
+        return ListCursor(scope, wire.mount, path)
 
 
-class _Wire(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+class _PackedCursor(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     version: int
     scope: bytes
     mount: str
     path: tuple[bytes, ...]
 
 
-_decoder = msgspec.msgpack.Decoder(_Wire)
+class _ItemKey(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    parts: tuple[str, ...]
 
 
-def encode(cursor: ListCursor) -> str:
-    """Return the cursor as URL-safe text."""
-    path = tuple(segment.encode("utf-8", "surrogateescape") for segment in cursor.path)
-    packed = msgspec.msgpack.encode(_Wire(_VERSION, _digest(cursor.scope), cursor.mount, path))
-    return _text(packed)
-
-
-def decode(text: str, *, scope: str) -> ListCursor:
-    """Return the cursor that `text` holds.
-
-    Raises:
-        InvalidParameter: not a cursor, or one of another listing.
-    """
-    try:
-        wire = _decoder.decode(_packed(text, _MAX_LENGTH))
-    except ValueError:
-        raise InvalidParameter(INVALID) from None
-    path = tuple(segment.decode("utf-8", "surrogateescape") for segment in wire.path)
-    if (
-        wire.version != _VERSION
-        or wire.scope != _digest(scope)
-        or not all(map(uris.is_segment, path))
-    ):
-        raise InvalidParameter(INVALID)
-    return ListCursor(scope, wire.mount, path)
+_decoder = msgspec.msgpack.Decoder(_PackedCursor)
 
 
 def pack(state: msgspec.Struct, *, scope: str) -> str:
-    """Return any state as URL-safe text, for those who ask for the same again."""
-    return _text(bytes((_VERSION,)) + _digest(scope) + msgspec.msgpack.encode(state))
+    """Return any state as URL-safe text, valid for the same `scope` only."""
+    return _to_text(bytes((_VERSION,)) + _digest(scope) + msgspec.msgpack.encode(state))
 
 
 def unpack(text: str, type: type[T], *, scope: str) -> T:
-    """Return the state that `text` holds; what it says may be forged.
+    """Return the state that `pack` made `text` of; it may be forged.
 
     Raises:
-        InvalidParameter: not what `pack` made, or of another scope.
+        InvalidParameter: not made by `pack`, or for another scope.
     """
     begin = bytes((_VERSION,)) + _digest(scope)
     try:
-        packed = _packed(text, _MAX_STATE)
+        packed = _from_text(text, _MAX_PACKED_LENGTH)
         if not packed.startswith(begin):
             raise InvalidParameter(INVALID)
         return msgspec.msgpack.decode(packed[len(begin) :], type=type)
@@ -99,35 +99,35 @@ def unpack(text: str, type: type[T], *, scope: str) -> T:
 
 def page(
     items: Sequence[Item],
-    named: Callable[[Item], tuple[str, ...]],
+    key: Callable[[Item], tuple[str, ...]],
     after: str | None,
     *,
     scope: str,
     size: int,
 ) -> tuple[Sequence[Item], str | None]:
-    """Return a page of what is known whole, and the cursor of the next; `named` tells items apart.
+    """Return a page of a list that is known whole, and the next cursor; `key` identifies items.
 
     Raises:
-        InvalidParameter: `after` is no cursor of this listing, or of what is not in it any more.
+        InvalidParameter: `after` is no cursor of this list, or its item is gone.
     """
     start = 0
     if after:
-        last, names = unpack(after, _Name, scope=scope).parts, [named(item) for item in items]
-        if last not in names:
+        last, keys = unpack(after, _ItemKey, scope=scope).parts, [key(item) for item in items]
+        if last not in keys:
             raise InvalidParameter(INVALID)
-        start = names.index(last) + 1
+        start = keys.index(last) + 1
     end = start + size
     if end >= len(items):
         return items[start:], None
-    return items[start:end], pack(_Name(named(items[end - 1])), scope=scope)
+    return items[start:end], pack(_ItemKey(key(items[end - 1])), scope=scope)
 
 
-def _text(packed: bytes) -> str:
+def _to_text(packed: bytes) -> str:
     return urlsafe_b64encode(packed).rstrip(b"=").decode()
 
 
-def _packed(text: str, most: int) -> bytes:
-    if len(text) > most:
+def _from_text(text: str, max_length: int) -> bytes:
+    if len(text) > max_length:
         raise InvalidParameter(INVALID)
     return urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
 

@@ -1,4 +1,4 @@
-"""Search of a mount whose provider has no search of its own: all of it is walked, and read."""
+"""Search of a mount whose provider does not search itself: walks it and reads its documents."""
 
 from __future__ import annotations
 
@@ -7,66 +7,68 @@ import time
 from collections.abc import Sequence
 
 from resource_server import media_types
-from resource_server.catalog import contract_guard
+from resource_server.catalog.contract_guard import GuardedProvider
 from resource_server.catalog.mount import FAILURES, Mount, log_failure
 from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceError
 from resource_server.provider import Path, Resource
 from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest
-from resource_server.runtime.eager import Turns, is_cancelled, settle
+from resource_server.runtime.eager import Turns, is_cancelled
 from resource_server.search.name_match import NameQuery
 from resource_server.search.text_match import LineQuery
 from resource_server.search.top_k import INVALID, TopK, to_path
 
-_PAGE = 100
-_AT_ONCE = 8
-"""Documents that are read at the same time."""
-_LEAST_S = 0.05
-"""However late it is, so long is waited for a document."""
+WALK_PAGE = 100
+"""Resources listed at a time."""
+_CONCURRENT_READS = 8
+_MIN_READ_S = 0.05
+"""Minimum wait for a document, even after the deadline."""
 _LOOP_BYTES = 64 * 1024
-"""Texts of more than this leave the event loop to be looked through."""
+"""Maximum bytes of a text that is searched on the event loop."""
 
 
 async def search_mount(
     mount: Mount,
-    sought: SearchRequest,
+    request: SearchRequest,
     *,
     below: Path,
     after: str | None,
     limit: int,
     deadline: float,
+    walk_page: int = WALK_PAGE,
 ) -> SearchPage:
-    """Return what is found in a mount; see `SupportsSearch.search`."""
-    top = await settle(mount.provider.metadata(below))
-    if sought.where == "names":
-        return await _names(mount, sought, top, after=after, limit=limit, deadline=deadline)
-    return await _TextSearch(mount, sought, top, limit=limit, deadline=deadline).found(after)
+    """Return the hits in a mount; see `SupportsSearch.search`."""
+    top = await mount.provider.metadata(below)
+    walk = _MountWalk(mount.provider, top, walk_page)
+    if request.where == "names":
+        return await _search_names(request, walk, after=after, limit=limit, deadline=deadline)
+    search = _TextSearch(mount, request, walk, limit=limit, deadline=deadline)
+    return await search.page(after)
 
 
-async def _names(
-    mount: Mount,
-    sought: SearchRequest,
-    top: Resource,
+async def _search_names(
+    request: SearchRequest,
+    walk: _MountWalk,
     *,
     after: str | None,
     limit: int,
     deadline: float,
 ) -> SearchPage:
-    names = NameQuery(sought.text)
-    best = TopK[Resource](names, after, limit)
+    query = NameQuery(request.text)
+    top_k = TopK[Resource](query, after, limit)
     looked_at = 0
     stopped_at: Path | None = None
-    walk = _MountWalk(mount, top, best.start)
+    walk.start_after(top_k.start)
     while (page := await walk.next()) and stopped_at is None:
         for resource in page:
-            rank = names.rank(resource.path)
+            rank = query.rank(resource.path)
             if rank is not None:
-                best.add(resource.path, rank, resource)
+                top_k.add(resource.path, rank, resource)
         looked_at += len(page)
-        sought.report_progress(len(page))
-        if time.monotonic() >= deadline and not walk.ended:
+        request.report_progress(len(page))
+        if time.monotonic() >= deadline and not walk.has_ended:
             stopped_at = page[-1].path
-    found, following = best.page(stopped_at)
-    total = looked_at if stopped_at is None and not best.start else None
+    found, following = top_k.page(stopped_at)
+    total = looked_at if stopped_at is None and not top_k.start else None
     return SearchPage(
         hits=[Hit(resource) for resource in found],
         next=following,
@@ -76,67 +78,76 @@ async def _names(
 
 
 class _MountWalk:
-    """What lies below a resource, or the document itself, in pages."""
+    """The descendants of a collection, or a single document, in pages."""
 
-    def __init__(self, mount: Mount, top: Resource, after: Path) -> None:
-        if after and after[: len(top.path)] != top.path:
-            raise InvalidParameter(INVALID)
-        self.ended = top.type == "document" and bool(after)
-        self._mount = mount
+    def __init__(self, provider: GuardedProvider, top: Resource, page_size: int) -> None:
+        self.has_ended = False
+        self._provider = provider
         self._top = top
-        self._after = after or top.path
+        self._page_size = page_size
+        self._after = top.path
         self._turns = Turns()
+
+    def start_after(self, path: Path) -> None:
+        """Skip everything up to `path`; the empty path skips nothing.
+
+        Raises:
+            InvalidParameter: `path` is not in the walk.
+        """
+        if path and path[: len(self._top.path)] != self._top.path:
+            raise InvalidParameter(INVALID)
+        self.has_ended = self._top.type == "document" and bool(path)
+        self._after = path or self._top.path
 
     async def next(self) -> Sequence[Resource]:
         """Return the next page; empty at the end."""
         await self._turns.others()
-        if self.ended:
+        if self.has_ended:
             return ()
         if self._top.type == "document":
-            self.ended = True
+            self.has_ended = True
             return (self._top,)
-        page = await contract_guard.below(
-            self._mount,
+        page = await self._provider.below(
             self._top.path,
             after=self._after,
-            limit=_PAGE,
-            unlisted=not self._top.listed,
+            limit=self._page_size,
+            include_unlisted=not self._top.listed,
         )
-        self.ended = len(page) < _PAGE
+        self.has_ended = len(page) < self._page_size
         if page:
             self._after = page[-1].path
         return page
 
 
 class _TextSearch:
-    """Reads document after document, some at the same time, and looks for lines in them."""
+    """Reads the documents of a walk, several at a time, and matches their lines."""
 
     def __init__(
-        self, mount: Mount, sought: SearchRequest, top: Resource, *, limit: int, deadline: float
+        self, mount: Mount, request: SearchRequest, walk: _MountWalk, *, limit: int, deadline: float
     ) -> None:
         self._mount = mount
-        self._sought = sought
-        self._lines = LineQuery(sought)
-        self._top = top
+        self._request = request
+        self._query = LineQuery(request)
+        self._walk = walk
         self._limit = limit
         self._deadline = deadline
         self._hits: list[Hit] = []
         self._looked_at = 0
         self._has_failed = False
 
-    async def found(self, after: str | None) -> SearchPage:
-        """Return what is found, in the order of the walk."""
-        walk = _MountWalk(self._mount, self._top, to_path(after or ""))
+    async def page(self, after: str | None) -> SearchPage:
+        """Return a page of hits in walk order."""
+        self._walk.start_after(to_path(after or ""))
         last: Path | None = None
-        while page := await walk.next():
-            for begin in range(0, len(page), _AT_ONCE):
-                some = page[begin : begin + _AT_ONCE]
-                done = await self._look(some)
-                last = some[done - 1].path if done else last
+        while page := await self._walk.next():
+            for begin in range(0, len(page), _CONCURRENT_READS):
+                batch = page[begin : begin + _CONCURRENT_READS]
+                done = await self._search_batch(batch)
+                last = batch[done - 1].path if done else last
                 if last is None:
-                    # Not even the first: it is left out, or there would be no getting on.
-                    last = some[0].path
-                if done < len(some) or len(self._hits) == self._limit or self._is_late():
+                    # Not even the first document was done: skip it, or no page would get further.
+                    last = batch[0].path
+                if done < len(batch) or len(self._hits) == self._limit or self._is_late():
                     return self._page(last)
         return self._page(None)
 
@@ -147,11 +158,11 @@ class _TextSearch:
     def _is_late(self) -> bool:
         return time.monotonic() >= self._deadline
 
-    async def _look(self, resources: Sequence[Resource]) -> int:
-        """Look into some resources; return how many were done, in order, in the time left."""
+    async def _search_batch(self, resources: Sequence[Resource]) -> int:
+        """Search some resources; return how many were done, in order, before the deadline."""
         tasks = [asyncio.create_task(self._text(resource)) for resource in resources]
         try:
-            left = max(self._deadline - time.monotonic(), _LEAST_S)
+            left = max(self._deadline - time.monotonic(), _MIN_READ_S)
             await asyncio.wait(tasks, timeout=left)
         finally:
             for task in tasks:
@@ -163,45 +174,45 @@ class _TextSearch:
             done += 1
             text = None if task.cancelled() else task.result()
             try:
-                lines = await self._matching(text) if text else ()
+                lines = await self._matches(text) if text else ()
             except DeadlineExceeded:
                 done -= 1
                 break
             if lines:
                 self._hits.append(Hit(resource, lines))
         self._looked_at += done
-        self._sought.report_progress(done)
+        self._request.report_progress(done)
         return done
 
     async def _text(self, resource: Resource) -> bytes | None:
-        """Return the text of a document as it is read; None where it has none."""
+        """Return the text of a document as UTF-8; None if it has none."""
         if resource.type == "collection" or not resource.readable:
             return None
         if resource.mime_type is not None and media_types.is_binary(resource.mime_type):
             return None
         try:
-            _, contents = await contract_guard.fetch(self._mount, resource.path, {})
+            _, contents = await self._mount.provider.fetch(resource.path, {})
             data = contents[0].data if contents else b""
             return data.encode("utf-8", "replace") if isinstance(data, str) else None
         except (*FAILURES, asyncio.CancelledError) as error:
             if is_cancelled():
                 raise
-            # What is too large, gone or has to be asked for something is none of the search's.
+            # A document that is too large, gone or needs parameters is not a failed search.
             if not isinstance(error, ResourceError) and not self._has_failed:
                 self._has_failed = True
                 log_failure(error, f"a document in mount {self._mount.name} could not be searched")
             return None
 
-    async def _matching(self, text: bytes) -> tuple[MatchedLine, ...]:
-        if len(text) <= _LOOP_BYTES and not self._sought.is_pattern:
-            return self._lines.found(text)
+    async def _matches(self, text: bytes) -> tuple[MatchedLine, ...]:
+        if len(text) <= _LOOP_BYTES and not self._request.is_pattern:
+            return self._query.matches(text)
         # Imported here: not every search needs a thread.
         from anyio import to_thread
 
         return await to_thread.run_sync(
-            self._lines.found, text, self._check, abandon_on_cancel=True
+            self._query.matches, text, self._check_deadline, abandon_on_cancel=True
         )
 
-    def _check(self) -> None:
+    def _check_deadline(self) -> None:
         if self._is_late():
             raise DeadlineExceeded

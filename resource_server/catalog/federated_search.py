@@ -1,8 +1,7 @@
-"""Search over mounts, a page at a time: first by names, the best first, then in texts.
+"""Search over all mounts, page by page: names first, best match first, then text.
 
-Each mount is searched in a task of its own that nobody waits for longer than the time allowed, so
-that one which hangs takes only itself out. A page is as long as its hits or its time last; its
-cursor says where each mount goes on.
+Each mount is searched in its own task with a deadline, so a mount that hangs only loses its own
+hits. A page ends when it is full or its time is over; its cursor says where each mount continues.
 """
 
 from __future__ import annotations
@@ -23,41 +22,37 @@ from resource_server.catalog.mount import FAILURES, CatalogEntry, Mount, log_fai
 from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceServerError
 from resource_server.provider import Path
 from resource_server.provider.search import MatchedLine, SearchPage, SearchRequest, Where
-from resource_server.runtime.eager import is_cancelled, settle
+from resource_server.runtime.eager import is_cancelled
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.search.name_match import OTHER, NameQuery
 from resource_server.search.text_match import LineQuery
 
-DEADLINE_S = 2.0
-"""How long one page may take."""
-_GRACE_S = 0.5
-"""What a mount may be late by before nobody waits for it any more."""
-_TOLD_EVERY_S = 0.5
-_MAX_QUERY = 1000
-_MAX_NEXT = 16 * 1024
+_MAX_QUERY_LENGTH = 1000
+_MAX_NEXT_LENGTH = 16 * 1024
+"""Maximum characters of a provider's own cursor."""
 _MAX_LINES = 20
-_MAX_LINE = 1000
-_AT_ONCE = 8
-"""Mounts that are searched by name at the same time, and whose hits are ranked together."""
+"""Maximum lines quoted of one document."""
+_MAX_LINE_LENGTH = 1000
+_CONCURRENT_MOUNTS = 8
+"""Mounts searched by name at the same time, whose hits are ranked together."""
 _EXPRESSION = re.compile(r"/(.+)/", re.DOTALL)
-
 
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class SearchHit(msgspec.Struct, frozen=True):
-    """A resource that was found, with the first lines that match where text was looked through."""
+    """A resource that matches, with its first matching lines in a search of text."""
 
     entry: CatalogEntry
     lines: tuple[MatchedLine, ...] = ()
 
 
 class SearchResults(msgspec.Struct, frozen=True):
-    """Part of what a search finds; `next_cursor` is None where all was searched.
+    """A page of search results; `next_cursor` is None on the last one.
 
-    `where` tells the place it has come to, and `looked_at` of `total` resources (None: not known)
-    have been looked at there so far; what has text of its own may be others than what has a name.
-    With `stopped` it ends there because its time was over. `unavailable` names the mounts that
-    could not be searched.
+    `where` is what was searched last, names or text, in which `looked_at` of `total` resources
+    (None: not known) were searched so far. `stopped` says that the page ended at its deadline.
+    `unavailable` names the mounts that could not be searched.
     """
 
     hits: Sequence[SearchHit]
@@ -69,55 +64,55 @@ class SearchResults(msgspec.Struct, frozen=True):
     unavailable: tuple[str, ...] = ()
 
 
-class _Mark(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """Where the search of one mount goes on; None: at its beginning."""
+class _MountCursor(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """Where the search of one mount continues; None: at its beginning."""
 
     mount: str
     after: bytes | None = None
 
     @property
-    def place(self) -> str | None:
+    def text(self) -> str | None:
         return None if self.after is None else self.after.decode("utf-8", "surrogateescape")
 
 
 class _SearchState(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """Where a search goes on: in the mounts that are marked, then in those from `rest` on.
+    """Where a search continues: in the mounts with a cursor, then in those from `rest` on.
 
-    `looked_at` and `total` are of this place only, `total` that of the mounts that were begun; None
-    as soon as one does not know it.
+    `looked_at` and `total` count resources in `where`; `total` covers the mounts that were begun,
+    and is None once a mount does not know its own.
     """
 
     where: Where
-    marks: list[_Mark]
+    cursors: list[_MountCursor]
     rest: str | None
     looked_at: _Count = 0
     total: _Count | None = 0
 
 
 def parse_query(query: str, where: Where | None) -> dict[Where, SearchRequest]:
-    """Return what is looked for in each place, in order.
+    """Return the requests for names and for text, in the order they are made.
 
     Raises:
-        InvalidParameter: nothing can be found by this query; says why.
+        InvalidParameter: the query cannot be used; says why.
     """
     if not query.strip():
         raise InvalidParameter(
             "the query is empty; write a part of a name or of a line, a glob, or /an expression/"
         )
-    if len(query) > _MAX_QUERY:
+    if len(query) > _MAX_QUERY_LENGTH:
         raise InvalidParameter(
-            f"the query has {len(query)} characters; at most {_MAX_QUERY} are taken"
+            f"the query has {len(query)} characters; at most {_MAX_QUERY_LENGTH} are taken"
         )
     if uris.display(query) != query or any(end in query for end in "\0\r\n"):
         raise InvalidParameter("the query is not one line of text")
     match = _EXPRESSION.fullmatch(query)
-    sought: dict[Where, SearchRequest] = {}
+    requests: dict[Where, SearchRequest] = {}
     if where != "text":
-        sought["names"] = SearchRequest(text=query.strip(), where="names")
+        requests["names"] = SearchRequest(text=query.strip(), where="names")
     if where != "names":
         text = query if match is None else match[1]
-        sought["text"] = SearchRequest(text=text, where="text", is_pattern=match is not None)
-    return sought
+        requests["text"] = SearchRequest(text=text, where="text", is_pattern=match is not None)
+    return requests
 
 
 async def search_mounts(
@@ -129,100 +124,109 @@ async def search_mounts(
     after: str | None,
     size: int,
     progress: Progress | None,
+    walk_page: int = fallback_search.WALK_PAGE,
+    timing: Timing = DEFAULT_TIMING,
 ) -> SearchResults:
-    """Return a page of what is found in `mounts`, or below a path of the only one.
+    """Return a page of hits in `mounts`, or below a path of a single mount.
 
     Raises:
         InvalidParameter: the query or the cursor cannot be used.
         ResourceError: with `below`, what its mount raises.
     """
-    sought = parse_query(query, where)
+    requests = parse_query(query, where)
     place = "" if below is None else uris.join(mounts[0].base, below)
     scope = "\0".join(("search", where or "", place, query))
-    if "text" in sought:
-        LineQuery(sought["text"])  # refused here, whatever the mounts are
+    if "text" in requests:
+        LineQuery(requests["text"])  # validated once, whatever the mounts are
     names = [mount.name for mount in mounts]
     if after:
         state = cursor.unpack(after, _SearchState, scope=scope)
-        _check(state, sought, names)
+        _check_state(state, requests, names)
     else:
-        state = _begun(next(iter(sought)), names)
-    searching = _Searching(
+        state = _initial_state(next(iter(requests)), names)
+    page_search = _PageSearch(
         mounts,
-        sought,
+        requests,
         state,
         below=below,
         size=size,
         progress=progress,
-        goes_on=bool(after),
+        is_continued=bool(after),
+        walk_page=walk_page,
+        timing=timing,
     )
-    page = await searching.page()
-    if searching.state is None:
+    page = await page_search.page()
+    if page_search.state is None:
         return page
-    return msgspec.structs.replace(page, next_cursor=cursor.pack(searching.state, scope=scope))
+    return msgspec.structs.replace(page, next_cursor=cursor.pack(page_search.state, scope=scope))
 
 
-def _begun(where: Where, names: Sequence[str]) -> _SearchState:
+def _initial_state(where: Where, names: Sequence[str]) -> _SearchState:
     return _SearchState(where, [], names[0] if names else None)
 
 
-def _check(
-    state: _SearchState, sought: Mapping[Where, SearchRequest], names: Sequence[str]
+def _check_state(
+    state: _SearchState, requests: Mapping[Where, SearchRequest], names: Sequence[str]
 ) -> None:
-    marked = [mark.mount for mark in state.marks]
-    known = len(set(marked)) == len(marked) and {*marked, state.rest} <= {*names, None}
-    if not known or state.where not in sought:
+    begun = [mount_cursor.mount for mount_cursor in state.cursors]
+    are_unique = len(set(begun)) == len(begun)
+    are_known = {*begun, state.rest} <= {*names, None}
+    if not (are_unique and are_known and state.where in requests):
         raise InvalidParameter(cursor.INVALID)
 
 
-class _Searching:
-    """One page of a search in the making; `state` is where the next goes on, None at the end."""
+class _PageSearch:
+    """Searches one page; `state` is where the next one continues, None at the end."""
 
     def __init__(
         self,
         mounts: Sequence[Mount],
-        sought: Mapping[Where, SearchRequest],
+        requests: Mapping[Where, SearchRequest],
         state: _SearchState,
         *,
         below: Path | None,
         size: int,
         progress: Progress | None,
-        goes_on: bool,
+        is_continued: bool,
+        walk_page: int,
+        timing: Timing,
     ) -> None:
         self.state: _SearchState | None = state
         self._mounts = {mount.name: mount for mount in mounts}
         self._order = [mount.name for mount in mounts]
-        self._sought = {
-            where: msgspec.structs.replace(each, on_progress=self._saw)
-            for where, each in sought.items()
+        self._requests = {
+            where: msgspec.structs.replace(request, on_progress=self._count)
+            for where, request in requests.items()
         }
         self._below = below
         self._size = size
         self._progress = progress
-        self._goes_on = goes_on
-        self._deadline = time.monotonic() + DEADLINE_S
+        self._is_continued = is_continued
+        self._walk_page = walk_page
+        self._timing = timing
+        self._deadline = time.monotonic() + timing.search_s
         self._hits: list[SearchHit] = []
         self._unavailable: list[str] = []
-        self._seen = self._told = 0
+        self._looked_at = self._reported = 0
 
     async def page(self) -> SearchResults:
-        """Return the page, but for its cursor."""
+        """Return the page without its cursor."""
         state = self.state
         where: Where = "names"
         looked_at, total, stopped = 0, None, False
-        # However late it is: each page gets on.
+        # At least one round, however late it is: every page makes progress.
         while state is not None and len(self._hits) < self._size and not stopped:
-            marks = self._active(state)
-            # Of names each mount gives as many; a round for less than one of each is not worth it.
-            if self._hits and self._size - len(self._hits) < len(marks):
+            cursors = self._next_cursors(state)
+            # A round of names takes as many hits from each mount: it needs room for one of each.
+            if self._hits and self._size - len(self._hits) < len(cursors):
                 break
-            if marks and state.where == "names":
-                await self._names(state, marks)
-            elif marks:
-                await self._text(state)
+            if cursors and state.where == "names":
+                await self._search_names(state, cursors)
+            elif cursors:
+                await self._search_text(state)
             where, looked_at = state.where, state.looked_at
             total = state.total if state.rest is None else None
-            if not state.marks and state.rest is None:
+            if not state.cursors and state.rest is None:
                 state = self._following(state)
             stopped = state is not None and time.monotonic() >= self._deadline
         self.state = state
@@ -237,100 +241,111 @@ class _Searching:
         )
 
     def _following(self, state: _SearchState) -> _SearchState | None:
-        if state.where == "text" or "text" not in self._sought:
+        if state.where == "text" or "text" not in self._requests:
             return None
-        return _begun("text", self._order)
+        return _initial_state("text", self._order)
 
-    def _active(self, state: _SearchState) -> list[_Mark]:
-        """Return the mounts to search next: of names several, in text one after the other."""
-        most = _AT_ONCE if state.where == "names" else 1
-        while len(state.marks) < most and state.rest is not None:
-            state.marks.append(_Mark(state.rest))
+    def _next_cursors(self, state: _SearchState) -> list[_MountCursor]:
+        """Return the mounts to search next: several by name, but one by text."""
+        limit = _CONCURRENT_MOUNTS if state.where == "names" else 1
+        while len(state.cursors) < limit and state.rest is not None:
+            state.cursors.append(_MountCursor(state.rest))
             following = self._order.index(state.rest) + 1
             state.rest = self._order[following] if following < len(self._order) else None
-        return state.marks[:most]
+        return state.cursors[:limit]
 
-    async def _names(self, state: _SearchState, marks: Sequence[_Mark]) -> None:
+    async def _search_names(self, state: _SearchState, cursors: Sequence[_MountCursor]) -> None:
         """Take as many hits from each mount as the page has room for, and rank them together."""
         room = self._size - len(self._hits)
-        marks = marks[:room]
-        limit = room // len(marks)
-        founds = await self._ask(state, marks, limit)
-        names = NameQuery(self._sought["names"].text)
+        cursors = cursors[:room]
+        limit = room // len(cursors)
+        pages = await self._search(state, cursors, limit)
+        query = NameQuery(self._requests["names"].text)
         ranked: list[tuple[int, int, SearchHit]] = []
-        for mark, found in zip(marks, founds, strict=True):
-            for hit in self._taken(state, mark, found):
+        for mount_cursor, page in zip(cursors, pages, strict=True):
+            for hit in self._take_hits(state, mount_cursor, page):
                 path = hit.entry.resource.path
-                rank = names.rank(path)
+                rank = query.rank(path)
                 ranked.append((OTHER if rank is None else rank, len("/".join(path)), hit))
-        ranked.sort(key=lambda each: each[:2])
+        ranked.sort(key=lambda hit: hit[:2])
         self._hits += [hit for _, _, hit in ranked]
 
-    async def _text(self, state: _SearchState) -> None:
-        mark = state.marks[0]
-        (found,) = await self._ask(state, [mark], self._size - len(self._hits))
-        self._hits += self._taken(state, mark, found)
+    async def _search_text(self, state: _SearchState) -> None:
+        mount_cursor = state.cursors[0]
+        (page,) = await self._search(state, [mount_cursor], self._size - len(self._hits))
+        self._hits += self._take_hits(state, mount_cursor, page)
 
-    def _taken(self, state: _SearchState, mark: _Mark, found: SearchPage | None) -> list[SearchHit]:
-        """Return the hits of a mount, and note where its search goes on."""
-        at = state.marks.index(mark)
+    def _take_hits(
+        self, state: _SearchState, mount_cursor: _MountCursor, found: SearchPage | None
+    ) -> list[SearchHit]:
+        """Return the hits of a mount, and store where its search continues."""
+        at = state.cursors.index(mount_cursor)
         if found is None:
-            del state.marks[at]
+            del state.cursors[at]
             return []
-        if mark.after is None:
+        if mount_cursor.after is None:
             if state.total is None or found.total is None:
                 state.total = None
             else:
                 state.total += found.total
         state.looked_at += found.looked_at
-        mount = self._mounts[mark.mount]
+        mount = self._mounts[mount_cursor.mount]
         if found.next is None:
-            del state.marks[at]
+            del state.cursors[at]
         else:
-            state.marks[at] = _Mark(mark.mount, _packed(found.next))
+            state.cursors[at] = _MountCursor(mount_cursor.mount, _packed(found.next))
         return [SearchHit(mount.entry(hit.resource), _clipped(hit.lines)) for hit in found.hits]
 
-    async def _ask(
-        self, state: _SearchState, marks: Sequence[_Mark], limit: int
+    async def _search(
+        self, state: _SearchState, cursors: Sequence[_MountCursor], limit: int
     ) -> list[SearchPage | None]:
         """Search several mounts, each in a task; None for one that fails or takes too long."""
-        sought = self._sought[state.where]
-        tasks = [asyncio.create_task(self._found(sought, mark, limit)) for mark in marks]
+        request = self._requests[state.where]
+        tasks = [
+            asyncio.create_task(self._search_mount(request, mount_cursor, limit))
+            for mount_cursor in cursors
+        ]
         try:
             await self._wait(tasks)
         finally:
             for task in tasks:
-                # Not waited for: what hangs may not even end when it is cancelled.
+                # Not awaited: a task that hangs may not end even when it is cancelled.
                 task.cancel()
-        return [self._outcome(mark, task) for mark, task in zip(marks, tasks, strict=True)]
+        return [
+            self._outcome(mount_cursor, task)
+            for mount_cursor, task in zip(cursors, tasks, strict=True)
+        ]
 
     async def _wait(self, tasks: Sequence[asyncio.Task[SearchPage | BaseException]]) -> None:
-        until = self._deadline + _GRACE_S
+        until = self._deadline + self._timing.search_mount_grace_s
         while pending := [task for task in tasks if not task.done()]:
             left = until - time.monotonic()
             if left <= 0:
                 return
-            await asyncio.wait(pending, timeout=min(left, _TOLD_EVERY_S))
-            if self._progress is not None and self._seen > self._told:
-                self._told = self._seen
-                self._progress(self._told, None)
+            await asyncio.wait(pending, timeout=min(left, self._timing.search_progress_s))
+            if self._progress is not None and self._looked_at > self._reported:
+                self._reported = self._looked_at
+                self._progress(self._reported, None)
 
-    async def _found(
-        self, sought: SearchRequest, mark: _Mark, limit: int
+    async def _search_mount(
+        self, request: SearchRequest, mount_cursor: _MountCursor, limit: int
     ) -> SearchPage | BaseException:
-        """Return what one mount finds, or why it does not; an error of a task is never lost so."""
-        mount = self._mounts[mark.mount]
-        search = partial(fallback_search.search_mount, mount)
-        if mount.searches is not None:
-            search = mount.searches.search
-        below, until = self._below or (), self._deadline
+        """Return the page of one mount, or its error: a task's exception could get lost."""
+        mount = self._mounts[mount_cursor.mount]
+        search = partial(fallback_search.search_mount, mount, walk_page=self._walk_page)
+        if "search" in mount.provider.abilities:
+            search = mount.provider.search
+        below = self._below or ()
         try:
-            if mount.problem is not None:
-                await mount.start()
-            found: SearchPage = await settle(
-                search(sought, below=below, after=mark.place, limit=limit, deadline=until)
+            await mount.start()
+            found = await search(
+                request,
+                below=below,
+                after=mount_cursor.text,
+                limit=limit,
+                deadline=self._deadline,
             )
-            _check_found(found, mark, below, limit)
+            _check_found(found, mount_cursor, below, limit)
         except (*FAILURES, asyncio.CancelledError) as error:
             if is_cancelled():
                 raise
@@ -338,7 +353,7 @@ class _Searching:
         return found
 
     def _outcome(
-        self, mark: _Mark, task: asyncio.Task[SearchPage | BaseException]
+        self, mount_cursor: _MountCursor, task: asyncio.Task[SearchPage | BaseException]
     ) -> SearchPage | None:
         error: BaseException = DeadlineExceeded("the search has not ended in time")
         if task.done() and not task.cancelled():
@@ -346,22 +361,22 @@ class _Searching:
             if isinstance(outcome, SearchPage):
                 return outcome
             error = outcome
-        if self._below is not None or (self._goes_on and isinstance(error, InvalidParameter)):
+        if self._below is not None or (self._is_continued and isinstance(error, InvalidParameter)):
             raise error
-        log_failure(error, f"searching mount {mark.mount} failed")
-        self._unavailable.append(mark.mount)
+        log_failure(error, f"searching mount {mount_cursor.mount} failed")
+        self._unavailable.append(mount_cursor.mount)
         return None
 
-    def _saw(self, count: int) -> None:
-        self._seen += count
+    def _count(self, count: int) -> None:
+        self._looked_at += count
 
 
 def _packed(place: str | None) -> bytes | None:
     return None if place is None else place.encode("utf-8", "surrogateescape")
 
 
-def _check_found(found: SearchPage, mark: _Mark, below: Path, limit: int) -> None:
-    """Make sure that the search of a provider keeps within what was asked, and gets on.
+def _check_found(found: SearchPage, mount_cursor: _MountCursor, below: Path, limit: int) -> None:
+    """Check that a provider's search keeps within its request and makes progress.
 
     Raises:
         ResourceServerError: it does not.
@@ -370,12 +385,15 @@ def _check_found(found: SearchPage, mark: _Mark, below: Path, limit: int) -> Non
         raise ResourceServerError("search() returned more than `limit` hits")
     if any(hit.resource.path[: len(below)] != below for hit in found.hits):
         raise ResourceServerError("search() returned a resource that is not below `below`")
-    if found.next is not None and (found.next == mark.place or len(found.next) > _MAX_NEXT):
+    if found.next is not None and (
+        found.next == mount_cursor.text or len(found.next) > _MAX_NEXT_LENGTH
+    ):
         raise ResourceServerError("search() returned a `next` that is too long, or `after` again")
     _packed(found.next)
 
 
 def _clipped(lines: Sequence[MatchedLine]) -> tuple[MatchedLine, ...]:
     return tuple(
-        MatchedLine(line.number, uris.display(line.text[:_MAX_LINE])) for line in lines[:_MAX_LINES]
+        MatchedLine(line.number, uris.display(line.text[:_MAX_LINE_LENGTH]))
+        for line in lines[:_MAX_LINES]
     )

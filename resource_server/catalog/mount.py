@@ -1,74 +1,67 @@
-"""One served thing: a provider below a base URI, started on first use and again after a failure."""
+"""One served thing: a provider with its base URI, its lifetime and the manifest's words for it.
+
+A mount starts on first use, and again after a failure when a growing delay is over.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
-from typing import cast
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from contextlib import suppress
+from typing import Generic, TypeVar
 
 import msgspec
 
 from resource_server import uris
+from resource_server.catalog.contract_guard import GuardedProvider
 from resource_server.errors import (
     MountUnavailable,
     ResourceBusy,
     ResourceError,
     ResourceServerError,
 )
-from resource_server.provider import (
-    Annotations,
-    Path,
-    Provider,
-    Resource,
-    SupportsAccess,
-    SupportsComplete,
-    SupportsExplain,
-    SupportsFetch,
-    SupportsHides,
-    SupportsLinks,
-    SupportsWalk,
-    SupportsWatch,
-)
-from resource_server.provider.search import SupportsSearch
-from resource_server.provider.tools import SupportsTools
+from resource_server.provider import Annotations, Path, Provider, Resource
+from resource_server.runtime.backoff import Backoff
 from resource_server.runtime.eager import is_cancelled, settle, within
-from resource_server.runtime.lru import Memo
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger(__name__)
 
-ENTER_S = 10.0
-"""For a provider to start: who asks first waits for it, and hosts give up after a minute."""
-LEAVE_S = 5.0
-"""For a provider to close what it holds: hosts end a process that does not end by itself."""
-_MAX_ENTRIES = 8192
-_FIRST_RETRY_S = 1.0
-_LONGEST_RETRY_S = 60.0
-_UNAVAILABLE = "temporarily unavailable"
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
-_NONE = frozenset[str]()
+_MAX_ENTRIES = 8192
+_UNAVAILABLE = "temporarily unavailable"
+_RETRY_MARGIN_S = 0.01
+"""Added to a wait for the next attempt: a timer may fire a moment early."""
+
+_NO_SCOPES = frozenset[str]()
 
 FAILURES = (Exception, SystemExit)
-"""What a provider that fails may raise; none of it ends the server."""
+"""Exceptions of a failing provider; none of them ends the server."""
 
 
 class CatalogEntry(msgspec.Struct, eq=False, gc=False):
-    """A resource with its canonical URI. The same object as long as the resource is unchanged."""
+    """A resource with its canonical URI; the same object as long as the resource is unchanged."""
 
     uri: str
     resource: Resource
     source: Resource
-    """As the provider gave it, without the manifest's words."""
+    """As the provider returned it, without the manifest's title and description."""
     subscribable: bool = False
-    """Whether its changes are noticed when they happen."""
+    """Whether changes are noticed as they happen."""
     encoded: bytes | None = None
-    """What the protocol layer made of it, kept here so that it is made once."""
+    """Its encoding, stored here by the protocol layer."""
 
 
 class Mount:
-    """One served thing: a provider below a base URI, with the manifest's words for it."""
+    """A provider below a base URI, with the manifest's words for it.
+
+    `origin` is the mount that this one was narrowed from.
+    """
 
     def __init__(
         self,
@@ -81,60 +74,55 @@ class Mount:
         annotations: Annotations | None = None,
         listed: bool = True,
         watch: bool = True,
-        access: frozenset[str] = _NONE,
+        access: frozenset[str] = _NO_SCOPES,
         origin: Mount | None = None,
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self.name = name
         self.base = base
-        self.provider = provider
+        self.provider = GuardedProvider(provider)
         self.title = title
         self.description = description
         self.annotations = annotations
         self.listed = listed
         self.access = access
-        """The scopes without which it does not exist."""
+        """Scopes that a caller needs to see the mount at all."""
         self.origin = self if origin is None else origin
-        """What it was narrowed from; most are as they were made."""
-        self.restricts = provider if isinstance(provider, SupportsAccess) else None
-        self.inner = _NONE if self.restricts is None else _scopes_in(self.restricts)
-        """The scopes without which parts of it do not exist."""
-        self.walks = provider if isinstance(provider, SupportsWalk) else None
-        self.fetches = provider if isinstance(provider, SupportsFetch) else None
-        self.completes = provider if isinstance(provider, SupportsComplete) else None
-        self.explains = provider if isinstance(provider, SupportsExplain) else None
-        self.hides = provider if isinstance(provider, SupportsHides) else None
-        self.searches = provider if isinstance(provider, SupportsSearch) else None
-        self.tools = provider if isinstance(provider, SupportsTools) else None
-        self.watches = _watching(provider) if watch else None
-        if isinstance(provider, SupportsLinks):
-            provider.linked(self.uri)
+        self.inner_access = _NO_SCOPES.union(*self.provider.restrictions.values())
+        """Scopes that parts of the mount need."""
+        self.can_watch = (
+            watch and "watch" in self.provider.abilities and not self.provider.is_watch_off
+        )
+        """Whether changes are noticed as they happen."""
+        self.provider.link_with(self.uri)
         self.problem: str | None = "not started"
         """Why the mount cannot serve now; None while it serves."""
-        self._lifetime = _lifetime(provider)
+        self._timing = timing
         self._starting = asyncio.Lock()
+        self._start_task: asyncio.Task[None] | None = None
         self._is_entering = False
-        """Even when nobody waits for it any more, where it hangs and does not end."""
+        """Whether an attempt is still running, even one that was given up because it hangs."""
         self._is_closed = False
         self._retry_at = 0.0
-        self._retry_after = _FIRST_RETRY_S
-        self._entries = Memo[Path, CatalogEntry](_MAX_ENTRIES)
+        self._backoff = Backoff(timing.mount_retry_s, timing.mount_retry_max_s)
+        self._entries = SecondUseCache[Path, CatalogEntry](_MAX_ENTRIES)
         self._narrowed: dict[frozenset[str], Mount | None] = {}
 
     def narrowed(self, scopes: frozenset[str]) -> Mount | None:
-        """Return the mount as those see it who have these scopes; None where it does not exist."""
+        """Return the mount for callers with these scopes; None if it is invisible to them."""
         if not self.access <= scopes:
             return None
-        if self.restricts is None or self.inner <= scopes:
+        if self.inner_access <= scopes:
             return self
-        held = self.inner & scopes
+        held = self.inner_access & scopes
         if held not in self._narrowed:
-            self._narrowed[held] = self._narrow(self.restricts, held)
+            self._narrowed[held] = self._narrow(held)
         return self._narrowed[held]
 
-    def _narrow(self, provider: SupportsAccess, scopes: frozenset[str]) -> Mount | None:
+    def _narrow(self, scopes: frozenset[str]) -> Mount | None:
         try:
-            narrowed = provider.narrowed(scopes)
-        except FAILURES as error:  # the code of a plugin
+            narrowed = self.provider.narrowed(scopes)
+        except FAILURES as error:  # a plugin's code
             log_failure(error, f"narrowing mount {self.name} failed")
             return None
         return Mount(
@@ -145,21 +133,31 @@ class Mount:
             description=self.description,
             annotations=self.annotations,
             listed=self.listed,
-            watch=self.watches is not None,
+            watch=self.can_watch,
             origin=self.origin,
+            timing=self._timing,
         )
 
-    async def start(self) -> None:
-        """Enter the provider's lifetime; after a failure, not again before a growing delay.
+    @property
+    def is_serving(self) -> bool:
+        """Whether the provider has started and is not closed."""
+        return self.problem is None
 
-        One that has not started after `ENTER_S` has failed, and is cancelled.
+    # -- lifetime
+
+    async def start(self) -> None:
+        """Start the provider unless it is running; after a failure, not before the next retry.
+
+        An attempt that takes longer than `mount_start_s` has failed and is cancelled.
 
         Raises:
             ResourceBusy: the mount cannot serve now; `problem` says why.
         """
+        if self.is_serving:
+            return
         await settle(self._starting.acquire())
         try:
-            if self.problem is None:
+            if self.is_serving:
                 return
             if self._is_closed or time.monotonic() < self._retry_at:
                 raise ResourceBusy(_UNAVAILABLE)
@@ -167,46 +165,44 @@ class Mount:
         finally:
             self._starting.release()
 
-    async def _enter(self) -> None:
-        try:
-            await within(ENTER_S, self._entered())
-        except (*FAILURES, asyncio.CancelledError) as error:
-            if is_cancelled():
-                raise
-            self.problem = describe_error(error)
-            self._retry_at = time.monotonic() + self._retry_after
-            self._retry_after = min(self._retry_after * 2, _LONGEST_RETRY_S)
-            logger.warning("mount %s is unavailable: %s", self.name, self.problem)
-            raise ResourceBusy(_UNAVAILABLE) from error
-        if self.problem is not None:
-            raise ResourceBusy(_UNAVAILABLE)
+    def start_in_background(self) -> None:
+        """Start the mount in a task, unless it serves, is being started so or waits for a retry."""
+        if self.problem is None or self._start_task is not None or self.retry_in_s:
+            return
 
-    async def _entered(self) -> None:
-        """Enter the provider's lifetime; leave it again where nobody waits for that any more."""
-        if self._is_entering:
-            raise MountUnavailable("what hung when it was to start has not ended yet")
-        self._is_entering = True
-        try:
-            if self._lifetime is not None:
-                await settle(self._lifetime.__aenter__())
-        finally:
-            self._is_entering = False
-        if self._is_closed or is_cancelled():
-            await self._leave()
-        else:
-            self.problem = None
-            self._retry_after = _FIRST_RETRY_S
+        async def start() -> None:
+            with suppress(ResourceBusy):  # logged by `start`; the next request tries again
+                await self.start()
+
+        def done(_: object) -> None:
+            self._start_task = None
+
+        self._start_task = asyncio.get_running_loop().create_task(start())
+        self._start_task.add_done_callback(done)
+
+    async def wait_until_started(self) -> bool:
+        """Retry until the mount serves; return whether any attempt failed."""
+        has_failed = False
+        while self.problem is not None:
+            with suppress(ResourceBusy):
+                await self.start()
+                break
+            has_failed = True
+            await asyncio.sleep(self.retry_in_s + _RETRY_MARGIN_S)
+        return has_failed
 
     @property
     def retry_in_s(self) -> float:
-        """How long `start` does not try again after a failure; 0 where it would."""
+        """Seconds for which `start` does not try again after a failure; 0 if it would."""
         return max(0.0, self._retry_at - time.monotonic())
 
     async def close(self) -> None:
-        """Leave the provider's lifetime if it was entered, or as soon as it is; for good.
+        """Leave the provider's lifetime for good; one that is being entered is left afterwards.
 
-        One that has not ended after `LEAVE_S` is cancelled and left alone.
+        A provider that has not ended after `mount_close_s` is cancelled and left alone.
         """
+        if self._start_task is not None:
+            self._start_task.cancel()
         for narrowed in self._narrowed.values():
             if narrowed is not None:
                 await narrowed.close()
@@ -214,43 +210,72 @@ class Mount:
         if is_entered:
             await self._leave()
 
-    async def _leave(self) -> None:
-        if self._lifetime is None:
-            return
+    async def _enter(self) -> None:
         try:
-            await within(LEAVE_S, settle(self._lifetime.__aexit__(None, None, None)))
+            await within(self._timing.mount_start_s, self._enter_provider())
+        except (*FAILURES, asyncio.CancelledError) as error:
+            if is_cancelled():
+                raise
+            self.problem = describe_error(error)
+            self._retry_at = time.monotonic() + self._backoff.next_s()
+            logger.warning("mount %s is unavailable: %s", self.name, self.problem)
+            raise ResourceBusy(_UNAVAILABLE) from error
+        if self.problem is not None:
+            raise ResourceBusy(_UNAVAILABLE)
+
+    async def _enter_provider(self) -> None:
+        """Enter the provider's lifetime; leave it again if the attempt was given up meanwhile."""
+        if self._is_entering:
+            raise MountUnavailable("the previous attempt to start hangs and has not ended yet")
+        self._is_entering = True
+        try:
+            await self.provider.enter()
+        finally:
+            self._is_entering = False
+        if self._is_closed or is_cancelled():
+            await self._leave()
+        else:
+            self.problem = None
+            self._backoff.reset()
+
+    async def _leave(self) -> None:
+        try:
+            await within(self._timing.mount_close_s, self.provider.leave())
         except (*FAILURES, asyncio.CancelledError) as error:
             if is_cancelled():
                 raise
             logger.warning("mount %s did not close cleanly: %s", self.name, describe_error(error))
 
+    # -- entries
+
     def uri(self, path: Path, query: Mapping[str, str] | None = None) -> str:
-        """Return the URI of a path, with a query."""
+        """Return the URI of a path, with URI parameters."""
         uri = uris.join(self.base, path)
         return uris.with_query(uri, query) if query else uri
 
     def entry(self, resource: Resource) -> CatalogEntry:
-        """Return `resource` with its URI and the manifest's words."""
+        """Return a resource with its URI and the manifest's title, description and annotations."""
         path = resource.path
-        if self._entries.is_new(path):
-            return self._entry(resource)
-        known = self._entries.get(path)
-        if known is None or known.source != resource:
-            known = self._entry(resource)
-            self._entries.put(path, known)
-        return known
+        if self._entries.is_first_use(path):
+            return self._make_entry(resource)
+        entry = self._entries.get(path)
+        if entry is None or entry.source != resource:
+            entry = self._make_entry(resource)
+            self._entries.put(path, entry)
+        return entry
 
-    def _entry(self, resource: Resource) -> CatalogEntry:
-        worded = resource
+    def _make_entry(self, resource: Resource) -> CatalogEntry:
+        described = resource
         if self.annotations is not None or not resource.path:
-            worded = self._worded(resource)
-        uri = uris.join(self.base, resource.path)
-        return CatalogEntry(uri, worded, resource, self.watches is not None)
+            described = self._described(resource)
+        return CatalogEntry(
+            uris.join(self.base, resource.path), described, resource, self.can_watch
+        )
 
-    def _worded(self, resource: Resource) -> Resource:
+    def _described(self, resource: Resource) -> Resource:
         if self.annotations is not None:
-            hints = resource.annotations or Annotations()
-            resource = msgspec.structs.replace(resource, annotations=hints.over(self.annotations))
+            own = resource.annotations or Annotations()
+            resource = msgspec.structs.replace(resource, annotations=own.over(self.annotations))
         if resource.path:
             return resource
         return msgspec.structs.replace(
@@ -261,44 +286,60 @@ class Mount:
         )
 
 
-def _watching(provider: Provider) -> SupportsWatch | None:
-    """Return what notices the changes of a provider, unless it has an option that turns it off."""
-    if isinstance(provider, SupportsWatch) and getattr(provider, "watch", None) != "off":
-        return provider
-    return None
+class SecondUseCache(Generic[K, V]):
+    """Keeps values of keys that are used at least twice, at most `max_values`, oldest out first.
 
+    One pass over a large tree uses each key once: it costs little and evicts nothing.
+    """
 
-def _scopes_in(provider: SupportsAccess) -> frozenset[str]:
-    return frozenset[str]().union(*provider.restrictions.values())
+    def __init__(self, max_values: int) -> None:
+        self._max_values = max_values
+        self._used = set[int]()
+        self._values = OrderedDict[K, V]()
 
+    def is_first_use(self, key: K) -> bool:
+        """Return whether a key was not used recently: its value is not worth keeping."""
+        mark = hash(key)
+        if mark in self._used:
+            return False
+        if len(self._used) >= 4 * self._max_values:
+            self._used.clear()
+        self._used.add(mark)
+        return True
 
-def _lifetime(provider: object) -> AbstractAsyncContextManager[object] | None:
-    if not isinstance(provider, AbstractAsyncContextManager):
-        return None
-    return cast("AbstractAsyncContextManager[object]", provider)
+    def get(self, key: K) -> V | None:
+        """Return the value kept for a key, or None."""
+        return self._values.get(key)
+
+    def put(self, key: K, value: V) -> None:
+        """Keep a value."""
+        self._values[key] = value
+        if len(self._values) > self._max_values:
+            self._values.popitem(last=False)
 
 
 def describe_error(error: BaseException) -> str:
     """Return an error as one line for the operator.
 
-    Only of our own exceptions the text is known to hold no password, SQL or body.
+    Only the package's own exceptions are known to hold no password, SQL or content; any other is
+    reduced to its type.
     """
     text = " ".join(str(error).split())
     return text if text and isinstance(error, ResourceServerError) else type(error).__name__
 
 
 def log_failure(error: BaseException, what: str) -> None:
-    """Log a failure as one line: an expected one as such, a defect with where it happened."""
+    """Log a failure as one line; an unexpected one with the place where it was raised."""
     if isinstance(error, ResourceError):
         logger.info("%s: %s", what, describe_error(error))
     elif isinstance(error, MountUnavailable):
         logger.warning("%s: %s", what, describe_error(error))
     else:
-        logger.error("%s: %s in %s", what, describe_error(error), _place(error))
+        logger.error("%s: %s in %s", what, describe_error(error), _raised_in(error))
         logger.debug("%s", what, exc_info=error)
 
 
-def _place(error: BaseException) -> str:
+def _raised_in(error: BaseException) -> str:
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next

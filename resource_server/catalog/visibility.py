@@ -1,8 +1,8 @@
-"""What somebody sees: of all mounts those that their scopes allow, and of each as much.
+"""The mounts that each caller sees.
 
-For who lacks the scopes of an `access` in the manifest, what it is said of does not exist. So a
-mount is left out, or another one stands in its place whose provider has been narrowed; what is
-asked, listed, completed, subscribed to and told is asked of these.
+Resources are invisible to callers without the scopes that `access` in the manifest requires. So a
+mount is left out for them, or replaced by one whose provider is narrowed; every request, listing,
+completion, subscription and notification goes through these mounts.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from resource_server.catalog.mount import Mount
 from resource_server.errors import ResourceNotFound
 from resource_server.provider import Path
 
-_MAX_KEPT = 256
+_MAX_COMBINATIONS = 256
+"""Maximum combinations of scopes whose mounts are cached."""
 
 
 class VisibleMounts:
-    """The mounts that somebody sees, as they see them, in manifest order."""
+    """The mounts that callers with the same scopes see, in manifest order."""
 
     def __init__(self, mounts: Sequence[Mount]) -> None:
         self.mounts = tuple(mounts)
@@ -31,10 +32,10 @@ class VisibleMounts:
             routes.sort(key=lambda route: len(route[0]), reverse=True)
 
     def route(self, uri: str) -> tuple[Mount, Path, Mapping[str, str]]:
-        """Return the mount of a URI with the path below it and the query; nothing is asked.
+        """Return the mount of a URI, the path below it and the URI parameters.
 
         Raises:
-            ResourceNotFound: there is none.
+            ResourceNotFound: no visible mount has this URI.
         """
         reference = uris.parse(uri)
         for base, mount in self._routes.get((reference.scheme, reference.authority), ()):
@@ -44,28 +45,30 @@ class VisibleMounts:
 
 
 class Visibility:
-    """What each sees of the same mounts."""
+    """The mounts of a catalog by the scopes of callers."""
 
     def __init__(self, mounts: Sequence[Mount]) -> None:
-        self.scopes = frozenset[str]().union(*(mount.access | mount.inner for mount in mounts))
-        """Those that anything needs."""
-        self._whole = VisibleMounts(mounts)
-        self._parts: dict[frozenset[str], VisibleMounts] = {}
+        self.scopes = frozenset[str]().union(
+            *(mount.access | mount.inner_access for mount in mounts)
+        )
+        """All scopes that any mount or part of one requires."""
+        self._all = VisibleMounts(mounts)
+        self._by_scopes: dict[frozenset[str], VisibleMounts] = {}
 
     def current(self) -> VisibleMounts:
-        """Return what those see for whom something is being done now."""
-        return self.for_scopes(current().scopes) if self.scopes else self._whole
+        """Return the mounts that the current caller sees."""
+        return self.for_scopes(current().scopes) if self.scopes else self._all
 
     def for_scopes(self, scopes: Scopes) -> VisibleMounts:
-        """Return what somebody sees who has these scopes."""
+        """Return the mounts that a caller with these scopes sees."""
         if scopes is None or not self.scopes:
-            return self._whole
+            return self._all
         held = self.scopes & scopes
-        seen = self._parts.get(held)
-        if seen is None:
-            found = [mount.narrowed(held) for mount in self._whole.mounts]
-            seen = VisibleMounts([mount for mount in found if mount is not None])
-            if len(self._parts) >= _MAX_KEPT:
-                self._parts.clear()
-            self._parts[held] = seen
-        return seen
+        visible = self._by_scopes.get(held)
+        if visible is None:
+            narrowed = [mount.narrowed(held) for mount in self._all.mounts]
+            visible = VisibleMounts([mount for mount in narrowed if mount is not None])
+            if len(self._by_scopes) >= _MAX_COMBINATIONS:
+                self._by_scopes.clear()
+            self._by_scopes[held] = visible
+        return visible

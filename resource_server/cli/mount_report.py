@@ -10,13 +10,14 @@ import msgspec
 
 from resource_server import uris
 from resource_server.catalog.catalog import Catalog, CatalogLimits
+from resource_server.catalog.contract_guard import Ability
 from resource_server.catalog.mount import FAILURES, Mount, log_failure
 from resource_server.cli import console
 from resource_server.errors import Diagnostic
 from resource_server.manifest import Manifest, MountSpec, Positions
 from resource_server.manifest.data import DataPath, dotted
-from resource_server.provider import Path, SupportsWarnings
-from resource_server.runtime.eager import is_cancelled, settle
+from resource_server.provider import Path
+from resource_server.runtime.eager import is_cancelled
 
 _MAX_COUNTED = 10_000
 _MAX_RULES = 20
@@ -126,32 +127,21 @@ def _of_client(spec: MountSpec) -> MountReport:
 
 def _abilities(mount: Mount) -> list[str]:
     """Return the names of a mount's abilities."""
-    optional = {
-        "complete": mount.completes,
-        "walk": mount.walks,
-        "fetch": mount.fetches,
-        "explain": mount.explains,
-        "hides": mount.hides,
-        "tools": mount.tools,
-        "watch": mount.watches,
-    }
-    found = [name for name, ability in optional.items() if ability is not None]
-    return ["list", "read", "metadata", *found]
+    optional: Sequence[Ability] = ("complete", "walk", "fetch", "explain", "hides", "tools")
+    found = [ability for ability in optional if ability in mount.provider.abilities]
+    return ["list", "read", "metadata", *found, *(("watch",) if mount.can_watch else ())]
 
 
 def _access(mount: Mount) -> Mapping[str, Sequence[str]]:
     rules = {"access": mount.access} if mount.access else {}
-    if mount.restricts is not None:
-        rules |= mount.restricts.restrictions
+    rules |= mount.provider.restrictions
     return {option: sorted(scopes) for option, scopes in rules.items()}
 
 
 def _watch(mount: Mount) -> str:
-    if mount.watches is None:
+    if not mount.can_watch:
         return "off"
-    # Set by providers with several ways to watch.
-    means: object = getattr(mount.provider, "watched_by", None)
-    return means if isinstance(means, str) else "on"
+    return mount.provider.watched_by or "on"
 
 
 async def _count(mount: Mount, report: MountReport) -> None:
@@ -169,10 +159,10 @@ async def _count(mount: Mount, report: MountReport) -> None:
 
 
 async def _sum_up_hidden(mount: Mount, report: MountReport) -> None:
-    if mount.hides is None:
+    if "hides" not in mount.provider.abilities:
         return
     try:
-        found = await settle(mount.hides.hides(limit=_MAX_COUNTED))
+        found = await mount.provider.hides(limit=_MAX_COUNTED)
     except (*FAILURES, asyncio.CancelledError) as error:
         if is_cancelled():
             raise
@@ -188,10 +178,10 @@ async def _sum_up_hidden(mount: Mount, report: MountReport) -> None:
 
 
 async def _warn(mount: Mount, report: MountReport, spec: MountSpec, positions: Positions) -> None:
-    if not isinstance(mount.provider, SupportsWarnings):
+    if "warnings" not in mount.provider.abilities:
         return
     try:
-        found = await settle(mount.provider.warnings())
+        found = await mount.provider.warnings()
     except (*FAILURES, asyncio.CancelledError) as error:
         if is_cancelled():
             raise

@@ -50,7 +50,7 @@ def build_server(
     usable = {
         spec.name: (spec, mount)
         for spec, mount in known
-        if not isinstance(mount.provider, _Unloadable)
+        if not mount.provider.is_instance(_Unloadable)
     }
     mounts: list[Mount] = []
     for spec in manifest.mounts:
@@ -80,6 +80,12 @@ def _tool_settings(manifest: Manifest) -> ToolSettings:
         prefix=tools.prefix,
         without=frozenset() if tools.queries else frozenset(queries),
     )
+
+
+def make_providers(manifest: Manifest, *, allow_plugins: bool) -> Iterable[tuple[str, Provider]]:
+    """Return the provider of each mount by its name, made for the caller alone."""
+    for spec in manifest.mounts:
+        yield spec.name, _provider(spec, manifest, allow_plugins=allow_plugins)
 
 
 def _mount(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool) -> Mount:

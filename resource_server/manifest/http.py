@@ -13,8 +13,7 @@ from msgspec import Meta
 
 from resource_server.access import Scope
 from resource_server.provider import ByteSize
-from resource_server.runtime.option_types import Duration
-from resource_server.runtime.rate_limit import Rate
+from resource_server.runtime.option_types import Duration, Rate
 
 _PRINTABLE = re.compile(r"[!#-\[\]-~]+")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{16,}=*")

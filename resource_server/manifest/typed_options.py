@@ -39,8 +39,7 @@ from typing import (
 import msgspec
 
 from resource_server.provider import ByteSize
-from resource_server.runtime.option_types import Duration
-from resource_server.runtime.rate_limit import Rate
+from resource_server.runtime.option_types import Duration, Rate
 
 MISSING: Any = dataclasses.MISSING
 

@@ -483,7 +483,7 @@ class ClientConnection:
         for request in self._in_flight.values():
             request.cancel()
         if tasks:
-            await asyncio.wait(tasks, timeout=eager.END_S)
+            await asyncio.wait(tasks, timeout=eager.CANCEL_S)
 
     def _tasks(self) -> list[asyncio.Task[None]]:
         return [each.task for each in self._in_flight.values() if each.task is not None]

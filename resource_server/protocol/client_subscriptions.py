@@ -26,7 +26,12 @@ from resource_server.protocol.server import (
     Server,
 )
 from resource_server.runtime.eager import Turns, is_cancelled
-from resource_server.subscriptions.snapshot import INDISTINCT, digest_children, read_of, state_of
+from resource_server.subscriptions.snapshot import (
+    INDISTINCT,
+    digest_children,
+    digest_content,
+    state_of,
+)
 from resource_server.subscriptions.topic import Listener, Topic
 
 MAX_URI_CHARACTERS = 32 * 1024 * 1024
@@ -103,7 +108,7 @@ class Subscriber:
                 self.given(body.entry.uri, state)
             elif query := uris.parse(body.uri).query:
                 part = uris.with_query(body.entry.uri, dict(sorted(query.items())))
-                self.given(part, read_of(body.content))
+                self.given(part, digest_content(body.content))
         if reading.collection is not None:
             self.given(reading.collection, digest_children(reading.children))
 
@@ -180,7 +185,7 @@ class Subscriptions:
         if known is None or known.topic is None:
             return
         read = self._subscriber.versions.get(known.topic.uri)
-        if read is not None and read != known.topic.given:
+        if read is not None and read != known.topic.read_digest:
             self.updated(uri)
 
     async def _begin(self, uri: str, *, claimed: bool) -> _Subscription | None:

@@ -216,7 +216,7 @@ def template(entry: TemplateEntry) -> bytes:
         mime_type=shape.mime_type,
         annotations=_annotations(entry.mount.annotations, None),
         resource_type=shape.type,
-        capabilities=_CAPABILITIES[shape.type != "document", entry.mount.watches is not None],
+        capabilities=_CAPABILITIES[shape.type != "document", entry.mount.can_watch],
     )
     return _encode(wire)
 

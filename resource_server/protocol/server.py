@@ -98,7 +98,7 @@ class Server:
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self.catalog = catalog
-        self.broker = Broker(catalog)
+        self.broker = Broker(catalog, timing)
         self.announcements = ListAnnouncements()
         self.reloads = False
         """Whether the manifest may be reloaded, and another catalog served."""
@@ -150,13 +150,13 @@ class Server:
     @property
     def notifies_list_changes(self) -> bool:
         """Whether clients are notified when the list of resources changes."""
-        return self.reloads or self.catalog.watches
+        return self.reloads or self.catalog.can_watch
 
     def capabilities(self, *, completions: bool) -> dict[str, Any]:
         """Return the capabilities that `initialize` and `server/discover` advertise."""
         advertised: dict[str, Any] = {
             "resources": {
-                "subscribe": self.catalog.watches or self.may_watch,
+                "subscribe": self.catalog.can_watch or self.may_watch,
                 "listChanged": self.notifies_list_changes,
             },
             "logging": {},

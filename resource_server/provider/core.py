@@ -53,11 +53,9 @@ made. `resource_server.testing.check_provider` tests all of this against a real 
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence, Set
 from datetime import datetime
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
     Literal,
@@ -78,10 +76,7 @@ from resource_server.errors import (
     ResourceNotFound,
     ResourceTooLarge,
 )
-from resource_server.runtime import notation
-
-if TYPE_CHECKING:
-    from pydantic_core import CoreSchema
+from resource_server.runtime.option_types import ByteSize
 
 __all__ = [
     "Annotations",
@@ -463,31 +458,3 @@ class SupportsLinks(Protocol):
     def linked(self, link: Link) -> None:
         """Take the function that gives these URIs; called once, when the mount is made."""
         ...
-
-
-_SIZE = re.compile(r"(\d{1,30})(?:\.(\d{1,9}))? *([kmgt]?)(i?)b?", re.IGNORECASE | re.ASCII)
-
-
-class ByteSize(int):
-    """A number of bytes as an option type; in the manifest `4096`, `64KiB` or `10MB`."""
-
-    @classmethod
-    def parse(cls, value: object) -> ByteSize:
-        """Read `4096`, `"64KiB"` (powers of 1024) or `"10MB"` (powers of 1000).
-
-        Raises:
-            ValueError: not a size.
-        """
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-            return cls(value)
-        match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
-        if match is None or (match[4] and not match[3]):
-            raise ValueError("not a size; write a number of bytes, or one with a unit: 64KiB, 10MB")
-        whole, fraction, prefix, binary = match.groups(default="")
-        unit = (1024 if binary else 1000) ** " kmgt".index(prefix.lower() or " ")
-        return cls(int(whole + fraction) * unit // 10 ** len(fraction))
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
-        number: CoreSchema = {"type": "int", "ge": 0}
-        return notation.schema_of(cls.parse, number, r"^\d+(\.\d+)? *([kKmMgGtT][iI]?)?[bB]?$")

@@ -1,9 +1,9 @@
-"""Runs coroutines at once, and in a task only where they have to wait.
+"""Runs coroutines inline, moving to a task only when they have to wait.
 
-Most answers are there at once: a cached listing, a small file. A task for each would cost more than
-the answer. So whoever starts a coroutine calls `run`, which steps it on the spot, and code below
-awaits what may have to wait only through `settle`, which moves the rest into a task first: before
-that point nothing needs a current task, after it everything (time limits, anyio) works as usual.
+Most results are ready at once: a cached listing, a small file. A task for each would cost more than
+the result. So a coroutine is started by `run`, which steps it inline, and code below it awaits
+whatever may have to wait through `settle`, which first moves the rest into a task. Before that
+point nothing needs a current task; after it timeouts and anyio work as usual.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from resource_server.errors import MountUnavailable
 
 T = TypeVar("T")
 
-END_S = 2.0
-"""For what is cancelled to end, before nobody waits for it any more."""
+CANCEL_S = 2.0
+"""Timeout for cancelled work to end; afterwards nobody waits for it."""
 _TURN_S = 0.001
 
 _stepping: ContextVar[bool] = ContextVar("stepping", default=False)
 
 
 async def settle(value: T | Awaitable[T]) -> T:
-    """Return `value`, or what it gives when awaited."""
+    """Return `value`, or the result of awaiting it."""
     if not hasattr(value, "__await__"):
         return cast("T", value)
     if _stepping.get():
         try:
             await _move_to_task()
         except BaseException:
-            # Given up before the task began: what was never awaited must still be closed.
+            # Cancelled before the task began: the coroutine was never awaited.
             if isinstance(value, Coroutine):
                 value.close()
             raise
@@ -47,17 +47,17 @@ def _move_to_task() -> Generator[None, None, None]:
 
 
 class Suspended(Generic[T]):
-    """A started coroutine that has to wait; await it in a task to finish it."""
+    """A started coroutine that has to wait; a task must await it."""
 
     __slots__ = ("_awaited", "_coroutine")
 
     def __init__(self, coroutine: Coroutine[Any, Any, T], awaited: object = None) -> None:
         self._coroutine = coroutine
         self._awaited = awaited
-        """What it waits for already; None where it asked for a task first."""
+        """What the coroutine waits for; None if it asked for a task first."""
 
     def __await__(self) -> Generator[Any, Any, T]:
-        # As `yield from` would, had it been there from the beginning.
+        # Does what `yield from` would have done from the beginning.
         awaited = self._awaited
         while awaited is not None:
             try:
@@ -66,7 +66,7 @@ class Suspended(Generic[T]):
             except GeneratorExit:
                 self._coroutine.close()
                 raise
-            except BaseException as error:  # the task was cancelled, say
+            except BaseException as error:  # such as a cancelled task
                 try:
                     awaited = self._coroutine.throw(error)
                 except StopIteration as done:
@@ -74,15 +74,15 @@ class Suspended(Generic[T]):
         return (yield from self._coroutine.__await__())
 
     def close(self) -> None:
-        """End the coroutine where it was given up before it was awaited."""
+        """Close the coroutine if it will never be awaited."""
         self._coroutine.close()
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T | Suspended[T]:
-    """Step `coroutine`: return its result if that is there at once, else what is left of it.
+    """Step `coroutine` once; return its result if it finished, else the suspended rest.
 
     Raises:
-        Whatever the coroutine raises in this first step.
+        Exception: whatever the coroutine raises in this step.
     """
     token = None if _stepping.get() else _stepping.set(True)
     try:
@@ -95,14 +95,15 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T | Suspended[T]:
     return Suspended(coroutine, awaited)
 
 
-async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
-    """Step `work`; if it has to wait, wait no longer than so many seconds for its result.
+async def within(seconds: float, work: Coroutine[Any, Any, T], *, cancel_s: float = CANCEL_S) -> T:
+    """Return the result of `work`, run inline as far as possible, within a timeout.
 
-    What takes longer is cancelled and left alone: a thread may keep it, or it may not want to end.
+    Work that takes longer is cancelled and left alone: it may be in a thread, or refuse to end.
+    If the caller is cancelled, the work is given `cancel_s` to end.
 
     Raises:
-        MountUnavailable: it takes longer.
-        Whatever the coroutine raises.
+        MountUnavailable: the timeout is over.
+        Exception: whatever the coroutine raises.
     """
     outcome = run(work)
     if not isinstance(outcome, Suspended):
@@ -117,17 +118,17 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
     task = asyncio.ensure_future(rest)
 
     def ended(_: object) -> None:
-        rest.close()  # a task that is cancelled before its first step leaves it open
+        rest.close()  # open if the task was cancelled before its first step
         if not task.cancelled():
-            task.exception()  # of what was left alone nobody asks for it
+            task.exception()  # retrieved, or asyncio logs it
 
     task.add_done_callback(ended)
     try:
         await asyncio.wait([task], timeout=seconds)
     except asyncio.CancelledError:
-        # Who cancels what it waits for may count on its end, as if it had been awaited.
+        # Cancelling the caller ends the work, as if the work had been awaited directly.
         task.cancel()
-        await asyncio.wait([task], timeout=END_S)
+        await asyncio.wait([task], timeout=cancel_s)
         raise
     if not task.done():
         task.cancel()
@@ -136,7 +137,7 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
 
 
 class Turns:
-    """What takes long, in turns of a millisecond: `await turns.others()` after each step of it."""
+    """Splits long work into turns of a millisecond: `await turns.others()` after each step."""
 
     __slots__ = ("_until",)
 
@@ -144,13 +145,13 @@ class Turns:
         self._until = time.monotonic() + _TURN_S
 
     async def others(self) -> None:
-        """Let others have their turn, if this one is over."""
+        """Let other tasks run if this turn is over."""
         if time.monotonic() > self._until:
             await settle(asyncio.sleep(0))
             self._until = time.monotonic() + _TURN_S
 
 
 def is_cancelled() -> bool:
-    """Say whether the current task was asked to end: else what was cancelled was another's work."""
+    """Return whether the current task is cancelled; if not, work it waited for was."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -4,12 +4,54 @@ from __future__ import annotations
 
 import msgspec
 
+_SWEEP_SHARE = 300
+"""A pause lasts at least this many times as long as the sweep: 0.3 % of a core at most."""
+
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """Intervals, delays and timeouts in seconds, each with the default the server runs with."""
 
     sweep_s: float = 30.0
     """Minimum interval between two sweeps, which find changes that no event reports."""
+
+    # Mounts
+    mount_start_s: float = 10.0
+    """Timeout of a provider's start: the first request waits, and hosts give up after a minute."""
+    mount_close_s: float = 5.0
+    """Timeout of a provider's close: hosts kill a process that does not end by itself."""
+    mount_retry_s: float = 1.0
+    """Delay before the first retry of a failed start; doubles up to `mount_retry_max_s`."""
+    mount_retry_max_s: float = 60.0
+    """Longest delay between two attempts to start a mount."""
+
+    # Listing and search
+    listing_s: float = 20.0
+    """Timeout of one mount in the listing of all: hosts wait a minute for the whole page."""
+    search_s: float = 2.0
+    """Time budget of one search page."""
+    search_mount_grace_s: float = 0.5
+    """How long after its deadline a search still waits for a mount."""
+    search_progress_s: float = 0.5
+    """Interval of progress reports during a search."""
+
+    # Subscriptions
+    notify_interval_s: float = 0.05
+    """Minimum interval between two notifications of one resource."""
+    list_notify_interval_s: float = 0.25
+    """Minimum interval between two `list_changed` notifications."""
+    vanish_grace_s: float = 0.05
+    """How long a resource may be absent before its removal counts: editors move the old file away
+    before they write the new one."""
+    compare_retry_s: float = 1.0
+    """Delay before a failed comparison is retried; doubles up to `compare_retry_max_s`."""
+    compare_retry_max_s: float = 60.0
+    """Longest delay between two attempts to compare a resource."""
+    watch_retry_s: float = 1.0
+    """Delay before an ended watch is started again; doubles up to `watch_retry_max_s`."""
+    watch_retry_max_s: float = 60.0
+    """Longest delay before an ended watch is started again."""
+    watch_close_s: float = 5.0
+    """Timeout for a provider to end its watch."""
 
     watch_settle_s: float = 0.05
     """Delay from a file system event to the look at the directory or file it names."""
@@ -94,6 +136,10 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """How long a provider's tool may run, not counting elicitations."""
     tool_list_timeout_s: float = 5.0
     """How long a provider may take to list its tools; hosts wait for that at their start."""
+
+    def pause_after_sweep(self, spent_s: float) -> float:
+        """Return the pause after a sweep: `sweep_s`, or longer after a sweep that took long."""
+        return max(self.sweep_s, _SWEEP_SHARE * spent_s)
 
 
 DEFAULT_TIMING = Timing()

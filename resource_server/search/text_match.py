@@ -1,11 +1,11 @@
-"""Which lines of a text match a query, for whoever searches: by a part of them, or an expression.
+"""Matching of lines in text, by a part of the line or by a regular expression.
 
-A part is found in any case of letters. An expression is one of RE2, whose time is linear in the
-text whatever is written; it is matched against each line by itself. Texts are UTF-8, and may have
-any length: they are looked through in slices of at most 64 KiB, between which `check` may raise.
+A part matches in any case. An expression is one of RE2, which takes linear time whatever is
+written; it is matched against each line. Text is UTF-8 of any length. It is searched in slices of
+at most 64 KiB, between which `check` may raise.
 
-A line that is longer than a slice is cut into several, which overlap by 4 KiB. In it a match is
-sure to be found only if it is no longer than that; `^` and `$` are still the ends of the line.
+A line longer than a slice is split into slices that overlap by 4 KiB. Longer matches in such a line
+may be missed; `^` and `$` still match at the ends of the line.
 """
 
 from __future__ import annotations
@@ -17,53 +17,53 @@ from typing import Any, TypeAlias
 from resource_server.errors import InvalidParameter
 from resource_server.provider.search import MatchedLine, SearchRequest
 
-MOST_LINES = 5
-"""Of one document."""
-LONGEST_LINE = 200
-"""Characters of a line that are quoted."""
+MAX_LINES = 5
+"""Maximum lines quoted of one document."""
+MAX_LINE_LENGTH = 200
+"""Maximum characters quoted of a line."""
 
-_BEFORE = 60
-"""Of them, before what matches."""
+_MAX_BEFORE = 60
+"""Maximum characters quoted before the match."""
 _SLICE = 64 * 1024
-"""Also of one line: RE2 may take a second for so much, in which it cannot be stopped."""
+"""Bytes searched at a time; RE2 may take a second for as many, and cannot be interrupted."""
 _OVERLAP = 4096
-"""Of the slices of a line that is cut: what is no longer than this is found in it."""
+"""Bytes shared by the slices of a long line: no shorter match is missed."""
 _MAX_MEMORY = 512 * 1024
-"""Of one expression, compiled and at work. To compile one that just fits takes 3 ms, in which no
-other thread has its turn; with the 8 MiB that RE2 takes by itself it is 250 ms."""
+"""Memory limit of one compiled expression. To compile one that just fits takes 3 ms without the
+GIL being released; with RE2's default of 8 MiB it takes 250 ms."""
 _MULTI_LINE = "(?m)"
 
 Check: TypeAlias = Callable[[], None]
 Find: TypeAlias = Callable[[bytes, int, int], int]
-"""Returns where the first match between two places begins, or -1."""
+"""Returns where the first match between two positions begins, or -1."""
 
 
 class LineQuery:
-    """A query for lines.
+    """A search query for lines.
 
     Raises:
-        InvalidParameter: not an expression that can be used; says why.
+        InvalidParameter: not a valid regular expression; says why.
     """
 
-    def __init__(self, sought: SearchRequest) -> None:
-        self._ends_lines = sought.is_pattern and "$" in sought.text
+    def __init__(self, request: SearchRequest) -> None:
+        self._ends_lines = request.is_pattern and "$" in request.text
         self._find: Find
-        if sought.is_pattern:
-            self._find = _expression(sought.text)
-        elif sought.text.isascii():
-            self._find = _ascii_part(sought.text)
+        if request.is_pattern:
+            self._find = _expression(request.text)
+        elif request.text.isascii():
+            self._find = _ascii_part(request.text)
         else:
-            self._find = _part(sought.text)
+            self._find = _part(request.text)
 
     def may_be_in(self, data: bytes, check: Check | None = None) -> bool:
-        """Tell whether a line may match, before it is known whether this is text at all."""
+        """Return whether a line may match; `data` need not be text."""
         if self._ends_lines and data.find(b"\r\n", 0, _SLICE) >= 0:
             return True
         return self._first(data, check) >= 0
 
-    def found(self, data: bytes, check: Check | None = None) -> tuple[MatchedLine, ...]:
-        """Return the first lines that match."""
-        # `$` stands before the end of a line, which may be two characters.
+    def matches(self, data: bytes, check: Check | None = None) -> tuple[MatchedLine, ...]:
+        """Return the first matching lines."""
+        # `$` matches before a line ending, which may be two characters.
         if self._ends_lines and data.find(b"\r\n", 0, _SLICE) >= 0:
             data = _with_newlines(data)
         found: list[MatchedLine] = []
@@ -73,7 +73,7 @@ class LineQuery:
             number += _count_newlines(data, counted, at)
             counted = at
             found.append(MatchedLine(number, _quoted(data, at)))
-            end = -1 if len(found) == MOST_LINES else _next_newline(data, at)
+            end = -1 if len(found) == MAX_LINES else _next_newline(data, at)
             at = -1 if end < 0 else self._after(data, end + 1, check)
         return tuple(found)
 
@@ -92,7 +92,7 @@ class LineQuery:
 
 
 def _slices(data: bytes, begin: int) -> Generator[tuple[int, int]]:
-    """Cut what follows `begin` between lines; a line that is longer than a slice, anywhere."""
+    """Slice the data from `begin` on, between lines; a line longer than a slice is split."""
     size = len(data)
     while begin < size:
         end = min(begin + _SLICE, size)
@@ -113,7 +113,7 @@ def _expression(text: str) -> Find:
         if match is None:
             return -1
         at = match.start()
-        # Behind the last newline there is no line, or one of the next slice.
+        # After the last newline there is no line, or one that belongs to the next slice.
         return -1 if at == end and data[at - 1 : at] in (b"", b"\n") else at
 
     return find
@@ -121,7 +121,7 @@ def _expression(text: str) -> Find:
 
 def _compile(text: str) -> Any:
     try:
-        # Imported here: most searches are for words. It has no types.
+        # Imported here: most searches have no expression. The module has no types.
         re2: Any = importlib.import_module("re2")
     except ImportError:
         raise InvalidParameter(
@@ -142,7 +142,7 @@ def _compile(text: str) -> Any:
             f"{reason}"
         ) from None
     finally:
-        # It would keep the last 128 of them, whoever sent them.
+        # RE2 caches the last 128 expressions, of any caller.
         re2.purge()
 
 
@@ -162,14 +162,14 @@ def _part(text: str) -> Find:
     part = text.casefold()
 
     def find(data: bytes, begin: int, end: int) -> int:
-        # A slice may begin and end within a character.
+        # A slice may begin or end within a character.
         if part not in data[begin:end].decode("utf-8", "ignore").casefold():
             return -1
         for line in data[begin:end].split(b"\n"):
             text = line.decode("utf-8", "ignore")
             at = text.casefold().find(part)
             if at >= 0:
-                # Folding may change lengths: then the place in the line is nearly right.
+                # Case folding may change lengths: the position is then approximate.
                 return begin + min(len(text[:at].encode()), len(line))
             begin += len(line) + 1
         return -1
@@ -178,7 +178,7 @@ def _part(text: str) -> Find:
 
 
 def _with_newlines(data: bytes) -> bytes:
-    """Return the text with its lines ended as on Unix."""
+    """Return the text with Unix line endings."""
     pieces: list[bytes] = []
     begin = 0
     while begin < len(data):
@@ -191,7 +191,7 @@ def _with_newlines(data: bytes) -> bytes:
 
 
 def _count_newlines(data: bytes, begin: int, end: int) -> int:
-    # In steps: within one no other thread has its turn.
+    # In steps: `count` does not release the GIL.
     return sum(
         data.count(b"\n", start, min(start + _SLICE, end)) for start in range(begin, end, _SLICE)
     )
@@ -206,8 +206,8 @@ def _next_newline(data: bytes, begin: int) -> int:
 
 
 def _quoted(data: bytes, at: int) -> str:
-    """Return the line in which a match begins, cut around it where the line is long."""
-    most = LONGEST_LINE * 4  # bytes of so many characters
+    """Return the line in which a match begins, truncated around it if it is long."""
+    most = MAX_LINE_LENGTH * 4  # the longest UTF-8 of that many characters
     before = data.rfind(b"\n", max(0, at - most), at)
     begins = before >= 0 or at <= most
     after = data.find(b"\n", at, at + most)
@@ -216,10 +216,10 @@ def _quoted(data: bytes, at: int) -> str:
     tail = data[at : after if after >= 0 else at + most].decode("utf-8", "ignore")
     if ends:
         tail = tail.removesuffix("\r")
-    if begins and len(head) + len(tail) <= LONGEST_LINE:
+    if begins and len(head) + len(tail) <= MAX_LINE_LENGTH:
         return head + tail
-    kept = head[max(0, len(head) - _BEFORE) :] if len(head) > _BEFORE else head
-    rest = tail[: LONGEST_LINE - len(kept)]
+    kept = head[max(0, len(head) - _MAX_BEFORE) :] if len(head) > _MAX_BEFORE else head
+    rest = tail[: MAX_LINE_LENGTH - len(kept)]
     front = "…" if not begins or len(kept) < len(head) else ""
     back = "…" if not ends or len(rest) < len(tail) else ""
     return f"{front}{kept}{rest}{back}"

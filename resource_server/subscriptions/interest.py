@@ -1,4 +1,4 @@
-"""What is subscribed to in one mount, as its provider sees it: the `Interest` of the contract."""
+"""The `Interest` of one mount: its subscribed paths, as the provider sees them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from resource_server.runtime import clock
 
 
 class MountInterest:
-    """The paths of one mount that somebody subscribes to, and whether its listing matters."""
+    """The subscribed paths of one mount, and whether anybody follows its listing."""
 
     def __init__(self) -> None:
         self._paths: set[Path] = set()
-        self._came: set[Path] = set()
-        self._went: set[Path] = set()
+        self._added: set[Path] = set()
+        self._removed: set[Path] = set()
         self._listing = False
         self._listing_since_ns = 0
-        self._news = asyncio.Event()
+        self._has_news = asyncio.Event()
 
     @property
     def paths(self) -> Set[Path]:
@@ -36,7 +36,7 @@ class MountInterest:
         if wanted != self._listing:
             self._listing_since_ns = clock.now_ns()
             self._listing = wanted
-            self._news.set()
+            self._has_news.set()
 
     @property
     def listing_since_ns(self) -> int:
@@ -44,38 +44,38 @@ class MountInterest:
         return self._listing_since_ns
 
     def add(self, path: Path) -> None:
-        """Begin to be interested in a path; one that is known already is left as it is."""
+        """Add a path, unless it is there."""
         if path not in self._paths:
             self._paths.add(path)
-            # Not taken from `_went`, if it is there: so what is watched is watched anew.
-            self._came.add(path)
-            self._news.set()
+            # It may still be in `_removed`: then the provider watches it anew.
+            self._added.add(path)
+            self._has_news.set()
 
     def remove(self, path: Path) -> None:
-        """Be interested no longer."""
+        """Remove a path, if it is there."""
         if path in self._paths:
             self._paths.remove(path)
-            if path in self._came:
-                self._came.remove(path)
+            if path in self._added:
+                self._added.remove(path)
             else:
-                self._went.add(path)
-            self._news.set()
+                self._removed.add(path)
+            self._has_news.set()
 
     def restart(self) -> None:
-        """Tell everything again: whoever asks next knows nothing yet."""
-        self._came = set(self._paths)
-        self._went = set()
-        self._news.set()
+        """Report every path as added: the next watch knows none of them."""
+        self._added = set(self._paths)
+        self._removed = set()
+        self._has_news.set()
 
     async def next(self, within: float | None = None) -> tuple[Set[Path], Set[Path]]:
-        """See `Interest.next`. A path that went and came again is among both."""
+        """See `Interest.next`. A path that was removed and added again is in both sets."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
-                await self._news.wait()
-        self._news.clear()
-        came, self._came = self._came, set()
-        went, self._went = self._went, set()
-        return came, went
+                await self._has_news.wait()
+        self._has_news.clear()
+        added, self._added = self._added, set()
+        removed, self._removed = self._removed, set()
+        return added, removed
 
 
 _: type[Interest] = MountInterest

@@ -1,4 +1,4 @@
-"""Who is told when other resources are listed than before: by their scopes, for what they see."""
+"""Listeners of `list_changed`, by the scopes that decide which mounts they see."""
 
 from __future__ import annotations
 
@@ -11,24 +11,21 @@ from resource_server.subscriptions.topic import Listener
 
 
 class ListFollowers:
-    """Listeners of what is listed, and those who are about to be told."""
+    """Listeners of the listing, and those of them that the next notification is due for."""
 
     def __init__(self) -> None:
         self._listeners: dict[Scopes, dict[Listener, None]] = {}
         self._due: set[Scopes] = set()
 
     def add(self, listener: Listener, scopes: Scopes) -> bool:
-        """Take in a listener, with other scopes than before perhaps.
-
-        Tell whether other mounts may be followed by that.
-        """
+        """Add a listener, or give one other scopes; return whether `mounts` may differ now."""
         was_last = self.remove(listener)
         listeners = self._listeners.setdefault(scopes, {})
         listeners[listener] = None
         return was_last or len(listeners) == 1
 
     def remove(self, listener: Listener) -> bool:
-        """Forget a listener; tell whether other mounts may be followed by that."""
+        """Remove a listener; return whether `mounts` may differ now."""
         for scopes, listeners in self._listeners.items():
             if listener in listeners:
                 del listeners[listener]
@@ -38,16 +35,16 @@ class ListFollowers:
         return False
 
     def clear(self) -> None:
-        """Forget everybody."""
+        """Remove all listeners."""
         self._listeners.clear()
 
     def mounts(self, catalog: Catalog) -> Collection[Mount]:
-        """Return the mounts whose listing anybody follows, in the order of the manifest."""
-        seen = (catalog.visibility.for_scopes(scopes).mounts for scopes in self._listeners)
-        return dict.fromkeys(mount for mounts in seen for mount in mounts if mount.listed)
+        """Return the mounts whose listing has followers, in manifest order."""
+        visible = (catalog.visibility.for_scopes(scopes).mounts for scopes in self._listeners)
+        return dict.fromkeys(mount for mounts in visible for mount in mounts if mount.listed)
 
-    def untold(self, catalog: Catalog, mount: Mount) -> Sequence[Scopes]:
-        """Return the scopes of those who see a mount and are not about to be told."""
+    def waiting(self, catalog: Catalog, mount: Mount) -> Sequence[Scopes]:
+        """Return the scopes of followers who see a mount and whose notification is not due yet."""
         return [
             scopes
             for scopes in self._listeners
@@ -55,7 +52,7 @@ class ListFollowers:
         ]
 
     def differing(self, before: Catalog, after: Catalog) -> Sequence[Scopes]:
-        """Return the scopes of those who see other mounts in one catalog than in another."""
+        """Return the scopes of followers who see other mounts in one catalog than in another."""
         return [
             scopes
             for scopes in self._listeners
@@ -64,11 +61,11 @@ class ListFollowers:
         ]
 
     def expect(self, scopes: Iterable[Scopes]) -> bool:
-        """Take note that those who have these scopes are to be told; say whether anybody is."""
+        """Make a notification due for followers with these scopes; return whether any is due."""
         self._due.update(scopes)
         return bool(self._due)
 
     def take(self) -> Sequence[Listener]:
-        """Return who is to be told, and expect it of nobody any more."""
+        """Return the listeners whose notification is due; it is no longer due afterwards."""
         due, self._due = self._due, set()
-        return [each for scopes in due for each in self._listeners.get(scopes, ())]
+        return [listener for scopes in due for listener in self._listeners.get(scopes, ())]

@@ -1,4 +1,4 @@
-"""What a resource is at one moment, in short: the same as long as nothing has to be told of it."""
+"""Snapshots of resources, for change detection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from resource_server.catalog import contract_guard
 from resource_server.catalog.catalog import CatalogLimits
 from resource_server.catalog.mount import Mount
 from resource_server.errors import (
@@ -18,15 +17,14 @@ from resource_server.errors import (
     ResourceTooLarge,
 )
 from resource_server.provider import Content, Path, Resource
-from resource_server.runtime.eager import settle
 
-_MAX_CHILDREN = 1000
-"""Children of a collection that are compared. In a larger one every change of a child that its
-provider tells of is told."""
+MAX_CHILDREN = 1000
+"""Maximum children of a collection that are compared. In a larger one, every change of a child that
+the provider reports is notified."""
 
 
 class DocumentState(msgspec.Struct, frozen=True):
-    """What tells whether a document has changed."""
+    """The version of a document, or its size and time if it has no version."""
 
     version: str | None
     size: int | None = None
@@ -34,19 +32,19 @@ class DocumentState(msgspec.Struct, frozen=True):
 
 
 INDISTINCT = DocumentState(None)
-"""Nothing tells, so every change is told."""
+"""A document without version, size and time: every change is notified."""
 ABSENT = DocumentState("", -1)
-"""There is nothing to be read."""
+"""No readable resource."""
 
 
 class Snapshot(NamedTuple):
-    """What a resource is at one moment."""
+    """A resource at one moment, for comparison."""
 
-    token: Hashable
-    """What differs when it is told of: the state of a document, the digest of a collection."""
-    given: Hashable
-    """What differs when a read returns something else: of a collection its first children."""
-    is_cut: bool = False
+    state: Hashable
+    """Differs if subscribers must be notified: a document's state, or a digest of children."""
+    read_digest: Hashable
+    """Differs if a read returns something else; only a collection's first children count."""
+    is_truncated: bool = False
     """Whether it is a collection with more children than are compared."""
 
 
@@ -56,70 +54,70 @@ NOTHING = Snapshot(ABSENT, ABSENT)
 async def snapshot_at(
     mount: Mount, path: Path, limits: CatalogLimits, query: Mapping[str, str] | None = None
 ) -> Snapshot:
-    """Return what is at a path now, or is read there with a query of its own (`part`).
+    """Return a snapshot of the resource at a path, or of a read with `query`.
 
-    Raises as `present_of`, and `ResourceBusy`.
+    Raises:
+        ResourceError: the mount cannot serve, or the resource cannot be listed.
     """
     try:
-        if mount.problem is not None:
-            await mount.start()
+        await mount.start()
         if query:
-            found = await part(mount, path, query)
+            found = await snapshot_of_query(mount, path, query)
             if found is not None:
                 return found
-        resource = await settle(mount.provider.metadata(path))
+        resource = await mount.provider.metadata(path)
         return await snapshot_of(mount, resource, limits)
     except (ResourceNotFound, NotACollection):
         return NOTHING
     except InvalidParameter:
         if not query:
             raise
-        return NOTHING  # no longer to be read so
+        return NOTHING  # the document no longer takes these parameters
 
 
-async def part(mount: Mount, path: Path, query: Mapping[str, str]) -> Snapshot | None:
-    """Return what a read with this query returns now; None where only the document tells.
+async def snapshot_of_query(mount: Mount, path: Path, query: Mapping[str, str]) -> Snapshot | None:
+    """Return a snapshot of a read with URI parameters; None if the document's own state covers it.
 
-    Of a range of a file that does. A result with parameters is another one than that without them.
+    The state of a file covers its ranges. The result of a query with parameters has no other state.
 
     Raises:
-        ResourceError: as a read; `InvalidParameter` for a collection, too.
+        ResourceError: as a read; `InvalidParameter` also for a collection.
     """
     try:
-        resource, contents = await contract_guard.fetch(mount, path, query)
+        resource, contents = await mount.provider.fetch(path, query)
     except ResourceTooLarge:
         return None
     if resource.type == "collection":
         raise InvalidParameter("a collection takes no query parameters")
     if state_of(resource) != INDISTINCT:
         return None
-    # No `State`: after a look that takes as long as a read a topic rests.
-    read = read_of(contents[0]) if contents else ABSENT
-    return Snapshot(read, read)
+    # Not a `DocumentState`: a topic rests after a comparison that takes as long as a read.
+    digest = digest_content(contents[0]) if contents else ABSENT
+    return Snapshot(digest, digest)
 
 
-def read_of(content: Content) -> int:
-    """Return what differs when a read with a query returns something else."""
+def digest_content(content: Content) -> int:
+    """Return a digest of what a read with URI parameters returned."""
     return hash((content.data, content.mime_type, repr(content.truncated)))
 
 
 async def snapshot_of(mount: Mount, resource: Resource, limits: CatalogLimits) -> Snapshot:
-    """Return what a resource is now; what is below its children is no part of a collection.
+    """Return a snapshot of a resource; a collection's covers its children, not their children.
 
     Raises:
-        ResourceError: it cannot be listed.
+        ResourceError: the collection cannot be listed.
     """
     if resource.type == "document":
         state = state_of(resource) if resource.readable else ABSENT
         return Snapshot(state, state)
-    children = await settle(mount.provider.list(resource.path, after=None, limit=_MAX_CHILDREN))
-    # A read looks at one more than it returns.
-    given = digest_children(children[: limits.collection_children + 1])
-    return Snapshot(digest_children(children), given, len(children) == _MAX_CHILDREN)
+    children = await mount.provider.list(resource.path, after=None, limit=MAX_CHILDREN)
+    # A read lists one child more than it returns.
+    read = digest_children(children[: limits.collection_children + 1])
+    return Snapshot(digest_children(children), read, len(children) == MAX_CHILDREN)
 
 
 def digest_children(children: Iterable[Resource]) -> int:
-    """Return what differs when a collection, read whole, has other children or has them changed."""
+    """Return a digest of a collection's children and of the states of documents among them."""
     return hash(
         tuple(
             (child.path[-1], child.type if child.type == "collection" else state_of(child))
@@ -129,7 +127,7 @@ def digest_children(children: Iterable[Resource]) -> int:
 
 
 def state_of(resource: Resource) -> DocumentState:
-    """Return what tells whether a document has changed."""
+    """Return the state of a document, for comparison."""
     if resource.version is not None:
         return DocumentState(resource.version)
     return DocumentState(None, resource.size, resource.last_modified)

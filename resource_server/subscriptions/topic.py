@@ -1,139 +1,277 @@
-"""Resources that somebody subscribes to, and what was told of each last."""
+"""Topics: watched resources with their subscribers and the state last notified."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import chain
-from typing import Protocol
+from typing import Literal, Protocol
 
 from resource_server.access import Scopes
 from resource_server.catalog.mount import Mount
 from resource_server.provider import Path
-from resource_server.subscriptions.snapshot import INDISTINCT, Snapshot
+from resource_server.runtime.backoff import Backoff
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
+from resource_server.subscriptions.snapshot import ABSENT, INDISTINCT, DocumentState, Snapshot
 from resource_server.subscriptions.watch_runner import WatchRunner
 
-FIRST_RETRY_S = 1.0
-"""After a look that failed, before the next."""
+_MAX_MISREADS = 8
+"""Comparisons between two sweeps that are caused by a client having read another state. Reads of
+some providers never return what `metadata` says."""
 
 
 class Listener(Protocol):
-    """Who is told. Neither method may block or raise."""
+    """Receives notifications. Neither method may block or raise."""
 
     def updated(self, uri: str) -> None:
-        """Take note that the resource with this canonical URI has changed, come or gone.
+        """Take note that the resource with this canonical URI has changed, appeared or vanished.
 
-        The URI is that of its topic: with a query where what is read with it is compared.
+        The URI is that of its topic; it has a query if the result of that query is compared.
         """
         ...
 
     def list_changed(self) -> None:
-        """Take note that other resources are listed than before."""
+        """Take note that the listing has changed."""
         ...
 
 
 class Topic:
-    """A resource that somebody subscribes to, and what was told of it last.
+    """A subscribed resource as callers with the same scopes see it, and its comparisons.
 
-    Those who have other scopes may see something else: their topic is another one.
+    A topic is idle, or comparing, or waiting for a timer to compare (after a notification, or
+    while a vanished resource may come back), or retrying after a failed comparison. `compare` is
+    called to start a comparison; it must end in `compared`, `failed` or `cancelled`.
     """
 
     __slots__ = (
-        "again",
-        "certain",
-        "cut",
-        "given",
-        "has_failed",
-        "is_looking",
+        "_backoff",
+        "_compare",
+        "_is_certain",
+        "_is_misread",
+        "_is_missing",
+        "_is_suspected_again",
+        "_misreads",
+        "_rests_until",
+        "_snapshot_state",
+        "_state",
+        "_timer",
+        "_timing",
+        "is_truncated",
         "listeners",
-        "misread",
-        "misreads",
-        "missing",
         "path",
         "query",
-        "rests_until",
-        "retry_after",
+        "read_digest",
+        "runner",
         "scopes",
-        "timer",
-        "token",
         "uri",
-        "watching",
     )
 
     def __init__(
         self,
         uri: str,
-        present: Snapshot,
+        snapshot: Snapshot,
+        compare: Callable[[Topic], None],
+        *,
         scopes: Scopes = None,
         query: Mapping[str, str] | None = None,
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self.uri = uri
-        """Canonical; without a query unless what is read with it is compared."""
+        """Canonical; has a query only if the result of that query is compared."""
         self.query = query
-        """With which it is read to be compared; None where the document itself is compared."""
+        """The URI parameters of the compared read; None if the document itself is compared."""
         self.scopes = scopes
-        """Of those who listen."""
-        self.token, self.given, self.cut = present
-        """As it was told last."""
+        """The scopes of all its listeners."""
         self.path: Path = ()
-        self.watching: WatchRunner | None = None
-        """None while no mount has its URI."""
+        self.runner: WatchRunner | None = None
+        """Watches the topic's mount; None while no mount has its URI."""
         self.listeners: dict[Listener, None] = {}
-        self.rests_until = float("-inf")
-        """When it may be looked at again."""
-        self.timer: asyncio.TimerHandle | None = None
-        self.is_looking = False
-        self.again = False
-        """Whether something came up during the look that is under way."""
-        self.certain = False
-        """Whether it is told without a comparison."""
-        self.misread = False
-        """Whether a client was given something else than what was told."""
-        self.misreads = 0
-        """How often that was so since the last sweep."""
-        self.missing = False
-        """Whether it has been absent for less than the grace."""
-        self.retry_after = FIRST_RETRY_S
-        self.has_failed = False
-        """Whether the timer runs because it could not be looked at."""
+        self._snapshot_state, self.read_digest, self.is_truncated = snapshot
+        self._compare = compare
+        self._timing = timing
+        self._state: Literal["idle", "comparing", "waiting", "retrying"] = "idle"
+        self._timer: asyncio.TimerHandle | None = None
+        self._rests_until = float("-inf")
+        """When the next comparison is allowed, in loop time."""
+        self._is_suspected_again = False
+        """Whether a reason to compare came up during the running comparison."""
+        self._is_certain = False
+        """Whether the next comparison notifies even if it finds no difference."""
+        self._is_misread = False
+        """Whether a client has read something else than the state last notified."""
+        self._misreads = 0
+        """Number of such reads since the last sweep."""
+        self._is_missing = False
+        """Whether the resource was absent in the last comparison, for less than the grace."""
+        self._backoff = Backoff(timing.compare_retry_s, timing.compare_retry_max_s)
 
     @property
     def document(self) -> str:
-        """The canonical URI without the query, which may make it longer than is parsed."""
+        """The canonical URI without its query; a query may make a URI too long to be parsed."""
         return self.uri.partition("?")[0]
 
     @property
-    def is_vague(self) -> bool:
-        """Whether a comparison may find nothing though something has changed."""
-        return self.cut or self.token == INDISTINCT
+    def has_state(self) -> bool:
+        """Whether the resource has a version, size or time to compare."""
+        return self._snapshot_state != INDISTINCT
+
+    @property
+    def is_inconclusive(self) -> bool:
+        """Whether a comparison may miss a change."""
+        return self.is_truncated or not self.has_state
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a comparison runs or is scheduled; a retry does not count."""
+        return self._state in ("comparing", "waiting")
+
+    def add_listener(self, listener: Listener) -> None:
+        """Notify a listener from now on."""
+        self.listeners[listener] = None
+
+    def remove_listener(self, listener: Listener) -> None:
+        """Stop notifying a listener, if it is one."""
+        self.listeners.pop(listener, None)
+
+    def close(self) -> None:
+        """Remove all listeners and cancel what is scheduled."""
+        self.listeners.clear()
+        self.unschedule()
+
+    def unschedule(self) -> None:
+        """Cancel a scheduled comparison."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._state = "idle"
+
+    # -- reasons to compare
+
+    def mark_changed(self) -> None:
+        """Let the next comparison notify, whatever it finds."""
+        self._is_certain = True
+
+    def suspect(self, *, is_certain: bool = False) -> None:
+        """Compare soon: at once, unless subscribers were notified a moment ago."""
+        self._is_certain = self._is_certain or is_certain
+        if self._state == "comparing":
+            self._is_suspected_again = True
+            return
+        if self._state == "retrying":
+            self.unschedule()  # a change is a better reason to compare than the end of a delay
+        if self._state == "idle":
+            if self._rests_until > asyncio.get_running_loop().time():
+                self._schedule(self._rests_until, "waiting")
+            else:
+                self._begin()
+
+    def note_read(self, digest: Hashable) -> None:
+        """Take note of what a client has read; compare if it is not what was notified last.
+
+        `digest` is as `Snapshot.read_digest`.
+        """
+        if digest == self.read_digest:
+            return
+        self._is_misread = True
+        self._misreads += 1
+        if self._misreads <= _MAX_MISREADS:
+            self.suspect()
+
+    def sweep(self) -> None:
+        """Compare as part of a sweep."""
+        self._misreads = 0
+        self.suspect()
+
+    # -- outcomes of a comparison
+
+    def compared(self, snapshot: Snapshot) -> None:
+        """End the comparison; notify the listeners if the snapshot differs from the last one."""
+        self._state = "idle"
+        self._backoff.reset()
+        state = snapshot.state
+        has_vanished = state == ABSENT and self._snapshot_state != ABSENT
+        if has_vanished and not self._is_missing:
+            self._is_missing = True
+            self._compare_in(self._timing.vanish_grace_s, "waiting")
+            return
+        self._is_missing = False
+        self.read_digest, self.is_truncated = snapshot.read_digest, snapshot.is_truncated
+        is_change_certain = self._is_certain and state != ABSENT
+        if state != self._snapshot_state or self._is_misread or is_change_certain:
+            self._snapshot_state = state
+            self._is_certain = self._is_misread = False
+            self._rest()
+            for listener in list(self.listeners):
+                listener.updated(self.uri)
+        elif not isinstance(state, DocumentState):
+            self._rest()  # comparing a thousand children takes a while
+        self._suspect_again()
+
+    def failed(self) -> None:
+        """End the comparison without an outcome; retry it after a growing delay."""
+        self._state = "idle"
+        is_suspected_again = self._is_suspected_again
+        self._compare_in(self._backoff.next_s(), "retrying")
+        self._rest()
+        if is_suspected_again:
+            self.suspect()
+
+    def cancelled(self) -> None:
+        """End the comparison: nobody waits for its outcome."""
+        if self._state == "comparing":
+            self._state = "idle"
+
+    # -- transitions
+
+    def _begin(self) -> None:
+        self._timer = None
+        self._state = "comparing"
+        self._compare(self)
+
+    def _suspect_again(self) -> None:
+        if self._is_suspected_again:
+            self._is_suspected_again = False
+            self.suspect()
+
+    def _rest(self) -> None:
+        self._rests_until = asyncio.get_running_loop().time() + self._timing.notify_interval_s
+
+    def _compare_in(self, seconds: float, state: Literal["waiting", "retrying"]) -> None:
+        self._is_suspected_again = False
+        if self.listeners:
+            self._schedule(asyncio.get_running_loop().time() + seconds, state)
+
+    def _schedule(self, at: float, state: Literal["waiting", "retrying"]) -> None:
+        self._state = state
+        self._timer = asyncio.get_running_loop().call_at(at, self._begin)
 
 
 class Topics:
-    """All topics, by their URIs and by where these lead."""
+    """All topics, by URI and by mount and path."""
 
     def __init__(self) -> None:
         self._topics: dict[tuple[str, Scopes], Topic] = {}
-        self._places: dict[Mount, dict[Path, dict[Topic, None]]] = {}
+        self._by_path: dict[Mount, dict[Path, dict[Topic, None]]] = {}
 
     def get(self, uri: str, scopes: Scopes) -> Topic | None:
-        """Return the topic of those who have these scopes, by its canonical URI."""
+        """Return the topic of callers with these scopes, by its canonical URI."""
         return self._topics.get((uri, scopes))
 
     def add(self, topic: Topic) -> None:
-        """Take in a topic, which is nowhere yet."""
+        """Add a topic that is not attached to a mount yet."""
         self._topics[topic.uri, topic.scopes] = topic
 
     def remove(self, topic: Topic) -> None:
-        """Forget a topic."""
-        self.displace(topic)
+        """Remove a topic."""
+        self.detach(topic)
         del self._topics[topic.uri, topic.scopes]
 
     def clear(self) -> Sequence[Topic]:
-        """Forget and return all topics."""
-        every = self.all()
+        """Remove and return all topics."""
+        topics = self.all()
         self._topics.clear()
-        self._places.clear()
-        return every
+        self._by_path.clear()
+        return topics
 
     def all(self) -> Sequence[Topic]:
         """Return all topics."""
@@ -141,41 +279,41 @@ class Topics:
 
     def at(self, mount: Mount, path: Path) -> Sequence[Topic]:
         """Return the topics at a path."""
-        return list(self._places.get(mount, {}).get(path, ()))
+        return list(self._by_path.get(mount, {}).get(path, ()))
 
-    def of(self, mount: Mount) -> Sequence[Topic]:
+    def in_mount(self, mount: Mount) -> Sequence[Topic]:
         """Return the topics of a mount."""
-        return list(chain.from_iterable(self._places.get(mount, {}).values()))
+        return list(chain.from_iterable(self._by_path.get(mount, {}).values()))
 
-    def has(self, mount: Mount) -> bool:
-        """Tell whether a mount has topics."""
-        return bool(self._places.get(mount))
+    def has_any(self, mount: Mount) -> bool:
+        """Return whether a mount has topics."""
+        return bool(self._by_path.get(mount))
 
     @property
     def mounts(self) -> Sequence[Mount]:
         """The mounts that have or had topics."""
-        return list(self._places)
+        return list(self._by_path)
 
-    def close(self, mount: Mount) -> None:
-        """Forget where topics of a mount are: it is watched no longer."""
-        self._places.pop(mount, None)
+    def forget_mount(self, mount: Mount) -> None:
+        """Forget the paths of a mount's topics: it is no longer watched."""
+        self._by_path.pop(mount, None)
 
-    def place(self, topic: Topic, watching: WatchRunner, path: Path) -> bool:
-        """Note where a topic is, and watch it there; tell whether it is the first one."""
-        topic.watching, topic.path = watching, path
-        watching.interest.add(path)
-        topics = self._places.setdefault(watching.mount, {}).setdefault(path, {})
+    def attach(self, topic: Topic, runner: WatchRunner, path: Path) -> bool:
+        """Watch a topic at a path; return whether it is the first one there."""
+        topic.runner, topic.path = runner, path
+        runner.interest.add(path)
+        topics = self._by_path.setdefault(runner.mount, {}).setdefault(path, {})
         topics[topic] = None
         return len(topics) == 1
 
-    def displace(self, topic: Topic) -> None:
-        """Watch a topic no longer."""
-        watching, topic.watching = topic.watching, None
-        if watching is None:
+    def detach(self, topic: Topic) -> None:
+        """Stop watching a topic."""
+        runner, topic.runner = topic.runner, None
+        if runner is None:
             return
-        places = self._places.get(watching.mount, {})
-        topics = places.get(topic.path, {})
+        by_path = self._by_path.get(runner.mount, {})
+        topics = by_path.get(topic.path, {})
         topics.pop(topic, None)
         if not topics:
-            places.pop(topic.path, None)
-            watching.interest.remove(topic.path)
+            by_path.pop(topic.path, None)
+            runner.interest.remove(topic.path)

@@ -151,7 +151,9 @@ async def _state(calls: Calls, path: Path, *, until: float = 0.0) -> _State:
 
 
 def _watches(calls: Calls) -> SupportsWatch | None:
-    return Mount("check", "check://mount/", calls.provider).watches
+    provider = calls.provider
+    can_watch = Mount("check", "check://mount/", provider).can_watch
+    return provider if can_watch and isinstance(provider, SupportsWatch) else None
 
 
 _GOES_ON = "changes goes on until it is closed"

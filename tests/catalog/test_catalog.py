@@ -15,7 +15,6 @@ from resource_server import uris
 from resource_server.catalog import catalog as catalog_module
 from resource_server.catalog import cursor
 from resource_server.catalog.catalog import Catalog, CatalogLimits, ListPage
-from resource_server.catalog.completion import MAX_COMPLETIONS
 from resource_server.catalog.mount import Mount
 from resource_server.errors import (
     InvalidParameter,
@@ -26,6 +25,7 @@ from resource_server.errors import (
     ResourceServerError,
 )
 from resource_server.provider import Content, Path, Provider, Resource, Template
+from resource_server.search.name_match import MAX_COMPLETIONS
 from tests.providers_for_tests import (
     Broken,
     FetchingTree,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from resource_server.errors import InvalidParameter
 from resource_server.provider.search import SearchRequest
 from resource_server.search import text_match
-from resource_server.search.text_match import LONGEST_LINE, MOST_LINES, LineQuery
+from resource_server.search.text_match import MAX_LINE_LENGTH, MAX_LINES, LineQuery
 
 
 def found(query: str, text: str | bytes) -> list[tuple[int, str]]:
@@ -61,7 +61,7 @@ def test_what_is_empty_has_as_many_lines_as_it_has_ends(text: str) -> None:
 
 
 def test_only_the_first_lines_are_quoted_each_once() -> None:
-    assert found("a", "a a a\n" * 50) == [(number, "a a a") for number in range(1, MOST_LINES + 1)]
+    assert found("a", "a a a\n" * 50) == [(number, "a a a") for number in range(1, MAX_LINES + 1)]
 
 
 @pytest.mark.parametrize("at", [0, 30, 150, 199, 1000, 40_000])
@@ -70,14 +70,14 @@ def test_a_long_line_is_cut_around_what_matches(at: int) -> None:
     ((number, text),) = found("needle", f"first\n{line}\nlast")
     assert number == 2
     assert "NEEDLE" in text
-    assert len(text) <= LONGEST_LINE + 2
+    assert len(text) <= MAX_LINE_LENGTH + 2
     assert text.endswith("…")
     assert text.startswith("…") == (at > 60)
     assert text.strip("…") in line
 
 
 def test_a_line_that_fits_is_not_cut() -> None:
-    line = "ä" * (LONGEST_LINE - 6) + "needle"
+    line = "ä" * (MAX_LINE_LENGTH - 6) + "needle"
     assert found("needle", line) == [(1, line)]
 
 
@@ -140,7 +140,7 @@ def test_a_part_is_found_alike_in_one_piece_and_in_slices(text: str, query: str,
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_match, "_SLICE", size)
         patch.setattr(text_match, "_OVERLAP", 20)
-        patch.setattr(text_match, "MOST_LINES", 1000)
+        patch.setattr(text_match, "MAX_LINES", 1000)
         numbers = [number for number, _ in found(query, text)]
     assert numbers == reference(query, text)
 
@@ -157,7 +157,7 @@ def test_an_expression_matches_as_in_python_in_one_piece_and_in_slices(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_match, "_SLICE", size)
         patch.setattr(text_match, "_OVERLAP", 20)
-        patch.setattr(text_match, "MOST_LINES", 1000)
+        patch.setattr(text_match, "MAX_LINES", 1000)
         numbers = [number for number, _ in found(f"/{query}/", text)]
     # In a line that is cut, only what is no longer than the overlap is found.
     if max(map(len, text.split("\n"))) < size and ("\r\n" in text[:size]) == ("\r\n" in text):

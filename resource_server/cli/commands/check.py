@@ -23,7 +23,6 @@ from resource_server.manifest import Manifest
 from resource_server.protocol.revisions import LATEST_MODERN
 from resource_server.protocol.server import Server
 from resource_server.protocol.tools.registry import tool_cost
-from resource_server.runtime.eager import settle
 
 
 @click.command("check", short_help="Report what is exposed, hidden or wrong.")
@@ -113,10 +112,10 @@ async def _explanation(catalog: Catalog, uri: str) -> str:
     """Return one sentence about a URI, whether visible or hidden."""
     mount, path, _ = await catalog.locate(uri)
     try:
-        if mount.explains is not None:
-            text = await settle(mount.explains.explain(path))
+        if "explain" in mount.provider.abilities:
+            text = await mount.provider.explain(path)
         else:
-            await settle(mount.provider.metadata(path))
+            await mount.provider.metadata(path)
             text = f"exposed by {mount.name}"
     except ResourceError as error:
         text = f"hidden by {mount.name}: {error}"

@@ -32,8 +32,8 @@ def command(
         raise click.UsageError("--role or --notify is missing", click.get_current_context())
     log_output.log_to_stderr(verbose)
     manifest = server_builder.load_manifest(source, allow_plugins=not no_plugins)
-    mounts = server_builder.build_server(manifest, allow_plugins=not no_plugins).catalog.mounts
-    found = {each.name: each.provider for each in mounts if owner_sql.is_database(each.provider)}
+    providers = server_builder.make_providers(manifest, allow_plugins=not no_plugins)
+    found = {name: provider for name, provider in providers if owner_sql.is_database(provider)}
     if not found:
         return console.fail("the source has no database")
     if name is None and len(found) > 1:

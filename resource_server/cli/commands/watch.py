@@ -81,7 +81,7 @@ def _mounts(catalog: Catalog, uris: Sequence[str]) -> Collection[Mount]:
 
 def _silent(mounts: Collection[Mount]) -> Collection[Mount]:
     """Return the working mounts that report no changes."""
-    return [mount for mount in mounts if mount.watches is None and mount.problem is None]
+    return [mount for mount in mounts if not mount.can_watch and mount.problem is None]
 
 
 def _named(mounts: Collection[Mount]) -> str:

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from resource_server import uris
-from resource_server.catalog import completion
 from resource_server.catalog.catalog import Catalog, CompletionResult, TemplateEntry
 from resource_server.errors import InvalidParameter, ResourceError, ResourceNotFound
 from resource_server.manifest.prompts import Prompt, completable_variables
 from resource_server.protocol.prompts.rendering import filled_uri
 from resource_server.provider import Path
 from resource_server.runtime.eager import settle
+from resource_server.search.name_match import rank_completions
 
 _NOTHING = CompletionResult((), 0)
 _SEGMENT = re.compile(r"\{(\+?[^{}]+)\}")
@@ -76,7 +76,7 @@ def completion_template(prompt: Prompt, argument: str, given: Mapping[str, str])
 async def _listed(typed: str, known: Iterable[str]) -> CompletionResult:
     folded = typed.casefold()
     matching = [each for each in known if folded in each.casefold()]
-    return CompletionResult(*await settle(completion.ranked(typed, matching)))
+    return CompletionResult(*await settle(rank_completions(typed, matching)))
 
 
 async def variable_position(catalog: Catalog, template: str) -> VariablePosition | None:

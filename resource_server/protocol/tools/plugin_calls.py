@@ -32,7 +32,6 @@ from resource_server.provider.tools import (
     LogLevel,
     MediaBlock,
     Schema,
-    SupportsTools,
     TextBlock,
     ToolRequest,
     ToolResult,
@@ -62,8 +61,7 @@ async def call_plugin_tool(
     """
     validator = cast("ArgumentsValidator", offered.validator)
     arguments = await _arguments(call, offered, validator, raw_arguments)
-    if mount.problem is not None:
-        await mount.start()
+    await mount.start()
     found = await settle(_run(call, offered, mount, arguments))
     if not isinstance(cast("object", found), ToolResult):
         raise ResourceServerError("call_tool() returned no ToolResult")
@@ -197,13 +195,12 @@ class PluginToolRequest:
 async def _run(
     call: Call, offered: OfferedTool, mount: Mount, arguments: Mapping[str, Any]
 ) -> ToolResult:
-    provider = cast("SupportsTools", mount.tools)
     timeout_s = call.server.timing.tool_timeout_s
     timeout = asyncio.timeout(timeout_s)
     try:
         async with timeout:
             request = PluginToolRequest(call, timeout)
-            return await settle(provider.call_tool(offered.tool.name, arguments, request))
+            return await mount.provider.call_tool(offered.tool.name, arguments, request)
     except TimeoutError:
         if not timeout.expired():
             raise

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -21,7 +21,7 @@ from resource_server.protocol.error_mapping import Fault
 from resource_server.protocol.revisions import Revision
 from resource_server.protocol.tools import builtin_schemas
 from resource_server.protocol.tools.validation import ArgumentsValidator
-from resource_server.provider.tools import SupportsTools, Tool
+from resource_server.provider.tools import Tool
 from resource_server.runtime.eager import is_cancelled, settle, within
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
@@ -136,7 +136,7 @@ class Toolbox:
         return tuple(
             mount
             for mount in self._catalog.visibility.for_scopes(scopes).mounts
-            if mount.tools is not None and mount.name not in self.settings.without
+            if "tools" in mount.provider.abilities and mount.name not in self.settings.without
         )
 
     async def page(self, after: str | None = None) -> ToolPage:
@@ -206,8 +206,7 @@ class Toolbox:
         if mount in self._provided:
             return True
         try:
-            provider = cast("SupportsTools", mount.tools)
-            tools = await within(self._timeout_s, settle(provider.tools()))
+            tools = await within(self._timeout_s, mount.provider.tools())
             from anyio import to_thread  # slow to import, and rarely needed
 
             # Off the event loop: there may be many schemas, and the validator imports slowly.

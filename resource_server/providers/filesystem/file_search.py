@@ -98,7 +98,7 @@ class FileSearch:
         looked_at = 0
         stopped_at: Path | None = None
         for path, _, _, names, _ in _name_runs(self._tree, top, best.start):
-            for name in names if query.matches_paths else query.among(names):
+            for name in names if query.matches_paths else query.candidates(names):
                 rank = query.rank((*path, name))
                 if rank is not None:
                     best.add((*path, name), rank, (*path, name))
@@ -300,7 +300,7 @@ class DocumentSearcher:
         if self._is_binary(name):
             return ()
         text = self._decoded(data, TextEncoding.detect(data, rules.encoding))
-        found = self._query.found(text, self._check) if text else ()
+        found = self._query.matches(text, self._check) if text else ()
         if found and media_types.from_name(name, self._types) is None:
             mime_type = media_types.of_content(data, None, decodes=True)
             return () if media_types.is_binary(mime_type) else found

@@ -33,7 +33,7 @@ from resource_server.providers.filesystem.options import DirectoryOptions
 from resource_server.runtime.eager import settle
 from resource_server.runtime.timing import Timing
 from resource_server.search.name_match import NameQuery
-from resource_server.search.text_match import MOST_LINES
+from resource_server.search.text_match import MAX_LINES
 
 pytestmark = pytest.mark.anyio
 
@@ -203,7 +203,7 @@ async def test_what_is_found_is_what_can_be_read(zoo: Filesystem, query: str, sa
     found = await look(zoo, query)
     assert {
         "/".join(hit.resource.path): [line.number for line in hit.lines] for hit in found.hits
-    } == {path: numbers[:MOST_LINES] for path, numbers in matches.items() if numbers}
+    } == {path: numbers[:MAX_LINES] for path, numbers in matches.items() if numbers}
 
 
 async def test_the_zoo_holds_what_must_be_found_and_what_must_not(zoo: Filesystem) -> None:

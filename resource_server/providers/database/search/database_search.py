@@ -36,7 +36,7 @@ from resource_server.providers.database.reading.tree import DatabaseTree
 from resource_server.providers.database.search.row_search import RowSearch
 from resource_server.runtime.eager import Turns
 from resource_server.search.name_match import NameQuery
-from resource_server.search.text_match import MOST_LINES, LineQuery
+from resource_server.search.text_match import MAX_LINES, LineQuery
 from resource_server.search.top_k import TopK, to_path
 
 _LOOP_CHARACTERS = 64 * 1024
@@ -138,12 +138,12 @@ class DatabaseSearch:
             return SearchPage(hits=(), looked_at=1)
         text, lines = data.encode("utf-8", "replace"), LineQuery(sought)
         if len(text) <= _LOOP_CHARACTERS and not sought.is_pattern:
-            found = lines.found(text)
+            found = lines.matches(text)
         else:
             # Imported here: not every search needs a thread.
             from anyio import to_thread
 
-            found = await to_thread.run_sync(lines.found, text, abandon_on_cancel=True)
+            found = await to_thread.run_sync(lines.matches, text, abandon_on_cancel=True)
         return SearchPage(
             hits=[Hit(document.resource, found)] if found else (), looked_at=1, total=1
         )
@@ -253,7 +253,7 @@ class _NameSearch:
                     lines.append(_line(number, column))
         if lines:
             self._hits.append(
-                Hit(self._documents.definition_resource(table), tuple(lines[:MOST_LINES]))
+                Hit(self._documents.definition_resource(table), tuple(lines[:MAX_LINES]))
             )
 
     def _saw(self) -> None:

@@ -31,7 +31,7 @@ from resource_server.providers.database.reading.exposed_table import (
     ExposedTableCache,
     version_of,
 )
-from resource_server.search.text_match import MOST_LINES, LineQuery
+from resource_server.search.text_match import MAX_LINES, LineQuery
 from resource_server.search.top_k import INVALID
 
 _LEAST_S = 0.4
@@ -197,13 +197,13 @@ class RowSearch:
                 if (line := self._line(number, name, text)) is not None
             ]
             if lines:
-                found.append(_Match(row[:width], tuple(lines[:MOST_LINES])))
+                found.append(_Match(row[:width], tuple(lines[:MAX_LINES])))
         return len(rows.rows), found
 
     def _line(self, number: int, name: str, text: object) -> MatchedLine | None:
         if not isinstance(text, str):
             return None
-        lines = self._lines.found(text.encode("utf-8", "surrogateescape"))
+        lines = self._lines.matches(text.encode("utf-8", "surrogateescape"))
         if not lines:
             return None
         label = " ".join(uris.display(name).split())

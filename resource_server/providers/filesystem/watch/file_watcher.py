@@ -33,7 +33,6 @@ from resource_server.providers.filesystem.watch.scanner import DirectoryScanner
 from resource_server.runtime import inotify
 from resource_server.runtime.timing import Timing
 
-_SWEEP_SHARE = 300
 """A sweep that takes a second is followed by this many without one."""
 _MAX_EVENTS = 512
 """Maximum events handled before the loop has its turn."""
@@ -297,7 +296,7 @@ class FileWatcher:
             scanner.poll(everything=True)
             scanner.recheck_links()
             ended = time.monotonic()
-            self._sweep_at = ended + max(timing.sweep_s, _SWEEP_SHARE * (ended - began))
+            self._sweep_at = ended + timing.pause_after_sweep(ended - began)
         elif scanner.has_polled and self._poll_at <= now:
             began = time.monotonic()
             scanner.poll()

@@ -206,8 +206,8 @@ def _outcome(labels: RequestLabels) -> str:
 
 
 def _watch_back_end(mount: Mount) -> str:
-    if mount.watches is None:
+    if not mount.can_watch:
         return "off"
     # Only some providers have several; the reason in parentheses does not belong here.
-    found: object = getattr(mount.provider, "watched_by", None)
-    return found.partition(" (")[0] if isinstance(found, str) else "on"
+    back_end = mount.provider.watched_by
+    return "on" if back_end is None else back_end.partition(" (")[0]

@@ -20,7 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 from resource_server.manifest.http import HttpLimits, Token
-from resource_server.runtime.rate_limit import Rate
+from resource_server.runtime.option_types import Rate
 from resource_server.runtime.timing import Timing
 from tests.cli.conftest import ROOT, Lines
 from tests.transports.guarded import SCOPE, Endpoint, auth, guarded
