@@ -101,16 +101,15 @@ class ObservedBroker(Broker):
     @property
     def folders(self) -> int:
         """How many folders it watches, or is about to."""
-        providers = (watching.mount.provider for watching in self._watching.values())
-        return sum(isinstance(each, Filesystem) and each.watch != "off" for each in providers)
+        mounts = [runner.mount for runner in self._runners.values()]
+        return sum(each.can_watch and each.provider.is_instance(Filesystem) for each in mounts)
 
     @property
     def is_calm(self) -> bool:
         """Whether there is nothing left to do; to try again what failed does not count."""
-        for topic in self._topics.all():
-            if topic.is_looking or (topic.timer is not None and not topic.has_failed):
-                return False
-        return not (self._tasks or self._trees or self._relisting)
+        if any(topic.is_busy for topic in self._topics.all()):
+            return False
+        return not (self._tasks or self._changed_trees or self._list_timer)
 
 
 @contextmanager

@@ -21,7 +21,6 @@ from resource_server.provider import Provider
 from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.options import WatchMode
 from resource_server.runtime.timing import Timing
-from resource_server.subscriptions import broker
 from resource_server.subscriptions.topic import Listener
 from tests.calm import MARKS, ObservedBroker, marked, observed_watches, settled
 
@@ -30,7 +29,7 @@ LIST = "<list>"
 """In what was told: other resources are listed."""
 PATIENCE_S = 20.0
 SETTLED_S = 0.04
-"""Longer than it takes to tell of anything, with the intervals that `impatient` sets."""
+"""Longer than it takes to tell of anything, with the intervals of `IMPATIENT`."""
 _TURNS = 50
 _EVENTS: tuple[WatchMode, ...] = ("inotify", "watchfiles")
 EVENTS = _EVENTS if sys.platform == "linux" else _EVENTS[1:]
@@ -38,6 +37,9 @@ EVENTS = _EVENTS if sys.platform == "linux" else _EVENTS[1:]
 NATIVE = EVENTS[:1]
 EVERY: tuple[WatchMode, ...] = (*EVENTS, "poll")
 IMPATIENT = Timing(
+    notify_interval_s=0.01,
+    list_notify_interval_s=0.02,
+    vanish_grace_s=0.01,
     watch_settle_s=0.01,
     watch_poll_s=0.02,
     watch_root_s=0.05,
@@ -47,7 +49,7 @@ IMPATIENT = Timing(
     watchfiles_pulse_s=0.02,
     watchfiles_restart_s=0.03,
 )
-"""Times of a folder's watcher, shortened to about a third."""
+"""Times of a folder's watcher and of notifications, shortened to about a third."""
 
 
 class Recorder:
@@ -159,19 +161,21 @@ class Folder:
 class View:
     """A folder as one provider serves and watches it, and one listener."""
 
-    def __init__(self, mount: Mount) -> None:
+    def __init__(self, mount: Mount, timing: Timing = IMPATIENT) -> None:
         self.catalog = Catalog([mount])
-        self.broker = ObservedBroker(self.catalog)
+        self.broker = ObservedBroker(self.catalog, timing)
         self.recorder = Recorder()
 
 
 class Scene:
     """A folder that is served and watched in several ways at once; each has to tell the same."""
 
-    def __init__(self, root: Path, options: Iterable[WatchMode], **more: Any) -> None:
+    def __init__(
+        self, root: Path, options: Iterable[WatchMode], timing: Timing = IMPATIENT, **more: Any
+    ) -> None:
         self.folder = Folder(root)
         self.views = {
-            option: View(mounted(impatient_folder(root, watch=option, **more)))
+            option: View(mounted(impatient_folder(root, timing, watch=option, **more)), timing)
             for option in options
         }
         if "watchfiles" in self.views:
@@ -253,16 +257,6 @@ class Scene:
         for option, told in (await self.quiet()).items():
             assert set(told) <= set(self._before), f"{option} told {told}"
         self._before = ()
-
-
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let everything come sooner that comes after a while: it takes a third of its time."""
-    for module, name, value in (
-        (broker, "_INTERVAL_S", 0.01),
-        (broker, "_LIST_INTERVAL_S", 0.02),
-        (broker, "_GRACE_S", 0.01),
-    ):
-        monkeypatch.setattr(module, name, value)
 
 
 def uri_of(path: str, base: str = BASE) -> str:

@@ -33,12 +33,12 @@ from resource_server.subscriptions.topic import Topic
 from resource_server.testing import check_provider
 from tests.calm import ObservedBroker, observed_watches, settled
 from tests.listeners import (
+    IMPATIENT,
     LIST,
     PATIENCE_S,
     SETTLED_S,
     Folder,
     Recorder,
-    impatient,
     impatient_folder,
     mounted,
     silence,
@@ -61,11 +61,6 @@ GUEST = Caller("guest", frozenset(("mcp:read",)))
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@pytest.fixture(autouse=True)
-def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    impatient(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -522,7 +517,7 @@ class Told:
 @asynccontextmanager
 async def telling(*mounts: Mount) -> AsyncGenerator[Told]:
     async with Catalog(mounts) as catalog:
-        live = ObservedBroker(catalog)
+        live = ObservedBroker(catalog, IMPATIENT)
         try:
             with observed_watches():
                 yield Told(live)
@@ -564,15 +559,15 @@ async def test_two_who_see_different_things_may_leave_in_any_order(tmp_path: Pat
         clerk, guest = await told.subscribe("a.txt")
         # Of one and the same mount: it is watched for both.
         assert clerk is not guest
-        assert clerk.watching is guest.watching
+        assert clerk.runner is guest.runner
         told.live.unsubscribe(clerk.uri, told.clerk, clerk.scopes)
         folder.write("a.txt", "more")
         await told.guest.of("a.txt")
         assert "a.txt" not in (await told.quiet())[0]
-        assert guest.watching is not None
-        assert guest.watching.interest.paths == {("a.txt",)}
+        assert guest.runner is not None
+        assert guest.runner.interest.paths == {("a.txt",)}
         told.live.unsubscribe(guest.uri, told.guest, guest.scopes)
-        assert guest.watching is None
+        assert guest.runner is None
 
 
 async def test_nobody_is_told_of_the_list_of_a_mount_that_they_may_not_see() -> None:

@@ -293,4 +293,4 @@ class _Level(msgspec.Struct):
 
 def _check_order(method: str, found: Sequence[Resource], after: Path | None) -> None:
     if after is not None and after in [resource.path for resource in found]:
-        raise ResourceServerError(f"{method}() returned `after` itself, not what follows it")
+        raise ResourceServerError(f"{method}() returned `after` again, not what follows it")

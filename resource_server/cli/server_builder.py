@@ -56,10 +56,10 @@ def build_server(
     for spec in manifest.mounts:
         old_spec, mount = usable.get(spec.name, (None, None))
         if mount is None or old_spec != spec:
-            mount = _mount(spec, manifest, allow_plugins=allow_plugins)
+            mount = _mount(spec, manifest, allow_plugins=allow_plugins, timing=timing)
         mounts.append(mount)
     return Server(
-        Catalog(mounts, limits),
+        Catalog(mounts, limits, timing),
         name=options.name,
         title=options.title,
         instructions=options.instructions,
@@ -88,7 +88,7 @@ def make_providers(manifest: Manifest, *, allow_plugins: bool) -> Iterable[tuple
         yield spec.name, _provider(spec, manifest, allow_plugins=allow_plugins)
 
 
-def _mount(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool) -> Mount:
+def _mount(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool, timing: Timing) -> Mount:
     return Mount(
         spec.name,
         spec.base,
@@ -99,6 +99,7 @@ def _mount(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool) -> Mount
         listed=spec.listed,
         access=spec.access,
         watch=spec.watch,
+        timing=timing,
     )
 
 

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server import uris
-from resource_server.catalog import catalog as catalog_module
-from resource_server.catalog import cursor
 from resource_server.catalog.catalog import Catalog, CatalogLimits, ListPage
+from resource_server.catalog.cursor import ListCursor
 from resource_server.catalog.mount import Mount
 from resource_server.errors import (
     InvalidParameter,
@@ -25,6 +24,7 @@ from resource_server.errors import (
     ResourceServerError,
 )
 from resource_server.provider import Content, Path, Provider, Resource, Template
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.search.name_match import MAX_COMPLETIONS
 from tests.providers_for_tests import (
     Broken,
@@ -51,10 +51,12 @@ NODES: dict[str, Node] = {
 LISTED = ["", "/a", "/b", "/b/c", "/b/c/d", "/b/e", "/b/empty", "/f%20g"]
 
 
-async def catalog_of(*providers: Provider, **limits: Any) -> Catalog:
+async def catalog_of(
+    *providers: Provider, timing: Timing = DEFAULT_TIMING, **limits: Any
+) -> Catalog:
     """Return a catalog of mounts `test://0`, `test://1`, ..."""
     mounts = [Mount(str(n), f"test://{n}/", provider) for n, provider in enumerate(providers)]
-    catalog = Catalog(mounts, CatalogLimits(**limits))
+    catalog = Catalog(mounts, CatalogLimits(**limits), timing)
     await catalog.start()
     return catalog
 
@@ -283,7 +285,7 @@ async def paged() -> Catalog:
 
 
 def forged(scope: str, mount: str, *path: str) -> str:
-    return cursor.encode(cursor.ListCursor(scope, mount, path))
+    return ListCursor(scope, mount, path).encode()
 
 
 async def test_cursors_of_one_listing_are_no_cursors_of_another(paged: Catalog) -> None:
@@ -447,12 +449,12 @@ class Hanging(Tree):
 
 
 async def test_a_mount_that_hangs_is_left_out_of_the_listing_and_named(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(catalog_module, "PATIENCE_S", 0.05)
     hanging = Hanging({})
     hanging.released = asyncio.Event()
-    catalog = await catalog_of(Tree({"a": ""}), hanging, SlowTree({"c": ""}))
+    trees = Tree({"a": ""}), hanging, SlowTree({"c": ""})
+    catalog = await catalog_of(*trees, timing=Timing(listing_s=0.05))
     page = await asyncio.wait_for(catalog.list(), 20)
     assert uris_of(page) == ["test://0", "test://0/a", "test://2", "test://2/c"]
     assert page.unavailable == ("1",)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from resource_server import access
 from resource_server.access import Caller
-from resource_server.catalog import fallback_search, federated_search
 from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.federated_search import SearchResults
 from resource_server.catalog.mount import Mount
@@ -24,6 +23,7 @@ from resource_server.errors import (
 )
 from resource_server.provider import Path, Provider, Resource
 from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest, Where
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from tests.providers_for_tests import Folder, Gate, Leaf, Node, SlowTree, Tree, WalkingTree
 
 pytestmark = pytest.mark.anyio
@@ -37,9 +37,15 @@ NODES: Mapping[str, Node] = {
 }
 
 
-def catalog(*trees: Provider, size: int = 25) -> Catalog:
+def catalog(
+    *trees: Provider, size: int = 25, walk_page: int = 100, timing: Timing = DEFAULT_TIMING
+) -> Catalog:
     mounts = [Mount(f"m{at}", f"test://m{at}/", tree) for at, tree in enumerate(trees)]
-    return Catalog(mounts, CatalogLimits(search_hits=size))
+    limits = CatalogLimits(search_hits=size, search_walk_page=walk_page)
+    return Catalog(mounts, limits, timing)
+
+
+NO_TIME = Timing(search_s=0.0)
 
 
 def names(page: SearchResults) -> list[str]:
@@ -202,12 +208,10 @@ async def test_pages_give_each_hit_once(
         kind({f"a{at}": {f"b{at}": "a\nb", "c": {}, "x": "b"} for at in range(count)})
         for count in sizes
     ]
-    with pytest.MonkeyPatch.context() as patch:
-        whole = await everything(catalog(*trees, size=10_000), "a", where=where)
-        patch.setattr(fallback_search, "_PAGE", 3)
-        if hurried:
-            patch.setattr(federated_search, "DEADLINE_S", 0.0)
-        paged = await everything(catalog(*trees, size=size), "a", where=where)
+    timing = NO_TIME if hurried else DEFAULT_TIMING
+    whole = await everything(catalog(*trees, size=10_000), "a", where=where)
+    split = catalog(*trees, size=size, walk_page=3, timing=timing)
+    paged = await everything(split, "a", where=where)
     assert sorted(paged) == sorted(whole)
     assert len(set(paged)) == len(paged)
 
@@ -298,16 +302,12 @@ class Hanging(Tree):
         return []
 
 
-@pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(federated_search, "DEADLINE_S", 0.2)
-    monkeypatch.setattr(federated_search, "_GRACE_S", 0.1)
+HASTY = Timing(search_s=0.2, search_mount_grace_s=0.1)
 
 
-@pytest.mark.usefixtures("soon")
 async def test_a_mount_that_hangs_takes_only_itself_out() -> None:
     hanging = Hanging()
-    searched = catalog(hanging, Tree({"a": "x"}), size=25)
+    searched = catalog(hanging, Tree({"a": "x"}), timing=HASTY)
     page = await searched.search("a", where="names")
     assert (names(page), page.unavailable, page.next_cursor) == (["m1/a"], ("m0",), None)
     page = await searched.search("x", where="text")
@@ -318,37 +318,33 @@ async def test_a_mount_that_hangs_takes_only_itself_out() -> None:
     hanging.released.set()
 
 
-@pytest.mark.usefixtures("soon")
 async def test_a_document_that_hangs_is_passed_over() -> None:
     nodes: dict[str, Node] = {f"a{at:02}": "hello" for at in range(20)}
     nodes["a05"] = Gate()
-    assert len(await everything(catalog(Tree(nodes)), "hello", where="text")) == 19
+    assert len(await everything(catalog(Tree(nodes), timing=HASTY), "hello", where="text")) == 19
 
 
-async def test_a_search_that_is_over_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fallback_search, "_PAGE", 10)
-    monkeypatch.setattr(federated_search, "DEADLINE_S", 0.0)
+async def test_a_search_that_is_over_says_how_far_it_came() -> None:
     tree = Tree({f"a{at:02}": "hello" for at in range(30)})
     pages: list[tuple[int, int, bool]] = []
     after: str | None = None
     while not pages or after is not None:
         # Its time is over when a page begins, and still it gets on.
-        page = await catalog(tree, size=100).search("a", where="names", after=after)
+        hurried = catalog(tree, size=100, walk_page=10, timing=NO_TIME)
+        page = await hurried.search("a", where="names", after=after)
         pages.append((len(page.hits), page.looked_at, page.stopped))
         after = page.next_cursor
     assert pages == [(10, 10, True), (10, 20, True), (10, 30, True), (0, 30, False)]
 
 
-async def test_names_and_text_are_counted_each_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(federated_search, "DEADLINE_S", 0.0)
-
-    def search(sought: SearchRequest, *, after: str | None, **_: object) -> SearchPage:
+async def test_names_and_text_are_counted_each_by_itself() -> None:
+    def search(request: SearchRequest, *, after: str | None, **_: object) -> SearchPage:
         # As a database has it: names of tables, but the text of rows, which nobody has counted.
-        if sought.where == "names":
+        if request.where == "names":
             return SearchPage(hits=[], looked_at=6, total=6)
         return SearchPage(hits=[], next=None if after else "1", looked_at=1)
 
-    searched = catalog(Searching({}, search))
+    searched = catalog(Searching({}, search), timing=NO_TIME)
     pages: list[tuple[str, int, int | None]] = []
     after: str | None = None
     while not pages or after is not None:
@@ -398,12 +394,10 @@ async def test_what_is_never_to_be_read_is_found_by_name_only() -> None:
     ]
 
 
-async def test_a_cancelled_search_cancels_what_it_waits_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(federated_search, "DEADLINE_S", 60.0)
+async def test_a_cancelled_search_cancels_what_it_waits_for() -> None:
     gate = Gate()
-    task = asyncio.create_task(catalog(Tree({"a": gate})).search("x", where="text"))
+    patient = catalog(Tree({"a": gate}), timing=Timing(search_s=60.0))
+    task = asyncio.create_task(patient.search("x", where="text"))
     await gate.started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -9,9 +9,10 @@ from typing import Any, Self
 import pytest
 
 from resource_server.catalog import mount as mount_module
-from resource_server.catalog.mount import Mount, log_failure
+from resource_server.catalog.mount import Mount, SecondUseCache, log_failure
 from resource_server.errors import MountUnavailable, ResourceBusy, ResourceNotFound
 from resource_server.provider import Annotations, Provider, Resource
+from resource_server.runtime.timing import Timing
 from tests.providers_for_tests import SlowTree, Tree, WalkingTree
 
 pytestmark = pytest.mark.anyio
@@ -53,6 +54,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
+    # The delays between retries are a minute long: the mount's clock is moved instead.
     monkeypatch.setattr(mount_module, "time", clock)
     return clock
 
@@ -211,25 +213,21 @@ async def test_a_mount_that_hangs_when_it_is_left_is_left_alone(
                 with suppress(asyncio.CancelledError):
                     await released.wait()
 
-    monkeypatch.setattr(mount_module, "LEAVE_S", 0.05)
-    mount = mounted(Clinging())
+    mount = mounted(Clinging(), timing=Timing(mount_close_s=0.05))
     await mount.start()
     await asyncio.wait_for(mount.close(), 20)
     assert caplog.messages == ["mount docs did not close cleanly: no answer within 0.05 s"]
     released.set()
 
 
-@pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mount_module, "ENTER_S", 0.05)
+HASTY = Timing(mount_start_s=0.05)
 
 
-@pytest.mark.usefixtures("soon")
 async def test_a_mount_that_hangs_when_it_is_to_start_has_failed_and_is_tried_again(
     clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider = Stuck()
-    mount = mounted(provider)
+    mount = mounted(provider, timing=HASTY)
     waiting = await asyncio.gather(*(mount.start() for _ in range(3)), return_exceptions=True)
     assert [type(each) for each in waiting] == [ResourceBusy] * 3
     assert (provider.begun, provider.cancelled) == (1, 1)
@@ -241,10 +239,9 @@ async def test_a_mount_that_hangs_when_it_is_to_start_has_failed_and_is_tried_ag
     assert (provider.begun, provider.entered, mount.problem) == (2, 1, None)
 
 
-@pytest.mark.usefixtures("soon")
 async def test_a_mount_that_hangs_on_is_not_entered_twice_at_once(clock: Clock) -> None:
     provider = Stuck(stubborn=True)
-    mount = mounted(provider)
+    mount = mounted(provider, timing=HASTY)
     for _ in range(2):
         with pytest.raises(ResourceBusy):
             await asyncio.wait_for(mount.start(), 20)
@@ -252,7 +249,7 @@ async def test_a_mount_that_hangs_on_is_not_entered_twice_at_once(clock: Clock) 
         clock.now += 60
     await until(lambda: provider.cancelled == 1)
     assert provider.begun == 1
-    assert mount.problem == "what hung when it was to start has not ended yet"
+    assert mount.problem == "the previous attempt to start hangs and has not ended yet"
     # What starts when nobody waits for it any more is left, before it may be entered again.
     provider.released.set()
     await until(lambda: provider.left == 1)
@@ -278,10 +275,10 @@ async def test_a_request_that_is_cancelled_leaves_the_start_to_the_next() -> Non
 
 async def test_abilities_are_found_when_the_mount_is_made() -> None:
     plain, walking = mounted(SlowTree({})), mounted(WalkingTree({}))
-    assert plain.walks is None
-    assert walking.walks is walking.provider
-    assert plain.completes is plain.provider
-    assert plain.explains is None
+    assert "walk" not in plain.provider.abilities
+    assert "walk" in walking.provider.abilities
+    assert "complete" in plain.provider.abilities
+    assert "explain" not in plain.provider.abilities
 
 
 # -- entries
@@ -348,3 +345,35 @@ def test_a_defect_is_logged_with_its_place_and_without_its_text(
     assert "ValueError in " in record.getMessage()
     assert "broken" in record.getMessage()
     assert "secret" not in record.getMessage()
+
+
+# -- the cache of entries
+
+
+def test_a_key_has_one_first_use() -> None:
+    cache = SecondUseCache[str, int](8)
+    assert cache.is_first_use("a")
+    assert not cache.is_first_use("a")
+
+
+def test_what_was_put_is_found() -> None:
+    cache = SecondUseCache[str, int](8)
+    assert cache.get("a") is None
+    cache.put("a", 1)
+    assert cache.get("a") == 1
+
+
+def test_one_pass_over_many_keys_pushes_nothing_out_and_keeps_no_cachery() -> None:
+    cache = SecondUseCache[int, int](8)
+    cache.put(-1, 1)
+    new = [key for key in range(10_000) if cache.is_first_use(key)]
+    assert len(new) == 10_000
+    assert cache.get(-1) == 1
+    assert cache.is_first_use(0), "marks are forgotten, too"
+
+
+def test_the_oldest_goes_first_when_it_is_full() -> None:
+    cache = SecondUseCache[int, int](2)
+    for key in (1, 2, 3):
+        cache.put(key, key)
+    assert [cache.get(key) for key in (1, 2, 3)] == [None, 2, 3]

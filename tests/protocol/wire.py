@@ -39,7 +39,7 @@ async def server_of(
         Mount(name, f"test://{name}/", provider)
         for name, provider in zip(names, providers, strict=False)
     ]
-    catalog = Catalog(mounts, limits)
+    catalog = Catalog(mounts, limits, timing)
     await catalog.start()
     return Server(catalog, limits=server_limits, timing=timing)
 

@@ -7,7 +7,6 @@ from collections.abc import Awaitable
 import pytest
 
 from resource_server.errors import MountUnavailable
-from resource_server.runtime import eager
 from resource_server.runtime.eager import Suspended, run, settle, within
 
 pytestmark = pytest.mark.anyio
@@ -248,12 +247,9 @@ async def test_who_is_cancelled_waits_until_what_it_waited_for_has_ended() -> No
     assert ended
 
 
-async def test_who_is_cancelled_does_not_wait_for_ever_for_what_does_not_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(eager, "END_S", 0.05)
+async def test_who_is_cancelled_does_not_wait_for_ever_for_what_does_not_end() -> None:
     stubborn = Stubborn()
-    work = asyncio.create_task(within(60, twice(stubborn.work())))
+    work = asyncio.create_task(within(60, twice(stubborn.work()), cancel_s=0.05))
     await begun(work)
     work.cancel()
     with pytest.raises(asyncio.CancelledError):

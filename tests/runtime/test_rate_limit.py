@@ -1,14 +1,10 @@
-"""How often one caller may ask."""
+"""Rate limits per caller."""
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from resource_server.runtime.rate_limit import MAX_CALLERS, Rate, RateLimiter
+from resource_server.runtime.rate_limit import MAX_CALLERS, RateLimiter
 
 
 def test_each_caller_has_a_bucket_and_the_memory_of_them_is_bounded() -> None:
@@ -30,37 +26,3 @@ def test_as_many_as_the_burst_are_never_refused(burst: int) -> None:
         for _ in range(burst):
             assert rates.take("one") == 0
         assert rates.take("one") > 0
-
-
-@pytest.mark.parametrize(
-    ("written", "a_second"),
-    [
-        ("200/s", 200),
-        ("1.5 / s", 1.5),
-        ("30/m", 0.5),
-        ("36/h", 0.01),
-        ("200", 200),
-        (200, 200),
-        (0.5, 0.5),
-    ],
-)
-def test_a_rate_is_of_a_second_or_says_of_what(written: object, a_second: float) -> None:
-    assert Rate.parse(written) == a_second
-
-
-@pytest.mark.parametrize(
-    "written",
-    [
-        *("", "200s", "0/s", "-1/s", "/s", "1/d", "1e3/s", "٣/s", "1/s/s"),
-        *(0, -1, True, None, 10**400, 1e-300, float("nan"), float("inf"), []),
-    ],
-)
-def test_anything_else_is_refused_with_how_to_write_one(written: object) -> None:
-    with pytest.raises(ValueError, match="not a rate above 0; write how many a second"):
-        Rate.parse(written)
-
-
-@given(st.text("0123456789./smh ", max_size=40))
-def test_any_text_is_read_or_refused(text: str) -> None:
-    with suppress(ValueError):
-        assert 0 < Rate.parse(text) < float("inf")

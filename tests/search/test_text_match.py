@@ -20,7 +20,7 @@ def found(query: str, text: str | bytes) -> list[tuple[int, str]]:
         text=query[1:-1] if is_pattern else query, where="text", is_pattern=is_pattern
     )
     data = text.encode() if isinstance(text, str) else text
-    return [(line.number, line.text) for line in LineQuery(sought).found(data)]
+    return [(line.number, line.text) for line in LineQuery(sought).matches(data)]
 
 
 def test_a_part_is_found_in_any_case_with_the_number_of_its_line() -> None:
@@ -195,7 +195,7 @@ def test_without_its_engine_an_expression_is_refused_and_a_part_is_found(
 def test_one_line_of_50_megabytes_is_looked_through_in_steps_that_can_be_ended() -> None:
     data = b"a" * 50_000_000 + b"needle"
     text = LineQuery(SearchRequest(text="needle", where="text"))
-    assert [line.number for line in text.found(data)] == [1]
+    assert [line.number for line in text.matches(data)] == [1]
     steps = 0
 
     def check() -> None:
@@ -211,7 +211,7 @@ def test_one_line_of_50_megabytes_is_looked_through_in_steps_that_can_be_ended()
     ):
         steps = 0
         with pytest.raises(TimeoutError):
-            LineQuery(sought).found(data, check)
+            LineQuery(sought).matches(data, check)
 
 
 def test_no_step_keeps_other_threads_from_their_turn_for_long() -> None:
@@ -223,5 +223,5 @@ def test_no_step_keeps_other_threads_from_their_turn_for_long() -> None:
         SearchRequest(text="x+z$", where="text", is_pattern=True),
     ):
         moments = [time.monotonic()]
-        LineQuery(sought).found(data, lambda: moments.append(time.monotonic()))  # noqa: B023
+        LineQuery(sought).matches(data, lambda: moments.append(time.monotonic()))  # noqa: B023
         assert len(moments) > 100

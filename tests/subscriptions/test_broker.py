@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from resource_server.access import Caller, acting
 from resource_server.catalog.catalog import Catalog
@@ -21,7 +22,7 @@ from resource_server.errors import (
     ResourceNotFound,
 )
 from resource_server.provider import Change, Content, Interest, Path, Resource, Template
-from resource_server.subscriptions import broker as live_module
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.subscriptions import snapshot
 from resource_server.subscriptions.broker import Broker
 from resource_server.subscriptions.snapshot import ABSENT, DocumentState
@@ -202,9 +203,9 @@ def path_of(name: str) -> Path:
 
 
 @asynccontextmanager
-async def served(*mounts: Mount) -> AsyncGenerator[Broker]:
+async def served(*mounts: Mount, timing: Timing, **options: Any) -> AsyncGenerator[Broker]:
     """Serve mounts and close them at the end."""
-    live = Broker(Catalog(mounts))
+    live = Broker(Catalog(mounts), timing, **options)
     try:
         yield live
     finally:
@@ -245,27 +246,17 @@ async def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
 
 
-@pytest.fixture
-def interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that nothing takes as long as, whatever else the machine does."""
-    monkeypatch.setattr(live_module, "_INTERVAL_S", _INTERVAL_S)
-    monkeypatch.setattr(live_module, "_LIST_INTERVAL_S", _INTERVAL_S)
-
-
-@pytest.fixture
-def no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_module, "_INTERVAL_S", 0.0)
-    monkeypatch.setattr(live_module, "_LIST_INTERVAL_S", 0.0)
-    monkeypatch.setattr(live_module, "_GRACE_S", 0.0)
+INTERVAL = Timing(notify_interval_s=_INTERVAL_S, list_notify_interval_s=_INTERVAL_S)
+"""Longer than anything takes, whatever else the machine does."""
+NO_INTERVAL = Timing(notify_interval_s=0.0, list_notify_interval_s=0.0, vanish_grace_s=0.0)
 
 
 # -- updates: when they are told
 
 
-async def test_the_first_change_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_module, "_INTERVAL_S", _LONG_S)
+async def test_the_first_change_is_told_at_once() -> None:
     shelf = Shelf(a="1")
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=Timing(notify_interval_s=_LONG_S)) as live:
         recorder = await subscribed(live, "a")
         shelf.put("a", "2")
         shelf.say("a")
@@ -273,10 +264,9 @@ async def test_the_first_change_is_told_at_once(monkeypatch: pytest.MonkeyPatch)
         assert recorder.told == ["a"]
 
 
-@pytest.mark.usefixtures("interval")
 async def test_further_changes_are_told_as_one_after_an_interval(clock: Clock) -> None:
     shelf = Shelf(a="0")
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=INTERVAL) as live:
         recorder = await subscribed(live, "a")
         for version in range(1, 50):
             shelf.put("a", str(version))
@@ -290,7 +280,6 @@ async def test_further_changes_are_told_as_one_after_an_interval(clock: Clock) -
         assert recorder.take() == []
 
 
-@pytest.mark.usefixtures("interval")
 async def test_what_is_told_last_is_what_is_there_last(clock: Clock) -> None:
     shelf = Shelf(a="0")
     read: list[str | None] = []
@@ -300,7 +289,7 @@ async def test_what_is_told_last_is_what_is_there_last(clock: Clock) -> None:
             super().updated(uri)
             read.append(shelf.documents[("a",)].version)
 
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=INTERVAL) as live:
         reader = Reader()
         await live.subscribe(uri_of("a"), reader)
         for version in range(1, 30):
@@ -312,10 +301,9 @@ async def test_what_is_told_last_is_what_is_there_last(clock: Clock) -> None:
         assert 2 <= len(read) <= 6
 
 
-@pytest.mark.usefixtures("interval")
 async def test_what_is_again_as_it_was_told_is_not_told_again(clock: Clock) -> None:
     shelf = Shelf(a="1")
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=INTERVAL) as live:
         recorder = await subscribed(live, "a")
         for version in ("2", "3", "2"):
             shelf.put("a", version)
@@ -325,10 +313,9 @@ async def test_what_is_again_as_it_was_told_is_not_told_again(clock: Clock) -> N
         assert recorder.told == ["a"]
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_what_has_not_changed_is_not_told_whatever_is_said() -> None:
     shelf = Shelf(a="1", b="1")
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a", "")
         shelf.say("a", "b", "", "c")
         shelf.say("", kind="children")
@@ -337,10 +324,9 @@ async def test_what_has_not_changed_is_not_told_whatever_is_said() -> None:
         assert recorder.told == []
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_what_changes_is_told_to_its_subscribers_only() -> None:
     shelf = Shelf(a="1", b="1")
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         one, other, both = [await subscribed(live, *names) for names in ("a", "b", ("a", "b"))]
         shelf.put("a", "2")
         shelf.say("a")
@@ -348,10 +334,9 @@ async def test_what_changes_is_told_to_its_subscribers_only() -> None:
         assert (one.told, other.told, both.told) == (["a"], [], ["a"])
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_a_change_of_the_tree_is_a_reason_to_look_at_all_below() -> None:
     shelf = Shelf(a="1", **{"b/c/d": "1", "b/e": "1", "bb": "1"})
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a", "b/c/d", "b/e", "b", "bb")
         for name in ("a", "b/c/d", "b/e", "bb"):
             shelf.put(name, "2")
@@ -360,11 +345,11 @@ async def test_a_change_of_the_tree_is_a_reason_to_look_at_all_below() -> None:
         assert sorted(recorder.told) == ["b", "b/c/d", "b/e"]
 
 
-@pytest.mark.usefixtures("no_interval")
-async def test_the_sweep_finds_what_nobody_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_module, "_SWEEP_S", 0.02)
+async def test_the_sweep_finds_what_nobody_says() -> None:
     shelf = Shelf(a="1", b="1")
-    async with served(mounted(shelf), mounted(Shelf(a="1"), "two", watch=False)) as live:
+    timing = replace(NO_INTERVAL, sweep_s=0.02)
+    unwatched = mounted(Shelf(a="1"), "two", watch=False)
+    async with served(mounted(shelf), unwatched, timing=timing) as live:
         recorder = await subscribed(live, "a", "b")
         for version in ("2", "3"):
             shelf.put("a", version)
@@ -375,20 +360,18 @@ async def test_the_sweep_finds_what_nobody_says(monkeypatch: pytest.MonkeyPatch)
 # -- updates: what a comparison cannot tell
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_a_certain_change_is_told_though_the_version_is_the_same() -> None:
     shelf = Shelf(a="1")
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a", "")
         shelf.say("a", certain=True)
         await calm()
         assert sorted(recorder.told) == ["", "a"]
 
 
-@pytest.mark.usefixtures("interval")
 async def test_a_certain_change_within_the_interval_is_told_after_it(clock: Clock) -> None:
     shelf = Shelf(a="1")
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=INTERVAL) as live:
         recorder = await subscribed(live, "a")
         for _ in range(3):
             shelf.say("a", certain=True)
@@ -398,10 +381,9 @@ async def test_a_certain_change_within_the_interval_is_told_after_it(clock: Cloc
         assert recorder.take() == ["a"]
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_not_even_a_certain_change_is_told_of_what_is_not_there() -> None:
     shelf = Shelf(a="1", b="1")
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a", "")
         shelf.say("hidden", certain=True)
         shelf.take("a")
@@ -413,11 +395,10 @@ async def test_not_even_a_certain_change_is_told_of_what_is_not_there() -> None:
         assert await recorder.quiet() == []
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_size_and_time_tell_a_change_where_there_is_no_version() -> None:
     shelf = Shelf()
     shelf.put("a", None, size=1)
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a")
         shelf.say("a")
         await calm()
@@ -428,11 +409,10 @@ async def test_size_and_time_tell_a_change_where_there_is_no_version() -> None:
         assert recorder.told == ["a"]
 
 
-@pytest.mark.usefixtures("no_interval")
 @pytest.mark.parametrize(("name", "kind"), [("a", "resource"), ("", "tree")])
 async def test_every_change_is_told_of_what_nothing_tells_apart(name: str, kind: str) -> None:
     shelf = Shelf(a=None, b="1")
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a")
         recorder.take()
         for _ in range(3):
@@ -442,12 +422,11 @@ async def test_every_change_is_told_of_what_nothing_tells_apart(name: str, kind:
             assert recorder.take() == ["a"]
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_what_is_read_with_a_query_is_told_of_by_itself_where_no_version_tells() -> None:
     shelf = Shelf(a=None)
     results = Results(shelf)
     results.results = {"1": "x", "2": "x"}
-    async with served(mounted(results)) as live:
+    async with served(mounted(results), timing=NO_INTERVAL) as live:
         one, two = Recorder(), Recorder()
         first = await live.subscribe(uri_of("a") + "?n=1&format=b", one)
         assert await live.subscribe(uri_of("a") + "?format=b&%6E=1", one) is first
@@ -475,15 +454,11 @@ async def test_what_is_read_with_a_query_is_told_of_by_itself_where_no_version_t
         assert shelf.interest.paths == {("a",)}
 
 
-@pytest.mark.usefixtures("no_interval")
-async def test_of_one_document_only_so_many_parts_are_read_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(live_module, "_AT_ONCE", 10)
+async def test_of_one_document_only_so_many_parts_are_read_at_once() -> None:
     shelf = Shelf(a=None)
     results = Results(shelf)
     results.results = {str(number): "x" for number in range(100)}
-    async with served(mounted(results)) as live:
+    async with served(mounted(results), timing=NO_INTERVAL, max_comparisons=10) as live:
         recorder = Recorder()
         for number in results.results:
             await live.subscribe(f"{uri_of('a')}?n={number}", recorder)
@@ -503,10 +478,9 @@ async def test_of_one_document_only_so_many_parts_are_read_at_once(
 # -- updates: collections
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_a_collection_changes_with_its_children_and_not_with_what_is_below_them() -> None:
     shelf = Shelf(a="1", **{"b/c": "1"})
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "")
         shelf.put("b/c", "2")
         shelf.put("b/d", "1")
@@ -531,13 +505,13 @@ async def test_a_collection_changes_with_its_children_and_not_with_what_is_below
 @pytest.fixture
 async def crowd(monkeypatch: pytest.MonkeyPatch) -> Shelf:
     """One with more children than are compared."""
-    monkeypatch.setattr(snapshot, "_MAX_CHILDREN", 10)
+    # A limit of the module: a thousand children would take long.
+    monkeypatch.setattr(snapshot, "MAX_CHILDREN", 10)
     return Shelf(**{f"d/{number:02}": "1" for number in range(20)})
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_every_change_of_a_child_is_told_where_there_are_too_many(crowd: Shelf) -> None:
-    async with served(mounted(crowd)) as live:
+    async with served(mounted(crowd), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "d")
         crowd.put("d/19", "2")
         crowd.say("d/19")
@@ -557,9 +531,8 @@ async def test_every_change_of_a_child_is_told_where_there_are_too_many(crowd: S
         assert recorder.take() == ["d"]
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_nothing_is_told_of_a_hidden_child_where_there_are_too_many(crowd: Shelf) -> None:
-    async with served(mounted(crowd)) as live:
+    async with served(mounted(crowd), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "d")
         crowd.say("d/hidden", certain=True)
         crowd.say("d/hidden")
@@ -568,10 +541,9 @@ async def test_nothing_is_told_of_a_hidden_child_where_there_are_too_many(crowd:
         assert recorder.told == []
 
 
-@pytest.mark.usefixtures("interval")
 async def test_a_collection_is_looked_at_seldom_though_much_is_said_of_it(clock: Clock) -> None:
     shelf = Shelf(a="1")
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=INTERVAL) as live:
         await subscribed(live, "")
         shelf.looks.clear()
         for _ in range(200):
@@ -586,11 +558,10 @@ async def test_a_collection_is_looked_at_seldom_though_much_is_said_of_it(clock:
 
 
 async def test_what_is_missing_for_a_moment_is_not_told_if_it_is_the_same_again(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
+    clock: Clock,
 ) -> None:
-    monkeypatch.setattr(live_module, "_GRACE_S", _INTERVAL_S)
     shelf = Shelf(a="1", b="1")
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=Timing(vanish_grace_s=_INTERVAL_S)) as live:
         recorder = await subscribed(live, "a")
         shelf.take("a")
         shelf.say("a")
@@ -601,12 +572,9 @@ async def test_what_is_missing_for_a_moment_is_not_told_if_it_is_the_same_again(
         assert recorder.told == []
 
 
-async def test_what_is_missing_for_a_moment_and_then_another_is_told_once(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(live_module, "_GRACE_S", _INTERVAL_S)
+async def test_what_is_missing_for_a_moment_and_then_another_is_told_once(clock: Clock) -> None:
     shelf = Shelf(a="1", b="1")
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=Timing(vanish_grace_s=_INTERVAL_S)) as live:
         recorder = await subscribed(live, "a")
         shelf.take("a")
         shelf.say("a", "a", "a")
@@ -618,10 +586,9 @@ async def test_what_is_missing_for_a_moment_and_then_another_is_told_once(
         assert recorder.told == ["a"]
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_what_is_gone_is_told_once_and_again_when_it_is_back() -> None:
     shelf = Shelf(a="1", **{"d/b": "1"})
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a", "d", "d/b")
         for name in ("a", "d"):
             shelf.take(name)
@@ -640,12 +607,11 @@ async def test_what_is_gone_is_told_once_and_again_when_it_is_back() -> None:
 # -- the list
 
 
-@pytest.mark.usefixtures("interval")
 async def test_a_changed_list_is_told_at_once_and_then_as_one_after_an_interval(
     clock: Clock,
 ) -> None:
     shelf = Shelf(a="1")
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=INTERVAL) as live:
         recorder = Recorder()
         live.follow_list(recorder)
         await calm()
@@ -661,10 +627,9 @@ async def test_a_changed_list_is_told_at_once_and_then_as_one_after_an_interval(
         assert recorder.take() == []
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_the_list_changes_with_children_and_trees_and_not_with_mere_content() -> None:
     shelf = Shelf(a="1", **{"b/c": "1"})
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = Recorder()
         live.follow_list(recorder)
         await calm()
@@ -678,12 +643,12 @@ async def test_the_list_changes_with_children_and_trees_and_not_with_mere_conten
             assert recorder.take() == [LIST]
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_nothing_is_told_of_the_list_for_what_is_not_listed_or_not_there() -> None:
     shelf = Shelf(**{"a/b/c": "1", "d": "1"})
     shelf.unlisted.add(("a",))
     unlisted = Shelf(a="1")
-    async with served(mounted(shelf), mounted(unlisted, "two", listed=False)) as live:
+    mounts = mounted(shelf), mounted(unlisted, "two", listed=False)
+    async with served(*mounts, timing=NO_INTERVAL) as live:
         recorder = Recorder()
         live.follow_list(recorder)
         await live.subscribe("test://two/a", Recorder())
@@ -694,10 +659,9 @@ async def test_nothing_is_told_of_the_list_for_what_is_not_listed_or_not_there()
         assert recorder.told == []
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_the_list_changes_when_a_mount_cannot_be_looked_at_any_more() -> None:
     shelf = Shelf(**{"a/b": "1"})
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = Recorder()
         live.follow_list(recorder)
         await calm()
@@ -708,10 +672,9 @@ async def test_the_list_changes_when_a_mount_cannot_be_looked_at_any_more() -> N
             assert recorder.take() == [LIST]
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_a_changed_list_is_not_forgotten_because_a_look_fails() -> None:
     shelf = Shelf(**{"a/b": "1"})
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = Recorder()
         live.follow_list(recorder)
         await calm()
@@ -721,10 +684,9 @@ async def test_a_changed_list_is_not_forgotten_because_a_look_fails() -> None:
         assert recorder.told == [LIST]
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_who_follows_the_list_no_longer_is_told_no_more() -> None:
     shelf = Shelf(a="1")
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         stays, leaves = Recorder(), Recorder()
         for recorder in (stays, stays, leaves):
             live.follow_list(recorder)
@@ -740,10 +702,9 @@ async def test_who_follows_the_list_no_longer_is_told_no_more() -> None:
         assert not shelf.interest.listing
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_who_follows_the_list_twice_with_other_scopes_is_forgotten_at_once() -> None:
     shelf = Shelf(a="1")
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = Recorder()
         for scopes in (None, frozenset(("one",)), frozenset(("two",))):
             with acting(Caller(scopes=scopes)):
@@ -760,17 +721,16 @@ async def test_who_follows_the_list_twice_with_other_scopes_is_forgotten_at_once
 # -- who subscribes
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_another_spelling_is_the_same_subscription() -> None:
     shelf = Shelf(**{"a b": "1"})
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = Recorder()
         topics = [
             await live.subscribe(uri, recorder)
             for uri in ("test://one/a%20b", "TEST://ONE/%61%20b?lines=1", "test://one/a%20b/")
         ]
         assert {topic.uri for topic in topics} == {"test://one/a%20b"}
-        assert topics[0].given == DocumentState("1")
+        assert topics[0].read_digest == DocumentState("1")
         shelf.put("a b", "2")
         shelf.say("a b")
         await recorder.of("a b")
@@ -783,7 +743,7 @@ async def test_another_spelling_is_the_same_subscription() -> None:
 @pytest.mark.parametrize("uri", ["test://one/none", "test://none/a", "nonsense", ""])
 async def test_what_cannot_be_seen_cannot_be_subscribed_to(uri: str) -> None:
     shelf = Shelf(a="1")
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=DEFAULT_TIMING) as live:
         with pytest.raises(ResourceNotFound):
             await live.subscribe(uri, Recorder())
         live.unsubscribe(uri, Recorder())
@@ -793,7 +753,7 @@ async def test_what_cannot_be_seen_cannot_be_subscribed_to(uri: str) -> None:
 
 async def test_what_cannot_be_looked_at_cannot_be_subscribed_to_for_now() -> None:
     shelf = Shelf(a="1")
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=DEFAULT_TIMING) as live:
         shelf.failing = ResourceBusy()
         with pytest.raises(ResourceBusy):
             await live.subscribe(uri_of("a"), Recorder())
@@ -801,28 +761,27 @@ async def test_what_cannot_be_looked_at_cannot_be_subscribed_to_for_now() -> Non
         await live.subscribe(uri_of("a"), Recorder())
 
 
-@pytest.mark.usefixtures("no_interval")
 @pytest.mark.parametrize("name", ["a", ""])
 async def test_a_change_while_somebody_subscribes_is_told(name: str) -> None:
     shelf = Shelf(a="1")
     slow = SlowShelf(shelf)
-    async with served(mounted(slow)) as live:
+    async with served(mounted(slow), timing=NO_INTERVAL) as live:
         recorder = Recorder()
         slow.open.clear()
         subscribing = asyncio.create_task(live.subscribe(uri_of(name), recorder))
         await calm()
         slow.open.set()
         topic = await subscribing
-        known = topic.given
+        known = topic.read_digest
         shelf.put("a", "2")  # before anything is watched, and nobody says so
         await recorder.of(name)
-        assert topic.given != known
+        assert topic.read_digest != known
 
 
 async def test_many_that_subscribe_at_once_share_one_watch() -> None:
     shelf = Shelf(a="1")
     slow = SlowShelf(shelf)
-    async with served(mounted(slow)) as live:
+    async with served(mounted(slow), timing=DEFAULT_TIMING) as live:
         recorders = [Recorder() for _ in range(20)]
         topics = await asyncio.gather(
             *(live.subscribe(uri_of("a"), recorder) for recorder in recorders)
@@ -839,7 +798,6 @@ async def test_many_that_subscribe_at_once_share_one_watch() -> None:
         assert shelf.interest.paths == set()
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_a_listener_may_unsubscribe_whoever_while_it_is_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -851,7 +809,7 @@ async def test_a_listener_may_unsubscribe_whoever_while_it_is_told(
             for recorder in recorders:
                 live.unsubscribe(uri, recorder)
 
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorders = [Leaver() for _ in range(3)]
         for recorder in recorders:
             await live.subscribe(uri_of("a"), recorder)
@@ -863,11 +821,10 @@ async def test_a_listener_may_unsubscribe_whoever_while_it_is_told(
         assert caplog.text == ""
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_a_storm_of_subscriptions_leaves_only_those_that_last() -> None:
     shelf = Shelf(**{str(number): "1" for number in range(50)})
     slow = SlowShelf(shelf)
-    async with served(mounted(slow)) as live:
+    async with served(mounted(slow), timing=NO_INTERVAL) as live:
         recorders = [Recorder() for _ in range(4)]
 
         async def storm(recorder: Recorder, step: int) -> None:
@@ -898,10 +855,9 @@ async def test_a_storm_of_subscriptions_leaves_only_those_that_last() -> None:
 # -- many, slow and broken
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_of_ten_thousand_those_that_changed_are_told_and_others_have_their_turn() -> None:
     shelf = Shelf(**{f"{number:05}": "1" for number in range(10_000)})
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = Recorder()
         for path in shelf.documents:
             await live.subscribe(uri_of(path[0]), recorder)
@@ -930,11 +886,10 @@ async def test_of_ten_thousand_those_that_changed_are_told_and_others_have_their
         assert sorted(await recorder.quiet()) == changed
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_of_many_changed_trees_each_topic_is_looked_at_once_or_so() -> None:
     names = [f"{number // 20}/{number % 20}" for number in range(2000)]
     shelf = Shelf(**dict.fromkeys(names, "1"))
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, *names)
         await calm()
         shelf.looks.clear()
@@ -945,11 +900,10 @@ async def test_of_many_changed_trees_each_topic_is_looked_at_once_or_so() -> Non
         assert len(shelf.looks) < 10 * len(names)
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_nobody_is_told_of_what_very_many_unsubscribed_from_at_once() -> None:
     names = [f"{number:04}" for number in range(2000)]
     shelf = Shelf(**dict.fromkeys(names, "1"))
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, *names)
         live.unsubscribe_all([(uri_of(name), recorder, None) for name in names])
         async with asyncio.timeout(10):
@@ -960,10 +914,9 @@ async def test_nobody_is_told_of_what_very_many_unsubscribed_from_at_once() -> N
         assert await recorder.quiet(0.02) == []
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_what_a_client_was_given_for_a_moment_is_told_of_though_it_is_as_before() -> None:
     shelf = Shelf(a="1")
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a")
         await calm()
         live.note_read(uri_of("a"), DocumentState("1"))
@@ -975,10 +928,9 @@ async def test_what_a_client_was_given_for_a_moment_is_told_of_though_it_is_as_b
         assert await recorder.quiet(0.02) == ["a", "a"]
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_a_read_that_never_gives_what_is_told_does_not_go_on_for_ever() -> None:
     shelf = Shelf(a="1")
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a")
         for number in range(100):
             live.note_read(uri_of("a"), DocumentState(f"read {number}"))
@@ -986,11 +938,10 @@ async def test_a_read_that_never_gives_what_is_told_does_not_go_on_for_ever() ->
         assert 1 <= len(recorder.told) < 20
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_a_change_during_a_look_is_a_reason_for_another() -> None:
     shelf = Shelf(a="1")
     slow = SlowShelf(shelf)
-    async with served(mounted(slow)) as live:
+    async with served(mounted(slow), timing=NO_INTERVAL) as live:
         recorder = Recorder()
         topic = await live.subscribe(uri_of("a"), recorder)
         await recorder.quiet(0.02)
@@ -1001,13 +952,13 @@ async def test_a_change_during_a_look_is_a_reason_for_another() -> None:
             await calm()
         slow.open.set()
         assert await recorder.quiet(0.02) == ["a", "a"]
-        assert topic.given == DocumentState("3")
+        assert topic.read_digest == DocumentState("3")
 
 
 async def test_only_so_many_wait_for_a_slow_provider_at_once() -> None:
     shelf = Shelf(**{str(number): "1" for number in range(200)})
     slow = SlowShelf(shelf)
-    async with served(mounted(slow)) as live:
+    async with served(mounted(slow), timing=DEFAULT_TIMING) as live:
         recorder = Recorder()
         for (name,) in shelf.documents:
             await live.subscribe(uri_of(name), recorder)
@@ -1024,12 +975,11 @@ async def test_only_so_many_wait_for_a_slow_provider_at_once() -> None:
         assert slow.most_waiting < 100
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_a_mount_that_hangs_keeps_no_other_waiting() -> None:
     shelf = Shelf(**{str(number): "1" for number in range(100)})
     slow = SlowShelf(shelf)
     other = Shelf(**{str(number): "1" for number in range(100)})
-    async with served(mounted(slow, "two"), mounted(other)) as live:
+    async with served(mounted(slow, "two"), mounted(other), timing=NO_INTERVAL) as live:
         recorder = Recorder()
         for (name,) in shelf.documents:
             await live.subscribe(uri_of(name, "test://two/"), Recorder())
@@ -1044,15 +994,12 @@ async def test_a_mount_that_hangs_keeps_no_other_waiting() -> None:
         await recorder.of(*map(str, range(100)))
 
 
-@pytest.mark.usefixtures("no_interval")
-async def test_a_mount_that_hangs_keeps_the_sweep_from_no_other(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(live_module, "_SWEEP_S", 0.02)
+async def test_a_mount_that_hangs_keeps_the_sweep_from_no_other() -> None:
     shelf = Shelf(**{str(number): "1" for number in range(100)})
     slow = SlowShelf(shelf)
     other = Shelf(a="1")
-    async with served(mounted(slow, "two"), mounted(other)) as live:
+    timing = replace(NO_INTERVAL, sweep_s=0.02)
+    async with served(mounted(slow, "two"), mounted(other), timing=timing) as live:
         recorder = Recorder()
         for (name,) in shelf.documents:
             await live.subscribe(uri_of(name, "test://two/"), Recorder())
@@ -1064,15 +1011,10 @@ async def test_a_mount_that_hangs_keeps_the_sweep_from_no_other(
             recorder.take()
 
 
-@pytest.mark.usefixtures("no_interval")
 @pytest.mark.parametrize("failing", [ResourceBusy(), RuntimeError("broken"), SystemExit()])
-async def test_what_cannot_be_looked_at_is_looked_at_again(
-    monkeypatch: pytest.MonkeyPatch, failing: Exception
-) -> None:
-    monkeypatch.setattr(live_module, "FIRST_RETRY_S", 0.02)
-    monkeypatch.setattr("resource_server.subscriptions.topic.FIRST_RETRY_S", 0.02)
+async def test_what_cannot_be_looked_at_is_looked_at_again(failing: Exception) -> None:
     shelf = Shelf(a="1")
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=replace(NO_INTERVAL, compare_retry_s=0.02)) as live:
         recorder = await subscribed(live, "a")
         shelf.put("a", "2")
         shelf.failing = failing
@@ -1083,32 +1025,28 @@ async def test_what_cannot_be_looked_at_is_looked_at_again(
         await recorder.of("a")
 
 
-@pytest.mark.usefixtures("no_interval")
 @pytest.mark.parametrize("method", ["metadata", "list"])
 async def test_what_a_provider_cancels_by_itself_is_looked_at_again(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, method: str
+    caplog: pytest.LogCaptureFixture, method: str
 ) -> None:
-    monkeypatch.setattr(live_module, "FIRST_RETRY_S", 0.02)
-    monkeypatch.setattr("resource_server.subscriptions.topic.FIRST_RETRY_S", 0.02)
     caplog.set_level("INFO", "resource_server.subscriptions.broker")
     shelf = Shelf(a="1")
     quitter = Quitter(shelf, method)
-    async with served(mounted(quitter)) as live:
+    async with served(mounted(quitter), timing=replace(NO_INTERVAL, compare_retry_s=0.02)) as live:
         recorder = await subscribed(live, "")
         quitter.quits = True
         shelf.put("a", "2")
         shelf.say("a")
         await calm()
         assert recorder.told == []
-        assert "could not be looked at: CancelledError" in caplog.text
+        assert "could not be compared: CancelledError" in caplog.text
         quitter.quits = False
         await recorder.of("")
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_a_further_change_is_looked_at_though_the_look_before_has_failed() -> None:
     shelf = Shelf(a="1")
-    async with served(mounted(shelf)) as live:
+    async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a")
         shelf.put("a", "2")
         shelf.failing = ResourceBusy()
@@ -1124,10 +1062,9 @@ async def test_a_further_change_is_looked_at_though_the_look_before_has_failed()
 # -- another catalog
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_after_a_swap_what_differs_is_told_and_what_is_the_same_is_not() -> None:
     before, after = Shelf(a="1", b="1", c="1"), Shelf(a="1", b="2", d="1")
-    async with served(mounted(before)) as live:
+    async with served(mounted(before), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a", "b", "c")
         live.follow_list(recorder)
         live.replace_catalog(Catalog([mounted(after)]), relist=False)
@@ -1141,10 +1078,9 @@ async def test_after_a_swap_what_differs_is_told_and_what_is_the_same_is_not() -
         assert after.interest.listing
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_a_swap_tells_of_the_list_if_it_says_so() -> None:
     mount = mounted(Shelf(a="1"))
-    async with served(mount) as live:
+    async with served(mount, timing=NO_INTERVAL) as live:
         recorder = Recorder()
         live.follow_list(recorder)
         await calm()
@@ -1156,11 +1092,10 @@ async def test_a_swap_tells_of_the_list_if_it_says_so() -> None:
         assert recorder.told == [LIST]
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_a_mount_that_stays_is_watched_on() -> None:
     shelf = Shelf(a="1", b=None)
     mount = mounted(shelf)
-    async with served(mount) as live:
+    async with served(mount, timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a", "b")
         recorder.take()
         interest = shelf.interest
@@ -1174,11 +1109,10 @@ async def test_a_mount_that_stays_is_watched_on() -> None:
         assert recorder.told == ["a"]
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_what_no_mount_has_any_more_is_told_and_told_again_when_one_has() -> None:
     shelf = Shelf(a="1")
     mount = mounted(shelf)
-    async with served(mount) as live:
+    async with served(mount, timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a")
         live.replace_catalog(Catalog([]), relist=False)
         await recorder.of("a")
@@ -1191,11 +1125,10 @@ async def test_what_no_mount_has_any_more_is_told_and_told_again_when_one_has() 
         assert await recorder.quiet() == []
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_a_deeper_mount_takes_over_what_lies_below_it() -> None:
     outer, inner = Shelf(**{"sub/a": "1", "b": "1"}), Shelf(a="2")
     mounts = [mounted(outer)]
-    async with served(*mounts) as live:
+    async with served(*mounts, timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "sub/a", "b")
         mounts.append(Mount("inner", "test://one/sub/", inner))
         live.replace_catalog(Catalog(mounts), relist=False)
@@ -1206,9 +1139,8 @@ async def test_a_deeper_mount_takes_over_what_lies_below_it() -> None:
         await recorder.of("sub/a")
 
 
-@pytest.mark.usefixtures("no_interval")
 async def test_what_nothing_tells_apart_is_told_after_a_swap() -> None:
-    async with served(mounted(Shelf(a=None))) as live:
+    async with served(mounted(Shelf(a=None)), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a")
         recorder.take()
         live.replace_catalog(Catalog([mounted(Shelf(a=None))]), relist=False)
@@ -1216,7 +1148,7 @@ async def test_what_nothing_tells_apart_is_told_after_a_swap() -> None:
 
 
 async def test_nothing_is_kept_of_a_mount_that_is_served_no_more() -> None:
-    async with served() as live:
+    async with served(timing=DEFAULT_TIMING) as live:
         shelves: list[weakref.ref[Shelf]] = []
         recorder = Recorder()
         for version in ("1", "2"):
@@ -1234,14 +1166,11 @@ async def test_nothing_is_kept_of_a_mount_that_is_served_no_more() -> None:
 # -- the end
 
 
-async def test_nothing_is_left_and_nothing_told_after_the_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(live_module, "_SWEEP_S", 0.01)
+async def test_nothing_is_left_and_nothing_told_after_the_end() -> None:
     tasks = asyncio.all_tasks()
     shelf = Shelf(**{str(number): "1" for number in range(100)})
     slow, failing = SlowShelf(shelf), Shelf(a="1")
-    live = Broker(Catalog([mounted(slow), mounted(failing, "two")]))
+    live = Broker(Catalog([mounted(slow), mounted(failing, "two")]), Timing(sweep_s=0.01))
     recorder = Recorder()
     live.follow_list(recorder)
     for (name,) in shelf.documents:
@@ -1266,7 +1195,7 @@ async def test_nothing_is_left_and_nothing_told_after_the_end(
 
 async def test_who_never_listens_needs_no_end() -> None:
     tasks = asyncio.all_tasks()
-    live = Broker(Catalog([mounted(Shelf(a="1"))]))
+    live = Broker(Catalog([mounted(Shelf(a="1"))]), DEFAULT_TIMING)
     await calm()
     assert asyncio.all_tasks() == tasks
     await live.close()

@@ -9,10 +9,11 @@ from contextlib import asynccontextmanager
 from typing import Any, Self
 
 import pytest
+from msgspec.structs import replace
 
 from resource_server.errors import MountUnavailable
 from resource_server.provider import Change, Interest, Path
-from resource_server.subscriptions import watch_runner as watching_module
+from resource_server.runtime.timing import Timing
 from resource_server.subscriptions.watch_runner import EVERYTHING, WatchRunner
 from tests.listeners import mounted
 from tests.providers_for_tests import Tree
@@ -120,21 +121,20 @@ def yielding(*what: object) -> Callable[[Interest], Any]:
     return changes
 
 
+HASTY = Timing(mount_retry_s=0.01, watch_retry_s=0.01)
+
+
 @asynccontextmanager
-async def watched(provider: Watched) -> AsyncGenerator[tuple[WatchRunner, Taker]]:
+async def watched(
+    provider: Watched, timing: Timing = HASTY
+) -> AsyncGenerator[tuple[WatchRunner, Taker]]:
     taker = Taker()
-    watching = WatchRunner(mounted(provider), taker)
+    watching = WatchRunner(mounted(provider, timing=timing), taker, timing)
     watching.start()
     try:
         yield watching, taker
     finally:
         await watching.close()
-
-
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching_module, "_FIRST_RETRY_S", 0.01)
-    monkeypatch.setattr("resource_server.catalog.mount._FIRST_RETRY_S", 0.01)
 
 
 # -- what is taken in
@@ -246,12 +246,9 @@ async def test_a_watch_that_begins_again_learns_all_that_is_wanted() -> None:
     assert learnt == [{("a",), ("b",)}] * 2
 
 
-async def test_a_watch_that_fails_again_and_again_is_begun_less_and_less_often(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(watching_module, "_LONGEST_RETRY_S", 0.1)
+async def test_a_watch_that_fails_again_and_again_is_begun_less_and_less_often() -> None:
     provider = Watched(never)
-    async with watched(provider) as (_, taker):
+    async with watched(provider, replace(HASTY, watch_retry_max_s=0.1)) as (_, taker):
         loop = asyncio.get_running_loop()
         moments: list[float] = []
         for count in range(1, 7):
@@ -328,9 +325,8 @@ async def test_a_watch_that_takes_its_end_for_an_end_of_its_changes_is_not_begun
 
 
 async def test_a_watch_that_does_not_end_is_left_alone(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(watching_module, "_LONGEST_END_S", 0.02)
     let_go = asyncio.Event()
 
     async def clinging(interest: Interest) -> AsyncIterator[Change]:
@@ -341,7 +337,7 @@ async def test_a_watch_that_does_not_end_is_left_alone(
             except asyncio.CancelledError:
                 continue
 
-    async with watched(Watched(clinging)) as (_, taker):
+    async with watched(Watched(clinging), replace(HASTY, watch_close_s=0.02)) as (_, taker):
         await taker.until(lambda: bool(taker.taken))
     assert [record.getMessage() for record in caplog.records] == [
         "mount one does not end its watch"

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from resource_server.catalog import fallback_search, federated_search
+from resource_server.catalog.catalog import CatalogLimits
+from resource_server.runtime.timing import Timing
 from tests.protocol.tools.tooled import called, words
 from tests.protocol.wire import Wire, server_of
 from tests.providers_for_tests import Tree
@@ -33,12 +34,10 @@ async def test_what_is_found_by_name_and_in_text_is_linked_once(where: dict[str,
     assert words(result).splitlines() == [*links, *links, "  1: read me"]
 
 
-async def test_a_search_that_is_stopped_says_where_it_has_come_to(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(fallback_search, "_PAGE", 4)
-    monkeypatch.setattr(federated_search, "DEADLINE_S", 0.0)
-    wire = Wire(await server_of(Tree({f"{at}.txt": "x" for at in range(8)})), REVISION)
+async def test_a_search_that_is_stopped_says_where_it_has_come_to() -> None:
+    tree = Tree({f"{at}.txt": "x" for at in range(8)})
+    limits, timing = CatalogLimits(search_walk_page=4), Timing(search_s=0.0)
+    wire = Wire(await server_of(tree, limits=limits, timing=timing), REVISION)
     said: list[str] = []
     asked: dict[str, Any] = {"query": "nowhere"}
     while True:

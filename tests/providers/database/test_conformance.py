@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Literal, cast
 
 import pytest
+from msgspec.structs import replace
 
 from resource_server import uris
 from resource_server.errors import InvalidParameter, NotACollection, ResourceNotFound
@@ -33,7 +34,7 @@ from resource_server.runtime.option_types import Duration
 from resource_server.runtime.timing import Timing
 from resource_server.subscriptions.broker import Broker
 from resource_server.subscriptions.interest import MountInterest
-from tests.listeners import BASE, LIST, PATIENCE_S, Recorder, impatient
+from tests.listeners import BASE, IMPATIENT, LIST, PATIENCE_S, Recorder
 from tests.providers.database.owners import Owner
 from tests.providers.database.served import Served
 from tests.providers.database.served import served as served_as_usual
@@ -55,12 +56,6 @@ PEOPLE = (
     "insert into people values (1, 'Ada', 9000, 'ada@example.org'),"
     " (2, 'Bo', 7000, 'bo@example.org'), (3, 'Cy', NULL, NULL)",
 )
-
-
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Deliver notifications sooner."""
-    impatient(monkeypatch)
 
 
 async def numbered(owner: Owner, count: int) -> None:
@@ -1168,7 +1163,7 @@ class Subscribed:
     def __init__(self, it: Served, owner: Owner) -> None:
         self.it = it
         self._owner = owner
-        self._live = Broker(it.catalog)
+        self._live = Broker(it.catalog, IMPATIENT)
         self._recorder = Recorder()
 
     async def subscribe(self, *paths: str) -> None:
@@ -1367,11 +1362,11 @@ async def test_a_row_that_was_read_as_it_was_for_a_moment_is_suggested_again(own
 async def test_a_watch_that_nobody_needs_any_more_can_be_ended_at_once(
     owner: Owner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resource_server.subscriptions.watch_runner._LONGEST_END_S", PATIENCE_S)
+    timing = replace(IMPATIENT, watch_close_s=PATIENCE_S)
     await watched_tables(owner)
     async with served(owner, interval=0.02) as it:
         for turns in range(40):
-            live, recorder = Broker(it.catalog), Recorder()
+            live, recorder = Broker(it.catalog, timing), Recorder()
             topic = await live.subscribe(f"{it.base}t/1", recorder)
             await owner.run(f"update t set name = 'turn {turns}' where id = 1")
             await recorder.until(lambda told=recorder: bool(told.told))
@@ -1454,7 +1449,7 @@ async def test_a_table_that_is_dropped_is_told_of_and_so_is_one_that_is_made(own
 async def test_listeners_to_the_list_are_told_of_tables_and_not_of_rows(owner: Owner) -> None:
     await watched_tables(owner)
     async with served(owner, interval=0.02) as it:
-        live, recorder = Broker(it.catalog), Recorder()
+        live, recorder = Broker(it.catalog, IMPATIENT), Recorder()
         await live.subscribe(f"{it.base}t/1", recorder)
         live.follow_list(recorder)
         await recorder.quiet(0.1)
@@ -1470,7 +1465,7 @@ async def test_listeners_to_the_list_are_told_of_tables_and_not_of_rows(owner: O
 async def test_what_nobody_subscribes_to_any_more_is_not_told_of(owner: Owner) -> None:
     await watched_tables(owner)
     async with served(owner, interval=0.02) as it:
-        live, gone, stays = Broker(it.catalog), Recorder(), Recorder()
+        live, gone, stays = Broker(it.catalog, IMPATIENT), Recorder(), Recorder()
         topic = await live.subscribe(f"{it.base}t/1", gone)
         await live.subscribe(f"{it.base}t/1", stays)
         live.unsubscribe(topic.uri, gone)
@@ -1494,7 +1489,7 @@ NOT_THERE = (
 async def test_what_is_not_there_is_not_found(owner: Owner) -> None:
     await numbered(owner, 1)
     async with served(owner) as it:
-        live = Broker(it.catalog)
+        live = Broker(it.catalog, IMPATIENT)
         for path in NOT_THERE:
             with pytest.raises(ResourceNotFound):
                 pytest.fail(f"read {path}: {await it.read(path)}")

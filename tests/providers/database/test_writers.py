@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from resource_server.catalog.catalog import Catalog
 from resource_server.errors import ResourceNotFound
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
 from resource_server.providers.database.options import Query, TableOptions
-from tests.listeners import BASE, impatient
+from tests.listeners import BASE, IMPATIENT
 from tests.providers.database.owners import Owner
 from tests.providers.database.served import served
 from tests.providers.database.writer import TABLES
@@ -36,6 +37,8 @@ _TRANSACTIONS = int(os.environ.get("WRITERS_TRANSACTIONS", "60"))
 _WRITERS = 3
 _QUIET_S = 0.15
 _PATIENCE_S = 15.0
+_NO_SWEEP = replace(IMPATIENT, sweep_s=3600.0)
+"""A sweep would find what was missed."""
 """On a slow machine it may come late."""
 _NOT_FOUND = -32002
 _ABSENT = "absent"
@@ -209,7 +212,7 @@ async def trial(owner: Owner, writers: Writers, seed: int) -> list[str]:
     queries = {"sums": Query(sql="select y, sum(x) as s from t group by y order by y")}
     async with (
         served(owner, tables=tables, queries=queries, interval=0.02) as it,
-        Server(it.catalog) as server,
+        Server(it.catalog, timing=_NO_SWEEP) as server,
     ):
         uris = [*((it.base + path).rstrip("/") for path in _PATHS), *[_QUERY] * 3]
         followers = [
@@ -251,12 +254,7 @@ async def tables(owner: Owner, request: pytest.FixtureRequest) -> Owner:
     indirect=True,
 )
 @pytest.mark.timeout(60 + _SEEDS * 20)
-async def test_nothing_that_writers_commit_is_missed(
-    tables: Owner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    impatient(monkeypatch)
-    # It would find what was missed.
-    monkeypatch.setattr("resource_server.subscriptions.broker._SWEEP_S", 3600.0)
+async def test_nothing_that_writers_commit_is_missed(tables: Owner) -> None:
     async with writing() as writers:
         for seed in range(_FIRST, _FIRST + _SEEDS):
             missed = await trial(tables, writers, seed)

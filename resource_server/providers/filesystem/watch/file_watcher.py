@@ -33,7 +33,6 @@ from resource_server.providers.filesystem.watch.scanner import DirectoryScanner
 from resource_server.runtime import inotify
 from resource_server.runtime.timing import Timing
 
-"""A sweep that takes a second is followed by this many without one."""
 _MAX_EVENTS = 512
 """Maximum events handled before the loop has its turn."""
 _FINE_TIME = (6, 13)

@@ -18,7 +18,7 @@ from resource_server.providers.database.options import TableOptions
 from resource_server.providers.database.provider import Database
 from resource_server.runtime.option_types import Duration
 from resource_server.subscriptions.broker import Broker
-from tests.listeners import Recorder, impatient, mounted, uri_of
+from tests.listeners import IMPATIENT, Recorder, mounted, uri_of
 from tests.providers.database.owners import Owner
 from tests.providers.database.servers import PATIENCE_S, eventually, proxy_to, with_parts
 
@@ -46,7 +46,6 @@ async def connections(owner: Owner) -> int:
 async def test_callers_who_see_parts_of_a_database_share_its_connections(
     owner: Owner, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    impatient(monkeypatch)
     await owner.run(*(f"create table {name} (id integer primary key)" for name in TABLES))
     before = await connections(owner)
     tables = {name: TableOptions(access=Access(scopes=(name,))) for name in TABLES}
@@ -54,7 +53,7 @@ async def test_callers_who_see_parts_of_a_database_share_its_connections(
     held = [some for count in range(5) for some in combinations(TABLES, count)]
     recorders = {some: Recorder() for some in held}
     async with Catalog([mounted(database)]) as catalog:
-        live = Broker(catalog)
+        live = Broker(catalog, IMPATIENT)
         for some, recorder in recorders.items():
             with acting(Caller("somebody", frozenset(some))):
                 paths = [entry.resource.path for entry in (await catalog.list()).entries]

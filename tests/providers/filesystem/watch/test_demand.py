@@ -16,7 +16,6 @@ from tests.listeners import (
     PATIENCE_S,
     Folder,
     held,
-    impatient,
     watched,
 )
 from tests.providers.filesystem.watch.scanning import Meddler, tree_of, work
@@ -25,11 +24,6 @@ pytestmark = pytest.mark.anyio
 
 
 inotify_only = pytest.mark.skipif(sys.platform != "linux", reason="Linux has inotify")
-
-
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    impatient(monkeypatch)
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from resource_server.providers.filesystem import Filesystem
 from resource_server.subscriptions.broker import Broker
 from tests.listeners import (
     EVENTS,
+    IMPATIENT,
     LIST,
     Folder,
     Recorder,
-    impatient,
     mounted,
     uri_of,
     watched,
@@ -24,11 +24,6 @@ pytestmark = pytest.mark.anyio
 
 
 inotify_only = pytest.mark.skipif(sys.platform != "linux", reason="Linux has inotify")
-
-
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    impatient(monkeypatch)
 
 
 @pytest.fixture
@@ -86,7 +81,7 @@ async def test_mounts_of_one_folder_are_told_each_and_do_without_the_other(
     names = {"one": "sub/c.txt", "two": "sub/c.txt", "three": "c.txt"}
     roots = (folder.root, folder.root, folder.at("sub"))
     mounts = [mounted(Filesystem(path), name) for name, path in zip(names, roots, strict=True)]
-    hub = Broker(Catalog(mounts))
+    hub = Broker(Catalog(mounts), IMPATIENT)
     recorder = Recorder(names_mounts=True)
     try:
         for name, path in names.items():

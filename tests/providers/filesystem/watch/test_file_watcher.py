@@ -12,17 +12,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from resource_server.providers.filesystem.options import DirectoryOptions, WatchMode
-from resource_server.subscriptions import broker
 from tests.listeners import (
     EVENTS,
     EVERY,
+    IMPATIENT,
     LIST,
     PATIENCE_S,
     Folder,
     held,
-    impatient,
     uri_of,
     watched,
 )
@@ -30,11 +30,6 @@ from tests.listeners import (
 pytestmark = pytest.mark.anyio
 
 inotify_only = pytest.mark.skipif(sys.platform != "linux", reason="Linux has inotify")
-
-
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    impatient(monkeypatch)
 
 
 @pytest.fixture
@@ -124,8 +119,7 @@ async def test_a_save_that_keeps_a_backup_until_it_is_done_is_one_change(folder:
 async def test_a_file_that_is_missing_for_a_moment_is_told_of_once(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broker, "_GRACE_S", 0.2)
-    async with watched(folder.root) as scene:
+    async with watched(folder.root, timing=replace(IMPATIENT, vanish_grace_s=0.2)) as scene:
         await scene.subscribe("a.txt", "b.txt")
         folder.remove("a.txt")
         folder.write("b.txt", "told of when it has been noticed that the other is gone")
@@ -152,8 +146,7 @@ async def test_a_log_that_is_held_open_is_told_of_while_it_grows_and_at_its_end(
 async def test_a_log_that_is_held_open_is_not_told_of_for_every_line(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broker, "_INTERVAL_S", 0.05)
-    async with watched(folder.root) as scene:
+    async with watched(folder.root, timing=replace(IMPATIENT, notify_interval_s=0.05)) as scene:
         await scene.subscribe("a.txt")
         began = time.monotonic()
         with folder.at("a.txt").open("a", buffering=1) as log:

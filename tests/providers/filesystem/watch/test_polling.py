@@ -5,12 +5,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from resource_server.provider import Change
 from resource_server.providers.filesystem.watch.scanner import DirectoryScanner
-from resource_server.subscriptions import broker
 from tests.anybody import like_anybody
-from tests.listeners import LIST, Folder, impatient, watched
+from tests.listeners import IMPATIENT, LIST, Folder, watched
 from tests.providers.filesystem.watch.processes import teller
 from tests.providers.filesystem.watch.scanning import (
     Register,
@@ -91,13 +91,9 @@ def test_a_directory_that_can_be_read_at_last_is_found_by_the_sweep(folder: Fold
     assert {Change(("shut",), "children"), Change(("shut", "deep", "file"))} <= {*found}
 
 
-async def test_what_a_mapping_writes_is_found_by_the_sweep(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    impatient(monkeypatch)
-    monkeypatch.setattr(broker, "_SWEEP_S", 0.05)
+async def test_what_a_mapping_writes_is_found_by_the_sweep(folder: Folder) -> None:
     folder.write("a", "x" * 4096)
-    async with watched(folder.root) as scene:
+    async with watched(folder.root, timing=replace(IMPATIENT, sweep_s=0.05)) as scene:
         await scene.subscribe("a")
         await scene.quiet()
         with folder.at("a").open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapping:

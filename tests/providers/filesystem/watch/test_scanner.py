@@ -27,7 +27,7 @@ from resource_server.providers.filesystem.watch.scanner import DirectoryScanner
 from resource_server.subscriptions import snapshot
 from resource_server.subscriptions.interest import MountInterest
 from tests.anybody import like_anybody
-from tests.listeners import IMPATIENT, LIST, Folder, Recorder, held, impatient, uri_of, watched
+from tests.listeners import IMPATIENT, LIST, Folder, Recorder, held, uri_of, watched
 from tests.providers.filesystem.watch.processes import teller
 from tests.providers.filesystem.watch.scanning import (
     Register,
@@ -54,7 +54,6 @@ def folder(tmp_path: Path) -> Folder:
 async def test_what_comes_into_a_directory_that_is_not_watched_yet_is_told(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    impatient(monkeypatch)
     names = plant(folder)
     await asyncio.sleep(0.02)
     for name in (names[0], names[-1]):
@@ -68,7 +67,6 @@ async def test_what_comes_into_a_directory_that_is_not_watched_yet_is_told(
 async def test_what_comes_into_a_tree_that_was_moved_in_and_told_of_is_told(
     folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    impatient(monkeypatch)
     outside = Folder(tmp_path / "outside")
     names = plant(outside)
     async with watched(folder.root) as scene:
@@ -84,7 +82,6 @@ async def test_what_comes_into_a_tree_that_was_moved_in_and_told_of_is_told(
 async def test_what_nobody_needed_until_the_list_mattered_is_watched(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    impatient(monkeypatch)
     folder.write("a/b/c.txt")
     folder.write("a/other/deep/d.txt")
     async with watched(folder.root) as scene:
@@ -107,7 +104,6 @@ async def test_what_nobody_needed_until_the_list_mattered_is_watched(
 async def test_what_is_hidden_while_it_is_looked_through_is_not_watched(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    impatient(monkeypatch)
     plant(folder)
     async with watched(folder.root) as scene:
         scene.follow_list()
@@ -120,7 +116,6 @@ async def test_what_is_hidden_while_it_is_looked_through_is_not_watched(
 async def test_rules_that_change_while_a_tree_is_looked_through_hold_in_all_of_it(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    impatient(monkeypatch)
     plant(folder)
     expected = 12  # the root, those in it and the ignore file
     async with watched(folder.root) as scene:
@@ -183,7 +178,6 @@ async def test_rules_that_change_are_told_of_where_other_names_are_exposed(
 async def test_a_directory_that_nobody_may_read_for_a_while_is_told_of(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, shut: str
 ) -> None:
-    impatient(monkeypatch)
     folder.write("sub/b.txt")
     with like_anybody():
         async with watched(folder.root) as scene:
@@ -201,7 +195,6 @@ async def test_a_directory_that_nobody_may_read_for_a_while_is_told_of(
 async def test_what_is_written_in_a_directory_that_cannot_be_listed_is_told_of(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    impatient(monkeypatch)
     folder.write("sub/b.txt")
     with like_anybody():
         async with watched(folder.root) as scene:
@@ -258,7 +251,6 @@ def test_pseudo_file_systems_are_scanned_only_for_subscribers() -> None:
 async def test_nothing_is_missed_in_trees_made_in_a_hurry(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    impatient(monkeypatch)
     names = [f"{number}/a/b/c/file" for number in range(500)]
     subscribed = names[::20]
     for name in subscribed:
@@ -301,8 +293,8 @@ async def test_nothing_is_missed_in_trees_made_in_a_hurry(
 async def test_a_collection_with_more_children_than_are_compared_is_told_of_each(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    impatient(monkeypatch)
-    monkeypatch.setattr(snapshot, "_MAX_CHILDREN", 100)
+    # A limit of the module: a collection of more than a thousand files would take seconds.
+    monkeypatch.setattr(snapshot, "MAX_CHILDREN", 100)
     for number in range(110):
         folder.write(f"many/{number:04}")
     async with watched(folder.root) as scene:
@@ -322,7 +314,6 @@ async def test_a_collection_with_more_children_than_are_compared_is_told_of_each
 async def test_a_huge_directory_is_looked_at_seldom_and_its_files_are_told_at_once(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    impatient(monkeypatch)
     timing = replace(IMPATIENT, watch_slow_scan_s=0.0, watch_poll_share=1000.0)
     folder.make("huge")
     for number in range(1000):
@@ -380,7 +371,6 @@ def longest_queue() -> int:
 async def test_above_the_limit_of_directories_only_subscribed_ones_are_watched(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    impatient(monkeypatch)
     # Patched: no option sets the limit, and what it does is seen from outside.
     monkeypatch.setattr("resource_server.providers.filesystem.watch.scanner._MAX_DIRECTORIES", 3)
     names = [f"d{number}/file" for number in range(10)]

@@ -23,7 +23,7 @@ from resource_server import uris
 from resource_server.catalog.catalog import Catalog
 from resource_server.errors import NotACollection, ResourceNotFound
 from resource_server.subscriptions.broker import Broker
-from tests.listeners import BASE, PATIENCE_S, impatient, impatient_folder, mounted
+from tests.listeners import BASE, IMPATIENT, PATIENCE_S, impatient_folder, mounted
 from tests.providers.filesystem.watch.changes import PATHS
 
 pytestmark = pytest.mark.anyio
@@ -202,7 +202,7 @@ async def trial(changes: Changer, root: Path, seed: int, **options: Any) -> str 
     root.mkdir()  # noqa: ASYNC240
     await changes.change(root, seed + 1_000_000, 40)
     catalog = Catalog([mounted(impatient_folder(root, **options))])
-    live = Broker(catalog)
+    live = Broker(catalog, IMPATIENT)
     clients = [Client(live, random.Random(seed + number)) for number in range(2)]  # noqa: S311
     reading = [asyncio.create_task(client.run()) for client in clients]
     try:
@@ -258,7 +258,6 @@ async def missing(client: Client, catalog: Catalog) -> str:
 
 @pytest.mark.timeout(30 + _SEEDS * 5)
 async def test_nothing_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    impatient(monkeypatch)
     seeds = iter(range(_FIRST, _FIRST + _SEEDS))
 
     async def run() -> None:
