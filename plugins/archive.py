@@ -1,16 +1,16 @@
-"""Serves the members of a ZIP or TAR archive as a tree; shows how a whole provider is written.
+"""The members of a ZIP or TAR archive as a tree: an example of a complete provider.
 
     providers:
       release:
         use: plugins/archive.py
         uri: archive://release/
-        archive: dist/release.zip    # or a TAR: plain, gzip, bzip2 or xz; told by its content
+        archive: dist/release.zip    # or a TAR: plain, gzip, bzip2 or xz; detected by content
         max_size: 10MiB              # larger members are read in ranges: ?bytes=0-65535
 
-Nothing is extracted. Members that are neither plain files nor directories (links, devices), that
-are encrypted, or whose names lead elsewhere (absolute, `..`, backslashes) are not shown. When the
-archive is replaced on disk, the next request sees the new one. For those who subscribe, the file is
-looked at once a second; they are told which members differ: in a TAR, without checksums, all.
+Nothing is extracted. Links, devices, encrypted members, and members whose names lead elsewhere
+(absolute, `..`, backslashes) are hidden. When the archive is replaced on disk, the next request
+reads the new one. While there are subscriptions, the file is polled once a second, and the members
+that differ are reported: in a TAR, which has no checksums, all of them.
 """
 
 from __future__ import annotations
@@ -71,17 +71,17 @@ _MAX_NAME_BYTES = 4096
 
 @dataclass
 class Archive:
-    """The files and directories of one archive. The fields are the options in the manifest."""
+    """The files and directories of one archive; the fields are its manifest options."""
 
     archive: FilePath
     max_size: ByteSize = _MAX_SIZE
-    """The most that one read returns."""
+    """Maximum bytes of one read."""
     max_unpacked: ByteSize = _MAX_UNPACKED
-    """The most that is unpacked to find or read a member of a compressed archive."""
+    """Maximum bytes to unpack in order to find or read a member of a compressed archive."""
     max_members: int = 100_000
-    """An archive with more files and directories than this is refused."""
+    """Maximum files and directories; a larger archive is refused."""
     hidden: bool = False
-    """Whether names that begin with a dot are shown."""
+    """Whether to expose names that begin with a dot."""
 
     templates = (Template("{+path}", name="member", title="A file or directory of the archive"),)
 
@@ -89,7 +89,7 @@ class Archive:
         if self.max_size < 1:
             raise ValueError("max_size: write at least 1")
         self._index: _Index | None = None
-        # One thread at a time looks at the index: a crowd of requests never builds it twice.
+        # One thread at a time: many requests never build the index twice.
         self._indexing = CapacityLimiter(1)
 
     async def __aenter__(self) -> Self:
@@ -107,22 +107,22 @@ class Archive:
         return [index.resource((*parent, name)) for name in names[start : start + limit]]
 
     async def walk(self, *, after: Path | None, limit: int) -> Sequence[Resource]:
-        """Return what comes after `after` in the whole archive, depth first."""
+        """Return the members after `after` in the whole archive, depth first."""
         index = await self._current()
         return [index.resource(path) for path in itertools.islice(index.walk(after or ()), limit)]
 
     async def metadata(self, path: Path) -> Resource:
-        """Return what the archive tells of a member without unpacking it."""
+        """Return the metadata of a member, without unpacking it."""
         return (await self._current()).resource(path)
 
     async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
-        """Return a member, or the range `?bytes=first-last` of it; as text where it is UTF-8."""
+        """Return a member, or its range `?bytes=first-last`; as text if it is UTF-8."""
         index = await self._current()
         member = index.find(path)
         if isinstance(member, _Directory):
             raise ResourceNotFound
         first, end = self._range(query, member)
-        # Not under the limiter of the index: a long read must not hold up the listings.
+        # Without the limiter of the index: a long read must not delay listings.
         body = await to_thread.run_sync(self._read, index, member, first, end - first)
         truncated = None
         if end - first < member.size:
@@ -133,7 +133,7 @@ class Archive:
     async def complete(
         self, variable: str, value: str, *, given: Mapping[str, str]
     ) -> Sequence[str]:
-        """Return the paths that begin as typed and are one segment longer."""
+        """Return the paths that begin with the typed text and end with its segment."""
         index = await self._current()
         *parent, typed = value.split("/")
         try:
@@ -148,7 +148,7 @@ class Archive:
         ]
 
     async def changes(self, interest: Interest) -> AsyncIterator[Change]:
-        """Look once a second whether the file is another one, as long as anybody is interested."""
+        """Poll the file once a second while a client is interested."""
         index = self._index
         seen = index and index.identity
         while True:
@@ -166,14 +166,14 @@ class Archive:
                     yield Change(path, "children")
 
     def _look(self) -> tuple[int, ...] | None:
-        """Return what tells one archive from another; None while there is none."""
+        """Return the identity of the file; None if there is none."""
         try:
             return _identity(self.archive.stat())
         except OSError:
             return None
 
     def _range(self, query: Mapping[str, str], member: _Member) -> tuple[int, int]:
-        """Return the first byte to read and the one after the last."""
+        """Return the first byte to read, and the end (exclusive)."""
         for name in query.keys() - {"bytes"}:
             raise InvalidParameter(f"unknown query parameter {name!r}; known: 'bytes'")
         if "bytes" not in query:
@@ -191,7 +191,7 @@ class Archive:
         return first, end
 
     async def _current(self) -> _Index:
-        """Return the index of the archive as it is on disk now."""
+        """Return the index of the archive that is on disk now."""
         try:
             return await to_thread.run_sync(self._refresh, limiter=self._indexing)
         except MountUnavailable as error:
@@ -203,7 +203,7 @@ class Archive:
             if self._index is None or self._index.identity != identity:
                 self._index = _Index(self, self._index)
         except Exception as error:
-            # Of damaged archives the parsers of the standard library raise a dozen types.
+            # For damaged archives, the standard library raises a dozen exception types.
             self._index = None
             problem = str(error) or type(error).__name__
             raise MountUnavailable(f"cannot serve the archive {self.archive}: {problem}") from error
@@ -226,14 +226,14 @@ class Archive:
 
 
 class _Index:
-    """All that an archive held at one moment: built once, in a worker thread, then only read."""
+    """The members of an archive at one moment; built once in a worker thread, then read-only."""
 
     def __init__(self, options: Archive, before: _Index | None) -> None:
         self.replaces = before and before.identity
         self._name = options.archive.name
         self._root = _Directory({})
         if not options.archive.is_file():
-            raise MountUnavailable("not a file")  # to open a FIFO would wait for its writer
+            raise MountUnavailable("not a file")  # opening a FIFO would wait for its writer
         with options.archive.open("rb") as file:
             self.identity = _identity(os.fstat(file.fileno()))
             nodes = 0
@@ -245,9 +245,9 @@ class _Index:
         self._root.sort()
 
     def _place(self, path: Path, member: _Member | None) -> int:
-        """Put a member, or a directory, into the tree; return how many parents had to be made.
+        """Put a member or a directory into the tree; return the number of parents created.
 
-        Of several with one name the last one counts, as if they were extracted one by one.
+        If several members have one name, the last one counts, as in an extraction.
         """
         directory, made = self._root, 0
         for segment in path[:-1] if member else path:
@@ -289,7 +289,7 @@ class _Index:
         )
 
     def walk(self, after: Path) -> Iterator[Path]:
-        """Yield the paths after `after`: those below it, then those beside it and its parents."""
+        """Yield the paths after `after`: below it, then the siblings of it and of its parents."""
         yield from self._below(after, "")
         for depth in reversed(range(len(after))):
             yield from self._below(after[:depth], after[depth])
@@ -305,7 +305,7 @@ class _Index:
 
 
 def _relisted(before: _Index | None, after: _Index | None) -> Set[Path]:
-    """Return the directories that list other names; `()` if it cannot be said which."""
+    """Return the directories whose names differ; `()` if that is unknown."""
     if before is None or after is None or after.replaces != before.identity:
         return {()}
     return {path[:-1] for path in {*before.walk(())} ^ {*after.walk(())}}
@@ -315,7 +315,7 @@ def _relisted(before: _Index | None, after: _Index | None) -> Set[Path]:
 class _Directory:
     entries: dict[str, _Member | _Directory]
     names: Sequence[str] = ()
-    """In code point order, once sorted."""
+    """Sorted by code points, after `sort`."""
 
     def sort(self) -> None:
         self.names = sorted(self.entries)
@@ -325,18 +325,18 @@ class _Directory:
 
 
 class _Member(NamedTuple):
-    """A file of the archive, and where it is."""
+    """A file in the archive, with its position."""
 
     offset: int
-    """Of its header in a ZIP, of its first byte in the unpacked TAR."""
+    """The position of its header in a ZIP, or of its first byte in the unpacked TAR."""
     size: int
     modified: datetime | None
     crc: int | None = None
-    """Of the unpacked bytes; a TAR has none."""
+    """The checksum of the unpacked bytes; None in a TAR."""
     deflated: bool = False
 
     def read(self, archive: io.BufferedReader, first: int, count: int) -> bytes:
-        """Return `count` bytes from `first` on; fewer if the archive is damaged."""
+        """Return `count` bytes from `first`; fewer if the archive is damaged."""
         if self.crc is None:
             unpacked = _unpacked(archive)
             unpacked.seek(self.offset + first)
@@ -351,7 +351,7 @@ class _Member(NamedTuple):
 
 
 def _inflate(file: io.BufferedReader, first: int, count: int) -> bytes:
-    """Return a range of the deflated stream that begins here; nothing beyond it is unpacked."""
+    """Return a range of the deflated stream that begins here; unpacks nothing beyond it."""
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     data = bytearray()
     while len(data) < count and not inflater.eof:
@@ -367,7 +367,7 @@ def _inflate(file: io.BufferedReader, first: int, count: int) -> bytes:
 
 
 def _unpacked(file: io.BufferedReader) -> io.BufferedIOBase:
-    """Return the TAR in a file, unpacked as it is read."""
+    """Return the TAR in a file, decompressed while it is read."""
     magic = file.read(6)
     file.seek(0)
     if magic.startswith(b"\x1f\x8b"):
@@ -380,8 +380,8 @@ def _unpacked(file: io.BufferedReader) -> io.BufferedIOBase:
 
 
 def _members(file: io.BufferedReader, options: Archive) -> Iterator[tuple[str, _Member | None]]:
-    """Yield each member's name and place: None for a directory, `""` for what is not shown."""
-    longest = options.max_members * 256  # all of a ZIP's directory is read at once
+    """Yield each name and member; None for a directory, the name `""` for a hidden member."""
+    longest = options.max_members * 256  # zipfile reads a whole directory in one piece
     if file.peek(4).startswith((b"PK\3\4", b"PK\5\6")):
         return _zip_members(_Bounded(file, longest=longest))
     unpacked = _unpacked(file)
@@ -397,7 +397,7 @@ def _zip_members(file: _Bounded) -> Iterator[tuple[str, _Member | None]]:
             readable = deflated or (stored and info.compress_size == info.file_size)
             encrypted = info.flag_bits & 1
             plain = stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG, stat.S_IFDIR)
-            # zipfile cuts a name at its NUL.
+            # zipfile truncates a name at its NUL.
             if encrypted or not readable or not plain or "\0" in info.orig_filename:
                 yield "", None
             elif info.is_dir():
@@ -411,7 +411,7 @@ def _tar_members(file: _Bounded) -> Iterator[tuple[str, _Member | None]]:
     archive = tarfile.TarFile(fileobj=file, encoding="utf-8", errors="surrogateescape")
     with file, archive:
         while (info := archive.next()) is not None:
-            vars(archive)["members"].clear()  # where it keeps all that it has seen
+            vars(archive)["members"].clear()  # tarfile keeps every member that it has read
             if info.isreg() and not info.issparse():
                 yield info.name, _Member(info.offset_data, info.size, _time(info.mtime))
             else:
@@ -422,13 +422,13 @@ def _tar_members(file: _Bounded) -> Iterator[tuple[str, _Member | None]]:
 
 
 class _Bounded(io.BufferedReader):
-    """A file for the parsers: no header is longer than `longest`, none stands after `end`."""
+    """A file for the parsers, with bounds on a header's length and on positions, in bytes."""
 
     def __init__(self, file: io.BufferedIOBase, *, longest: int, end: int = sys.maxsize) -> None:
         super().__init__(file)
         self._longest, self._end = longest, end
         self.last = b""
-        """What was read last."""
+        """The result of the last read."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         most = self._longest + 1
@@ -444,7 +444,7 @@ class _Bounded(io.BufferedReader):
 
 
 def _path(name: str, *, hidden: bool) -> Path:
-    """Return the path of a member's name; `()`, the archive's own, for a name that is not shown."""
+    """Return the path for a member's name; `()`, the archive's own, for a hidden name."""
     path = tuple(name.removeprefix("./").removesuffix("/").split("/"))
     if (
         len(path) > _MAX_DEPTH
@@ -458,7 +458,7 @@ def _path(name: str, *, hidden: bool) -> Path:
 
 
 def _time(when: Sequence[int] | float) -> datetime | None:
-    """Return a TAR's seconds, or a ZIP's date, which has no zone and is taken for UTC."""
+    """Convert a TAR's seconds, or a ZIP's date, which has no zone and is read as UTC."""
     try:
         if isinstance(when, Sequence):
             return datetime(*when, tzinfo=UTC)
@@ -468,11 +468,11 @@ def _time(when: Sequence[int] | float) -> datetime | None:
 
 
 def _identity(status: os.stat_result) -> tuple[int, ...]:
-    # The change time tells even a replacement of the same size and modification time.
+    # The change time reveals even a replacement of equal size and modification time.
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-# Here the type checker proves that the contract is kept.
+# A type checker verifies the contract here.
 _: type[Provider] = Archive
 _completes: type[SupportsComplete] = Archive
 _walks: type[SupportsWalk] = Archive
