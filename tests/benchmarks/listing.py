@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from resource_server.catalog.catalog import Catalog
-from resource_server.cli import process_tuning, server_builder
+from resource_server.cli import runner, server_builder
 from tests.benchmarks import servers
 from tests.benchmarks.client import Client
 from tests.benchmarks.table import Goal, interleaved, limit, show
@@ -26,7 +26,7 @@ HEARTBEAT_S = 0.001
 def run(*, quick: bool) -> None:
     """Print times of pages and whole listings, and the memory that they take."""
     count, rounds = (10_000, 3) if quick else (100_000, 5)
-    process_tuning.favour_the_loop()
+    runner.favour_the_loop()
     with tempfile.TemporaryDirectory() as scratch:
         tree, flat = Path(scratch) / "modules", Path(scratch) / "flat"
         entries = make_tree(tree, count)

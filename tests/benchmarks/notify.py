@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeAlias
 
-from resource_server.cli import process_tuning
+from resource_server.cli import runner
 from resource_server.providers.filesystem import Filesystem
 from resource_server.runtime import inotify
 from resource_server.subscriptions.interest import MountInterest
@@ -187,7 +187,7 @@ def _in_a_new_process(measure: Measure, watched: Watched) -> float:
 
 def _as_in_a_server(measure: Measure, watched: Watched) -> float:
     # Its providers are made before; what is imported to watch is so meanwhile.
-    process_tuning.favour_the_loop()
+    runner.favour_the_loop()
     Filesystem(path=Path())
     return asyncio.run(measure(watched))
 

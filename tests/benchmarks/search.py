@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resource_server.catalog.catalog import Catalog
-from resource_server.cli import process_tuning, server_builder
+from resource_server.cli import server_builder
+from resource_server.cli.runner import favour_the_loop
 from resource_server.provider.search import Where
 from tests.benchmarks.table import Goal, interleaved, limit, show
 
@@ -91,7 +92,7 @@ CASES = (
 def run(*, quick: bool) -> None:
     """Print times of first pages and whole searches, and what the loop is kept from meanwhile."""
     count, rounds = (20_000, 3) if quick else (100_000, 5)
-    process_tuning.favour_the_loop()
+    favour_the_loop()
     with tempfile.TemporaryDirectory() as scratch:
         tree = Path(scratch) / "modules"
         _make_tree(tree, count)

@@ -13,7 +13,7 @@ import pytest
 
 from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import Mount
-from resource_server.cli.watching import Event, EventPrinter, PendingChanges, WatchedListing
+from resource_server.cli.commands.watch import Event, EventPrinter, PendingChanges, WatchedListing
 from resource_server.errors import ResourceNotFound
 from resource_server.protocol.in_process_client import LocalClient
 from resource_server.protocol.server import Server, ServerLimits

@@ -9,10 +9,9 @@ import click
 from resource_server import media_types, uris
 from resource_server.catalog.catalog import Catalog
 from resource_server.cli import (
+    check_report,
     console,
     log_output,
-    mount_report,
-    prompt_report,
     runner,
     server_builder,
     source_arguments,
@@ -60,34 +59,34 @@ async def _check(server: Server, manifest: Manifest, *, as_json: bool) -> int:
     async with catalog:
         await catalog.start()
         reports = [
-            await mount_report.report_mount(mount, use, spec, manifest.positions)
+            await check_report.report_mount(mount, use, spec, manifest.positions)
             for mount, use, spec in zip(catalog.mounts, uses, manifest.mounts, strict=True)
         ]
-        asked = [
-            await prompt_report.report_prompt(catalog, name, prompt, manifest.positions)
+        prompts = [
+            await check_report.report_prompt(catalog, name, prompt, manifest.positions)
             for name, prompt in manifest.prompts.items()
         ]
         tools = await tool_cost(server.toolbox, LATEST_MODERN)
-    reports += mount_report.report_client_roots(manifest)
+    reports += check_report.report_client_roots(manifest)
     if not manifest.http.auth:
         for each in reports:
             if each.access:
                 each.warnings = [*each.warnings, NO_TOKENS]
     problem = media_types.magic_problem()
     if as_json:
-        found = {"mounts": reports, "prompts": asked, "tools": tools}
+        found = {"mounts": reports, "prompts": prompts, "tools": tools}
         console.print_indented_json({**found, "libmagicProblem": problem})
     else:
         for each in reports:
-            mount_report.print_mount_report(each)
-        for each in asked:
-            prompt_report.print_prompt_report(each)
+            check_report.print_mount_report(each)
+        for each in prompts:
+            check_report.print_prompt_report(each)
         if tools.count:
             console.print_line(f"{tools.count} tools, about {tools.tokens:,} tokens in tools/list")
         if problem is not None:
             console.note(problem)
     unusable = any(each.problem or each.mistakes for each in reports)
-    return 1 if unusable or any(each.mistakes for each in asked) else 0
+    return 1 if unusable or any(each.mistakes for each in prompts) else 0
 
 
 async def _explain(catalog: Catalog, asked: Sequence[str], *, as_json: bool) -> int:

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from resource_server import uris
-from resource_server.cli import console, log_output, process_tuning, runner, source_arguments
+from resource_server.cli import console, log_output, runner, source_arguments
 from resource_server.cli.http_options import NO_TOKENS, HttpOptions, refuse_workers
 from resource_server.cli.reload import ReloadingServer
 from resource_server.manifest import Manifest
@@ -76,7 +76,7 @@ def command(
     served = ReloadingServer(source, allow_plugins=not no_plugins, strict=strict)
     if os.isatty(reader):
         console.note(_waiting(served.manifest, source))
-    process_tuning.favour_the_loop()
+    runner.favour_the_loop()
     return runner.run(_serve(served, reader, writer, strict=strict))
 
 
@@ -84,7 +84,6 @@ def _over_http(
     source: str | None, options: HttpOptions, *, strict: bool, no_plugins: bool, verbose: int
 ) -> int:
     # Imported here: stdio does without.
-    from resource_server.cli import log_output
     from resource_server.transports.http.server import uvicorn_server
 
     try:
@@ -109,7 +108,7 @@ def _over_http(
         console.note(NO_TOKENS)
 
     async def serve() -> int:
-        process_tuning.keep_buffers_soon()
+        runner.keep_buffers_soon()
         async with served as server:
             if strict and (problems := await server.catalog.start()):
                 return console.fail(f"refused to serve without {', '.join(problems)}")
@@ -131,12 +130,12 @@ def _over_http(
                 return console.fail(str(error))
         return 0
 
-    process_tuning.favour_the_loop()
+    runner.favour_the_loop()
     return runner.run(serve(), busy=True)
 
 
 async def _serve(served: ReloadingServer, reader: int, writer: int, *, strict: bool) -> int:
-    process_tuning.keep_buffers_soon()
+    runner.keep_buffers_soon()
     async with served as server:
         if strict and (problems := await server.catalog.start()):
             return console.fail(f"refused to serve without {', '.join(problems)}")

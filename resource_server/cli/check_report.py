@@ -1,10 +1,10 @@
-"""MountReport of one mount for the operator: what it exposes, hides and warns about."""
+"""Reports of `check`: what each mount exposes and hides, and which prompts are wrong."""
 
 from __future__ import annotations
 
 import asyncio
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -13,9 +13,15 @@ from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.contract_guard import Ability
 from resource_server.catalog.mount import FAILURES, Mount, log_failure
 from resource_server.cli import console
-from resource_server.errors import Diagnostic
+from resource_server.errors import Diagnostic, ResourceBusy, ResourceError
 from resource_server.manifest import Manifest, MountSpec, Positions
 from resource_server.manifest.data import DataPath, dotted
+from resource_server.manifest.prompts import Prompt
+from resource_server.protocol.prompts.argument_completion import (
+    completion_template,
+    variable_position,
+)
+from resource_server.protocol.prompts.rendering import filled_uri
 from resource_server.provider import Path
 from resource_server.runtime.eager import is_cancelled
 
@@ -102,7 +108,7 @@ def report_client_roots(manifest: Manifest) -> list[MountReport]:
             problems.append(((*spec.path, "from"), text))
         elif not allowed:
             all_go_to = spec.name
-        report = _of_client(spec)
+        report = _client_root_report(spec)
         report.mistakes = [_mistake(manifest.positions, *problem) for problem in problems]
         reports.append(report)
     return reports
@@ -115,7 +121,7 @@ def _is_folder(path: pathlib.Path) -> bool:
         return False
 
 
-def _of_client(spec: MountSpec) -> MountReport:
+def _client_root_report(spec: MountSpec) -> MountReport:
     limits = " below what 'allow' names" if spec.client and spec.client.allow else ""
     folders = (
         f"those that the client offers{limits}, over standard input and output; "
@@ -207,10 +213,10 @@ def _examples(paths: Sequence[Path]) -> list[str]:
 def print_mount_report(report: MountReport) -> None:
     """Print a report as text."""
     console.print_line(f"{console.emphasised(report.name)}  {console.escaped(report.uri)}")
-    console.print_fields((f"  {name}", value) for name, value in _facts(report))
+    console.print_fields((f"  {name}", value) for name, value in _mount_facts(report))
 
 
-def _facts(report: MountReport) -> Iterator[tuple[str, str]]:
+def _mount_facts(report: MountReport) -> Iterator[tuple[str, str]]:
     yield "provider", report.provider
     yield "problem", report.problem or ""
     yield "folders", report.folders or ""
@@ -233,5 +239,88 @@ def _facts(report: MountReport) -> Iterator[tuple[str, str]]:
         yield "hidden", f"and more; only the first {_MAX_COUNTED:,} were counted"
     for warning in report.warnings:
         yield "warning", warning
+    for mistake in report.mistakes:
+        yield "mistake", mistake
+
+
+class PromptReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """The report of one prompt."""
+
+    name: str
+    title: str | None = None
+    arguments: Sequence[str] = ()
+    required: Sequence[str] = ()
+    """The required arguments."""
+    mistakes: Sequence[str] = ()
+    """References that fail, each with its position in the manifest."""
+
+
+async def report_prompt(
+    catalog: Catalog, name: str, prompt: Prompt, positions: Positions
+) -> PromptReport:
+    """Return the report of a prompt; the catalog's mounts must be started."""
+    mistakes = [
+        _mistake(positions, at, uris.display(text))
+        async for at, text in _prompt_mistakes(catalog, ("prompts", name), prompt)
+    ]
+    return PromptReport(
+        name=name,
+        title=prompt.title,
+        arguments=list(prompt.arguments),
+        required=[name for name, each in prompt.arguments.items() if each.required],
+        mistakes=mistakes,
+    )
+
+
+async def _prompt_mistakes(
+    catalog: Catalog, path: DataPath, prompt: Prompt
+) -> AsyncIterator[tuple[DataPath, str]]:
+    for name in prompt.arguments:
+        template = completion_template(prompt, name, {})
+        if template is not None and await _matches_no_template(catalog, template):
+            at = (*path, "arguments", name, "complete")
+            yield at, "matches no template of its mount, so nothing is suggested"
+    defaults = {name: each.default for name, each in prompt.arguments.items() if each.default}
+    for number, message in enumerate(prompt.messages):
+        uri = None if message.resource is None else filled_uri(message.resource, defaults)
+        problem = None if uri is None else await _read_problem(catalog, uri)
+        if problem is not None:
+            yield (*path, "messages", number, "resource"), f"{problem}: {uri}"
+
+
+async def _matches_no_template(catalog: Catalog, template: str) -> bool:
+    try:
+        mount, *_ = catalog.route(template.partition("{")[0])
+    except ResourceError:
+        return True
+    return mount.problem is None and await variable_position(catalog, template) is None
+
+
+async def _read_problem(catalog: Catalog, uri: str) -> str | None:
+    """Return why a resource cannot be read; None if it can, or if its mount is unavailable."""
+    try:
+        await catalog.read(uri)
+    except ResourceBusy:
+        return None
+    except ResourceError as error:
+        return str(error)
+    except (*FAILURES, asyncio.CancelledError) as error:  # the code of a plugin
+        if is_cancelled():
+            raise
+        log_failure(error, "reading a resource of a prompt")
+        return "cannot be read; -v shows why"
+    return None
+
+
+def print_prompt_report(report: PromptReport) -> None:
+    """Print a report as text."""
+    console.print_line(f"{console.emphasised(report.name)}  prompt")
+    console.print_fields((f"  {name}", value) for name, value in _prompt_facts(report))
+
+
+def _prompt_facts(report: PromptReport) -> Iterator[tuple[str, str]]:
+    yield "title", console.escaped(report.title or "")
+    asked = [f"{name} (required)" if name in report.required else name for name in report.arguments]
+    yield "arguments", ", ".join(asked)
     for mistake in report.mistakes:
         yield "mistake", mistake
