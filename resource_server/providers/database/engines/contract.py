@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
 from resource_server.errors import InvalidParameter
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
-from resource_server.providers.database.queries.sql_tokenizer import EngineName
 
 if TYPE_CHECKING:
     # The import takes 0.1 s; SQLite does without it until a statement is compiled.
     from sqlalchemy.engine.interfaces import Dialect
+
+EngineName: TypeAlias = Literal["sqlite", "postgresql", "mysql", "mariadb"]
 
 
 class Statement(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
-from resource_server.providers.database.queries.sql_tokenizer import EngineName
+from resource_server.providers.database.engines.contract import EngineName
 
 if TYPE_CHECKING:
     from resource_server.providers.database.engines.contract import Engine

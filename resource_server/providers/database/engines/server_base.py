@@ -20,10 +20,14 @@ from resource_server.errors import (
     ResourceBusy,
     ResourceServerError,
 )
-from resource_server.providers.database.engines.contract import Privilege, Rows, Statement
+from resource_server.providers.database.engines.contract import (
+    EngineName,
+    Privilege,
+    Rows,
+    Statement,
+)
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
 from resource_server.providers.database.engines.slots import Slots
-from resource_server.providers.database.queries.sql_tokenizer import EngineName
 from resource_server.runtime.backoff import Backoff
 from resource_server.runtime.eager import settle
 

@@ -6,13 +6,12 @@ import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
 from resource_server.errors import ResourceError, ResourceNotFound
-from resource_server.providers.database.engines.contract import Engine
+from resource_server.providers.database.engines.contract import Engine, EngineName
 from resource_server.providers.database.engines.reflection import Table, TableName
 from resource_server.providers.database.policy.policy import Policy
 from resource_server.providers.database.queries import sql_tokenizer
 from resource_server.providers.database.queries.declared import DeclaredQueries
 from resource_server.providers.database.queries.policy_rewrite import QueryRewriter
-from resource_server.providers.database.queries.sql_tokenizer import EngineName
 from resource_server.providers.database.reading.exposed_table import ExposedTable, ExposedTableCache
 
 _WORD = re.compile(r"\w+")

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from resource_server.providers.database.engines.contract import EngineName
 from resource_server.providers.database.engines.reflection import (
     Column,
     ForeignKey,
@@ -23,7 +24,6 @@ from resource_server.providers.database.engines.reflection import (
 )
 from resource_server.providers.database.options import Mask, TableOptions
 from resource_server.providers.database.queries import sql_tokenizer
-from resource_server.providers.database.queries.sql_tokenizer import EngineName
 from resource_server.runtime.near_name import did_you_mean
 
 REDACTED = "***"

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, TypeAlias
 from resource_server.errors import InvalidParameter, MountUnavailable, ResourceNotFound
 from resource_server.provider import Template
 from resource_server.provider.tools import Schema, Tool
-from resource_server.providers.database.engines.contract import Statement
+from resource_server.providers.database.engines.contract import EngineName, Statement
 from resource_server.providers.database.options import Query, ReadLimits
 from resource_server.providers.database.queries import parameters, sql_tokenizer
 from resource_server.providers.database.queries.parameters import Parameter, ParameterValue, echo
 from resource_server.providers.database.queries.policy_rewrite import QueryRewriter
-from resource_server.providers.database.queries.sql_tokenizer import EngineName, SqlToken
+from resource_server.providers.database.queries.sql_tokenizer import SqlToken
 from resource_server.runtime.near_name import did_you_mean
 
 SEGMENT = "~query"

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 from msgspec import Meta
 
 from resource_server.errors import InvalidParameter
-from resource_server.providers.database.queries.sql_tokenizer import EngineName
+from resource_server.providers.database.engines.contract import EngineName
 
 ParameterType: TypeAlias = Literal["string", "integer", "number", "boolean", "date", "datetime"]
 ParameterValue: TypeAlias = str | int | float | bool | date | datetime

@@ -18,13 +18,12 @@ from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from resource_server.errors import ResourceNotFound
-from resource_server.providers.database.engines.contract import Engine, Statement
+from resource_server.providers.database.engines.contract import Engine, EngineName, Statement
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.policy.policy import Policy
 from resource_server.providers.database.queries.sql_tokenizer import (
     EDGE,
     OURS,
-    EngineName,
     NameReference,
 )
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache

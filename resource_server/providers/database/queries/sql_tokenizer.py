@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
-EngineName: TypeAlias = Literal["sqlite", "postgresql", "mysql", "mariadb"]
+from resource_server.providers.database.engines.contract import EngineName
+
 TokenKind: TypeAlias = Literal[
     "word", "name", "parameter", "space", "open", "close", "end", "other"
 ]

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server.errors import InvalidParameter, ResourceNotFound
+from resource_server.providers.database.engines.contract import EngineName
 from resource_server.providers.database.options import Query, ReadLimits
 from resource_server.providers.database.queries import sql_tokenizer
 from resource_server.providers.database.queries.declared import DeclaredQueries, DeclaredQuery
 from resource_server.providers.database.queries.parameters import Parameter, ParameterType
-from resource_server.providers.database.queries.sql_tokenizer import EngineName
 
 ENGINES: tuple[EngineName, ...] = ("sqlite", "postgresql", "mysql", "mariadb")
 INTEGER = Parameter(type="integer")

@@ -18,6 +18,7 @@ from resource_server.errors import (
 from resource_server.providers.database.engines.contract import (
     CommitDetection,
     Engine,
+    EngineName,
     Privilege,
     Rows,
     Statement,
@@ -31,7 +32,6 @@ from resource_server.providers.database.engines.server_base import (
     DriverConnection,
     ServerEngine,
 )
-from resource_server.providers.database.queries.sql_tokenizer import EngineName
 
 _MULTI_STATEMENTS = 1 << 16
 _LOCAL_FILES = 1 << 7

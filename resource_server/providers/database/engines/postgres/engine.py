@@ -18,6 +18,7 @@ from resource_server.errors import (
 from resource_server.providers.database.engines.contract import (
     CommitDetection,
     Engine,
+    EngineName,
     Privilege,
     Rows,
     Statement,
@@ -32,7 +33,6 @@ from resource_server.providers.database.engines.server_base import (
     DriverConnection,
     ServerEngine,
 )
-from resource_server.providers.database.queries.sql_tokenizer import EngineName
 
 _log = logging.getLogger(__name__)
 

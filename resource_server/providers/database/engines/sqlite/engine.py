@@ -15,6 +15,7 @@ from resource_server.errors import (
 from resource_server.providers.database.engines.contract import (
     CommitDetection,
     Engine,
+    EngineName,
     Privilege,
     Rows,
     Statement,
@@ -30,7 +31,6 @@ from resource_server.providers.database.engines.sqlite.connection import (
 from resource_server.providers.database.engines.sqlite.database_file import DatabaseFile
 from resource_server.providers.database.engines.sqlite.inline_reader import InlineReader
 from resource_server.providers.database.engines.sqlite.workers import SqliteWorker, WorkerPool
-from resource_server.providers.database.queries.sql_tokenizer import EngineName
 from resource_server.runtime.eager import settle
 
 if TYPE_CHECKING:
