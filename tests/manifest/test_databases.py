@@ -180,8 +180,8 @@ def test_the_url_may_come_from_the_environment(
         ),
         (
             "{url: 'sqlite:///x', limits: {rows: 9, query_timeout: 0s}}",
-            "1:70: databases.a.limits.query_timeout: nothing is read in no time; write one such as "
-            "2s",
+            "1:70: databases.a.limits.query_timeout: a timeout of 0 allows no reads; write "
+            "one such as 2s",
         ),
         (
             "{url: 'sqlite:///x', limits: {rows: 0}}",

@@ -21,7 +21,7 @@ def _check_names(option: str, names: tuple[str, ...]) -> None:
     seen = set[str]()
     for name in names:
         if not name:
-            raise ValueError(f"{option}: '' is no name of a column")
+            raise ValueError(f"{option}: '' is not a column name")
         if name in seen:
             raise ValueError(f"{option}: '{name}' is given twice")
         seen.add(name)
@@ -138,4 +138,4 @@ class ReadLimits:
     def __post_init__(self) -> None:
         for name in ("timeout", "query_timeout"):
             if not getattr(self, name):
-                raise ValueError(f"{name}: nothing is read in no time; write one such as 2s")
+                raise ValueError(f"{name}: a timeout of 0 allows no reads; write one such as 2s")

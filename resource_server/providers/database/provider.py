@@ -171,7 +171,7 @@ class Database:
         if self.require_readonly_role:
             raise MountUnavailable(f"the login may do more than read: {named}")
         if not self._is_narrowed:
-            logger.warning("a database is read with a login that may do more: %s", named)
+            logger.warning("the database login may do more than read: %s", named)
 
     async def __aexit__(self, *_: object) -> None:
         self._closing.set()
@@ -308,8 +308,8 @@ class Database:
         except ResourceNotFound:
             options = None if table is None else self._policy.of(table)
             if table is None or options is None or options.where is None:
-                return "not there"
-            return f"not there, or kept out by {self._policy.rule(table)}.where"
+                return "does not exist"
+            return f"does not exist, or is hidden by {self._policy.rule(table)}.where"
         return f"exposed{self._required_scopes(path, table)}"
 
     def _required_scopes(self, path: Path, table: TableName | None) -> str:
@@ -317,7 +317,9 @@ class Database:
         rule = self._policy.rule(table) if table else f"queries.{path[-1]}" if path else ""
         options = [each for each in (f"{rule}.access", f"{rule}.sql") if each in self._restrictions]
         scopes = frozenset[str]().union(*(self._restrictions[each] for each in options))
-        return f", to who has {', '.join(sorted(scopes))} ({', '.join(options)})" if scopes else ""
+        if not scopes:
+            return ""
+        return f", to callers with {', '.join(sorted(scopes))} ({', '.join(options)})"
 
     async def changes(self, interest: Interest) -> AsyncIterator[Change]:
         """Yield the resources that a commit may have changed. See `SupportsWatch.changes`."""
@@ -380,7 +382,7 @@ def _templates(prefix: str) -> Sequence[Template]:
         Template(
             f"{prefix}{{table}}/~schema{{?format}}",
             name="schema",
-            title="How a table is made",
+            title="Schema of a table",
             description="Columns, keys and indexes; format: markdown or json",
             mime_type="text/markdown",
             type="document",

@@ -954,11 +954,11 @@ async def test_a_query_takes_parameters_of_every_type(owner: Owner, name: str) -
     async with served(owner, queries=queries) as it:
         assert await it.query(f"q?{name}={first}") == [{"id": 1}]
         assert await it.query(f"q?{name}={second}") == [{"id": 2}]
-        with pytest.raises(InvalidParameter, match=f"{name} has to be given"):
+        with pytest.raises(InvalidParameter, match=f"{name} is required"):
             await it.query("q")
         if type_ != "string":
             for wrong in ("", "x", "1%27", "1;drop%20table%20goods", "nan", "2026-13-01"):
-                with pytest.raises(InvalidParameter, match=f"{name} has to be"):
+                with pytest.raises(InvalidParameter, match=f"{name} must be"):
                     await it.query(f"q?{name}={wrong}")
 
 
@@ -1035,7 +1035,7 @@ async def test_all_that_is_wrong_with_a_query_is_said_at_once(owner: Owner) -> N
     async with served(owner, queries=queries) as it:
         with pytest.raises(InvalidParameter) as refused:
             await it.query("q?i=x&more=1")
-        for told in ("i has to be an integer", "s has to be given", "more"):
+        for told in ("i must be an integer", "s is required", "more"):
             assert told in str(refused.value)
 
 

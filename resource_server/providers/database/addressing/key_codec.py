@@ -252,7 +252,7 @@ def _integer(value: int, column: Column) -> str:
     if column.kind == "numeric":
         return str(int(value))
     if not _in_range(value, column):
-        raise ValueError("the integer is beyond 64 bit")
+        raise ValueError("the integer exceeds 64 bits")
     return str(int(value)) if column.kind == "integer" else f"~i{int(value)}"
 
 

@@ -50,7 +50,7 @@ class Diagnosis:
             for privilege in await self._engine.privileges()
         ]
         found += [
-            ("schemas", f"no table in schema '{schema}' that the login may read")
+            ("schemas", f"schema '{schema}' has no table that the login may read")
             for schema in self._schemas
             if not any(name.schema == schema for name in names)
         ]
@@ -61,7 +61,9 @@ class Diagnosis:
             try:
                 tables.append(await self._engine.table(name))
             except ResourceNotFound:
-                found.append(("", f"'{name.name}' cannot be read: it is made of what is not there"))
+                found.append(
+                    ("", f"'{name.name}' cannot be read: it uses something that does not exist")
+                )
         found += self._policy.problems(names, tables)
         for table in tables:
             found += [problem async for problem in self._of_table(table)]
@@ -84,8 +86,8 @@ class Diagnosis:
         if refused is None:
             return None
         return (
-            f"is refused to some who are told of it ({refused}); give it an `access` with the "
-            "scopes of every table that it reads"
+            f"is refused to some callers who can see it ({refused}); give it an `access` with "
+            "the scopes of every table that it reads"
         )
 
     async def _of_table(self, table: Table) -> AsyncIterator[tuple[str, str]]:
@@ -98,8 +100,9 @@ class Diagnosis:
         if options is not None and options.key and await self._is_repeated(table):
             yield (
                 f"{rule}.key",
-                f"several rows of '{table.name.name}' have the same key: one of them is read by "
-                "it, and pages may leave the others out; name columns that together are unique",
+                f"several rows of '{table.name.name}' have the same key: a read by key "
+                "returns one of them, and pages may omit the others; name columns that "
+                "together are unique",
             )
         covered = () if options is None else (*options.columns.hide, *options.columns.mask)
         for column, told in _computed(table, self._engine.name, covered).items():
@@ -132,8 +135,8 @@ class Diagnosis:
                 if self._policy.restricts(name):
                     yield (
                         "",
-                        f"view '{view.name}' shows of '{name.name}' what "
-                        f"{self._policy.rule(name)} keeps back; give the view an entry in tables",
+                        f"view '{view.name}' shows data of '{name.name}' that "
+                        f"{self._policy.rule(name)} hides; give the view an entry in tables",
                     )
             held = options.access.scopes if options else ()
             for name in _behind(view, reads):
@@ -141,7 +144,8 @@ class Diagnosis:
                 if lacking := sorted(set(of.access.scopes).difference(held) if of else ()):
                     yield (
                         "",
-                        f"view '{view.name}' shows '{name.name}' to who lacks {', '.join(lacking)} "
+                        f"view '{view.name}' shows '{name.name}' to callers without "
+                        f"{', '.join(lacking)} "
                         f"({self._policy.rule(name)}.access); give the view an `access`, too",
                     )
 

@@ -301,7 +301,7 @@ class Policy:
 
 def _rule(pattern: str, given: TableOptions | bool, engine: EngineName) -> _Rule:
     if not pattern:
-        raise ValueError("tables: an empty name fits no table")
+        raise ValueError("tables: an empty name matches no table")
     wild = not _SPECIAL.isdisjoint(pattern)
     expression = re.compile(translate(pattern.casefold())) if wild else None
     if isinstance(given, bool):
@@ -367,9 +367,9 @@ def _unused(rule: _Rule, names: Sequence[TableName]) -> Problem:
     option = f"tables.{rule.pattern}"
     fitting = [name for name in names if rule.fits(_spellings(name))]
     if fitting:
-        return Problem(option, "is never used; an earlier entry fits the same tables")
+        return Problem(option, "is never used; an earlier entry matches the same tables")
     if rule.expression is not None:
-        return Problem(option, "no table fits this pattern")
+        return Problem(option, "no table matches this pattern")
     known = [spelling for name in names for spelling in _spellings(name)]
     return Problem(option, f"no table '{rule.pattern}'{did_you_mean(rule.pattern, known)}")
 
@@ -405,8 +405,8 @@ def _column_problems(
             if _has(covered, column):
                 yield Problem(
                     f"tables.{pattern}.columns",
-                    f"rows of '{table.name.name}' have no address: '{column}' of their key is "
-                    "hidden or masked",
+                    f"rows of '{table.name.name}' have no address: their key column "
+                    f"'{column}' is hidden or masked",
                 )
 
 
@@ -416,7 +416,7 @@ def _search_problems(
     """Yield the columns that are never searched, with the reason."""
     option = f"tables.{pattern}.search"
     if options.search and not options.rows:
-        yield Problem(option, "no rows are shown (`rows: false`), so none can be found")
+        yield Problem(option, "rows are not exposed (`rows: false`), so none can be found")
         return
     covered = (*options.columns.hide, *options.columns.mask)
     for name in options.search:
@@ -429,13 +429,14 @@ def _search_problems(
             if column is not None and not _has_text(column, engine):
                 yield Problem(
                     option,
-                    f"'{name}' of '{table.name.name}' is never searched: a value of the type "
-                    f"'{column.type}' is no text",
+                    f"'{name}' of '{table.name.name}' is never searched: values of type "
+                    f"'{column.type}' are not text",
                 )
     for table in tables if options.search else ():
         if not _key(table, options, set())[0]:
             yield Problem(
-                option, f"rows of '{table.name.name}' have no key, so none can be found; give `key`"
+                option,
+                f"rows of '{table.name.name}' have no key, so none can be found; declare a `key`",
             )
 
 

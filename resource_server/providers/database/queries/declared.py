@@ -70,7 +70,7 @@ class DeclaredQuery:
 
     def __init__(self, name: str, query: Query, engine: EngineName, limits: ReadLimits) -> None:
         if not _QUERY_NAME.fullmatch(name):
-            raise ValueError("the name of a query has letters, digits and _ - . only, at most 64")
+            raise ValueError("the name of a query has only letters, digits and _ - . (at most 64)")
         self.name = name
         self.title = query.title or name
         self._title = query.title
@@ -193,12 +193,10 @@ class DeclaredQuery:
                 return parameters.declared_value(parameter, parameter.default)
             if parameter.optional:
                 return None
-            raise InvalidParameter(
-                f"{name} has to be given: {parameters.expected_value(parameter)}"
-            )
+            raise InvalidParameter(f"{name} is required: {parameters.expected_value(parameter)}")
         value = read(name, parameter, given[name])
         if self._limits_rows and name == LIMIT and isinstance(value, int) and value < 1:
-            raise InvalidParameter(f"{name} is a number of rows, from 1 on")
+            raise InvalidParameter(f"{name} must be a number of rows, at least 1")
         return value
 
     def _check_parameters(self) -> None:
@@ -220,10 +218,10 @@ class DeclaredQuery:
         if parameter.type != "integer":
             raise ValueError(f"{where}.type: {parameter.type}, but a number of rows is an integer")
         if isinstance(parameter.default, int) and parameter.default < 1:
-            raise ValueError(f"{where}.default: {parameter.default} is no number of rows")
+            raise ValueError(f"{where}.default: {parameter.default} is not a number of rows")
         for option, value in (("maximum", parameter.maximum), ("default", parameter.default)):
             if self._rows is not None and isinstance(value, int | float) and value > self._rows:
-                raise ValueError(f"{where}.{option}: {value:g} is over `rows`, {self._rows}")
+                raise ValueError(f"{where}.{option}: {value:g} exceeds `rows` ({self._rows})")
 
 
 class DeclaredQueries:
@@ -330,18 +328,18 @@ def _may_be_left_out(parameter: Parameter) -> bool:
 
 def _check_name(name: str) -> None:
     if name in _RESERVED:
-        raise ValueError(f"parameters.{name}: every query has a parameter of this name already")
+        raise ValueError(f"parameters.{name}: every query already has a parameter of this name")
     if not _PARAMETER_NAME.fullmatch(name):
         raise ValueError(
-            f"parameters: '{echo(name)}' is no name; it has letters, digits and _, at most 64, "
-            "and begins with no digit"
+            f"parameters: '{echo(name)}' is not a parameter name; write at most 64 letters, digits "
+            "and _, beginning with no digit"
         )
 
 
 def _check_select(tokens: Sequence[SqlToken]) -> None:
     first = next((token for token in tokens if token.kind not in ("space", "open")), None)
     if first is None or first.kind != "word" or first.text.lower() not in _FIRST_WORDS:
-        raise ValueError("is no SELECT; begin with select, with or values")
+        raise ValueError("is not a SELECT; begin with select, with or values")
 
 
 def _positional(tokens: Sequence[SqlToken], engine: EngineName) -> tuple[str, tuple[str, ...]]:
@@ -388,7 +386,7 @@ def _described(name: str, parameter: Parameter) -> str:
     if parameter.default is not None:
         said.append(f"; by default {parameters.parameter_text(parameter.default)}")
     elif parameter.optional:
-        said.append("; may be left out")
+        said.append("; optional")
     return f"{name}: {''.join(said)}"
 
 
@@ -397,5 +395,5 @@ def _unknown(name: str, known: Mapping[str, Parameter]) -> str | None:
         return None
     hint = did_you_mean(name, known)
     if not hint:
-        hint = f"; there are {', '.join((*known, *_RESERVED))}"
+        hint = f"; the parameters are {', '.join((*known, *_RESERVED))}"
     return f"unknown query parameter '{echo(name)}'{hint}"

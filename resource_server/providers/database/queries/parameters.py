@@ -31,8 +31,8 @@ _WORDS: dict[ParameterType, str] = {
     "integer": "an integer",
     "number": "a number",
     "boolean": "true or false",
-    "date": "a date as 2026-01-31",
-    "datetime": "a time as 2026-01-31T12:30:00 or 2026-01-31T12:30:00Z",
+    "date": "a date such as 2026-01-31",
+    "datetime": "a time such as 2026-01-31T12:30:00 or 2026-01-31T12:30:00Z",
 }
 _NATIVE: dict[ParameterType, tuple[type, ...]] = {
     "integer": (int,),
@@ -93,7 +93,7 @@ def value_from_text(name: str, parameter: Parameter, text: str) -> ParameterValu
     refused = f"'{echo(text)}'"
     if parameter.type == "string" and len(text) > parameter.max_length:
         refused = f"{len(text)} characters"
-    raise InvalidParameter(f"{name} has to be {expected_value(parameter)}, not {refused}")
+    raise InvalidParameter(f"{name} must be {expected_value(parameter)}, not {refused}")
 
 
 def value_from_json(name: str, parameter: Parameter, value: object) -> ParameterValue:
@@ -105,7 +105,7 @@ def value_from_json(name: str, parameter: Parameter, value: object) -> Parameter
     text = _native_text(parameter, value)
     if text is None:
         found = _JSON_TYPES.get(type(value), "something else")
-        raise InvalidParameter(f"{name} has to be {expected_value(parameter)}, not {found}")
+        raise InvalidParameter(f"{name} must be {expected_value(parameter)}, not {found}")
     return value_from_text(name, parameter, text)
 
 
@@ -124,7 +124,7 @@ def declared_value(parameter: Parameter, value: ManifestValue) -> ParameterValue
         except (ValueError, OverflowError):
             pass
     elif parameter.type not in _NATIVE:
-        raise ValueError(f"{_written(value)} is no text; put it in quotes")
+        raise ValueError(f"{_written(value)} is not text; put it in quotes")
     raise ValueError(f"{_written(value)} is not {expected_value(parameter, enum=False)}")
 
 
@@ -150,12 +150,12 @@ def _check_parameter(parameter: Parameter) -> None:
     number = parameter.type in ("integer", "number")
     for option, bound in (("minimum", parameter.minimum), ("maximum", parameter.maximum)):
         if bound is not None and not (number and math.isfinite(bound)):
-            raise ValueError(f"{option}: {bound:g} is no bound of {_WORDS[parameter.type]}")
+            raise ValueError(f"{option}: {bound:g} cannot be a bound of {_WORDS[parameter.type]}")
     low, high = parameter.minimum, parameter.maximum
     if low is not None and high is not None and low > high:
-        raise ValueError(f"minimum: {low:g} is over the maximum, {high:g}")
+        raise ValueError(f"minimum: {low:g} exceeds the maximum, {high:g}")
     if parameter.enum and parameter.type == "boolean":
-        raise ValueError("enum: a boolean has no other values than true and false")
+        raise ValueError("enum: a boolean has only the values true and false")
     values: list[ManifestValue] = list(parameter.enum)
     for option, written in (("enum", parameter.enum), ("examples", parameter.examples)):
         for each in written:
@@ -163,7 +163,7 @@ def _check_parameter(parameter: Parameter) -> None:
     if parameter.default is not None:
         _check_value("default", parameter, parameter.default, values)
         if parameter.optional:
-            raise ValueError("optional: true, and a default is given; one of them")
+            raise ValueError("optional: true, but there is a default; remove one of them")
 
 
 def _check_value(option: str, parameter: Parameter, value: ManifestValue, enum: object) -> None:
@@ -187,9 +187,9 @@ def expected_value(parameter: Parameter, *, enum: bool = True) -> str:
     if low is not None and high is not None:
         return f"{words} from {low:.15g} to {high:.15g}"
     if low is not None:
-        return f"{words} from {low:.15g} on"
+        return f"{words} of at least {low:.15g}"
     if high is not None:
-        return f"{words} up to {high:.15g}"
+        return f"{words} of at most {high:.15g}"
     return f"{words} of 64 bits" if parameter.type == "integer" else words
 
 

@@ -154,8 +154,8 @@ class QueryRewriter:
         """
         if any(r.parts[0].lower() == "with" and r.before == "(" for r in references):
             raise ValueError(
-                "has a WITH in parentheses, and reads tables of which not all is shown; write "
-                "WITH at the beginning only"
+                "has a WITH in parentheses and reads partly hidden tables; write WITH only at the "
+                "beginning"
             )
         every = ", ".join([*bodies, *shown]).replace("%", "%%")
         begins = _WITH.match(sql)
@@ -163,7 +163,10 @@ class QueryRewriter:
             return f"WITH {every} {sql}"
         if begins[1] and any(len(_SELECT.findall(body)) > 1 for body in bodies):
             # A SELECT in `where` would read the shadows.
-            raise ValueError("is WITH RECURSIVE, and the `where` of a table that it reads a SELECT")
+            raise ValueError(
+                "is WITH RECURSIVE and reads a table whose `where` has a SELECT; "
+                "use only one of them"
+            )
         return f"{begins[0]} {every},{sql[begins.end() :]}"
 
     # -- resolving names
@@ -209,9 +212,9 @@ class QueryRewriter:
                     continue
                 rule = self._policy.rule(table) or "tables"
                 if self._policy.of(table) is None:
-                    raise ValueError(f"reads {schema}.{name}, which is not shown ({rule})")
+                    raise ValueError(f"reads {schema}.{name}, which is hidden ({rule})")
                 raise ValueError(
-                    f"reads {schema}.{name}, of which not all is shown ({rule}); write {name} alone"
+                    f"reads {schema}.{name}, which is partly hidden ({rule}); write {name} alone"
                 )
 
     def _shadows(
@@ -234,7 +237,7 @@ class QueryRewriter:
                 continue
             if fold(name) in defined:
                 if shadow.table is not None or shadow.refused:
-                    raise ValueError(f"names something else as the table {name}; choose another")
+                    raise ValueError(f"defines {name}, which is also a table; choose another name")
             elif fold(name) in read and shadow.refused:
                 raise ValueError(f"reads {name}, {shadow.refused}")
             else:
@@ -278,7 +281,7 @@ class QueryRewriter:
 
     def _nothing(self, name: str) -> str:
         if self._engine.name == "sqlite":
-            return _select("*", self._quoted(f"{name}, which is not shown"))
+            return _select("*", self._quoted(f"{name}, which is hidden"))
         return _FAILS
 
 
@@ -328,9 +331,9 @@ class _WithoutSchemas:
         if not any(map(self._policy.restricts, tables)):
             return None
         if len(tables) > 1:
-            return _Shadow(None, "and there are several of this name in other cases of letters")
+            return _Shadow(None, "which names several tables that differ only in case")
         if self._policy.of(tables[0]) is None:
-            return _Shadow(None, f"which is not shown ({self._policy.rule(tables[0])})")
+            return _Shadow(None, f"which is hidden ({self._policy.rule(tables[0])})")
         return _Shadow(tables[0])
 
     def restricted(self, schema: str, name: str, *, likely: bool) -> TableName | None:
@@ -368,7 +371,7 @@ class _InSchemas:
         if len(others) == 1:
             return self._as_shown(others[0])
         if others:
-            return _Shadow(None, "which several schemas have")
+            return _Shadow(None, "which is in several schemas")
         return _Shadow(None) if may_appear and likely else None
 
     def restricted(self, schema: str, name: str, *, likely: bool) -> TableName | None:
@@ -379,9 +382,11 @@ class _InSchemas:
     def _as_shown(self, table: TableName) -> _Shadow:
         whole = self._wholes[table]
         if whole != table and self._restricts(table):
-            return _Shadow(None, f"a part of {whole.name}, of which not all is shown; read that")
+            return _Shadow(
+                None, f"a partition of {whole.name}, which is partly hidden; read {whole.name}"
+            )
         if self._policy.of(table) is None:
-            return _Shadow(None, f"which is not shown ({self._policy.rule(table)})")
+            return _Shadow(None, f"which is hidden ({self._policy.rule(table)})")
         return _Shadow(table)
 
     def _restricts(self, table: TableName) -> bool:

@@ -78,8 +78,8 @@ _BLOCK_EDGE = re.compile(r"/\*|\*/")
 _REFUSED = {
     "foreign": "has a parameter written {}; write it as :name",
     "escaped": "has a name written {}…; write the name itself",
-    "unclosed": "has a {} that is not closed",
-    "executed": "has a comment that is executed, /*! */; write what is in it",
+    "unclosed": "has an unclosed {}",
+    "executed": "has an executable comment, /*! */; write its content instead",
 }
 _QUOTES = {'"': '"', "`": "`", "[": "]"}
 
@@ -219,12 +219,12 @@ def statement(sql: str, engine: EngineName) -> Sequence[SqlToken]:
         if token.kind == "end":
             raise ValueError("holds more than one statement; write one")
         if token.kind != "space" and OURS in token.text:
-            raise ValueError(f"has '{OURS}', which stands for something else here; write another")
+            raise ValueError(f"has '{OURS}', which is reserved; write something else")
         depth += (token.kind == "open") - (token.kind == "close")
         if depth < 0:
             break
     if depth:
-        raise ValueError("has parentheses that do not match")
+        raise ValueError("has unbalanced parentheses")
     return tokens
 
 
@@ -267,4 +267,4 @@ def _end_of_block(sql: str, place: int, *, nested: bool) -> int:
             depth += 1
         if depth == 0:
             return edge.end()
-    raise ValueError("has a comment that is not closed")
+    raise ValueError("has an unclosed comment")

@@ -39,7 +39,7 @@ from resource_server.runtime.eager import settle
 
 _JSON = "application/json"
 _PAGE_FORMATS = tuple(format for name, format in FORMATS.items() if name != "json")
-_DEFINITION_FORMATS = (Format("json", _JSON, "All of it, exactly"),)
+_DEFINITION_FORMATS = (Format("json", _JSON, "Complete, for programs"),)
 _PAGE_PARAMETERS = ("after", "limit", "columns", "format")
 
 
@@ -207,7 +207,7 @@ class Documents:
         after = None
         if (given := query.get("after")) is not None:
             if not exposed.key:
-                raise InvalidParameter("this table has no key, so there is only a first page")
+                raise InvalidParameter("this table has no key, so it has only a first page")
             cursor = key_codec.decode_cursor(
                 given, fingerprint=exposed.fingerprint, columns=len(exposed.key)
             )
@@ -260,7 +260,7 @@ class Documents:
         if given is None:
             return min(self._limits.rows, self._limits.max_rows)
         if not (given.isascii() and given.isdigit() and len(given) < 9 and int(given) > 0):
-            raise InvalidParameter("limit is a number of rows, from 1 on")
+            raise InvalidParameter("limit must be a number of rows, at least 1")
         return min(int(given), self._limits.max_rows)
 
     # -- definitions
@@ -275,7 +275,7 @@ class Documents:
         links = await self._table_links(exposed)
         format = query.get("format", "markdown")
         if format not in ("markdown", "json"):
-            raise InvalidParameter("format is markdown or json")
+            raise InvalidParameter("format must be markdown or json")
         write = schema_json if format == "json" else schema_markdown
         text = write(exposed.table, links, title=options.title, description=options.description)
         mime_type = "application/json" if format == "json" else "text/markdown"
@@ -392,7 +392,7 @@ def format_of(query: Mapping[str, str]) -> FormatName:
     """
     given = query.get("format", "json")
     if given not in FORMATS:
-        raise InvalidParameter(f"format is one of {', '.join(FORMATS)}")
+        raise InvalidParameter(f"format must be one of {', '.join(FORMATS)}")
     return cast("FormatName", given)
 
 
@@ -411,5 +411,5 @@ def _columns(exposed: ExposedTable, query: Mapping[str, str]) -> Sequence[str]:
 def _refuse_unknown(query: Mapping[str, str], known: Sequence[str]) -> None:
     for name in query:
         if name not in known:
-            takes = f"; there are {', '.join(known)}" if known else ""
+            takes = f"; the parameters are {', '.join(known)}" if known else ""
             raise InvalidParameter(f"unknown query parameter {name[:40]!r}{takes}")

@@ -35,7 +35,7 @@ async def of_views(owner: Owner, tables: Mapping[str, Any]) -> list[str]:
 async def test_a_view_that_shows_a_table_to_who_may_not_see_it_is_told_of(owner: Owner) -> None:
     await owner.run(*SHOP)
     message = (
-        "view '{}' shows 'salaries' to who lacks hr:read (tables.salaries.access); "
+        "view '{}' shows 'salaries' to callers without hr:read (tables.salaries.access); "
         "give the view an `access`, too"
     )
     pays, sums = message.format("pays"), message.format("sums")
@@ -46,7 +46,7 @@ async def test_a_view_that_shows_a_table_to_who_may_not_see_it_is_told_of(owner:
     assert await of_views(owner, {"salaries": HR, "sums": more, "pays": False}) == []
     # Who may see the one may not see the other.
     (narrow,) = await of_views(owner, {"salaries": more, "pays": HR, "sums": more})
-    assert "'pays' shows 'salaries' to who lacks more (" in narrow
+    assert "'pays' shows 'salaries' to callers without more (" in narrow
 
 
 async def test_a_view_that_shows_what_a_table_keeps_back_is_told_of(owner: Owner) -> None:
@@ -54,7 +54,7 @@ async def test_a_view_that_shows_what_a_table_keeps_back_is_told_of(owner: Owner
     tables = {"salaries": TableOptions(columns=ColumnOptions(hide=("pay",)))}
     (message,) = await of_views(owner, tables)
     assert message == (
-        "view 'pays' shows of 'salaries' what tables.salaries keeps back; "
+        "view 'pays' shows data of 'salaries' that tables.salaries hides; "
         "give the view an entry in tables"
     )
     assert await of_views(owner, {**tables, "pays": TableOptions()}) == []
@@ -96,8 +96,8 @@ async def test_a_declared_key_that_several_rows_have_is_told_of(owner: Owner) ->
 
     expected = (
         "tables.t.key",
-        "several rows of 't' have the same key: one of them is read by it, and pages may leave the "
-        "others out; name columns that together are unique",
+        "several rows of 't' have the same key: a read by key returns one of them, and pages may "
+        "omit the others; name columns that together are unique",
     )
     assert await told(key=("a",)) == [expected]
     # Rows that have no address because of NULL are on the last page all the same.

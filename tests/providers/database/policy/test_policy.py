@@ -98,6 +98,7 @@ def test_patterns_are_compared_with_a_table_once(monkeypatch: pytest.MonkeyPatch
         compared.append(names)
         return fits(rule, names)
 
+    # Patched to count the comparisons: a match is cached and looks the same without the cache.
     monkeypatch.setattr(policies._Rule, "fits", noted)  # pyright: ignore[reportPrivateUsage]
     rules = policy({"audit_*": False, "o*": True})
     for _ in range(5):
@@ -465,10 +466,10 @@ def test_a_condition_is_one_expression() -> None:
     ("where", "says"),
     [
         ("1=1; drop table t", "more than one statement"),
-        ("1=1) or (1=1", "parentheses that do not match"),
+        ("1=1) or (1=1", "unbalanced parentheses"),
         ("x = :y", "has a parameter"),
         ("x = ?", "has a parameter"),
-        ("x = 'a", "not closed"),
+        ("x = 'a", "unclosed"),
         ("-- nothing", "is empty"),
     ],
 )
@@ -504,7 +505,7 @@ def test_what_is_misspelt_is_told_with_what_was_probably_meant() -> None:
         ),
         Problem("tables.orders.change.column", "no column 'updated_at' in table 'orders'"),
         Problem("tables.ordres", "no table 'ordres'; did you mean 'orders'?"),
-        Problem("tables.audit_*", "no table fits this pattern"),
+        Problem("tables.audit_*", "no table matches this pattern"),
     ]
 
 
@@ -529,7 +530,7 @@ def test_a_pattern_names_columns_that_some_of_its_tables_have() -> None:
 def test_an_entry_behind_one_that_fits_more_is_told() -> None:
     rules = policy({"o*": False, "orders": True})
     assert rules.problems([ORDERS.name], []) == [
-        Problem("tables.orders", "is never used; an earlier entry fits the same tables"),
+        Problem("tables.orders", "is never used; an earlier entry matches the same tables"),
     ]
 
 
@@ -538,7 +539,7 @@ def test_rows_without_an_address_are_told() -> None:
     assert rules.problems([ORDERS.name], [ORDERS]) == [
         Problem(
             "tables.orders.columns",
-            "rows of 'orders' have no address: 'id' of their key is hidden or masked",
+            "rows of 'orders' have no address: their key column 'id' is hidden or masked",
         )
     ]
 
@@ -551,11 +552,11 @@ def test_options_that_contradict_each_other_are_refused() -> None:
         hiding("email", email="hash")
     with pytest.raises(ValueError, match="hide: 'a' is given twice"):
         hiding("a", "a")
-    with pytest.raises(ValueError, match="key: '' is no name of a column"):
+    with pytest.raises(ValueError, match="key: '' is not a column name"):
         TableOptions(key=("",))
     with pytest.raises(ValueError, match="where: is empty"):
         TableOptions(where=" ")
-    with pytest.raises(ValueError, match="column: '' is no name"):
+    with pytest.raises(ValueError, match="column: '' is not a column name"):
         ChangeHint(column="")
     with pytest.raises(ValueError, match="an empty name"):
         policy({"": False})
@@ -623,7 +624,7 @@ def test_columns_that_are_never_searched_are_told_with_the_reason() -> None:
         Problem("tables.orders.search", "'Total' is hidden or masked, so it is never searched"),
         Problem(
             "tables.orders.search",
-            "'picture' of 'orders' is never searched: a value of the type 'BLOB' is no text",
+            "'picture' of 'orders' is never searched: values of type 'BLOB' are not text",
         ),
     ]
 
@@ -631,12 +632,12 @@ def test_columns_that_are_never_searched_are_told_with_the_reason() -> None:
 def test_a_search_that_can_find_no_rows_is_told() -> None:
     found = policy({"orders": searching("email", rows=False)}).problems([ORDERS.name], [ORDERS])
     assert [each.message for each in found] == [
-        "no rows are shown (`rows: false`), so none can be found"
+        "rows are not exposed (`rows: false`), so none can be found"
     ]
     keyless = replace(ORDERS, key=(), key_kind="none")
     found = policy({"orders": searching("email")}).problems([ORDERS.name], [keyless])
     assert [each.message for each in found] == [
-        "rows of 'orders' have no key, so none can be found; give `key`"
+        "rows of 'orders' have no key, so none can be found; declare a `key`"
     ]
     given = searching("email", key=("id",))
     assert policy({"orders": given}).problems([ORDERS.name], [keyless]) == []

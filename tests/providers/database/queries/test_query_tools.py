@@ -350,7 +350,7 @@ def test_a_json_value_is_taken_for_what_it_is(
 def test_a_json_value_that_is_none_of_its_type_is_refused_by_the_name_of_its_parameter(
     type: ParameterType, value: object
 ) -> None:
-    with pytest.raises(InvalidParameter, match=r"^p has to be ") as refused:
+    with pytest.raises(InvalidParameter, match=r"^p must be ") as refused:
         parameters.value_from_json("p", Parameter(type=type), value)
     said = str(refused.value)
     assert len(said) < 200
@@ -360,12 +360,12 @@ def test_a_json_value_that_is_none_of_its_type_is_refused_by_the_name_of_its_par
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({}, "country has to be given"),
-        ({"country": "DEU"}, "country has to be text of at most 2 characters, not 3 characters"),
-        ({"country": "DE", "least": "1"}, "least has to be an integer from 0 to 1000, not text"),
-        ({"country": "DE", "least": 1001}, "least has to be an integer from 0 to 1000"),
+        ({}, "country is required"),
+        ({"country": "DEU"}, "country must be text of at most 2 characters, not 3 characters"),
+        ({"country": "DE", "least": "1"}, "least must be an integer from 0 to 1000, not text"),
+        ({"country": "DE", "least": 1001}, "least must be an integer from 0 to 1000"),
         ({"country": "DE", "contry": 1}, "unknown query parameter 'contry'; did you mean"),
-        ({"country": 1, "least": None}, "country has to be .*; least has to be .*, not null"),
+        ({"country": 1, "least": None}, "country must be .*; least must be .*, not null"),
     ],
 )
 async def test_arguments_that_cannot_be_used_are_named(
