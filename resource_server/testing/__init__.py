@@ -37,7 +37,7 @@ __all__ = ["ErrorReply", "LocalClient", "ProviderViolations", "check_provider", 
 
 
 class ProviderViolations(AssertionError):
-    """A provider breaks the contract; `violations` holds a sentence for each rule and place."""
+    """A provider breaks the contract; `violations` has a sentence for each rule and place."""
 
     def __init__(self, violations: Sequence[str]) -> None:
         self.violations = tuple(violations)
@@ -155,7 +155,9 @@ async def _enter(calls: Calls, lifetime: AsyncExitStack) -> bool:
         )
         return True
     if hasattr(provider, "__aenter__") or hasattr(provider, "__aexit__"):
-        calls.broken("a lifetime has __aenter__ and __aexit__", "one of them is missing")
+        calls.broken(
+            "an async context manager has both __aenter__ and __aexit__", "one of them is missing"
+        )
     return False
 
 
@@ -178,4 +180,6 @@ async def _check_concurrency(calls: Calls, some: Sequence[Resource]) -> None:
     for path, found in at_once.items():
         if isinstance(found, Resource) and found == await calls.metadata(path):
             continue
-        calls.broken("methods may run concurrently", f"metadata({brief(path)}) then gave {found!r}")
+        calls.broken(
+            "methods can run concurrently", f"a concurrent metadata({brief(path)}) gave {found!r}"
+        )

@@ -43,8 +43,8 @@ async def check_narrowed(
         return
     now = calls.restrictions(restricts)
     if now != before:
-        rule = "restrictions are always the same"
-        calls.broken(rule, f"they were {brief(before)}, and then {brief(now)}")
+        rule = "restrictions do not change"
+        calls.broken(rule, f"they were {brief(before)}, then {brief(now)}")
     every = _scopes_of(before)
     # Without restrictions, or with too many scopes, the server never narrows a provider.
     choices = {frozenset[str](), *(frozenset((scope,)) for scope in every), every}
@@ -52,13 +52,13 @@ async def check_narrowed(
         held = f"with {_list(scopes) or 'no scope'}"
         narrowed = calls.narrowed(restricts, scopes)
         if narrowed is calls.provider:
-            rule = "narrowed returns another provider, for it is entered and left by itself"
-            calls.broken(rule, f"{held} it is the same")
+            rule = "narrowed returns a new provider, which is entered and left on its own"
+            calls.broken(rule, f"{held}, it returns the same one")
         elif narrowed is not None:
             seen = Calls(narrowed)
             async with enter(seen) as part:
                 for sentence in seen.violations():
-                    calls.broken("what narrowed returns keeps the contract", f"{held}, {sentence}")
+                    calls.broken("the narrowed provider keeps the contract", f"{held}, {sentence}")
                 if whole.whole:
                     await _compare(calls, seen, held, whole, part, lacking=every - scopes)
 
@@ -74,22 +74,24 @@ async def _compare(
 ) -> None:
     there_are, has = _things(calls, whole), _things(seen, part)
     for more in sorted(has - there_are):
-        rule = "narrowed shows nothing that is not there without it"
-        calls.broken(rule, f"{held} there is {more}")
+        rule = "the narrowed provider has nothing that the whole provider lacks"
+        calls.broken(rule, f"{held}, there is also {more}")
     if not lacking:
         for less in sorted(there_are - has):
-            calls.broken("narrowed to all scopes shows everything", f"{held} there is no {less}")
+            calls.broken("narrowing to all scopes hides nothing", f"{held}, {less} is missing")
     elif there_are == has:
-        rule = "who lacks scopes does not see what needs them"
-        calls.broken(rule, f"{held} nothing is missing; let something in it need {_list(lacking)}")
+        rule = "resources that require scopes are hidden without them"
+        calls.broken(
+            rule, f"{held}, nothing is hidden; add something that requires {_list(lacking)}"
+        )
     shown = {resource.path for resource in part.resources}
     absent = [resource.path for resource in whole.resources if resource.path not in shown]
     for path in absent[:_MAX_ABSENT]:
         for method in (seen.metadata, seen.read):
             found = await method(path)
             if found is not None and not isinstance(found, ResourceNotFound):
-                rule = "what narrowed does not list raises ResourceNotFound"
-                calls.broken(rule, f"{held} {method.__name__}({brief(path)}) gave {brief(found)}")
+                rule = "a path that the narrowed provider does not list raises ResourceNotFound"
+                calls.broken(rule, f"{held}, {method.__name__}({brief(path)}) gave {brief(found)}")
 
 
 def _things(calls: Calls, tree: ListedTree) -> set[str]:

@@ -24,11 +24,11 @@ from resource_server.testing.provider_calls import (
 
 MakeChange: TypeAlias = Callable[[], MaybeAwaitable[Path]]
 
-_ARMED = "a Change follows for each path that comes to the interest"
-_BESIDE = "watches that run beside each other do not disturb each other"
-_QUIET = "without interest nothing is yielded"
-_TOLD = "a Change tells what may have changed"
-_VERSION = "what has changed has another version"
+_ARMED = "a Change is yielded for every path added to the interest"
+_BESIDE = "concurrent watches are independent of each other"
+_QUIET = "nothing is yielded while the interest is empty"
+_TOLD = "every change is reported by a Change"
+_VERSION = "a changed resource has a new version"
 
 _MAX_SUBSCRIBED = 24
 _NOWHERE: Sequence[Path] = (("no-such-3f9c",), ("no-such-3f9c", "below"))
@@ -86,7 +86,7 @@ async def check_change(
     watches = _watches(calls)
     if watches is None:
         if make_change is not None and not isinstance(calls.provider, SupportsWatch):
-            calls.broken("make_change is for a provider that has changes", "this one has none")
+            calls.broken("make_change requires a provider with changes", "this one has none")
         return
     paths = [(), *(resource.path for resource in resources)]
     before = {path: await _state(calls, path) for path in paths}
@@ -99,7 +99,9 @@ async def check_change(
         watcher.told.clear()
         path = cast("object", await settle(make_change()))
         if not is_path_tuple(path):
-            raise TypeError(f"make_change returned {brief(path)}, not the path of what it changed")
+            raise TypeError(
+                f"make_change returned {brief(path)}, not the path of the changed document"
+            )
         await _check_told(calls, watcher, path, before)
 
 
@@ -126,9 +128,9 @@ async def _check_told(
         if await _state(calls, path, until=end) != state:
             return
     if was_told:
-        calls.broken(_VERSION, f"that of {brief(path)} is {brief(state)} before and after")
+        calls.broken(_VERSION, f"{brief(path)} has {brief(state)} before and after")
     else:
-        calls.broken(_TOLD, f"no Change of {brief(path)} came within {watcher.within_s:g} s")
+        calls.broken(_TOLD, f"no Change for {brief(path)} within {watcher.within_s:g} s")
 
 
 def _concerns(change: Change, path: Path, depth: int) -> bool:
@@ -156,8 +158,8 @@ def _watches(calls: Calls) -> SupportsWatch | None:
     return provider if can_watch and isinstance(provider, SupportsWatch) else None
 
 
-_GOES_ON = "changes goes on until it is closed"
-_ENDS = "changes ends at once, and without an error, when it is closed"
+_GOES_ON = "changes runs until it is closed"
+_ENDS = "changes stops promptly and without an error when closed"
 _LONGEST_END_S = 5.0
 _QUIET_S = 0.3
 _STEP = 256
@@ -219,9 +221,7 @@ class RunningWatch:
             return True
         if not self._task.done():  # an early end is reported already
             for path in sorted(self._unarmed):
-                self._calls.broken(
-                    rule, f"no Change of {brief(path)} came within {self.within_s:g} s"
-                )
+                self._calls.broken(rule, f"no Change for {brief(path)} within {self.within_s:g} s")
         return False
 
     async def until(self, holds: Callable[[], bool], seconds: float | None = None) -> bool:
@@ -263,7 +263,7 @@ class RunningWatch:
     async def _iterate(self, changes: AsyncIterator[object]) -> None:
         async for change in changes:
             if self._is_closing:
-                self._calls.broken(_ENDS, f"it then yielded {brief(change)}")
+                self._calls.broken(_ENDS, f"afterwards it yielded {brief(change)}")
                 return
             self._take(change)
             self._count += 1
@@ -278,7 +278,7 @@ class RunningWatch:
         longest = min(_LONGEST_END_S, self.within_s)
         await asyncio.wait([self._task], timeout=longest)
         if not self._task.done():
-            self._calls.broken(_ENDS, f"it went on for {longest:g} s")
+            self._calls.broken(_ENDS, f"it still ran after {longest:g} s")
             self._task.cancel()
 
     def _refuse(self, changes: object) -> None:

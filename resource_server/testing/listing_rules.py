@@ -69,7 +69,7 @@ class ListedTree:
                 break
             for child in page:
                 if child.path in children:
-                    rule = "a page begins strictly after `after`, and no child comes twice"
+                    rule = "a page begins strictly after `after`, and lists no child twice"
                     call = f"list({brief(parent)}, after={brief(after)})"
                     seen = f"{call} gave {brief(child.path)} again"
                     self._calls.broken(rule, seen)
@@ -86,7 +86,7 @@ class ListedTree:
 def _check_path(calls: Calls, parent: Path, child: Resource) -> None:
     seen = f"list({brief(parent)}) gave {brief(child.path)}"
     if not child.path or child.path[:-1] != parent:
-        calls.broken("a child's path is its parent's and one segment more", seen)
+        calls.broken("a child's path is its parent's path plus one segment", seen)
         return
     if not is_addressable(child.path):
         calls.broken(SEGMENTS, seen)
@@ -98,8 +98,8 @@ async def _check_resuming(
     """List again from the start, after a sample of children, and after a vanished child."""
     first = await calls.list(parent, limit=1)
     if _differ(first, children[:1]):
-        rule = "a listing has the same order each time"
-        calls.broken(rule, f"list({brief(parent)}, limit=1) gave {paths(first)}")
+        rule = "a listing always has the same order"
+        calls.broken(rule, f"list({brief(parent)}, limit=1) gave {paths(first)} the second time")
     for number in _sample(len(children), _MAX_RESUMED):
         expected = children[number + 1 : number + 4]
         if len(expected) < 3 and not ended:
@@ -108,7 +108,7 @@ async def _check_resuming(
         found = await calls.list(parent, after=after, limit=3)
         if _differ(found, expected):
             rule = "a listing resumes right after `after`, and only its last page is short"
-            seen = f"after {brief(after)}, limit 3, came {paths(found)}, not {paths(expected)}"
+            seen = f"list(after={brief(after)}, limit=3) gave {paths(found)}, not {paths(expected)}"
             calls.broken(rule, seen)
     for number in _sample(len(children), 3) if ended else ():
         vanished = (*parent, children[number].path[-1] + "0")
@@ -119,8 +119,8 @@ async def _check_resuming(
                 continue
         elif isinstance(found, InvalidParameter):
             continue
-        rule = "a listing resumes at the place of a child that has vanished"
-        calls.broken(rule, f"after {brief(vanished)} came {paths(found)}")
+        rule = "a listing resumes at the position of a child that has disappeared"
+        calls.broken(rule, f"list(after={brief(vanished)}) gave {paths(found)}")
 
 
 def _as_known(found: object, expected: Sequence[Resource]) -> Sequence[Resource]:
@@ -145,11 +145,9 @@ async def check_walk(calls: Calls, tree: ListedTree) -> None:
             continue
         found = await calls.walk(calls.provider, after=after, limit=limit)
         if _differ(found, _as_known(found, expected)):
-            rule = "walk gives what list gives, depth first, without what is not listed"
-            seen = (
-                f"after {brief(after)}, limit {limit}, came {paths(found)}, not {paths(expected)}"
-            )
-            calls.broken(rule, seen)
+            rule = "walk gives the listed resources in the order of list, depth first"
+            call = f"walk(after={brief(after)}, limit={limit})"
+            calls.broken(rule, f"{call} gave {paths(found)}, not {paths(expected)}")
 
 
 async def check_same(calls: Calls, tree: ListedTree, rule: str) -> None:
@@ -157,11 +155,11 @@ async def check_same(calls: Calls, tree: ListedTree, rule: str) -> None:
     expected = [resource for resource in tree.resources if len(resource.path) == 1]
     found = await calls.list((), limit=PAGE)
     if tree.whole and _differ(found, expected[:PAGE]):
-        calls.broken(rule, f"list(()) then gave {paths(found)}")
+        calls.broken(rule, f"list(()) gave {paths(found)} the second time")
 
 
 def paths(found: object) -> str:
-    """Return the paths of a listing, or the error that came instead."""
+    """Return the paths of a listing, or the error instead of it."""
     if not isinstance(found, Sequence):
         return repr(found)
     return brief([item.path for item in cast("Sequence[Resource]", found)])

@@ -26,8 +26,10 @@ from resource_server.provider.tools import SupportsTools, Tool, ToolRequest, Too
 
 T = TypeVar("T")
 
-SIGNATURE = "a method returns what its signature in resource_server.provider says"
-SEGMENTS = "a segment is not empty, '.' or '..', has no '/' or NUL, and fits in a URI"
+SIGNATURE = "methods return the types declared in resource_server.provider"
+SEGMENTS = (
+    "a path segment is not empty, '.' or '..', has no '/' or NUL, and can be encoded in a URI"
+)
 
 
 class Calls:
@@ -170,7 +172,7 @@ class Calls:
             found = method()
         except Exception as error:
             self.broken(
-                "restrictions and narrowed raise nothing",
+                "restrictions and narrowed do not raise",
                 f"{call} raised {type(error).__name__}: {error}",
             )
             return None
@@ -188,7 +190,7 @@ class Calls:
         except ResourceError as error:
             return error
         except Exception as error:
-            rule = "only errors of resource_server.errors leave a provider"
+            rule = "a provider raises only errors from resource_server.errors"
             self.broken(rule, f"{call} raised {type(error).__name__}: {error}")
             return None
         if valid(found):

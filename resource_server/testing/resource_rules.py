@@ -58,23 +58,26 @@ async def check_resource(calls: Calls, resource: Resource) -> None:
     if isinstance(modified, datetime) and modified.tzinfo is None:
         calls.broken("last_modified has a time zone", f"{place} has {modified}")
     if resource.size is not None and (resource.size < 0 or resource.type == "collection"):
-        calls.broken("a size is that of a document", f"{place} has {resource.size}")
+        calls.broken("only documents have a size, of 0 or more", f"{place} has {resource.size}")
     try:
         msgspec.json.encode(resource.details)
     except (TypeError, ValueError) as error:
-        calls.broken("details are ready for JSON", f"those of {place} are not: {error}")
+        calls.broken("details can be encoded as JSON", f"{place}: {error}")
     metadata = await calls.metadata(resource.path)
     if not isinstance(metadata, Resource):
-        calls.broken("what is listed has metadata", f"metadata({place}) gave {metadata!r}")
+        calls.broken("every listed resource has metadata", f"metadata({place}) gave {metadata!r}")
         return
     for field in resource.__struct_fields__:
         entry, told = getattr(resource, field), getattr(metadata, field)
         # Facts too costly for a listing may be added.
         if told != entry and entry not in (None, ()):
-            rule = "metadata repeats what the listing tells"
+            rule = "metadata agrees with the listing"
             calls.broken(rule, f"{field} of {place} is {told!r}, in the listing {entry!r}")
     if await calls.metadata(resource.path) != metadata:
-        calls.broken("metadata stays equal while nothing changes", f"that of {place} does not")
+        calls.broken(
+            "metadata stays the same while nothing changes",
+            f"metadata({place}) gave different results",
+        )
 
 
 async def check_document(calls: Calls, document: Resource, *, readable: bool) -> None:
@@ -82,11 +85,11 @@ async def check_document(calls: Calls, document: Resource, *, readable: bool) ->
     place = brief(document.path)
     listing = await calls.list(document.path, limit=1)
     if not isinstance(listing, NotACollection):
-        calls.broken("to list a document raises NotACollection", f"list({place}) gave {listing!r}")
+        calls.broken("listing a document raises NotACollection", f"list({place}) gave {listing!r}")
     contents = await calls.read(document.path)
     if not readable:
         if not isinstance(contents, ResourceNotFound):
-            rule = "what is not readable raises ResourceNotFound"
+            rule = "reading an unreadable document raises ResourceNotFound"
             calls.broken(rule, f"read({place}) gave {brief(contents)}")
         return
     if isinstance(contents, InvalidParameter):
@@ -106,7 +109,7 @@ async def _check_queries(calls: Calls, document: Resource) -> None:
     place = brief(document.path)
     unknown = await calls.read(document.path, {"no-such-3f9c": "1"})
     if not isinstance(unknown, InvalidParameter):
-        rule = "an unknown query parameter raises InvalidParameter"
+        rule = "an unknown URI parameter raises InvalidParameter"
         calls.broken(rule, f"read({place}, {{'no-such-3f9c': '1'}}) gave {brief(unknown)}")
     metadata = await calls.metadata(document.path)
     for format in metadata.formats if isinstance(metadata, Resource) else ():
@@ -119,14 +122,14 @@ async def _check_content(calls: Calls, document: Resource, content: Content) -> 
     place = brief(document.path)
     data = cast("object", content.data)
     if not isinstance(data, str | bytes):
-        calls.broken("data is str or bytes", f"that of {place} is {brief(data)}")
+        calls.broken("data is str or bytes", f"{place} has {brief(data)}")
     elif isinstance(data, str) and uris.display(data) != data:
-        calls.broken("text has no lone surrogates", f"that of {place} has")
+        calls.broken("text has no lone surrogates", f"{place} has some")
     if content.truncated is not None and content.truncated.next is not None:
         query = content.truncated.next
         following = await calls.read(document.path, query)
         if not isinstance(following, Sequence) or not following:
-            rule = "what was cut can be read on"
+            rule = "the rest of truncated content can be read"
             calls.broken(rule, f"read({place}, {dict(query)}) gave {following!r}")
 
 
@@ -161,7 +164,7 @@ async def check_absent(calls: Calls, resources: Sequence[Resource]) -> None:
             ("read", await calls.read(path)),
         ):
             if found is not None and not isinstance(found, ResourceNotFound):
-                rule = "a path that names nothing raises ResourceNotFound"
+                rule = "an absent path raises ResourceNotFound"
                 calls.broken(rule, f"{method}({brief(path)}) gave {brief(found)}")
 
 
@@ -175,10 +178,10 @@ def check_templates(calls: Calls) -> None:
         try:
             uris.template_variables(template.uri_template)
         except ValueError as error:
-            rule = "a template uses no more of RFC 6570 than {x}, {+x}, {?x,y} and {&x,y}"
+            rule = "a template uses only {x}, {+x}, {?x,y} and {&x,y} of RFC 6570"
             calls.broken(rule, f"{template.uri_template!r}: {error}")
         if template.uri_template in seen:
-            calls.broken("no two templates have the same form", repr(template.uri_template))
+            calls.broken("no two templates have the same URI template", repr(template.uri_template))
         seen.add(template.uri_template)
 
 
@@ -215,7 +218,10 @@ async def _check_suggested(calls: Calls, form: str, values: Mapping[str, str]) -
     except ResourceNotFound as error:
         found = error
     if not isinstance(found, Resource):
-        calls.broken("what complete suggests exists", f"{filled!r} for {form!r} gave {found!r}")
+        calls.broken(
+            "completions name existing resources",
+            f"{filled!r}, suggested for {form!r}, gave {found!r}",
+        )
 
 
 async def check_fetch(calls: Calls, resources: Sequence[Resource]) -> None:
@@ -236,11 +242,11 @@ async def check_fetch(calls: Calls, resources: Sequence[Resource]) -> None:
                 told = [metadata, *(read or ())]
                 same = isinstance(found, tuple) and [found[0], *found[1]] == told
             if not same:
-                rule = "fetch gives what metadata and read give"
+                rule = "fetch gives the same as metadata and read"
                 calls.broken(rule, f"fetch({brief(path)}, {query}) gave {brief(found)}")
     found = await calls.fetch(fetches, _ABSENT_PATH, {})
     if found is not None and not isinstance(found, ResourceNotFound):
-        rule = "a path that names nothing raises ResourceNotFound"
+        rule = "an absent path raises ResourceNotFound"
         calls.broken(rule, f"fetch({brief(_ABSENT_PATH)}) gave {brief(found)}")
 
 
@@ -257,7 +263,7 @@ async def check_hides(calls: Calls) -> None:
         for path, _ in hidden[:limit]:
             found = await calls.metadata(path)
             if found is not None and not isinstance(found, ResourceNotFound):
-                rule = "what hides names raises ResourceNotFound"
+                rule = "hidden paths raise ResourceNotFound"
                 calls.broken(rule, f"metadata({brief(path)}) gave {brief(found)}")
 
 

@@ -17,7 +17,7 @@ _MAX_PAGES = 200
 _MAX_WORDS = 4
 _ODD = ("*", "[", "%", "_", "'", '"', "\\", ".*", "\u202e", "x" * 1000)
 _WORD = re.compile(r"\w{3,40}")
-_HURRY, _TIME_S = 0.0, 10.0
+_SHORT_DEADLINE_S, _LONG_DEADLINE_S = 0.0, 10.0
 
 
 async def check_search(calls: Calls, resources: Sequence[Resource]) -> None:
@@ -51,16 +51,16 @@ async def _check(
     calls: Calls, searches: SupportsSearch, sought: SearchRequest, below: Path = ()
 ) -> None:
     call = f"search({brief(sought.text)}, {sought.where!r}, below={brief(below)})"
-    hits = await _all(calls, searches, sought, below, _TIME_S)
-    hurried = await _all(calls, searches, sought, below, _HURRY)
+    hits = await _all(calls, searches, sought, below, _LONG_DEADLINE_S)
+    hurried = await _all(calls, searches, sought, below, _SHORT_DEADLINE_S)
     if hits is None or hurried is None:
         return
     found = [hit.resource.path for hit in hits]
     if len(set(found)) < len(found):
-        calls.broken("a search gives a resource once", f"{call} gave {brief(found)}")
+        calls.broken("a search returns each resource once", f"{call} gave {brief(found)}")
     if {hit.resource.path for hit in hurried} != set(found):
-        rule = "a search that is stopped goes on where it was, until all is found"
-        calls.broken(rule, f"{call} gave {brief(found)}, not in a hurry")
+        rule = "a search that reaches its deadline resumes until everything is found"
+        calls.broken(rule, f"{call} gave {brief(found)}, but not with short deadlines")
     for hit in hits:
         await _check_hit(calls, call, sought, below, hit)
 
@@ -68,24 +68,27 @@ async def _check(
 async def _check_hit(calls: Calls, call: str, sought: SearchRequest, below: Path, hit: Hit) -> None:
     path = hit.resource.path
     if not is_below(path, [below]):
-        calls.broken("a search stays below `below`", f"{call} gave {brief(path)}")
+        calls.broken("every hit is at or below `below`", f"{call} gave {brief(path)}")
     metadata = await calls.metadata(path)
     if not isinstance(metadata, Resource) or metadata.type != hit.resource.type:
         calls.broken(
-            "what is found exists",
+            "every hit exists",
             f"{call} gave {brief(path)}, metadata {brief(metadata)}",
         )
     if not hit.lines:
         if sought.where == "text":
-            rule = "what is found in text has a line that matches"
+            rule = "a hit in text has a matching line"
             calls.broken(rule, f"{call} gave {brief(path)} without one")
         return
     if any(line.number < 1 or "\n" in line.text for line in hit.lines):
-        calls.broken("a line has a number from 1 on, and no end", f"{call} gave {brief(hit.lines)}")
+        calls.broken(
+            "a matched line has a number of 1 or more and no line ending",
+            f"{call} gave {brief(hit.lines)}",
+        )
     if sought.where == "text" and hit.resource.type == "document":
         contents = await calls.read(path)
         if isinstance(contents, ResourceNotFound):
-            calls.broken("what is found in text may be read", f"{call} gave {brief(path)}")
+            calls.broken("a hit in text can be read", f"{call} gave {brief(path)}")
 
 
 async def _all(
@@ -106,32 +109,38 @@ async def _all(
         if isinstance(found, InvalidParameter) and after is None:
             return None  # unsupported
         if found is None or isinstance(found, Exception):
-            calls.broken("what exists can be searched", f"below {brief(below)} came {found!r}")
+            calls.broken(
+                "every existing collection can be searched",
+                f"search(below={brief(below)}) gave {found!r}",
+            )
             return None
         hits += found.hits
         if found.next is None:
             return hits
         if found.next == after:
-            calls.broken("a search gets on each time", f"after {brief(after)} came the same `next`")
+            calls.broken(
+                "every page of a search makes progress",
+                f"search(after={brief(after)}) gave the same `next`",
+            )
             return None
         after = found.next
     return None
 
 
 async def _check_refusals(calls: Calls, searches: SupportsSearch) -> None:
-    deadline = time.monotonic() + _TIME_S
+    deadline = time.monotonic() + _LONG_DEADLINE_S
     for where in ("names", "text"):
         sought = SearchRequest(text="a", where=where)
         found = await calls.search(
             searches, sought, below=(_ABSENT,), after=None, limit=_LIMIT, deadline=deadline
         )
         if found is not None and not isinstance(found, ResourceNotFound):
-            rule = "a path that names nothing raises ResourceNotFound"
+            rule = "an absent path raises ResourceNotFound"
             calls.broken(rule, f"search(below={brief((_ABSENT,))}) gave {brief(found)}")
     broken = SearchRequest(text="(", where="text", is_pattern=True)
     found = await calls.search(
         searches, broken, below=(), after=None, limit=_LIMIT, deadline=deadline
     )
     if found is not None and not isinstance(found, InvalidParameter):
-        rule = "an expression that cannot be used raises InvalidParameter"
+        rule = "an invalid pattern raises InvalidParameter"
         calls.broken(rule, f"search('(') gave {brief(found)}")

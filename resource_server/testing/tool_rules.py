@@ -58,11 +58,11 @@ async def check_tools(calls: Calls, before: Sequence[Tool]) -> None:
         return
     found = await calls.tools(provider)
     if found != before:
-        rule = "tools are always the same, before the provider is entered too"
-        calls.broken(rule, f"tools() gave {brief(found)}, and before {brief(before)}")
+        rule = "tools are always the same, even before the provider is entered"
+        calls.broken(rule, f"tools() gave {brief(found)}, but {brief(before)} before")
     names = [tool.name for tool in before]
     for name in sorted({name for name in names if names.count(name) > 1}):
-        calls.broken("a tool has a name of its own", f"tools() gave {name!r} more than once")
+        calls.broken("tool names are unique", f"tools() gave {name!r} more than once")
     for tool in before:
         if _is_usable(calls, tool) and not tool.input_schema.get("required"):
             await _check_call(calls, provider, tool)
@@ -70,13 +70,13 @@ async def check_tools(calls: Calls, before: Sequence[Tool]) -> None:
 
 def _is_usable(calls: Calls, tool: Tool) -> bool:
     if not TOOL_NAME.fullmatch(tool.name) or not tool.description.strip():
-        rule = "a tool has a name of 1 to 128 of A-Z a-z 0-9 _ - . and a description"
+        rule = "a tool has a description, and a name of 1 to 128 characters from A-Z a-z 0-9 _ - ."
         calls.broken(rule, f"tools() gave {brief(tool)}")
         return False
     try:
         ArgumentsValidator(tool)
     except ResourceServerError as error:
-        calls.broken("the schemas of a tool can be used", f"{tool.name}: {error}")
+        calls.broken("the schemas of a tool are valid", f"{tool.name}: {error}")
         return False
     return True
 
@@ -84,11 +84,11 @@ def _is_usable(calls: Calls, tool: Tool) -> bool:
 async def _check_call(calls: Calls, provider: SupportsTools, tool: Tool) -> None:
     found = await calls.call_tool(provider, tool.name, {}, SilentToolRequest())
     if not isinstance(found, ToolResult):
-        return  # it said why it cannot, or broke a rule
+        return  # an allowed error, or a broken rule that is recorded already
     call = f"call_tool({tool.name!r}, {{}})"
     if tool.output_schema is not None:
         for problem in _structured_problems(tool.output_schema, found.structured):
-            calls.broken("a structured result keeps to the output schema", f"{call}: {problem}")
+            calls.broken("a structured result matches the output schema", f"{call}: {problem}")
     for block in found.content:
         match block:
             case TextBlock(text=str()) | MediaBlock(data=bytes(), mime_type=str()):
@@ -97,11 +97,13 @@ async def _check_call(calls: Calls, provider: SupportsTools, tool: Tool) -> None
                 described = await calls.metadata(path)
                 is_collection = isinstance(described, Resource) and described.type == "collection"
                 if not isinstance(described, Resource):
-                    calls.broken("a block names what is there", f"{call} gave {brief(block)}")
+                    calls.broken(
+                        "a block refers to an existing resource", f"{call} gave {brief(block)}"
+                    )
                 elif is_collection and isinstance(block, EmbeddedBlock):
-                    calls.broken("a document is embedded", f"{call} gave {brief(block)}")
+                    calls.broken("only documents are embedded", f"{call} gave {brief(block)}")
             case _:
-                calls.broken("a result is made of blocks", f"{call} gave {brief(block)}")
+                calls.broken("a result consists of content blocks", f"{call} gave {brief(block)}")
 
 
 def _structured_problems(schema: Schema, structured: Mapping[str, Any] | None) -> Sequence[str]:

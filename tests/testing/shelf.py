@@ -109,7 +109,7 @@ class Shelf:
         return Resource(path=path, name=path[-1], size=size, version=f"v{size}")
 
 
-SIGNATURE = "a method returns what its signature in resource_server.provider says"
+SIGNATURE = "methods return the types declared in resource_server.provider"
 
 
 def changed(page: Sequence[Resource], which: str, **facts: Any) -> list[Resource]:

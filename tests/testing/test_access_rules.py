@@ -110,17 +110,20 @@ class BreaksRulesWhenNarrowed(Guarded):
 
 BROKEN: list[tuple[type[Shelf], str]] = [
     (NeedsSevenScopes, "restrictions name at most 6 different scopes"),
-    (NeedsOtherScopesWhenAsked, "restrictions are always the same"),
+    (NeedsOtherScopesWhenAsked, "restrictions do not change"),
     (NeedsText, SIGNATURE),
-    (NarrowsItself, "narrowed returns another provider, for it is entered and left by itself"),
+    (NarrowsItself, "narrowed returns a new provider, which is entered and left on its own"),
     (NarrowsToNothing, SIGNATURE),
-    (CannotBeNarrowed, "restrictions and narrowed raise nothing"),
-    (ShowsAllToAll, "who lacks scopes does not see what needs them"),
-    (KeepsFromAll, "narrowed to all scopes shows everything"),
-    (ForgetsTemplates, "narrowed to all scopes shows everything"),
-    (ShowsMore, "narrowed shows nothing that is not there without it"),
-    (GivesWhatItDoesNotList, "what narrowed does not list raises ResourceNotFound"),
-    (BreaksRulesWhenNarrowed, "what narrowed returns keeps the contract"),
+    (CannotBeNarrowed, "restrictions and narrowed do not raise"),
+    (ShowsAllToAll, "resources that require scopes are hidden without them"),
+    (KeepsFromAll, "narrowing to all scopes hides nothing"),
+    (ForgetsTemplates, "narrowing to all scopes hides nothing"),
+    (ShowsMore, "the narrowed provider has nothing that the whole provider lacks"),
+    (
+        GivesWhatItDoesNotList,
+        "a path that the narrowed provider does not list raises ResourceNotFound",
+    ),
+    (BreaksRulesWhenNarrowed, "the narrowed provider keeps the contract"),
 ]
 
 
@@ -151,7 +154,7 @@ async def test_what_is_broken_by_narrowing_is_told_with_the_scopes() -> None:
     with pytest.raises(ProviderViolations) as caught:
         await check_provider(KeepsFromAll())
     assert caught.value.violations == (
-        "narrowed to all scopes shows everything: with a:read, z:read there is no resource ('z',)",
+        "narrowing to all scopes hides nothing: with a:read, z:read, resource ('z',) is missing",
     )
 
 

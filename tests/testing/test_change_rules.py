@@ -267,19 +267,19 @@ class TellsTimes(Watched):
         return msgspec.structs.replace(super().entry(path), version=None)
 
 
-ARMED = "a Change follows for each path that comes to the interest"
+ARMED = "a Change is yielded for every path added to the interest"
 
 
-GOES_ON = "changes goes on until it is closed"
+GOES_ON = "changes runs until it is closed"
 
 
-ENDS = "changes ends at once, and without an error, when it is closed"
+ENDS = "changes stops promptly and without an error when closed"
 
 
-BESIDE = "watches that run beside each other do not disturb each other"
+BESIDE = "concurrent watches are independent of each other"
 
 
-TOLD = "a Change tells what may have changed"
+TOLD = "every change is reported by a Change"
 
 
 BROKEN_WATCHES: list[tuple[type[Watched], str]] = [
@@ -291,9 +291,12 @@ BROKEN_WATCHES: list[tuple[type[Watched], str]] = [
     (YieldsPaths, SIGNATURE),
     (YieldsLists, SIGNATURE),
     (YieldsOddKinds, SIGNATURE),
-    (YieldsSlashes, "a segment is not empty, '.' or '..', has no '/' or NUL, and fits in a URI"),
-    (NeverRests, "without interest nothing is yielded"),
-    (NeverWaits, "without interest nothing is yielded"),
+    (
+        YieldsSlashes,
+        "a path segment is not empty, '.' or '..', has no '/' or NUL, and can be encoded in a URI",
+    ),
+    (NeverRests, "nothing is yielded while the interest is empty"),
+    (NeverWaits, "nothing is yielded while the interest is empty"),
     (Ends, GOES_ON),
     (Fails, GOES_ON),
     (IsNoGenerator, SIGNATURE),
@@ -309,7 +312,7 @@ BROKEN_WATCHES: list[tuple[type[Watched], str]] = [
     (TellsTheParentOnly, TOLD),
     (TellsTheTopOnly, TOLD),
     (TellsOfSiblings, TOLD),
-    (TellsOneVersion, "what has changed has another version"),
+    (TellsOneVersion, "a changed resource has a new version"),
 ]
 
 
@@ -369,7 +372,7 @@ async def test_what_was_not_told_is_named_with_its_bound() -> None:
     shelf = TellsNoChanges()
     with pytest.raises(ProviderViolations) as caught:
         await check_provider(shelf, make_change=put(shelf, ("a", "empty"), "full"), within_s=0.2)
-    assert caught.value.violations == (f"{TOLD}: no Change of ('a', 'empty') came within 0.2 s",)
+    assert caught.value.violations == (f"{TOLD}: no Change for ('a', 'empty') within 0.2 s",)
 
 
 async def test_a_change_that_is_told_before_it_can_be_seen_is_told_too_early() -> None:
@@ -380,7 +383,7 @@ async def test_a_change_that_is_told_before_it_can_be_seen_is_told_too_early() -
             return await super().metadata(path)
 
     shelf = Early()
-    with pytest.raises(ProviderViolations, match="what has changed has another version"):
+    with pytest.raises(ProviderViolations, match="a changed resource has a new version"):
         await check_provider(shelf, make_change=put(shelf, ("a", "empty"), "full"), within_s=0.2)
 
 
@@ -397,7 +400,7 @@ async def test_a_provider_that_is_not_to_watch_is_not_asked_to() -> None:
 
 
 async def test_a_change_cannot_be_made_where_nothing_watches() -> None:
-    with pytest.raises(ProviderViolations, match="make_change is for a provider that has changes"):
+    with pytest.raises(ProviderViolations, match="make_change requires a provider with changes"):
         await check_provider(Shelf(), make_change=lambda: ("a",))
 
 

@@ -73,8 +73,8 @@ class DiesOnLeaving(Shelf):
 
 
 BROKEN: list[tuple[type[Shelf], str]] = [
-    (OnlyEnters, "a lifetime has __aenter__ and __aexit__"),
-    (Mixes, "methods may run concurrently"),
+    (OnlyEnters, "an async context manager has both __aenter__ and __aexit__"),
+    (Mixes, "methods can run concurrently"),
     (DiesOnLeaving, "a provider can be entered again"),
 ]
 

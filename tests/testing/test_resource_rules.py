@@ -224,40 +224,40 @@ class CannotExplainAbsence(Shelf):
 
 
 BROKEN: list[tuple[type[Shelf], str]] = [
-    (ListsDocuments, "to list a document raises NotACollection"),
-    (ForgetsMetadata, "what is listed has metadata"),
-    (TellsAnotherSize, "metadata repeats what the listing tells"),
-    (ChangesVersions, "metadata stays equal while nothing changes"),
-    (KnowsEverything, "a path that names nothing raises ResourceNotFound"),
-    (RaisesKeyErrors, "only errors of resource_server.errors leave a provider"),
+    (ListsDocuments, "listing a document raises NotACollection"),
+    (ForgetsMetadata, "every listed resource has metadata"),
+    (TellsAnotherSize, "metadata agrees with the listing"),
+    (ChangesVersions, "metadata stays the same while nothing changes"),
+    (KnowsEverything, "an absent path raises ResourceNotFound"),
+    (RaisesKeyErrors, "a provider raises only errors from resource_server.errors"),
     (ReturnsNone, SIGNATURE),
     (HasNoName, "a resource has a name"),
     (HasNaiveTimes, "last_modified has a time zone"),
-    (MeasuresCollections, "a size is that of a document"),
-    (HasOddDetails, "details are ready for JSON"),
+    (MeasuresCollections, "only documents have a size, of 0 or more"),
+    (HasOddDetails, "details can be encoded as JSON"),
     (Misjudges, "a size is the number of bytes of the body"),
     (ReadsNothing, "a document has at least one content"),
     (RefusesToRead, "a document has at least one content"),
     (ReadsText, SIGNATURE),
     (ReadsNumbers, "data is str or bytes"),
     (ReadsSurrogates, "text has no lone surrogates"),
-    (IgnoresTheQuery, "an unknown query parameter raises InvalidParameter"),
+    (IgnoresTheQuery, "an unknown URI parameter raises InvalidParameter"),
     (ReadsNoFormats, "every format can be read"),
-    (CannotReadOn, "what was cut can be read on"),
-    (HasBadTemplates, "a template uses no more of RFC 6570 than {x}, {+x}, {?x,y} and {&x,y}"),
-    (HasTwinTemplates, "no two templates have the same form"),
+    (CannotReadOn, "the rest of truncated content can be read"),
+    (HasBadTemplates, "a template uses only {x}, {+x}, {?x,y} and {&x,y} of RFC 6570"),
+    (HasTwinTemplates, "no two templates have the same URI template"),
     (HasNamelessTemplates, "a template is a Template with a name"),
-    (SuggestsWhatIsNot, "what complete suggests exists"),
+    (SuggestsWhatIsNot, "completions name existing resources"),
     (SuggestsNumbers, SIGNATURE),
-    (FetchesElse, "fetch gives what metadata and read give"),
-    (FetchesUnknownQueries, "fetch gives what metadata and read give"),
-    (FetchesNowhere, "a path that names nothing raises ResourceNotFound"),
+    (FetchesElse, "fetch gives the same as metadata and read"),
+    (FetchesUnknownQueries, "fetch gives the same as metadata and read"),
+    (FetchesNowhere, "an absent path raises ResourceNotFound"),
     (FetchesAlone, SIGNATURE),
-    (HidesWhatItShows, "what hides names raises ResourceNotFound"),
+    (HidesWhatItShows, "hidden paths raise ResourceNotFound"),
     (HidesMore, "hides returns at most `limit` items"),
     (HidesPathsOnly, SIGNATURE),
     (ExplainsNothing, SIGNATURE),
-    (CannotExplainAbsence, "only errors of resource_server.errors leave a provider"),
+    (CannotExplainAbsence, "a provider raises only errors from resource_server.errors"),
 ]
 
 
@@ -289,12 +289,14 @@ async def test_all_broken_rules_are_told_at_once() -> None:
 async def test_of_many_places_of_one_rule_three_are_told() -> None:
     with pytest.raises(ProviderViolations) as caught:
         await check_provider(ListsDocuments({(str(n),): "x" for n in range(10)}))
-    [*_, last] = told = [s for s in caught.value.violations if s.startswith("to list a document")]
+    [*_, last] = told = [s for s in caught.value.violations if s.startswith("listing a document")]
     assert len(told) == 3
     assert last.endswith("(and 7 more)")
 
 
 async def test_what_is_listed_and_never_readable_can_be_named() -> None:
     await check_provider(RefusesToRead(), unreadable=[("hidden",)])
-    with pytest.raises(ProviderViolations, match="what is not readable raises ResourceNotFound"):
+    with pytest.raises(
+        ProviderViolations, match="reading an unreadable document raises ResourceNotFound"
+    ):
         await check_provider(Shelf(), unreadable=[("hidden",)])

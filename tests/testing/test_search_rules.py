@@ -22,7 +22,7 @@ from tests.providers_for_tests import Leaf, Tree
 
 pytestmark = pytest.mark.anyio
 
-SIGNATURE = "a method returns what its signature in resource_server.provider says"
+SIGNATURE = "methods return the types declared in resource_server.provider"
 
 
 class Searched(Tree):
@@ -136,16 +136,16 @@ async def test_a_provider_whose_search_keeps_the_contract_passes() -> None:
     [
         (FindsMore, "a page has at most `limit` items"),
         (FindsAll, SIGNATURE),
-        (FindsWhatIsNot, "what is found exists"),
-        (FindsTwice, "a search gives a resource once"),
-        (GoesInCircles, "a search gets on each time"),
-        (EndsWhenItIsLate, "a search that is stopped goes on where it was, until all is found"),
-        (LeavesThePlace, "a search stays below `below`"),
-        (SearchesAnywhere, "a path that names nothing raises ResourceNotFound"),
-        (QuotesNothing, "what is found in text has a line that matches"),
-        (CountsFromNought, "a line has a number from 1 on, and no end"),
-        (TakesAnyExpression, "an expression that cannot be used raises InvalidParameter"),
-        (Fails, "only errors of resource_server.errors leave a provider"),
+        (FindsWhatIsNot, "every hit exists"),
+        (FindsTwice, "a search returns each resource once"),
+        (GoesInCircles, "every page of a search makes progress"),
+        (EndsWhenItIsLate, "a search that reaches its deadline resumes until everything is found"),
+        (LeavesThePlace, "every hit is at or below `below`"),
+        (SearchesAnywhere, "an absent path raises ResourceNotFound"),
+        (QuotesNothing, "a hit in text has a matching line"),
+        (CountsFromNought, "a matched line has a number of 1 or more and no line ending"),
+        (TakesAnyExpression, "an invalid pattern raises InvalidParameter"),
+        (Fails, "a provider raises only errors from resource_server.errors"),
     ],
 )
 async def test_each_broken_rule_of_searching_is_told(broken: type[Searched], rule: str) -> None:

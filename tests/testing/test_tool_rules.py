@@ -78,20 +78,23 @@ class ChangesItsTools(Tooled):
     ("provider", "rule"),
     [
         (ChangesItsTools, "tools are always the same"),
-        (telling(Tool(name="a b", description="x")), "a tool has a name"),
-        (telling(Tool(name="a", description=" ")), "and a description"),
-        (telling(*Tooled().tools(), *Tooled().tools()), "a name of its own"),
+        (telling(Tool(name="a b", description="x")), "a tool has a description, and a name"),
+        (telling(Tool(name="a", description=" ")), "a tool has a description"),
+        (telling(*Tooled().tools(), *Tooled().tools()), "tool names are unique"),
         (
             telling(Tool(name="a", description="x", input_schema={"type": "list"})),
-            "the schemas of a tool can be used",
+            "the schemas of a tool are valid",
         ),
         (returning("words"), "returned 'words'"),
         (returning(ToolResult([TextBlock("x")])), "it has none"),
         (returning(ToolResult([TextBlock("x")], {"n": "1"})), "'1' is not of type 'integer'"),
         (returning(ToolResult([TextBlock("x")], {"n": object()})), "not JSON"),
-        (returning(ToolResult([LinkBlock(("none",))], {"n": 1})), "a block names what is there"),
-        (returning(ToolResult([EmbeddedBlock(("a",))], {"n": 1})), "a document is embedded"),
-        (returning(ToolResult(["x"], {"n": 1})), "made of blocks"),  # pyright: ignore[reportArgumentType]
+        (
+            returning(ToolResult([LinkBlock(("none",))], {"n": 1})),
+            "a block refers to an existing resource",
+        ),
+        (returning(ToolResult([EmbeddedBlock(("a",))], {"n": 1})), "only documents are embedded"),
+        (returning(ToolResult(["x"], {"n": 1})), "a result consists of content blocks"),  # pyright: ignore[reportArgumentType]
     ],
 )
 async def test_each_broken_rule_of_tools_is_found(provider: type[Tooled], rule: str) -> None:
