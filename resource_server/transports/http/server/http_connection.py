@@ -46,6 +46,8 @@ _MAX_BUFFERED_BYTES = 64 * 1024
 """Reading pauses while more of a body than this waits for the application."""
 _SLOW_READER_BYTES = 64 * 1024
 """A client must read this much, or all that is left, within `slow_reader_timeout_s`."""
+_MAX_BODY_PARTS = 64
+"""More parts are joined: a chunk of one byte would otherwise occupy fifty."""
 
 _STATUS_LINES = {
     each.value: b"HTTP/1.1 %d %b\r\n" % (each.value, each.phrase.encode())
@@ -149,6 +151,8 @@ class _RequestCycle:
     def put(self, part: bytes) -> None:
         """Take a part of the body; what follows the response is dropped."""
         if not self.complete:
+            if len(self._parts) == _MAX_BODY_PARTS:
+                self._parts = [b"".join(self._parts)]
             self._parts.append(part)
             self.buffered += len(part)
             self._news.set()
@@ -176,9 +180,12 @@ class _RequestCycle:
         if self.disconnected or self.complete:
             return {"type": "http.disconnect"}
         body = b"".join(self._parts)
+        self._drop_body()
+        return {"type": "http.request", "body": body, "more_body": not self.body_complete}
+
+    def _drop_body(self) -> None:
         self._parts.clear()
         self.buffered = 0
-        return {"type": "http.request", "body": body, "more_body": not self.body_complete}
 
     # -- the response
 
@@ -207,6 +214,7 @@ class _RequestCycle:
         connection.transport.write(b"".join(parts))
         if is_last:
             self.complete = True
+            self._drop_body()  # Reading would stay paused for a body that nobody takes.
             self._news.set()
             if not self.keep_alive:
                 connection.transport.close()
@@ -219,6 +227,7 @@ class _RequestCycle:
         if self.must_continue and not self.body_complete:
             # The client may not send the body now; the next bytes would be taken for it.
             self.keep_alive = False
+        self.must_continue = False  # An interim response may not follow the final one.
         status: int = start["status"]
         parts = [_STATUS_LINES[status]]
         has_length = says_close = False
@@ -416,6 +425,8 @@ class HttpConnection(asyncio.Protocol):
         cycle.must_continue = self._expects_continue
         self._parsed = cycle
         self._pending.append(cycle)
+        # Trailers are ignored (RFC 9110, 6.5.1): no proxy or firewall has seen them as headers.
+        self._headers = []
 
     def _scope(self, version: str) -> AsgiScope:
         target = parse_url(self._url)

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
+from uvicorn.server import ServerState
 
+from resource_server.runtime.timing import Timing
+from resource_server.transports.http.app.request import AsgiReceive, AsgiScope, AsgiSend
+from resource_server.transports.http.server.http_connection import (
+    ConnectionConfig,
+    HttpConnection,
+    WriteBacklog,
+)
 from tests.transports.program import (
     GATE,
     LARGE,
@@ -248,3 +257,109 @@ def test_streams_that_nobody_reads_hold_each_resource_once(tmp_path: Path) -> No
                     opened.write(f"{count}\n")
                 stream.event()
         assert program.memory() - before < 2 * MIB
+
+
+@pytest.mark.parametrize("trailer", [b"host: evil", b"origin: http://evil", b"Mcp-Method: ping"])
+def test_trailers_are_no_headers(program: Program, trailer: bytes) -> None:
+    asked = modern("server/discover", content_length=None, transfer_encoding="chunked")
+    head, _, body = asked.partition(b"\r\n\r\n")
+    chunked = b"%b\r\n\r\n%x\r\n%b\r\n0\r\n%b\r\n\r\n" % (head, len(body), body, trailer)
+    assert program.ask(chunked).status == 200
+
+
+def test_bodies_in_tiny_chunks_occupy_little_memory(tmp_path: Path) -> None:
+    begun = request(content_length=None, transfer_encoding="chunked") + b"2\r\nxx\r\n" * 30_000
+    with serving(tmp_path) as program, program.lines(40) as lines:
+        before = program.memory()
+        for number, line in enumerate(lines):
+            line.send(modern("resources/read", {"uri": f"{GATE}{number}"}) + begun)
+            program.waiting(str(number))
+        assert program.memory() - before < 16 * MIB
+
+
+class RecordingTransport(asyncio.Transport):
+    """A transport that takes everything at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.is_reading_paused = False
+        self.is_closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def pause_reading(self) -> None:
+        self.is_reading_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_reading_paused = False
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+
+def connected(
+    app: Callable[[AsgiScope, AsgiReceive, AsgiSend], object],
+) -> tuple[HttpConnection, RecordingTransport]:
+    config = ConnectionConfig(app, ws="none", log_config=None)
+    config.load()
+    config.write_backlog, config.timing = WriteBacklog(), Timing()
+    connection, transport = HttpConnection(config, ServerState(), {}), RecordingTransport()
+    connection.connection_made(transport)
+    return connection, transport
+
+
+async def turns() -> None:
+    """Let tasks run that wait for nothing."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def begin(send: AsgiSend, body: bytes, *, more: bool = False) -> None:
+    headers = [(b"content-length", b"2")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+@pytest.mark.anyio
+async def test_a_body_that_nobody_takes_is_read_to_its_end() -> None:
+    may_respond = asyncio.Event()
+
+    async def app(_scope: AsgiScope, _receive: AsgiReceive, send: AsgiSend) -> None:
+        await may_respond.wait()
+        await begin(send, b"ok")
+
+    connection, transport = connected(app)
+    connection.data_received(request("POST", content_length="300000") + b"x" * 100_000)
+    assert transport.is_reading_paused
+    may_respond.set()
+    await turns()
+    assert b"200 OK" in transport.written
+    assert not transport.is_reading_paused
+    connection.data_received(b"x" * 100_000)
+    assert not transport.is_reading_paused
+    connection.data_received(b"x" * 100_000 + request("GET"))
+    assert transport.written.count(b"200 OK") == 2
+    connection.connection_lost(None)
+
+
+@pytest.mark.anyio
+async def test_no_interim_response_follows_the_final_one() -> None:
+    async def app(_scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
+        await begin(send, b"o", more=True)
+        await receive()
+        await send({"type": "http.response.body", "body": b"k"})
+
+    connection, transport = connected(app)
+    connection.data_received(request("POST", content_length="2", expect="100-continue"))
+    connection.data_received(b"xx")
+    await turns()
+    assert transport.written.endswith(b"\r\n\r\nok")
+    connection.connection_lost(None)
