@@ -350,6 +350,7 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take part of a request, or several requests."""
+        before = self._parsed
         for start in range(0, len(data), _PARSED_BYTES):
             part = data if len(data) <= _PARSED_BYTES else data[start : start + _PARSED_BYTES]
             self._head_bytes += len(part)
@@ -363,7 +364,9 @@ class HttpConnection(asyncio.Protocol):
                 if self._head_bytes > MAX_HEAD_BYTES:
                     self._refuse(b"The headers are too long.")
                     return
-        if self._pending or (self._parsed and self._parsed.buffered > _MAX_BUFFERED_BYTES):
+        # For the rest of a request that waits, reading goes on: a client that leaves is noticed.
+        is_queued = self._parsed is not before and self._pending
+        if is_queued or (self._parsed and self._parsed.buffered > _MAX_BUFFERED_BYTES):
             self._pause_reading()
 
     def _parse(self, data: bytes) -> None:

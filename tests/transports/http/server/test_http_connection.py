@@ -363,3 +363,25 @@ async def test_no_interim_response_follows_the_final_one() -> None:
     await turns()
     assert transport.written.endswith(b"\r\n\r\nok")
     connection.connection_lost(None)
+
+
+@pytest.mark.anyio
+async def test_reading_goes_on_while_a_response_waits_for_the_client_to_leave() -> None:
+    received: list[str] = []
+
+    async def app(_scope: AsgiScope, receive: AsgiReceive, _send: AsgiSend) -> None:
+        await asyncio.sleep(0)
+        received.extend([(await receive())["type"], (await receive())["type"]])
+
+    connection, transport = connected(app)
+    connection.data_received(request("GET") + request("POST", content_length="100"))
+    assert transport.is_reading_paused
+    await turns()
+    assert not transport.is_reading_paused
+    connection.data_received(b"x" * 50)
+    assert not transport.is_reading_paused
+    connection.data_received(b"x" * 50)
+    assert not transport.is_reading_paused
+    connection.connection_lost(None)
+    await turns()
+    assert received == ["http.request", "http.disconnect"]
