@@ -1,7 +1,7 @@
-"""Who asks, and what they may see: set by a transport for each request, asked wherever it matters.
+"""The caller of the current request, and access rules by scope.
 
-Nothing of a scope is checked on standard input and output, or without tokens: `EVERYBODY` may see
-all that the manifest exposes.
+A transport sets the caller for each request. On stdio, and over HTTP without tokens, the caller is
+`EVERYBODY`, for whom everything that the manifest exposes is visible.
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ from typing import Annotated, NamedTuple, TypeAlias
 from msgspec import Meta
 
 Scope: TypeAlias = Annotated[str, Meta(pattern=r"^[!#-\[\]-~]+$")]
-"""A scope as tokens and challenges spell it (RFC 6749, 3.3): no spaces, quotes or backslashes."""
+"""A scope of a token (RFC 6749, 3.3): without spaces, quotes and backslashes."""
 
 Scopes: TypeAlias = frozenset[str] | None
-"""What somebody has; None is everything."""
+"""The scopes of a caller; None satisfies every requirement."""
 
 MAX_SCOPES = 6
-"""Different ones inside one mount: each combination that somebody has is a provider of its own."""
+"""Maximum different scopes in one mount: each combination of them needs its own provider."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Who may see something; for others it does not exist."""
+    """Access rule: hidden from callers without the scopes."""
 
     scopes: Annotated[tuple[Scope, ...], Meta(min_length=1)]
-    """Of a token; all of them are needed."""
+    """Required scopes; a caller needs all of them."""
 
 
 OPEN = Access(scopes=())
-"""Everybody. Not None in options: one that was left empty is a mistake, and must not open it."""
+"""No required scopes. Options use it instead of None: an empty `access:` must not open a mount."""
 
 
 class Caller(NamedTuple):
-    """Who asks."""
+    """The sender of a request."""
 
     subject: str | None = None
-    """The token's subject; None where there are no tokens."""
+    """Subject of the token; None without tokens."""
     scopes: Scopes = None
-    """What the token allows; None allows everything."""
+    """Scopes of the token; None satisfies every requirement."""
     expires: float | None = None
-    """When the token ends, in seconds since the epoch."""
+    """Expiry of the token, in seconds since the epoch."""
 
     def may(self, required: frozenset[str]) -> bool:
-        """Tell whether they have all these scopes."""
+        """Return whether the caller has all required scopes."""
         return self.scopes is None or required <= self.scopes
 
 
@@ -57,12 +57,12 @@ _current: ContextVar[Caller] = ContextVar("caller", default=EVERYBODY)
 
 
 def current() -> Caller:
-    """Return who asks for what is being done now."""
+    """Return the caller of the current request."""
     return _current.get()
 
 
 class _Acting:
-    """As `contextmanager` would make it, in a third of the time: every request needs one."""
+    """Context manager of `acting`; a third of the time of `contextmanager`, in every request."""
 
     __slots__ = ("_caller", "_token")
 
@@ -77,20 +77,20 @@ class _Acting:
 
 
 def acting(caller: Caller) -> AbstractContextManager[None]:
-    """Do something for a caller; tasks that it begins are for them as well."""
+    """Set the caller for a block, and for tasks that are started in it."""
     return _Acting(caller)
 
 
 def allows(access: Access, scopes: frozenset[str]) -> bool:
-    """Tell whether something may be seen with these scopes."""
+    """Return whether a rule makes something visible to callers with these scopes."""
     return scopes.issuperset(access.scopes)
 
 
 def checked_restrictions(rules: Mapping[str, Access]) -> Mapping[str, frozenset[str]]:
-    """Return what needs scopes, by option, and which.
+    """Return the required scopes of the options that require any.
 
     Raises:
-        ValueError: these are more than `MAX_SCOPES`; names the option of the first too many.
+        ValueError: more than `MAX_SCOPES` different scopes; names the option that exceeds them.
     """
     found = {option: frozenset(each.scopes) for option, each in rules.items() if each.scopes}
     every = set[str]()
@@ -99,6 +99,6 @@ def checked_restrictions(rules: Mapping[str, Access]) -> Mapping[str, frozenset[
         if len(every) > MAX_SCOPES:
             raise ValueError(
                 f"{option}: more than {MAX_SCOPES} different scopes inside one mount; "
-                "make another mount of what needs the others"
+                "move the resources that need the others to another mount"
             )
     return found

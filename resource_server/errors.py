@@ -1,19 +1,19 @@
-"""Every exception this package raises on purpose, in one tree.
+"""Exceptions of this package, in one tree.
 
     ResourceServerError
-    ├── ManifestError            the manifest cannot be used; carries every diagnostic
+    ├── ManifestError            the manifest is invalid; carries every diagnostic
     ├── MountUnavailable         a mount cannot serve now (missing folder, refused login)
-    └── ResourceError            the answer to one request; its message is shown to clients
-        ├── ResourceNotFound     absent, refused or malformed: never told apart
-        ├── NotACollection       a listing was asked of a document
-        ├── InvalidParameter     a query parameter, cursor or argument that cannot be used
-        ├── ResourceTooLarge     over the size limit; says how to read a range
-        ├── DeadlineExceeded     took longer than its time limit; may be tried again
-        ├── ResourceBusy         locked or overloaded; may be tried again
-        ├── ToolFailed           a tool cannot do what it was asked; the model is told why
-        └── CannotElicit         nobody can be asked, or nobody answers
+    └── ResourceError            error response to one request
+        ├── ResourceNotFound     absent, hidden or malformed: indistinguishable
+        ├── NotACollection       listing of a document
+        ├── InvalidParameter     unknown or invalid URI parameter, cursor or argument
+        ├── ResourceTooLarge     over the size limit; has the first range to read
+        ├── DeadlineExceeded     over the time limit; can be retried
+        ├── ResourceBusy         locked or overloaded; can be retried
+        ├── ToolFailed           failed tool call, with advice for the model
+        └── CannotElicit         no answer: the client has no forms, or time is over
 
-The message of a `ResourceError` reaches clients: no absolute path, SQL, secret or body in it.
+Messages of `ResourceError` reach clients: put no absolute path, SQL, secret or content into them.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from dataclasses import dataclass
 
 
 class ResourceServerError(Exception):
-    """Root of everything this package raises on purpose."""
+    """Base class of the exceptions of this package."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One problem of a manifest: where it stands, what was found and what to do.
+    """One problem of a manifest: its position, the value found and what to do.
 
-    `line` and `column` count from 1; 0 means that no position is known. `where` is the dotted
-    path of the option (`roots.project.exclude`), empty for a problem of the whole file.
+    `line` and `column` count from 1; 0 is an unknown position. `where` is the dotted path of the
+    option (`roots.project.exclude`), empty for a problem of the whole file.
     """
 
     file: str
@@ -48,7 +48,7 @@ class Diagnostic:
 
 
 class ManifestError(ResourceServerError):
-    """The manifest cannot be used; `diagnostics` holds every problem found, in file order."""
+    """The manifest is invalid; `diagnostics` has every problem, in file order."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
@@ -56,35 +56,35 @@ class ManifestError(ResourceServerError):
 
 
 class MountUnavailable(ResourceServerError):
-    """A mount cannot serve now. The message is for the operator: it goes to logs and `check`."""
+    """A mount cannot serve now. The message is for the operator, in the log and in `check`."""
 
 
 class ResourceError(ResourceServerError):
-    """The answer to one request; the message is shown to clients."""
+    """Error response to one request; the client gets the message."""
 
 
 class ResourceNotFound(ResourceError):
-    """Nothing readable has this address: absent, refused and malformed look the same."""
+    """The address names nothing readable: absent, hidden and malformed are indistinguishable."""
 
     def __init__(self, message: str = "resource not found") -> None:
         super().__init__(message)
 
 
 class NotACollection(ResourceError):
-    """The children of a document were asked for."""
+    """A document has no children to list."""
 
     def __init__(self, message: str = "not a collection") -> None:
         super().__init__(message)
 
 
 class InvalidParameter(ResourceError):
-    """A query parameter, cursor or argument that cannot be used; the message names it."""
+    """A URI parameter, cursor or argument is unknown or invalid; the message names it."""
 
 
 class ResourceTooLarge(ResourceError):
-    """A document over the size limit was asked for whole.
+    """A document is over the size limit and was not read in ranges.
 
-    `size` and `limit` are bytes; `next` is the query of the first range that can be read.
+    `size` and `limit` are bytes; `next` has the URI parameters of the first range.
     """
 
     def __init__(self, *, size: int, limit: int, next: Mapping[str, str]) -> None:
@@ -97,28 +97,28 @@ class ResourceTooLarge(ResourceError):
 
 
 class DeadlineExceeded(ResourceError):
-    """The provider took longer than its time limit; the same request may succeed later."""
+    """The request took longer than its time limit; it may succeed later."""
 
     def __init__(self, message: str = "time limit exceeded") -> None:
         super().__init__(message)
 
 
 class ResourceBusy(ResourceError):
-    """The resource is locked or the provider overloaded; the same request may succeed later."""
+    """The resource is locked or the provider is overloaded; the request may succeed later."""
 
     def __init__(self, message: str = "resource is busy") -> None:
         super().__init__(message)
 
 
 class ToolFailed(ResourceError):
-    """A tool cannot do what it was asked; the message tells the model why, and what to do."""
+    """A tool call failed; the message tells the model the reason and what to do."""
 
 
 CANNOT_ELICIT = "this client cannot be asked for what is missing"
 
 
 class CannotElicit(ResourceError):
-    """A question cannot be put to the person: the client has no way to, or nobody answers."""
+    """A question has no answer: the client cannot show forms, or the person does not respond."""
 
     def __init__(self, message: str = CANNOT_ELICIT) -> None:
         super().__init__(message)

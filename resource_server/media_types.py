@@ -1,8 +1,8 @@
-"""Media types: by name from our own table, by content for names it does not know.
+"""Media types of documents: by name from a built-in table, otherwise by content.
 
-The table answers alike on every machine; the standard library's `mimetypes` does not: it reads the
-host's files, and calls `a.ts` a Qt translation where Debian's are installed. Source code without a
-registered type is `text/x-…`, as editors and libmagic spell it.
+The table gives the same type on every machine. The standard library's `mimetypes` reads the host's
+files: where Debian's are installed, `a.ts` is a Qt translation. Source code without a registered
+type is `text/x-…`, as in editors and libmagic.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from magic import Magic
 
 HEAD_BYTES = 4096
-"""As much of a document's beginning as `from_content` looks at."""
+"""Bytes at the beginning of a document that `from_content` examines."""
 
 BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -28,7 +28,7 @@ BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-"""Byte order marks and their codecs; UTF-32 first: one of its marks begins like one of UTF-16's."""
+"""Byte order marks and their codecs; UTF-32 first, since its mark may begin with that of UTF-16."""
 
 _TEXT = "text/plain"
 _BINARY = "application/octet-stream"
@@ -247,7 +247,7 @@ _NAMES_OF = {
 _NAMES = {name: mime for mime, names in _NAMES_OF.items() for name in names.split()}
 
 _STEMS = frozenset(("dockerfile", "containerfile", "makefile", "license", "licence", "jenkinsfile"))
-"""Well-known names that are often given a suffix of one's own: `Dockerfile.dev`, `LICENSE-MIT`."""
+"""Well-known names that often have another suffix: `Dockerfile.dev`, `LICENSE-MIT`."""
 _STEM = re.compile(r"[a-z]+")
 
 _MORE_TEXT = frozenset(
@@ -328,10 +328,10 @@ _TRUSTED = frozenset(
         " video/mp4 video/quicktime video/webm video/x-matroska"
     ).split()
 )
-"""What is believed of libmagic: types that it knows by three bytes or more.
+"""Types that are accepted from libmagic: those with a signature of three bytes or more.
 
-By the shorter ones, one of eighty random documents is a DOS program or an MP4 sound (measured with
-5.41), and its guesses at languages call Rust C.
+Shorter signatures make one of eighty random documents a DOS program or MP4 audio (measured with
+libmagic 5.41), and its guesses at programming languages take Rust for C.
 """
 
 _OUR_SPELLING = {
@@ -344,10 +344,10 @@ _OUR_SPELLING = {
 
 @functools.lru_cache(maxsize=4096)  # names repeat: README.md, index.js
 def from_name(name: str, overrides: tuple[tuple[str, str], ...] = ()) -> str | None:
-    """Return the media type that a file name promises, or None where it promises nothing.
+    """Return the media type that a file name suggests, or None.
 
-    `overrides` are pairs of glob pattern and media type; the first that matches the name wins over
-    the table. Upper and lower case are alike.
+    `overrides` are pairs of a glob pattern and a media type. The first pattern that matches takes
+    precedence over the table. Case is ignored.
     """
     name = name.lower()
     for pattern, mime in overrides:
@@ -355,7 +355,7 @@ def from_name(name: str, overrides: tuple[tuple[str, str], ...] = ()) -> str | N
             return mime
     suffix = name.rpartition(".")[2]
     mime = _NAMES.get(name) or _SUFFIXES.get(suffix)
-    # A name without a dot is its own last part: `md` is no Markdown.
+    # A suffix needs a dot: a file named `md` is not Markdown.
     if mime is not None and (suffix != name or name in _NAMES):
         return mime
     match = _STEM.match(name)
@@ -363,11 +363,11 @@ def from_name(name: str, overrides: tuple[tuple[str, str], ...] = ()) -> str | N
 
 
 def from_content(head: bytes) -> str:
-    """Return the media type of a document whose name tells none, from its first `HEAD_BYTES`.
+    """Return the media type of a document from its first `HEAD_BYTES`, if its name suggests none.
 
-    In this order: byte order mark, NUL, strict UTF-8, the interpreter of a `#!` line, libmagic
-    where it is present and sure, `text/plain` or `application/octet-stream`. The first call loads
-    libmagic (about 50 ms) and any may take 0.3 ms: for worker threads.
+    Tries, in this order: byte order mark, NUL, strict UTF-8, the interpreter of a `#!` line,
+    libmagic if it is installed, then `text/plain` or `application/octet-stream`. Call it in a
+    worker thread: the first call loads libmagic (about 50 ms), and any may take 0.3 ms.
     """
     head = head[:HEAD_BYTES]
     if head.startswith(tuple(mark for mark, _ in BOMS)):
@@ -378,10 +378,10 @@ def from_content(head: bytes) -> str:
 
 
 def refine(mime: str, head: bytes) -> str:
-    """Return the type of a document named like `mime`, now that its first bytes are known.
+    """Return the media type suggested by a name, corrected by the first bytes of the document.
 
-    The one name with two common meanings is `.ts`: TypeScript, or an MPEG transport stream, whose
-    packets of 188 bytes each begin with `G`.
+    Only `.ts` has two common meanings: TypeScript, and MPEG transport streams, whose packets of 188
+    bytes each begin with `G`.
     """
     if (
         mime == "text/x-typescript"
@@ -393,41 +393,40 @@ def refine(mime: str, head: bytes) -> str:
 
 
 def of_content(head: bytes, promised: str | None, *, decodes: bool) -> str:
-    """Return the type of a document whose name promised `promised`, now that its head is known.
+    """Return the media type of a document from its head and the type that its name suggests.
 
-    `decodes` says whether it is text in the encoding that it is read in.
+    `decodes` tells whether the document is valid text in the encoding in which it is read.
     """
     if promised is not None:
         return refine(promised, head)
     mime = from_content(head)
-    # A legacy encoding is text that `from_content` does not know; what breaks after its first
-    # bytes is none, though it looked so to it.
+    # `from_content` does not know legacy encodings, and does not see invalid bytes after the head.
     if decodes:
         return "text/plain" if mime == "application/octet-stream" else mime
     return "application/octet-stream" if is_text(mime) else mime
 
 
 def is_text(mime: str) -> bool:
-    """Say whether documents of this type are text: `text/*`, JSON, XML, YAML, scripts."""
+    """Return whether a media type is text: `text/*`, JSON, XML, YAML, scripts."""
     mime = mime.partition(";")[0].strip().lower()
     return mime.startswith("text/") or mime in _MORE_TEXT or mime.endswith(_TEXT_ENDINGS)
 
 
 @functools.lru_cache(maxsize=512)
 def is_binary(mime: str) -> bool:
-    """Say whether documents of this type are bytes even where they happen to be valid text.
+    """Return whether a media type is binary, even if a document happens to be valid text.
 
-    So are images, sound, film, fonts and what the table calls an archive, a program, a database.
-    Neither text nor binary are types that nobody here knows: their bytes decide.
+    These are images, audio, video, fonts, and the archives, programs and databases of the table.
+    Unknown types are neither text nor binary: the content decides.
     """
     mime = mime.partition(";")[0].strip().lower()
     return not is_text(mime) and (mime.startswith(_BINARY_FAMILIES) or mime in _SUFFIXES_OF)
 
 
 def begins_as_text(head: bytes, codec: str = "utf-8") -> bool:
-    """Say whether a document with this head may be text: valid so far, and without NUL.
+    """Return whether a document may be text by its head: valid so far, and without NUL.
 
-    A head of `HEAD_BYTES` may end within a character; a shorter one is the whole document.
+    A head of `HEAD_BYTES` may end inside a character; a shorter one is the whole document.
     """
     decoder = codecs.getincrementaldecoder(codec)()
     try:
@@ -457,19 +456,19 @@ def _sniffed(head: bytes) -> str | None:
 
 
 def magic_problem() -> str | None:
-    """Return why libmagic cannot be used, in one sentence for the operator; None when it can."""
+    """Return one sentence for the operator if libmagic is unusable, else None."""
     library = _library()
     return library if isinstance(library, str) else None
 
 
 class _Library:
-    """libmagic, loaded; one cookie per thread, because a cookie serves one thread at a time."""
+    """The loaded libmagic, with one cookie per thread since cookies are not thread-safe."""
 
     def __init__(self) -> None:
         folder = _pylibmagic()
         import magic
 
-        # A database fits one version of the library: another prints thousands of warnings.
+        # The database must fit the library: another version prints thousands of warnings.
         ours = bool(folder) and str(getattr(magic.libmagic, "_name", "")).startswith(folder)
         self._database = os.path.join(folder, "magic.mgc") if ours else None
         self._magic = magic.Magic
@@ -485,14 +484,14 @@ class _Library:
 
 
 def _pylibmagic() -> str:
-    """Let python-magic load the library of pylibmagic; return its folder, or "" without one."""
+    """Make python-magic load the library of pylibmagic; return its folder, or "" without it."""
     try:
         import pylibmagic
     except (ImportError, OSError):
         return ""
-    import magic as _  # noqa: F401  While the search path is set.
+    import magic as _  # noqa: F401  Loads the library while the search path is set.
 
-    # Importing set the search paths of the whole process, and so of every program that it starts.
+    # The import changed the search paths of this process and of every program that it starts.
     folder = str(pylibmagic.data)
     for variable in ("MAGIC", *pylibmagic.keys):
         value = os.environ.get(variable, "")
@@ -507,10 +506,10 @@ def _pylibmagic() -> str:
 
 @functools.cache
 def _library() -> _Library | str:
-    lost = "files with unknown names are told apart as text or binary only"
+    lost = "files with unknown names are only classified as text or binary"
     try:
         return _Library()
     except ImportError:
         return f"libmagic is missing, so {lost}; install python-magic and pylibmagic"
-    except Exception as error:  # A library that does not fit fails in any way.
+    except Exception as error:  # An incompatible library may raise anything.
         return f"libmagic is unusable ({error}), so {lost}"

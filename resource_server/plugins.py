@@ -1,7 +1,7 @@
-"""Provider references to providers: a built-in name, an installed package's, or a `.py` file.
+"""The loader of providers: built-in classes, entry points of packages, and `.py` files.
 
-A file is code that runs with the user's rights. It is loaded only when a manifest names it, never
-found by looking around, under a private module name, and once for each path.
+A plugin is code that runs with the user's rights. It is loaded only if a manifest names it; folders
+are never scanned. A file is loaded once per path, under a private module name.
 """
 
 from __future__ import annotations
@@ -31,25 +31,26 @@ _REQUIRED = ("templates", "list", "metadata", "read")
 
 
 def find_with_plugins(source: str | None = None, *, allow_plugins: bool = True) -> Manifest:
-    """Return the manifest of a source, the options of every provider validated.
+    """Return the manifest of a source, with the options of every provider validated.
 
-    Where plugins are allowed, their modules are imported to learn their options.
+    The modules of plugins are imported for their options, if plugins are allowed.
 
     Raises:
-        ManifestError: every problem at once, those of plugins included.
+        ManifestError: carries all problems, also those of plugins.
     """
     return sources.find_manifest(source, find_class=class_finder(allow_plugins=allow_plugins))
 
 
 def load_provider(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool = True) -> Provider:
-    """Return the provider of a mount, made from its options but not entered.
+    """Return the provider of a mount, constructed from its options but not entered.
 
     Raises:
-        ManifestError: no such provider, one that cannot be imported, or unusable options.
+        ManifestError: the provider does not exist or cannot be imported, or its options are
+            invalid.
     """
     if not isinstance(spec.use, str):
         return spec.use
-    # Imported here: a folder is served without pydantic.
+    # Imported late: serving a folder does not need pydantic.
     from resource_server.manifest.decode import Decoder
 
     positions = manifest.positions
@@ -62,7 +63,7 @@ def load_provider(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool = 
 
 
 def class_finder(*, allow_plugins: bool) -> FindClass:
-    """Return the function that finds the class of a provider reference, importing what it names."""
+    """Return the function that imports the class of a provider reference."""
 
     def find_class(reference: str, directory: pathlib.Path) -> type:
         built_in = references.built_in(reference)
@@ -70,7 +71,7 @@ def class_finder(*, allow_plugins: bool) -> FindClass:
             return built_in
         references.check_reference(reference)
         if not allow_plugins:
-            raise ValueError(f"'{printable(reference)}' is a plugin, and those are not allowed")
+            raise ValueError(f"'{printable(reference)}' is a plugin, and plugins are not allowed")
         named = references.FILE.fullmatch(reference)
         if named is None:
             return _installed_class(reference)
@@ -103,7 +104,7 @@ def _module(path: pathlib.Path, named: str) -> ModuleType:
         reason = (error.strerror or "").lower()
         raise ValueError(f"'{printable(named)}' cannot be read: {reason}") from error
     file = os.path.realpath(path)
-    # Private, so that it shadows no package; registered, because dataclasses look their module up.
+    # Private, so as not to shadow a package; registered, since dataclasses look up their module.
     name = f"_resource_server_plugin_{hashlib.sha256(os.fsencode(file)).hexdigest()[:16]}"
     if name in sys.modules:
         return sys.modules[name]
@@ -122,9 +123,9 @@ def _module(path: pathlib.Path, named: str) -> ModuleType:
 
 @contextlib.contextmanager
 def _import_errors(named: str, file: str | None = None) -> Generator[None]:
-    """Turn whatever a plugin's import raises into a ValueError that says where."""
+    """Turn any exception of a plugin's import into a ValueError with its position."""
     try:
-        # Standard output may be the protocol's.
+        # Standard output may carry the protocol.
         with contextlib.redirect_stdout(sys.stderr):
             yield
     except SyntaxError as error:
@@ -133,7 +134,7 @@ def _import_errors(named: str, file: str | None = None) -> Generator[None]:
     except ModuleNotFoundError as error:
         raise ValueError(
             f"{named} needs the module '{error.name}', which is not installed; "
-            f"{sys.executable} -m pip install the package that has it"
+            f"install the package that has it: {sys.executable} -m pip install PACKAGE"
         ) from error
     except KeyboardInterrupt:
         raise
@@ -144,13 +145,13 @@ def _import_errors(named: str, file: str | None = None) -> Generator[None]:
 
 
 def _only_class(module: ModuleType, name: str | None, named: str) -> type:
-    """Return the provider class of a module: the one named, or the only one there is."""
+    """Return the provider class of a module: the named one, or the only one."""
     classes = {
         key: value
         for key, value in vars(module).items()
         if isinstance(value, type)
         and value.__module__ == module.__name__
-        and value.__name__ == key  # not an alias of it
+        and value.__name__ == key  # not an alias
         and not key.startswith("_")
     }
     if name is not None:
@@ -180,8 +181,8 @@ def _checked(cls: type, named: str) -> type:
 
 
 def _lacks(cls: type) -> list[str]:
-    """Return what a class lacks to be a provider."""
-    # A field without a default is no attribute of the class, one of a pydantic model never is.
+    """Return the required members that a class lacks."""
+    # Dataclass fields without a default and fields of pydantic models are no class attributes.
     fields = {
         *getattr(cls, "__dataclass_fields__", ()),
         *getattr(cls, "__pydantic_fields__", ()),

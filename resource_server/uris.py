@@ -1,9 +1,9 @@
-"""URIs to decoded segments and back (RFC 3986), and RFC 6570 templates; nothing else encodes.
+"""URIs (RFC 3986) and URI templates (RFC 6570): the only place that encodes and decodes them.
 
-A resource's URI is its mount's base followed by its path, each segment percent-encoded as UTF-8
-with only the unreserved characters left bare, and perhaps a query. Every resource has this one
-canonical spelling; `parse` accepts any equivalent one. Bytes that are not UTF-8 are lone surrogates
-in decoded segments (`os.fsdecode`), and come back as the same bytes.
+The URI of a resource is the base URI of its mount and its path, perhaps with a query. Each segment
+is UTF-8, percent-encoded except for unreserved characters. Every resource has this one canonical
+URI; `parse` accepts all equivalent spellings. In decoded segments, bytes that are not UTF-8 are
+lone surrogates (`os.fsdecode`), which are encoded as the same bytes again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from resource_server.errors import InvalidParameter, ResourceNotFound
 
 MAX_URI_LENGTH = 16 * 1024
-"""Characters. Linux paths end at 4,096 bytes, at most three times as long percent-encoded."""
+"""Maximum characters of a URI. A Linux path of 4,096 bytes has at most 12,288 encoded."""
 
 _UNRESERVED = re.compile(r"[A-Za-z0-9._~-]+")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9._~/-]+")
@@ -28,12 +28,12 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 _PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 DOT_SEGMENTS = frozenset((".", ".."))
-"""Segments that name a place relative to others (RFC 3986, 3.3); no resource's path has one."""
+"""Relative segments (RFC 3986, 3.3); never part of a resource's path."""
 _UNUSABLE_SEGMENTS = DOT_SEGMENTS | {""}
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """A URI taken apart: scheme and authority in lower case, segments and query decoded."""
+    """A parsed URI: scheme and authority in lower case, segments and URI parameters decoded."""
 
     scheme: str
     authority: str
@@ -42,16 +42,16 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 def parse(uri: str) -> Reference:
-    """Take apart any spelling of a resource's URI. One trailing slash is ignored.
+    """Parse any spelling of a resource's URI. One trailing slash is ignored.
 
-    Decoding happens once. `localhost` is no authority for `file:` (RFC 8089).
+    Segments are decoded once. The authority `localhost` of a `file:` URI is dropped (RFC 8089).
 
     Raises:
-        ResourceNotFound: no resource can have this URI: not a URI, a fragment, a segment that is
-            empty, `.`, `..` or holds `/` or NUL, control characters, or too long.
+        ResourceNotFound: no resource can have this URI: it is malformed or too long, or has a
+            fragment, a control character, or a segment that is empty, `.`, `..` or has `/` or NUL.
         InvalidParameter: the query repeats a parameter.
     """
-    # Long ones are not kept: taken apart they may take fifty times their length.
+    # Long URIs are not cached: parsed, they may take fifty times their length.
     return _known(uri) if len(uri) <= _MAX_KNOWN_LENGTH else _parse(uri)
 
 
@@ -68,7 +68,7 @@ def _parse(uri: str) -> Reference:
 
 
 _MAX_KNOWN_LENGTH = 512
-# Clients ask for the same again: metadata, read, read on.
+# Clients repeat URIs: metadata, read, the next range.
 _known = functools.lru_cache(maxsize=512)(_parse)
 
 
@@ -88,9 +88,9 @@ def _segments(path: str) -> tuple[str, ...]:
 
 
 def is_segment(text: str) -> bool:
-    """Return whether a decoded text can be one segment of a resource's path.
+    """Return whether decoded text can be one segment of a resource's path.
 
-    It is not empty, is not a dot segment, and holds neither `/` nor NUL.
+    A segment is not empty, is not a dot segment and contains neither `/` nor NUL.
     """
     return text not in _UNUSABLE_SEGMENTS and "/" not in text and "\0" not in text
 
@@ -111,12 +111,12 @@ def _text(data: bytes) -> str:
 
 
 def unquote_segment(segment: str) -> str:
-    """Decode the percent-encoding of one segment, once."""
+    """Percent-decode one segment, once."""
     return _text(unquote_to_bytes(segment)) if "%" in segment else segment
 
 
 def quote_segment(segment: str) -> str:
-    """Percent-encode one segment (or query value): everything but unreserved characters."""
+    """Percent-encode one segment or query value, except for unreserved characters."""
     if _UNRESERVED.fullmatch(segment):
         return segment
     return quote(segment.encode("utf-8", "surrogateescape"), safe="")
@@ -125,7 +125,7 @@ def quote_segment(segment: str) -> str:
 def join(base: str, path: Sequence[str], query: Mapping[str, str] | None = None) -> str:
     """Return the canonical URI of a path below `base`, which ends in `/`.
 
-    The empty path is the mount's own collection: its base without the final slash.
+    The empty path is the mount's own collection: `base` without the final slash.
     """
     if path:
         joined = "/".join(path)
@@ -133,13 +133,13 @@ def join(base: str, path: Sequence[str], query: Mapping[str, str] | None = None)
             joined = "/".join([quote_segment(segment) for segment in path])
         uri = base + joined
     else:
-        # `file:///` stays whole: without its last slash it would not name anything.
+        # `file:///` keeps its last slash: `file://` names nothing.
         uri = base if base.endswith("///") else base[:-1]
     return with_query(uri, query) if query else uri
 
 
 def with_query(uri: str, query: Mapping[str, str]) -> str:
-    """Return `uri`, which has no query, with this one."""
+    """Return `uri`, which has no query, with these URI parameters."""
     pairs = (f"{quote_segment(name)}={quote_segment(value)}" for name, value in query.items())
     return f"{uri}?{'&'.join(pairs)}"
 
@@ -148,7 +148,7 @@ def normalise_base(uri: str) -> str:
     """Return the canonical spelling of a mount's base URI, ending in `/`.
 
     Raises:
-        ValueError: not usable as a base; says why.
+        ValueError: the URI cannot be a base; the message tells why.
     """
     try:
         reference = parse(uri)
@@ -176,7 +176,7 @@ def template_variables(template: str) -> dict[str, str]:
     """Return the template's variables and the operator of each: `""`, `"+"`, `"?"` or `"&"`.
 
     Raises:
-        ValueError: not a template, or one with more than `{x}`, `{+x}`, `{?x,y}` and `{&x,y}`.
+        ValueError: malformed, or an expression other than `{x}`, `{+x}`, `{?x,y}`, `{&x,y}`.
     """
     variables: dict[str, str] = {}
     for operator, names in _EXPRESSION.findall(template):
@@ -190,10 +190,10 @@ def template_variables(template: str) -> dict[str, str]:
 
 
 def expand(template: str, values: Mapping[str, str]) -> str:
-    """Return a template with values filled in; a variable without one leaves nothing.
+    """Expand a template with decoded values; a variable without a value expands to nothing.
 
-    As RFC 6570 has it, but for `{+x}`: of what is reserved only `/` is kept, beside what is
-    percent-encoded already. So no value gets out of the path, or out of its query parameter.
+    Differs from RFC 6570 in `{+x}`: `/` is the only reserved character that is not encoded, and
+    existing percent-encoding is kept. So no value can leave the path or its query parameter.
     """
 
     def filled(expression: re.Match[str]) -> str:
@@ -217,15 +217,15 @@ def _quote_reserved(value: str) -> str:
 
 
 def quote_path(text: str) -> str:
-    """Percent-encode `/`-joined segments, keeping the slashes: a value for `{+path}`."""
+    """Percent-encode segments joined by `/`, a value of `{+path}`."""
     return "/".join(quote_segment(segment) for segment in text.split("/"))
 
 
 def unquote_path(text: str) -> str:
-    """Decode a value of `{+path}` as typed so far: percent-encoded or plain."""
+    """Decode a partly typed value of `{+path}`, percent-encoded or plain."""
     return _text(unquote_to_bytes(text.encode("utf-8", "surrogatepass")))
 
 
 def display(text: str) -> str:
-    """Return `text` as valid Unicode: bytes that `os.fsdecode` could not decode become U+FFFD."""
+    """Return `text` as valid Unicode: lone surrogates become U+FFFD."""
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)

@@ -179,7 +179,7 @@ def test_templates_may_be_a_field(project: Project) -> None:
         (
             "import no_such_module_here.deep\n",
             "plugin.py needs the module 'no_such_module_here', which is not installed; "
-            f"{sys.executable} -m pip install the package that has it",
+            f"install the package that has it: {sys.executable} -m pip install PACKAGE",
         ),
         ("\0", "plugin.py: source code string cannot contain null bytes"),
     ],
@@ -277,7 +277,7 @@ def test_no_code_of_plugins_runs_where_they_are_not_allowed(
     with pytest.raises(ManifestError) as caught:
         plugins.load_provider(manifest.mounts[0], manifest, allow_plugins=False)
     assert str(caught.value).endswith(
-        f":2:12: providers.p.use: '{use}' is a plugin, and those are not allowed"
+        f":2:12: providers.p.use: '{use}' is a plugin, and plugins are not allowed"
     )
     assert capsys.readouterr().err == ""
     assert "demo_of_resource_server" not in sys.modules

@@ -1,4 +1,4 @@
-"""The contract between the server and a provider: all that a plugin imports."""
+"""The provider contract: every name that a plugin imports."""
 
 from resource_server.provider.core import (
     Annotations,

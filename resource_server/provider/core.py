@@ -1,7 +1,7 @@
-"""The contract between the server and a provider: all that a plugin author needs to read.
+"""The provider contract: the interface between the server and a plugin.
 
 A provider serves the resources of one mount. It is a plain class, usually a dataclass whose fields
-are its options in the manifest; nothing has to be inherited or registered:
+are its manifest options. There is nothing to inherit or register:
 
     @dataclass
     class Greetings:
@@ -29,26 +29,30 @@ are its options in the manifest; nothing has to be inherited or registered:
                 raise InvalidParameter(f"unknown query parameter {unknown!r}")
             return [Content(f"Hello, {path[0]}!")]
 
-    _: type[Provider] = Greetings                # the type checker proves the contract here
+    _: type[Provider] = Greetings                # a type checker verifies the contract here
 
 Rules that hold for every method:
 
-* A resource is addressed by its **path** below the mount: decoded segments, `()` being the mount's
-  own collection. URIs, percent-encoding, cursors, clients and revisions never reach a provider.
-* Paths and queries come from clients and are hostile: a path that names nothing, or nothing that
-  may be shown, raises `ResourceNotFound`. The segments `""`, `"."`, `".."`, and any with `/` or
-  NUL, never arrive. Bytes that are not UTF-8 arrive as lone surrogates, as in `os.fsdecode`.
-* A method may be `async def`, or return its result at once. One that is not async must not block
-  for more than about a millisecond: what may, belongs in a thread (`anyio.to_thread.run_sync`).
-* Methods run concurrently. A call is cancelled when the client cancels its request.
-* A provider with a lifetime is an async context manager; it is entered before its first call. To
-  raise `MountUnavailable` on entering says that it cannot serve now; it is entered again later.
-  Raised by a method, it says so for this one request.
-* Exceptions of `resource_server.errors` reach the client as what they say. Any other is logged,
-  and the client is told "Internal error".
+* **Paths.** A resource is addressed by its path below the mount, a tuple of decoded segments; `()`
+  is the mount's own collection. A provider never handles URIs, percent-encoding, cursors, clients
+  or protocol revisions.
+* **Hostile input.** Paths and URI parameters come from clients. A path that names nothing and a
+  path that is not exposed raise the same `ResourceNotFound`. The server rejects the segments `""`,
+  `"."` and `".."`, and segments with `/` or NUL. Bytes that are not UTF-8 are lone surrogates, as
+  in `os.fsdecode`.
+* **Blocking.** A method is `async def`, or plain `def` if its result is available immediately.
+  Neither may block the event loop for more than about a millisecond: use a worker thread
+  (`anyio.to_thread.run_sync`).
+* **Concurrency.** Methods run concurrently. A call is cancelled when its client cancels the request
+  or disconnects.
+* **Lifetime.** A provider that holds something open is an async context manager. It is entered
+  before its first call. If it raises `MountUnavailable` on entering, the mount cannot serve now and
+  the provider is entered again later; raised by a method, only that request fails.
+* **Errors.** Exceptions of `resource_server.errors` are reported to the client. Any other exception
+  is a defect: it is logged, and the client gets "Internal error".
 
-What a provider can do beyond the required four is a `Supports…` protocol, found when the mount is
-made. `resource_server.testing.check_provider` tests all of this against a real instance.
+Four members are required. Each further ability is a `Supports…` protocol, detected when the mount
+is created. `resource_server.testing.check_provider` tests an instance against the whole contract.
 """
 
 from __future__ import annotations
@@ -113,25 +117,25 @@ __all__ = [
 T = TypeVar("T")
 
 Path: TypeAlias = tuple[str, ...]
-"""A resource's address inside its mount: decoded segments; `()` is the mount's own collection."""
+"""Address of a resource below its mount: decoded segments; `()` is the mount's own collection."""
 
 MaybeAwaitable: TypeAlias = T | Awaitable[T]
-"""A result, or an awaitable of one: what `def` and `async def` methods return."""
+"""A result or an awaitable of it: the return type of methods that may be `def` or `async def`."""
 
 ResourceType: TypeAlias = Literal["document", "collection"]
 Role: TypeAlias = Literal["user", "assistant"]
 
 
 class Annotations(msgspec.Struct, frozen=True):
-    """Hints for the client (MCP `Annotations`): for whom, and how important from 0 to 1."""
+    """Hints for the client: the intended audience and the importance (MCP `Annotations`)."""
 
     audience: tuple[Role, ...] | None = None
     """`user`, `assistant` or both."""
     priority: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
-    """From 0 to 1, the most important."""
+    """Importance, from 0 (least) to 1 (most)."""
 
     def over(self, inherited: Annotations | None) -> Annotations:
-        """Return these hints, each that is missing taken from `inherited`."""
+        """Return these hints, completed from `inherited` where they are missing."""
         if inherited is None:
             return self
         return Annotations(
@@ -141,7 +145,7 @@ class Annotations(msgspec.Struct, frozen=True):
 
 
 class Format(msgspec.Struct, frozen=True):
-    """Another representation of a document, read with the query `format=<name>`."""
+    """Another representation of a document, read with the URI parameter `format=<name>`."""
 
     name: str
     mime_type: str
@@ -149,56 +153,56 @@ class Format(msgspec.Struct, frozen=True):
 
 
 class Resource(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What may be known of a resource without reading it (MCP `Resource`, its URI aside)."""
+    """Metadata of a resource (MCP `Resource`, without its URI)."""
 
     path: Path
     name: str
-    """For display; need not be unique. Lone surrogates in it are replaced by the server."""
+    """Display name; need not be unique. The server replaces lone surrogates."""
     type: ResourceType = "document"
     title: str | None = None
     description: str | None = None
     mime_type: str | None = None
-    """Of the preferred representation; omitted where only reading would tell."""
+    """Media type of the preferred representation; None if only reading would tell."""
     size: int | None = None
-    """Bytes of the preferred representation, before any base64."""
+    """Size of the preferred representation in bytes, before base64."""
     last_modified: datetime | float | None = None
-    """An aware datetime of any zone, or seconds since the epoch; sent in UTC with milliseconds."""
+    """Aware datetime in any zone, or seconds since the epoch; sent in UTC with milliseconds."""
     version: str | None = None
-    """Opaque; equal means unchanged. For a collection: equal means the same direct children."""
+    """Opaque. Equal versions mean an unchanged document, or a collection with the same children."""
     formats: tuple[Format, ...] = ()
-    """Other representations, on request; usually filled in by `metadata` only."""
+    """Other representations; usually returned by `metadata` only."""
     annotations: Annotations | None = None
-    """Each hint instead of the mount's own, where given."""
+    """Hints of this resource; each one overrides the mount's."""
     listed: bool = True
-    """False keeps it and all below out of the global listing; it is still its parent's child."""
+    """False leaves it, and everything below, out of `resources/list`; its parent still lists it."""
     readable: bool = True
-    """False: a document that is listed and described and never read, nor subscribed to."""
+    """False for a document that is listed and described, but cannot be read or subscribed to."""
     details: Mapping[str, Any] | None = None
-    """Further facts (row count, foreign keys), JSON-ready, sent under `_meta`."""
+    """Further metadata as JSON values, such as a row count; sent under `_meta`."""
 
 
 class Truncation(msgspec.Struct, frozen=True):
-    """What was cut from a content, and how to read on."""
+    """Marks a partial content, and tells how to read on."""
 
     reason: Literal["requested", "limit", "deadline"]
     unit: Literal["bytes", "lines", "rows", "characters"]
     total: int | None = None
-    """In `unit`s, of the whole document, where known without reading all of it."""
+    """Size of the whole document in `unit`; None if only reading all of it would tell."""
     next: Mapping[str, str] | None = None
-    """The query that reads on from here; None where this is the end."""
+    """URI parameters of the next part; None at the end."""
 
 
 class Content(msgspec.Struct, frozen=True, gc=False):
-    """One body of a document: `str` is sent as text, `bytes` as base64."""
+    """The body of a document, in one format: `str` is sent as text, `bytes` as base64."""
 
     data: str | bytes
     mime_type: str | None = None
-    """Where it differs from the resource's own, or where only reading could tell."""
+    """Media type, if it differs from the resource's or only reading could tell it."""
     truncated: Truncation | None = None
 
 
 class Template(msgspec.Struct, frozen=True):
-    """An RFC 6570 template relative to the mount: `{+path}`, `{table}/{key}`, `search{?q}`."""
+    """A URI template (RFC 6570) relative to the mount: `{+path}`, `{table}/{key}`, `search{?q}`."""
 
     uri_template: str
     name: str
@@ -206,169 +210,166 @@ class Template(msgspec.Struct, frozen=True):
     description: str | None = None
     mime_type: str | None = None
     type: ResourceType | None = None
-    """None where its resources may be of either type."""
+    """Type of its resources; None for both."""
 
 
 class Change(msgspec.Struct, frozen=True):
-    """Something that a provider saw: a reason to look, not yet something that clients are told.
+    """A possible change of a resource, observed by a provider.
 
-    The server looks at what the path and its parent are now, and tells whoever subscribes if their
-    `version` differs from the one told last. So to say too much costs a look, to say too little
+    The server compares the path and its parent with their last known state, and notifies
+    subscribers if the `version` differs. An unnecessary change costs a comparison; a missing one
     loses an update.
     """
 
     path: Path
     kind: Literal["resource", "children", "tree"] = "resource"
-    """`resource`: it may have changed, come or gone. `children`: resources have come to this
-    collection or gone from it; clients that keep listings are told. `tree`: both may hold for it
-    and anything below it."""
+    """`resource`: it may have been changed, added or removed. `children`: children of this
+    collection were added or removed, so listings are notified. `tree`: both, for the path and
+    everything below it."""
     certain: bool = False
-    """True: it has changed for certain, even if its `version` (a time too coarse) is the same."""
+    """True notifies even if the `version` is equal, as a coarse timestamp may be."""
 
 
 class Interest(Protocol):
-    """What somebody wants to be told of, in one mount; changes while the provider watches.
+    """What clients follow in one mount; changes while the provider watches.
 
-    Where there is no interest there is nothing to watch, and nothing to poll.
+    Without interest, watch nothing and poll nothing.
     """
 
     @property
     def paths(self) -> Set[Path]:
-        """The paths that are subscribed to now, whether anything is there or not.
+        """The subscribed paths, whether they exist or not.
 
-        A view: copy it before an `await` in a loop over it.
+        A live view: copy it before a loop that awaits.
         """
         ...
 
     @property
     def listing(self) -> bool:
-        """Whether anybody is to be told when a resource comes or goes, anywhere in the mount."""
+        """Whether any client follows the listing: all resources added to or removed from the mount."""
         ...
 
     @property
     def listing_since_ns(self) -> int:
-        """When `listing` began to be so: nanoseconds since the epoch, by the clock of file times.
+        """When `listing` became true: nanoseconds since the epoch, by the clock of file times.
 
-        What came or went after this moment is to be told, even if it was not watched yet.
+        Report resources added or removed since then, even if they were not watched yet.
         """
         ...
 
     async def next(self, within: float | None = None) -> tuple[Set[Path], Set[Path]]:
-        """Return the paths that came and those that went since the last call, once there are any.
+        """Wait until the interest changes; return the paths added and removed since the last call.
 
-        The first call returns all there are. Also returns, with empty sets, when `listing` changes
-        and after `within` seconds.
+        The first call returns all paths as added. Also returns when `listing` changes and after
+        `within` seconds, possibly with empty sets.
         """
         ...
 
 
 class Provider(Protocol):
-    """Serves the resources of one mount. The fields of its dataclass are its manifest options."""
+    """Serves the resources of one mount. The fields of its dataclass are the manifest options."""
 
     @property
     def templates(self) -> Sequence[Template]:
-        """The address forms that clients may fill in; may be empty."""
+        """URI templates that clients may fill in; may be empty."""
         ...
 
     def list(
         self, parent: Path, *, after: Path | None, limit: int
     ) -> MaybeAwaitable[Sequence[Resource]]:
-        """Return the direct children of a collection that come strictly after the path `after`.
+        """Return the next direct children of a collection: those strictly after the path `after`.
 
-        In a stable total order, at most `limit`; fewer than `limit` means that this is the end.
-        `after` is the path of a child, which may have vanished: what follows its place is meant.
+        Children come in a stable total order, at most `limit`; fewer than `limit` means the end.
+        The child `after` may no longer exist: continue where it was.
 
         Raises:
-            ResourceNotFound: nothing that may be shown has the path `parent`.
+            ResourceNotFound: `parent` names no exposed resource.
             NotACollection: `parent` is a document.
         """
         ...
 
     def metadata(self, path: Path) -> MaybeAwaitable[Resource]:
-        """Return what may be known of one resource without reading its content.
+        """Return the metadata of one resource, without reading its content.
 
-        Equal to its entry in `list`, except that facts too costly for listings may be added.
+        Repeats the resource's entry in `list`, and may add what is too expensive there.
 
         Raises:
-            ResourceNotFound: nothing that may be shown has this path.
+            ResourceNotFound: `path` names no exposed resource.
         """
         ...
 
     def read(self, path: Path, query: Mapping[str, str]) -> MaybeAwaitable[Sequence[Content]]:
-        """Return the current body of a document: the first content is the preferred one.
+        """Return the current body of a document, in one or more formats, the preferred one first.
 
-        `query` holds the URI's query parameters, decoded. Several contents are the same document
-        in several formats. Never called for a path whose `metadata` says `collection`.
+        `query` holds the decoded URI parameters. Never called for a path that `metadata` describes
+        as a collection.
 
         Raises:
-            ResourceNotFound: nothing readable has this path.
-            InvalidParameter: a query parameter that is unknown or has an unusable value.
-            ResourceTooLarge: over a size limit, and no range was asked for.
+            ResourceNotFound: `path` names no readable document.
+            InvalidParameter: a URI parameter is unknown or has an invalid value.
+            ResourceTooLarge: the document is over a size limit, and `query` asks for no range.
         """
         ...
 
 
 @runtime_checkable
 class SupportsComplete(Protocol):
-    """Suggests values of a template's variable (MCP `completion/complete`)."""
+    """Completes the variables of URI templates (MCP `completion/complete`)."""
 
     def complete(
         self, variable: str, value: str, *, given: Mapping[str, str]
     ) -> MaybeAwaitable[Sequence[str]]:
-        """Return values for `variable` that fit the `value` typed so far, in any order.
+        """Return values of `variable` that match the `value` typed so far, in any order.
 
-        Decoded, not URI-encoded; the server ranks, cuts and encodes. For a variable of several
-        segments (`{+path}`) values are paths joined by `/`; one that goes on ends in `/`.
-        `given` holds the other variables that are already known. Only what may be read.
+        Values are decoded; the server ranks, limits and encodes them. Values of a multi-segment
+        variable (`{+path}`) are segments joined by `/`, with a final `/` on a collection. `given`
+        holds the other variables with a value. Suggest exposed resources only.
         """
         ...
 
 
 @runtime_checkable
 class SupportsWalk(Protocol):
-    """Lists the whole mount depth first, faster than a `list` per collection would."""
+    """Lists the whole mount depth first, faster than one `list` per collection."""
 
     def walk(self, *, after: Path | None, limit: int) -> MaybeAwaitable[Sequence[Resource]]:
         """Return up to `limit` descendants of the mount, depth first, strictly after `after`.
 
-        A collection comes before its children and siblings come in the order of `list`, so what
-        follows a collection is its first child. What is not `listed` is left out with all below it.
-        The mount's own collection is not part of the walk. A `version` that would take long to
-        find out may be left out.
+        A collection is followed by its descendants; siblings come in the order of `list`. The walk
+        leaves out the mount's own collection, and every resource that is not `listed` with all its
+        descendants. It may leave out a `version` that is expensive to compute.
         """
         ...
 
 
 @runtime_checkable
 class SupportsFetch(Protocol):
-    """Describes and reads in one step, so that metadata and content are of the same moment."""
+    """Returns metadata and contents in one step, from the same moment."""
 
     def fetch(
         self, path: Path, query: Mapping[str, str]
     ) -> MaybeAwaitable[tuple[Resource, Sequence[Content]]]:
-        """Return what `metadata` returns and, for a document, what `read` returns.
-
-        The contents of a collection are empty.
+        """Return the results of `metadata` and `read`; without contents for a collection.
 
         Raises:
-            ResourceNotFound, InvalidParameter, ResourceTooLarge: as `read`.
+            ResourceNotFound, InvalidParameter, ResourceTooLarge: as for `read`.
         """
         ...
 
 
 @runtime_checkable
 class SupportsWatch(Protocol):
-    """Notices changes. With an option named `watch` whose value is `off`, it is never asked to."""
+    """Observes changes. Never used if the provider has an option `watch` and its value is `off`."""
 
     def changes(self, interest: Interest) -> AsyncIterator[Change]:
-        """Yield what may have changed, for as long as it is iterated; usually `async def … yield`.
+        """Yield possible changes for as long as the iterator is open; usually `async def … yield`.
 
-        For each path that comes to `interest.paths`: watch it first, then yield a `Change` of it,
-        so that what happened before it was watched is not lost. The same for `()` with the kind
-        `tree` after anything that may have lost changes. Several changes of the same moment may be
-        yielded as one; the server limits how often clients are told.
+        For each path added to `interest.paths`, start to watch it, then yield a `Change` of it: the
+        server's comparison finds changes made before the watch. Yield `Change((), "tree")` after
+        changes may have been lost. Simultaneous changes may be combined; the server limits the rate
+        of notifications.
 
-        Whoever cannot be notified polls, and the server compares:
+        A provider whose source has no notifications polls, and leaves the comparison to the server:
 
             async def changes(self, interest):
                 while True:
@@ -376,85 +377,85 @@ class SupportsWatch(Protocol):
                     for path in list(interest.paths):
                         yield Change(path)
 
-        This tells of what is subscribed to. Where `interest.listing` is set, whoever can also
-        yields `children` of each collection that resources have come to or gone from.
+        This covers subscriptions. While `interest.listing` is true, a provider that can also
+        yields a change of kind `children` for each collection whose set of children changed.
 
-        The iterator is closed when the mount is. If it ends or raises, it is asked for again after
-        a growing delay, and everything subscribed to is compared.
+        The iterator is closed with the mount. If it ends or raises, the server calls `changes`
+        again after an increasing delay, and compares everything that is subscribed.
         """
         ...
 
 
 @runtime_checkable
 class SupportsAccess(Protocol):
-    """Has parts that only those may see who have certain scopes.
+    """Hides parts of the mount from callers without certain scopes.
 
-    The `access` of the mount itself is none of its concern.
+    The server itself enforces the `access` of the whole mount.
     """
 
     @property
     def restrictions(self) -> Mapping[str, frozenset[str]]:
-        """What needs scopes, by the option that says so, and which: at most six different ones.
+        """Required scopes by the option that demands them; at most six different scopes in all.
 
-        Always the same; asked for before the provider is entered.
+        Constant, and available before the provider is entered.
         """
         ...
 
     def narrowed(self, scopes: frozenset[str]) -> Provider:
-        """Return another provider with the same options, as those see it who have these scopes.
+        """Return a provider with the same options, for callers with these scopes.
 
-        For them what needs others does not exist. Called once for each combination of scopes that
-        anybody has; what it returns is entered, watched and closed by itself.
+        Parts that need other scopes do not exist in it. Called once per combination of scopes among
+        the callers; each narrowed provider is entered, watched and closed separately.
         """
         ...
 
 
 @runtime_checkable
 class SupportsExplain(Protocol):
-    """Tells the operator (`check --explain`) why a resource is shown or not; never a client."""
+    """Explains to the operator why a path is exposed or hidden (`check --explain`)."""
 
     def explain(self, path: Path) -> MaybeAwaitable[str]:
-        """Return one sentence naming the rule that exposes, hides or forbids this path."""
+        """Return one sentence that names the rule that exposes, hides or forbids this path."""
         ...
 
 
 @runtime_checkable
 class SupportsHides(Protocol):
-    """Tells the operator what a provider has and does not show. Never sent to clients."""
+    """Lists hidden resources for the operator. Never sent to clients."""
 
     def hides(self, *, limit: int) -> MaybeAwaitable[Sequence[tuple[Path, str]]]:
         """Return up to `limit` hidden paths, each with the rule that hides it.
 
-        What lies below a hidden collection is not named again.
+        A hidden collection stands for everything below it.
         """
         ...
 
 
 @runtime_checkable
 class SupportsWarnings(Protocol):
-    """Tells the operator what is unsafe, or cannot have been meant. Never sent to clients."""
+    """Warns the operator of unsafe settings and likely mistakes. Never sent to clients."""
 
     def warnings(self) -> MaybeAwaitable[Sequence[tuple[str, str]]]:
-        """Return what to see to: the option that it is about, and one sentence.
+        """Return pairs of an option and one sentence.
 
-        An option (`tables.orders.key`) that names nothing there is a mistake. Without one (`""`)
-        it is a warning, such as of a login that may do more than read.
+        With an option (`tables.orders.key`), that option is a mistake: it names something that does
+        not exist. Without one (`""`), the sentence is a warning, such as of a login that can write.
         """
         ...
 
 
 class Link(Protocol):
-    """Gives the URIs of a mount."""
+    """Function that returns the URIs of a mount."""
 
     def __call__(self, path: Path, query: Mapping[str, str] | None = None) -> str:
-        """Return the URI of a path, with a query."""
+        """Return the URI of a path, with URI parameters."""
         ...
 
 
 @runtime_checkable
 class SupportsLinks(Protocol):
-    """Writes URIs of its own resources into contents: of a row that another refers to, say."""
+    """Writes URIs of its own resources into contents, such as the row that a foreign key names."""
 
     def linked(self, link: Link) -> None:
-        """Take the function that gives these URIs; called once, when the mount is made."""
+        """Store the function that returns these URIs; called once, when the mount is created."""
         ...

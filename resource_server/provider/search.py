@@ -1,7 +1,7 @@
-"""What is looked for and what was found; the contract of a provider that searches by itself.
+"""The search contract: requests, hits, and the ability `SupportsSearch`.
 
-Without it the server walks a mount and reads its documents. Whoever has a faster way, or more to
-look into than names and texts, implements `SupportsSearch`.
+Without this ability the server walks the mount and reads its documents. Implement it to search
+faster than that, or in more than names and texts.
 """
 
 from __future__ import annotations
@@ -19,72 +19,73 @@ Where: TypeAlias = Literal["names", "text"]
 
 
 class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked for, in one of the two places, and who wants to know how far it got.
+    """A search by name or in text.
 
-    In `names`: a part of the name or a glob of it, with a slash of the path; in any case, best
-    first (`resource_server.search.name_match`). In `text`: in the lines of documents, in their
-    order in the listing; in any case, if it is literal (`resource_server.search.text_match`).
+    In `names`, `text` is a part or a glob of the name, or of the path if it contains a slash; case
+    is ignored and the best match comes first (`resource_server.search.name_match`). In `text`, the
+    lines of documents are searched in the order of the listing; literal text ignores case
+    (`resource_server.search.text_match`).
     """
 
     text: str
-    """One line, never empty, at most 1,000 characters; of an expression without its slashes."""
+    """One line of 1 to 1,000 characters; a regular expression comes without its slashes."""
     where: Where
     is_pattern: bool = False
-    """Whether `text` is a regular expression (RE2), not literal; only in `text`."""
+    """Whether `text` is a regular expression (RE2); only if `where` is `text`."""
     on_progress: Callable[[int], None] | None = None
-    """What to call now and then, in any thread, with how many more resources were looked at."""
+    """Called, in any thread, with the number of resources examined since the last call."""
 
     def report_progress(self, count: int) -> None:
-        """Tell whoever waits that so many more resources were looked at."""
+        """Report that `count` more resources were examined."""
         if self.on_progress is not None:
             self.on_progress(count)
 
 
 class MatchedLine(msgspec.Struct, frozen=True):
-    """A line that matches; of a row of a database the number is that of the column."""
+    """A line that matches; in a database row, the number is that of the column."""
 
     number: int
-    """From 1 on."""
+    """Counted from 1."""
     text: str
-    """Without its end, cut around the match where it is long."""
+    """The line without its end; a long one is shortened around the match."""
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A resource that was found."""
+    """A resource that matches."""
 
     resource: Resource
     lines: tuple[MatchedLine, ...] = ()
-    """The first that match, where text was looked through."""
+    """The first matching lines, in a search of text."""
 
 
 class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
-    """What one search of a mount found within its limits."""
+    """One page of the hits in a mount."""
 
     hits: Sequence[Hit]
     next: str | None = None
-    """Where to go on, opaque, at most 16,384 characters; None: all was searched."""
+    """Opaque position of the next page, at most 16,384 characters; None at the end."""
     looked_at: int = 0
-    """How many resources were looked at this time."""
+    """Number of resources examined for this page."""
     total: int | None = None
-    """Of how many, where that is known."""
+    """Number of resources to examine in all, if known."""
 
 
 @runtime_checkable
 class SupportsSearch(Protocol):
-    """Searches its mount by itself."""
+    """Searches its mount."""
 
     def search(
         self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
     ) -> MaybeAwaitable[SearchPage]:
-        """Return what is found below a collection (or in one document), from `after` on.
+        """Return the next hits below a collection, or in one document, from the position `after`.
 
-        At most `limit` hits, each time the same of what has not changed. Stops at `deadline` (of
-        `time.monotonic()`) with what it has, and says where to go on; but gets on by something each
-        time, however late it is. What may not be read is not found by its text. What is not
-        `listed` is found only where `below` is not either.
+        Returns at most `limit` hits, in the same order each time while nothing changes. At the
+        `deadline` (a time of `time.monotonic()`) the page ends with the hits so far and a position
+        to continue; each page makes some progress, even after the deadline. Only readable documents
+        match by text. Resources that are not `listed` match only if `below` is not `listed` either.
 
         Raises:
-            ResourceNotFound: nothing that may be shown has the path `below`.
-            InvalidParameter: the pattern is none, or `after` cannot be used.
+            ResourceNotFound: `below` names no exposed resource.
+            InvalidParameter: the pattern or `after` is invalid.
         """
         ...

@@ -1,7 +1,7 @@
-"""The contract of a provider that contributes tools beside its resources; see `provider.py` first.
+"""The tool contract: tools that a provider contributes besides its resources.
 
-Hosts whose model never sees a resource call tools. The catalog itself is offered as a few tools by
-the server, whatever the provider. One that has more to offer implements `SupportsTools`:
+The server's own tools list, read and search every mount, so most providers need none. A provider
+that can answer more implements `SupportsTools`; read `core.py` first:
 
     class Dice:
         ...
@@ -13,7 +13,7 @@ the server, whatever the provider. One that has more to offer implements `Suppor
         async def call_tool(self, name, arguments, request):
             return ToolResult([TextBlock(str(random.randint(1, arguments["sides"])))])
 
-A tool reads: it changes nothing, here or elsewhere.
+A tool only reads: it changes nothing, in the mount or elsewhere.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 Schema: TypeAlias = Mapping[str, Any]
-"""A JSON Schema of the dialect 2020-12; of an object."""
+"""JSON Schema (2020-12) of an object."""
 
 LogLevel: TypeAlias = Literal[
     "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"
@@ -52,47 +52,48 @@ LogLevel: TypeAlias = Literal[
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client is told of a tool (MCP `Tool`)."""
+    """Definition of a tool (MCP `Tool`)."""
 
     name: str
-    """1 to 128 of `A-Za-z0-9_-.`; where two mounts have the same, one is told with its mount's."""
+    """1 to 128 characters of `A-Za-z0-9_-.`; a later mount's duplicate becomes `<mount>_<name>`."""
     description: str
-    """For the model: what it gives and when to call it, in few words."""
+    """For the model: what the tool returns and when to call it, in few words."""
     title: str | None = None
     input_schema: Schema = msgspec.field(
         default_factory=lambda: {"type": "object", "additionalProperties": False}
     )
-    """Arguments are checked against it before the tool is called.
+    """Arguments are validated against it before the call.
 
-    Over HTTP clients repeat those in headers of which it names one: `x-mcp-header` (2026-07-28).
+    A property with `x-mcp-header: NAME` also comes in an HTTP header (2026-07-28), which is named
+    `Mcp-Param-NAME`.
     """
     output_schema: Schema | None = None
-    """What the structured result keeps to, if there is one."""
+    """Schema of the structured result, if there is one."""
 
 
 class TextBlock(msgspec.Struct, frozen=True):
-    """Words for the model."""
+    """Text for the model."""
 
     text: str
 
 
 class MediaBlock(msgspec.Struct, frozen=True):
-    """An image or a sound, by its media type `image/…` or `audio/…`."""
+    """An image or audio; the media type is `image/…` or `audio/…`."""
 
     data: bytes
     mime_type: str
 
 
 class EmbeddedBlock(msgspec.Struct, frozen=True):
-    """A document of the provider's own mount, whole."""
+    """A document of the same mount, with its body."""
 
     path: Path
     content: Content | None = None
-    """None: read when it is sent."""
+    """None reads the document when the result is sent."""
 
 
 class LinkBlock(msgspec.Struct, frozen=True):
-    """A resource of the provider's own mount, by its URI and metadata."""
+    """A resource of the same mount, as its URI and metadata."""
 
     path: Path
 
@@ -101,48 +102,48 @@ Block: TypeAlias = TextBlock | MediaBlock | EmbeddedBlock | LinkBlock
 
 
 class ToolResult(msgspec.Struct, frozen=True):
-    """What a call returned."""
+    """Result of a call."""
 
     content: Sequence[Block] = ()
-    """What the model reads; says the same as `structured`, where that is given."""
+    """Blocks for the model; with `structured`, in the same words and numbers."""
     structured: Mapping[str, Any] | None = None
-    """JSON-ready; keeps to the tool's `output_schema`."""
+    """JSON values that match the tool's `output_schema`."""
 
 
 class ElicitationAnswer(msgspec.Struct, frozen=True):
-    """What a person answered."""
+    """A person's answer to an elicitation."""
 
     action: Literal["accept", "decline", "cancel"]
     content: Mapping[str, Any] = {}
-    """What was filled in, checked against the schema; empty unless accepted."""
+    """Values of the form, validated against the schema; empty unless accepted."""
 
 
 class ToolRequest(Protocol):
-    """The request that calls a tool: what can be told and asked while it runs."""
+    """The request that calls a tool; sends progress, logs and questions to the calling client."""
 
     @property
     def can_elicit(self) -> bool:
-        """Whether the client can put a question to a person."""
+        """Whether the client can show a form to a person."""
         ...
 
     def progress(self, done: float, total: float | None = None) -> None:
-        """Tell how much is done, to a client that asked for it."""
+        """Report progress, if the client asked for it."""
         ...
 
     def log(self, level: LogLevel, text: str) -> None:
-        """Send a log message to a client that asked for its level."""
+        """Send a log message, if the client asked for its level."""
         ...
 
     async def elicit(self, key: str, message: str, schema: Schema) -> ElicitationAnswer:
-        """Put a question to the person (MCP elicitation, form mode).
+        """Ask the person behind the client to fill in a form (MCP elicitation, form mode).
 
-        `schema` is flat: an object of strings, numbers, booleans, enums, and lists of which several
-        values are chosen (not before 2025-11-25). `key` names the question within the call: in
-        revisions without sessions the tool is called again with what was answered so far, and comes
-        to the same questions in the same order.
+        `schema` is a flat object of strings, numbers, booleans, enums and multiple-choice lists
+        (from 2025-11-25 on). `key` identifies the question within the call: in revisions without
+        sessions the tool is called again with the answers so far, and must ask the same questions
+        in the same order.
 
         Raises:
-            CannotElicit: the client cannot; or nobody answers in time.
+            CannotElicit: the client cannot show a form, or nobody answers in time.
         """
         ...
 
@@ -154,17 +155,17 @@ class SupportsTools(Protocol):
     def tools(self) -> MaybeAwaitable[Sequence[Tool]]:
         """Return the tools: always the same, in the same order.
 
-        Asked for before the provider is entered, so that clients know them whatever works.
+        Called before the provider is entered: clients see tools even of a mount that is down.
         """
         ...
 
     def call_tool(
         self, name: str, arguments: Mapping[str, Any], request: ToolRequest
     ) -> MaybeAwaitable[ToolResult]:
-        """Return the result of a tool that `tools` has; the arguments keep to its schema.
+        """Call a tool that `tools` defines, with arguments that match its schema.
 
         Raises:
-            ToolFailed: it cannot be done; the model is told why.
-            ResourceError: as in `provider.py`; the model is told as well.
+            ToolFailed: the call cannot succeed; the message tells the model what to do.
+            ResourceError: as in `core.py`; the model gets the message too.
         """
         ...

@@ -1,7 +1,7 @@
-"""The kernel's own notifications (Linux): one descriptor for all folders of a process.
+"""File system events of Linux (inotify), one descriptor per event loop.
 
-inotify(7) watches inodes: whoever adds a directory that is watched already gets the same watch, so
-several folders, or two places of one, share it here, and each event is given to all of them.
+inotify(7) watches inodes: adding a directory that is already watched returns the same watch. So
+several listeners, or several places of one listener, share a watch, and each gets its events.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import struct
 import threading
 from collections.abc import Iterator
-from typing import Protocol, TypeAlias
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -36,34 +36,34 @@ _MASK_ADD = 0x2000_0000
 _CLOEXEC = 0o2000000
 _NONBLOCK = 0o4000
 
-_HEAD = struct.Struct("iIII")  # wd, mask, cookie, length of the name
+_HEADER = struct.Struct("iIII")  # wd, mask, cookie, length of the name
 _READ_BYTES = 16 * 1024
-"""Of events, before others have their turn."""
+"""Maximum bytes of events read before the event loop runs other callbacks."""
 _READS = 8
 _READS_IN_S = 0.005
-"""More reads than `_READS` in this time are put off to its end."""
-
-Place: TypeAlias = str
-"""What a watcher calls the inode it watches."""
+"""Period in which at most `_READS` reads happen; later ones wait for its end."""
 
 
-class Watcher(Protocol):
-    """Who is told of events, on the event loop."""
+class EventListener(Protocol):
+    """Receives events on the event loop.
 
-    def happened(self, place: Place, mask: int, name: str) -> None:
-        """Take note of an event at `name` in the directory `place`, or of `place` itself (`""`)."""
+    A `place` is the listener's own name of a watched file or directory.
+    """
+
+    def happened(self, place: str, mask: int, name: str) -> None:
+        """Handle an event of `name` in the directory `place`, or of `place` itself (`""`)."""
         ...
 
     def overflowed(self) -> None:
-        """Take note that events were lost."""
+        """Handle a loss of events."""
         ...
 
 
 class _Entry(msgspec.Struct, eq=False, gc=False):
-    """One watcher's interest in an inode; `other` is that of the next, where there are several."""
+    """One listener of a watch; `other` links to the next one."""
 
-    watcher: Watcher
-    place: Place
+    listener: EventListener
+    place: str
     mask: int
     other: _Entry | None = None
 
@@ -75,10 +75,10 @@ class _Entry(msgspec.Struct, eq=False, gc=False):
 
 
 class Inotify:
-    """An inotify descriptor that the running loop reads. `add` and `remove` may be called anywhere.
+    """An inotify descriptor, read by the running loop. `add` and `remove` are thread-safe.
 
     Raises:
-        OSError: EMFILE, no more instances are allowed to this user.
+        OSError: EMFILE, the user's limit of instances is reached.
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,8 @@ class Inotify:
         self._fd = _checked(libc.inotify_init1(_NONBLOCK | _CLOEXEC))
         self._entries: dict[int, _Entry] = {}
         self._lock = threading.Lock()
-        self._users = 0
+        self.users = 0
+        """Number of users; the last one to `release` closes the descriptor."""
         self._reads = 0
         self._reads_until = 0.0
         self._loop = asyncio.get_running_loop()
@@ -97,66 +98,66 @@ class Inotify:
 
     @staticmethod
     def shared() -> Inotify:
-        """Return the descriptor of the running loop; each call is given back by one `release`."""
+        """Return the descriptor of the running loop; each call needs one `release`."""
         loop = asyncio.get_running_loop()
-        inotify = _of_loop.get(loop)
+        inotify = _by_loop.get(loop)
         if inotify is None:
-            inotify = _of_loop[loop] = Inotify()
-        inotify._users += 1
+            inotify = _by_loop[loop] = Inotify()
+        inotify.users += 1
         return inotify
 
     def release(self) -> bool:
-        """Close the descriptor if nobody else uses it; say so."""
-        self._users -= 1
-        if self._users > 0:
+        """Give up one use; the last one closes the descriptor. Return whether it is closed."""
+        self.users -= 1
+        if self.users > 0:
             return False
-        del _of_loop[self._loop]
+        del _by_loop[self._loop]
         self._loop.remove_reader(self._fd)
         with self._lock:
             fd, self._fd = self._fd, -1
             self._entries.clear()
-        # The kernel takes a while to let go of many watches.
+        # In a thread: the kernel needs time to remove many watches.
         threading.Thread(target=os.close, args=(fd,), daemon=True).start()
         return True
 
-    def add(self, fd: int, mask: int, watcher: Watcher, place: Place) -> int:
-        """Watch the open file or directory `fd`, or change what is watched; return the watch.
+    def add(self, fd: int, mask: int, listener: EventListener, place: str) -> int:
+        """Watch the open file or directory `fd`, or change its mask; return the watch.
 
         Raises:
-            OSError: ENOSPC, the user's limit of watches is reached; ENOENT, it is gone.
+            OSError: ENOSPC, the user's limit of watches is reached; ENOENT, the file is gone.
         """
-        # By its descriptor: what the name leads to may be another file by now.
+        # By descriptor: the name may lead to another file by now.
         name = b"/proc/self/fd/%d" % fd
-        # Under the lock, so that no event of the watch is read before it is known whose it is.
+        # Under the lock, so that the entry exists before the first event is read.
         with self._lock:
-            # Added to what others want, and only then cut to what all want together: replaced at
-            # once it would be less than that for a moment.
+            # First widen the mask, then set it to the union of all: replacing it right away would
+            # lose events of other listeners for a moment.
             watch = _checked(self._add(self._fd, name, mask | _EXCL_UNLINK | _MASK_ADD))
             first = self._entries.get(watch)
             if first is None:
-                self._entries[watch] = _Entry(watcher, place, mask)
+                self._entries[watch] = _Entry(listener, place, mask)
                 return watch
             before = _union(first)
             for entry in first:
-                if entry.watcher is watcher and entry.place == place:
+                if entry.listener is listener and entry.place == place:
                     entry.mask = mask
                     break
             else:
-                first.other = _Entry(watcher, place, mask, first.other)
+                first.other = _Entry(listener, place, mask, first.other)
             whole = _union(first)
             if whole != before | mask:
                 _checked(self._add(self._fd, name, whole | _EXCL_UNLINK))
         return watch
 
-    def remove(self, watch: int, watcher: Watcher, place: Place) -> None:
-        """Watch no longer for this watcher; a watch that is gone already is fine."""
+    def remove(self, watch: int, listener: EventListener, place: str) -> None:
+        """Remove a listener from a watch, which may be gone already."""
         with self._lock:
             first = self._entries.get(watch)
             if first is None:
-                return  # or the descriptor is closed
+                return  # gone, or the descriptor is closed
             kept: _Entry | None = None
             for entry in list(first):
-                if entry.watcher is not watcher or entry.place != place:
+                if entry.listener is not listener or entry.place != place:
                     entry.other, kept = kept, entry
             if kept is not None:
                 self._entries[watch] = kept
@@ -169,16 +170,12 @@ class Inotify:
             data = os.read(self._fd, _READ_BYTES)
         except (BlockingIOError, InterruptedError):
             return
-        self._tell(data)
+        self._dispatch(data)
         if len(data) < _READ_BYTES // 2 and self._fd >= 0:
-            self._rest()
+            self._limit_reads()
 
-    def _rest(self) -> None:
-        """Read no more for a moment if there was much to read one by one.
-
-        Of a file that somebody writes to without end, the kernel makes one event of all that
-        nobody has read.
-        """
+    def _limit_reads(self) -> None:
+        """Pause after many small reads: the kernel merges unread events of a busy file."""
         now = self._loop.time()
         if now > self._reads_until:
             self._reads_until = now + _READS_IN_S
@@ -186,36 +183,36 @@ class Inotify:
         self._reads += 1
         if self._reads == _READS:
             self._loop.remove_reader(self._fd)
-            self._loop.call_at(self._reads_until, self._go_on)
+            self._loop.call_at(self._reads_until, self._resume)
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         if self._fd >= 0:
             self._loop.add_reader(self._fd, self._readable)
 
-    def _tell(self, data: bytes) -> None:
-        at = 0
-        while at < len(data):
-            watch, mask, _, length = _HEAD.unpack_from(data, at)
-            at += _HEAD.size + length
-            name = os.fsdecode(data[at - length : at].rstrip(b"\0")) if length else ""
+    def _dispatch(self, data: bytes) -> None:
+        offset = 0
+        while offset < len(data):
+            watch, mask, _, length = _HEADER.unpack_from(data, offset)
+            offset += _HEADER.size + length
+            name = os.fsdecode(data[offset - length : offset].rstrip(b"\0")) if length else ""
             if mask & Q_OVERFLOW:
                 self._overflowed()
                 continue
             with self._lock:
-                gone = mask & IGNORED
-                first = (self._entries.pop if gone else self._entries.get)(watch, None)
-                entries = list(first or ())
+                entries = list(self._entries.get(watch, ()))
+                if mask & IGNORED:
+                    self._entries.pop(watch, None)
             for entry in entries:
-                entry.watcher.happened(entry.place, mask, name)
+                entry.listener.happened(entry.place, mask, name)
 
     def _overflowed(self) -> None:
         with self._lock:
-            watchers = {entry.watcher for first in self._entries.values() for entry in first}
-        for watcher in watchers:
-            watcher.overflowed()
+            listeners = {entry.listener for first in self._entries.values() for entry in first}
+        for listener in listeners:
+            listener.overflowed()
 
 
-_of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, Inotify] = WeakKeyDictionary()
+_by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, Inotify] = WeakKeyDictionary()
 
 
 def _union(entries: _Entry) -> int:

@@ -178,7 +178,7 @@ def test_there_are_few_different_scopes_inside_a_mount(tmp_path: pathlib.Path) -
     directories = "".join(f"      d{n}: {{access: {{scopes: [s{n}, s0]}}}}\n" for n in range(7))
     assert problems(tmp_path, f"roots:\n  a:\n    path: .\n    directories:\n{directories}") == [
         "mcp-resources.yaml:11:20: roots.a.directories.d6.access: more than 6 different scopes "
-        "inside one mount; make another mount of what needs the others"
+        "inside one mount; move the resources that need the others to another mount"
     ]
 
 

@@ -55,7 +55,7 @@ class EventSource(Protocol):
 
 @asynccontextmanager
 async def event_source(
-    path: str, mode: WatchMode, sink: inotify.Watcher, timing: Timing
+    path: str, mode: WatchMode, sink: inotify.EventListener, timing: Timing
 ) -> AsyncGenerator[EventSource | None]:
     """Open the event source of a folder, which feeds `sink`; None if it has to be polled."""
     if mode == "auto":
@@ -117,7 +117,7 @@ def _warn_without_inotify(reason: str) -> None:
 class _InotifySource:
     """The directories of one tree in the inotify instance of the process."""
 
-    def __init__(self, sink: inotify.Watcher) -> None:
+    def __init__(self, sink: inotify.EventListener) -> None:
         self._sink = sink
         self._inotify = inotify.Inotify.shared()
         self._watches: dict[str, int] = {}
@@ -168,7 +168,7 @@ class _InotifySource:
 class _WatchfilesSource:
     """Watches the whole tree with watchfiles; directories need no watches of their own."""
 
-    def __init__(self, path: str, sink: inotify.Watcher, timing: Timing) -> None:
+    def __init__(self, path: str, sink: inotify.EventListener, timing: Timing) -> None:
         self._path = path
         self._sink = sink
         self._timing = timing
@@ -248,7 +248,7 @@ class _WatchfilesSource:
 
 @asynccontextmanager
 async def _watchfiles_source(
-    path: str, sink: inotify.Watcher, timing: Timing
+    path: str, sink: inotify.EventListener, timing: Timing
 ) -> AsyncGenerator[EventSource]:
     source = _WatchfilesSource(path, sink, timing)
     task = asyncio.create_task(source.run())

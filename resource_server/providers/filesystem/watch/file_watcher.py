@@ -91,7 +91,7 @@ class FileWatcher:
     # -- events
 
     def happened(self, place: str, mask: int, name: str) -> None:
-        """Take note of an event; see `inotify.Watcher`.
+        """Take note of an event; see `inotify.EventListener`.
 
         A place is a directory's prefix, or a prefix, a NUL and the name of a single file.
         """

@@ -232,4 +232,4 @@ class _FileEvents:
         self._nudge()
 
 
-_: type[inotify.Watcher] = _FileEvents
+_: type[inotify.EventListener] = _FileEvents
