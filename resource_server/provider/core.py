@@ -246,7 +246,7 @@ class Interest(Protocol):
 
     @property
     def listing(self) -> bool:
-        """Whether any client follows the listing: all resources added to or removed from the mount."""
+        """Whether any client follows the listing: resources added or removed in the mount."""
         ...
 
     @property
