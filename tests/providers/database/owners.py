@@ -168,3 +168,9 @@ async def owner_of(url: str) -> AsyncGenerator[Owner]:
         yield owner
     finally:
         await owner.close()
+
+
+async def numbered(owner: Owner, count: int) -> None:
+    """Create the table `t` with `count` rows."""
+    await owner.run("create table t (id integer primary key, name varchar(20))")
+    await owner.insert("t", *((number, f"name {number}") for number in range(1, count + 1)))

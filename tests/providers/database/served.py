@@ -14,6 +14,9 @@ from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from tests.listeners import BASE, mounted
 from tests.providers.database.owners import Owner
 
+FRESH = Timing(schema_cache_s=0.0, row_count_cache_s=0.0, row_count_s=1.0)
+"""Without caches, and with time to count a few rows on a busy machine."""
+
 
 class Served:
     """A catalog of one database. Paths start with a table, on every engine."""

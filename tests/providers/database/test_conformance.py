@@ -1,6 +1,6 @@
-"""What holds for a database whatever its engine is: SQLite, PostgreSQL or MariaDB.
+"""Behaviour of databases on every engine: SQLite, PostgreSQL and MariaDB.
 
-Each test makes tables as their owner does, and looks at them through a catalog, as clients do.
+Each test creates tables as their owner and reads them through a catalog, as clients do.
 """
 
 from __future__ import annotations
@@ -30,13 +30,11 @@ from resource_server.providers.database.options import (
 )
 from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries.parameters import Parameter
-from resource_server.runtime.option_types import Duration
-from resource_server.runtime.timing import Timing
 from resource_server.subscriptions.broker import Broker
 from resource_server.subscriptions.interest import MountInterest
 from tests.listeners import BASE, IMPATIENT, LIST, PATIENCE_S, Recorder
-from tests.providers.database.owners import Owner
-from tests.providers.database.served import Served
+from tests.providers.database.owners import Owner, numbered
+from tests.providers.database.served import FRESH, Served
 from tests.providers.database.served import served as served_as_usual
 
 pytestmark = pytest.mark.anyio
@@ -47,8 +45,6 @@ TEXT = {
     "mariadb": "varchar(700) character set utf8mb4 collate utf8mb4_nopad_bin",
 }
 BYTES = {"sqlite": "blob", "postgresql": "bytea", "mariadb": "varbinary(100)"}
-# No caches, and time to count a few rows, however busy the machine is.
-FRESH = Timing(schema_cache_s=0.0, row_count_cache_s=0.0, row_count_s=1.0)
 served = partial(served_as_usual, timing=FRESH)
 PEOPLE = (
     "create table people (id integer primary key, name varchar(50), salary integer,"
@@ -58,93 +54,7 @@ PEOPLE = (
 )
 
 
-async def numbered(owner: Owner, count: int) -> None:
-    """Make a table of so many rows."""
-    await owner.run("create table t (id integer primary key, name varchar(20))")
-    await owner.insert("t", *((number, f"name {number}") for number in range(1, count + 1)))
-
-
-# -- listing
-
-
-async def test_tables_and_views_are_listed_by_name(owner: Owner) -> None:
-    await owner.run(
-        "create table pears (id integer primary key)",
-        "create table apples (id integer primary key)",
-        "create view fruits as select id from apples",
-    )
-    async with served(owner) as it:
-        assert await it.children() == ["apples", "fruits", "pears"]
-        entries = {entry.resource.name: entry for entry in await it.entries("")}
-        assert {entry.resource.type for entry in entries.values()} == {"collection"}
-        for name, entry in entries.items():
-            assert (await it.entry(name)).uri == entry.uri
-
-
-async def test_the_global_listing_has_tables_and_their_documents_and_no_rows(owner: Owner) -> None:
-    await numbered(owner, 3)
-    async with served(owner) as it:
-        uris = [entry.uri for entry in await it.entries()]
-    assert uris[-3:] == [it.base + path for path in ("t", "t/~rows", "t/~schema")]
-    assert not any(uri.endswith("/1") for uri in uris)
-
-
-async def test_a_table_says_its_key_and_how_many_rows_it_has(owner: Owner) -> None:
-    await numbered(owner, 12)
-    async with served(owner) as it:
-        details = (await it.entry("t")).resource.details
-        assert details is not None
-        assert details["table"] == {
-            "type": "table",
-            "key": ["id"],
-            "keyKind": "primary",
-            "rowCount": 12,
-            "rowCountKind": "exact",
-        }
-        await owner.run("delete from t where id > 5")
-        details = (await it.entry("t")).resource.details
-        assert details is not None
-        assert details["table"]["rowCount"] == 5
-
-
-@pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
-async def test_a_table_that_is_locked_is_described_without_its_rows(owner: Owner, url: str) -> None:
-    await numbered(owner, 3)
-    lock, unlock = {
-        "postgresql": (("begin", "lock table t in access exclusive mode"), "rollback"),
-        "mariadb": (("lock tables t write",), "unlock tables"),
-    }[owner.engine]
-    async with served(owner, limits=ReadLimits(timeout=Duration(1.0))) as it:
-        await owner.run(*lock)
-        details = (await it.entry("t")).resource.details
-        await owner.run(unlock)
-    assert details is not None
-    assert details["table"].get("rowCountKind") != "exact"
-
-
-async def test_an_empty_table_has_its_documents_and_an_empty_page(owner: Owner) -> None:
-    await numbered(owner, 0)
-    async with served(owner) as it:
-        assert await it.children("t") == ["t/~rows", "t/~schema"]
-        assert await it.json("t/~rows") == {"rows": [], "next": None, "more": False}
-
-
-@pytest.mark.parametrize("page_size", [1, 2, 3, 100])
-async def test_children_are_listed_page_by_page(owner: Owner, page_size: int) -> None:
-    await numbered(owner, 5)
-    async with served(owner, page_size=page_size) as it:
-        children = await it.children("t")
-    assert children == ["t/~rows", "t/~schema", "t/1", "t/2", "t/3", "t/4", "t/5"]
-
-
-async def test_a_title_and_a_description_are_those_of_the_manifest(owner: Owner) -> None:
-    await numbered(owner, 1)
-    options = TableOptions(title="Things", description="All of them", listed=False)
-    async with served(owner, tables={"t": options}) as it:
-        resource = (await it.entry("t")).resource
-        assert (resource.title, resource.description) == ("Things", "All of them")
-        assert it.base + "t" not in [entry.uri for entry in await it.entries()]
-        assert "Things" in await it.text("t/~schema")
+# -- definitions and names
 
 
 async def test_the_schema_of_a_table_names_columns_and_key(owner: Owner) -> None:

@@ -1,12 +1,6 @@
 from __future__ import annotations
 
 import json
-import re
-from typing import Any
-
-import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from resource_server.providers.database.engines.reflection import (
     Column,
@@ -174,71 +168,3 @@ def test_text_that_is_not_unicode_fails_no_document() -> None:
     )
     schema_markdown(table, title=bad).encode()
     assert json.loads(schema_json(table))["columns"][0]["name"] == "b\ufffd"
-
-
-def fenced(text: str) -> str:
-    """Return the content of the last code block, as CommonMark finds its end."""
-    lines = text.split("## DDL\n\n", 1)[1].split("\n")
-    fence = lines[0].removesuffix("sql")
-    assert set(fence) == {"`"}
-    closing = [at for at, line in enumerate(lines[1:], 1) if _closes(line, fence)]
-    assert lines[closing[0] + 1 :] == [""]
-    return "\n".join(lines[1 : closing[0]])
-
-
-def _closes(line: str, fence: str) -> bool:
-    mark = line.strip(" \t")
-    return bool(mark) and set(mark) == {"`"} and len(mark) >= len(fence)
-
-
-@pytest.mark.parametrize(
-    "ddl", ["a\n```\n# x", "````", "x\n`````sql\n```", "CREATE\r\n  ```  \r\nx", "~~~\nx"]
-)
-def test_no_ddl_breaks_out_of_its_block(ddl: str) -> None:
-    assert fenced(schema_markdown(with_ddl(ddl))) == ddl
-
-
-@given(st.text(st.sampled_from("`~ \n#sqlx"), min_size=1))
-def test_any_ddl_stands_in_its_block_as_it_is(ddl: str) -> None:
-    assert fenced(schema_markdown(with_ddl(ddl))) == ddl.strip("\r\n")
-
-
-def with_ddl(ddl: str) -> Table:
-    return Table(TableName(None, "t"), "table", (Column("a", "", "any"),), ddl=ddl)
-
-
-HOSTILE: Any = st.text(st.sampled_from("ab|`\\\n\r#-<[]*_&; "), max_size=12)
-
-
-@given(HOSTILE, HOSTILE, HOSTILE, HOSTILE)
-@example(r"a\|b", r"\\|", "a|b", "c\\")
-def test_no_name_or_comment_adds_a_line_or_a_cell(
-    name: str, type: str, default: str, comment: str
-) -> None:
-    column = Column(name, type, "any", default=default, comment=comment)
-    text = schema_markdown(Table(TableName(None, "t"), "table", (column,)))
-    lines = text.split("## Columns\n\n")[1].split("\n\n")[0].split("\n")
-    assert len(lines) == 3
-    assert "\r" not in lines[2]
-    assert _unescaped_bars(lines[2]) == 7
-
-
-def _unescaped_bars(line: str) -> int:
-    """Count as cmark-gfm does: before punctuation a backslash escapes, itself as well."""
-    bars, at = 0, 0
-    while at < len(line):
-        if line[at] == "\\" and line[at + 1 : at + 2] in set("\\|`<[*_&#-;]"):
-            at += 2
-            continue
-        bars += line[at] == "|"
-        at += 1
-    return bars
-
-
-@given(HOSTILE)
-def test_no_description_is_anything_but_a_paragraph(description: str) -> None:
-    text = schema_markdown(with_ddl(""), description=description)
-    shown = text.split("Table `t`\n\n")[1].split("## Columns")[0]
-    for line in shown.strip("\n").split("\n"):
-        assert not re.match(r"\s*(#{1,6}(\s|$)|[-<`*])", line)
-    assert "\n\n" not in shown.strip("\n")

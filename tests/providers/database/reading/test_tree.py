@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from resource_server.providers.database.options import (
+    ReadLimits,
+    TableOptions,
+)
+from resource_server.runtime.option_types import Duration
+from tests.providers.database.owners import Owner, numbered
+from tests.providers.database.served import FRESH
+from tests.providers.database.served import served as served_as_usual
+
+pytestmark = pytest.mark.anyio
+served = partial(served_as_usual, timing=FRESH)
+
+
+async def test_tables_and_views_are_listed_by_name(owner: Owner) -> None:
+    await owner.run(
+        "create table pears (id integer primary key)",
+        "create table apples (id integer primary key)",
+        "create view fruits as select id from apples",
+    )
+    async with served(owner) as it:
+        assert await it.children() == ["apples", "fruits", "pears"]
+        entries = {entry.resource.name: entry for entry in await it.entries("")}
+        assert {entry.resource.type for entry in entries.values()} == {"collection"}
+        for name, entry in entries.items():
+            assert (await it.entry(name)).uri == entry.uri
+
+
+async def test_the_global_listing_has_tables_and_their_documents_and_no_rows(owner: Owner) -> None:
+    await numbered(owner, 3)
+    async with served(owner) as it:
+        uris = [entry.uri for entry in await it.entries()]
+    assert uris[-3:] == [it.base + path for path in ("t", "t/~rows", "t/~schema")]
+    assert not any(uri.endswith("/1") for uri in uris)
+
+
+async def test_a_table_says_its_key_and_how_many_rows_it_has(owner: Owner) -> None:
+    await numbered(owner, 12)
+    async with served(owner) as it:
+        details = (await it.entry("t")).resource.details
+        assert details is not None
+        assert details["table"] == {
+            "type": "table",
+            "key": ["id"],
+            "keyKind": "primary",
+            "rowCount": 12,
+            "rowCountKind": "exact",
+        }
+        await owner.run("delete from t where id > 5")
+        details = (await it.entry("t")).resource.details
+        assert details is not None
+        assert details["table"]["rowCount"] == 5
+
+
+@pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
+async def test_a_table_that_is_locked_is_described_without_its_rows(owner: Owner, url: str) -> None:
+    await numbered(owner, 3)
+    lock, unlock = {
+        "postgresql": (("begin", "lock table t in access exclusive mode"), "rollback"),
+        "mariadb": (("lock tables t write",), "unlock tables"),
+    }[owner.engine]
+    async with served(owner, limits=ReadLimits(timeout=Duration(1.0))) as it:
+        await owner.run(*lock)
+        details = (await it.entry("t")).resource.details
+        await owner.run(unlock)
+    assert details is not None
+    assert details["table"].get("rowCountKind") != "exact"
+
+
+async def test_an_empty_table_has_its_documents_and_an_empty_page(owner: Owner) -> None:
+    await numbered(owner, 0)
+    async with served(owner) as it:
+        assert await it.children("t") == ["t/~rows", "t/~schema"]
+        assert await it.json("t/~rows") == {"rows": [], "next": None, "more": False}
+
+
+@pytest.mark.parametrize("page_size", [1, 2, 3, 100])
+async def test_children_are_listed_page_by_page(owner: Owner, page_size: int) -> None:
+    await numbered(owner, 5)
+    async with served(owner, page_size=page_size) as it:
+        children = await it.children("t")
+    assert children == ["t/~rows", "t/~schema", "t/1", "t/2", "t/3", "t/4", "t/5"]
+
+
+async def test_a_title_and_a_description_are_those_of_the_manifest(owner: Owner) -> None:
+    await numbered(owner, 1)
+    options = TableOptions(title="Things", description="All of them", listed=False)
+    async with served(owner, tables={"t": options}) as it:
+        resource = (await it.entry("t")).resource
+        assert (resource.title, resource.description) == ("Things", "All of them")
+        assert it.base + "t" not in [entry.uri for entry in await it.entries()]
+        assert "Things" in await it.text("t/~schema")
