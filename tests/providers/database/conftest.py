@@ -26,7 +26,7 @@ def mariadb_url() -> Iterator[str]:
 
 @pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of a database of each engine, for tests that hold for all of them."""
+    """URL of a database, for tests that run on every engine."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/it.db"
     server = "postgres_url" if request.param == "postgresql" else "mariadb_url"
@@ -35,7 +35,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 async def owner(url: str) -> AsyncIterator[Owner]:
-    """Whoever owns that database, which is empty."""
+    """The owner of that database, which is empty."""
     async with owner_of(url) as owner:
         await owner.clear()
         yield owner

@@ -1,4 +1,4 @@
-"""The application that owns a database, and writes it with its engine's driver."""
+"""The application that owns a database and writes it with the engine's driver."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from resource_server.providers.database.engines.factory import engine_name
 
-# It logs each row that INSERT IGNORE skips.
+# The driver logs each row that INSERT IGNORE skips.
 logging.getLogger("asyncmy").setLevel(logging.ERROR)
 
 
@@ -52,7 +52,7 @@ class Owner(ABC):
             await self.rows(sql)
 
     async def insert(self, table: str, *rows: Sequence[object]) -> None:
-        """Insert rows whose keys are not there yet, in one transaction."""
+        """Insert the rows whose keys do not exist yet, in one transaction."""
         await self.run("BEGIN")
         for row in rows:
             places = ", ".join("?" * len(row))

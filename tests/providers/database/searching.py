@@ -1,4 +1,4 @@
-"""Searches of a database as the server does them: page after page, until all is found."""
+"""Searches of a database as the server runs them: page by page to the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_PAGES = 500
 
 
 class Searched:
-    """A database that is searched. Paths begin with a table, whatever the engine."""
+    """A searched database. Paths start with a table, on every engine."""
 
     def __init__(self, provider: Database, prefix: str) -> None:
         self.provider = provider
@@ -34,7 +34,7 @@ class Searched:
         within: float = PATIENCE_S,
         is_pattern: bool = False,
     ) -> SearchPage:
-        """Return one page; without `below` of the whole database."""
+        """Return one page of results; by default from the whole database."""
         return await self.provider.search(
             SearchRequest(text=text, where=where, is_pattern=is_pattern),
             below=(*self._prefix, *below) if below else (),
@@ -44,7 +44,7 @@ class Searched:
         )
 
     async def hits(self, text: str, where: Where = "text", **options: Any) -> list[Hit]:
-        """Return everything that is found."""
+        """Return the results of all pages."""
         found: list[Hit] = []
         after: str | None = None
         limit: int = options.get("limit", 100)
@@ -59,12 +59,12 @@ class Searched:
         raise AssertionError("the search has no end")
 
     def short(self, hit: Hit) -> str:
-        """Return the path of what was found, without the schema."""
+        """Return the path of a hit, without the schema."""
         path = hit.resource.path
         return "/".join(path[len(self._prefix) :] if path[0] != "~query" else path)
 
     async def found(self, text: str, where: Where = "text", **options: Any) -> list[str]:
-        """Return the paths of all that is found."""
+        """Return the paths of all hits."""
         return [self.short(hit) for hit in await self.hits(text, where, **options)]
 
 

@@ -80,7 +80,7 @@ class Served:
 
 
 def timed_database(timing: Timing, **options: Any) -> Database:
-    """Return the provider with other times; `options` are those of the manifest."""
+    """Return the provider with this timing; `options` are those of the manifest."""
     # A subclass, so that narrowed copies have these times, too.
     timed: type[Database] = type("TimedDatabase", (Database,), {"timing": timing})
     return timed(**options)

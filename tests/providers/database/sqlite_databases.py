@@ -59,7 +59,7 @@ async def opened(path: Path, readable: Readable | None = None) -> AsyncGenerator
         yield engine
     finally:
         await engine.close()
-        # A stuck thread tells its loop when it ends.
+        # A stuck thread notifies its loop when it ends.
         async with asyncio.timeout(PATIENCE_S):
             while any(connection_threads()):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
@@ -75,7 +75,7 @@ def connection_threads() -> list[threading.Thread]:
 async def rows(
     engine: SqliteEngine, sql: str, *parameters: object, limit: int = 100
 ) -> Sequence[tuple[object, ...]]:
-    """Return the rows of a statement of ours."""
+    """Return the rows of a generated statement."""
     found = await engine.fetch(Statement(sql, parameters), limit=limit, within=PATIENCE_S)
     return found.rows
 
@@ -101,7 +101,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 class SlowFile(DatabaseFile):
-    """Opens its log, and returns it only when it may go on."""
+    """Opens its log, and returns only when it is released."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)

@@ -1,4 +1,4 @@
-"""Changes of a database that its owner makes, as subscribers are told of them."""
+"""Changes made by a database's owner, as subscribers are notified of them."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ pytestmark = pytest.mark.anyio
 
 PATIENCE_S = 30.0
 QUIET_S = 0.25
-"""Longer than two looks at a database, and what comes of them."""
+"""Longer than two polls of a database and their notifications."""
 HINT = TableOptions(change=ChangeHint(column="moved"))
 TABLE = "CREATE TABLE t (id integer PRIMARY KEY, x varchar(20), moved integer)"
 
 
 class Followed:
-    """A database that is served, and what its subscribers are told."""
+    """A served database and the notifications of its subscribers."""
 
     def __init__(self, view: Served, live: Broker) -> None:
         self._view = view
@@ -47,11 +47,11 @@ class Followed:
         self._live.follow_list(self._recorder)
 
     async def settled(self) -> None:
-        """Wait until nothing more is told of what was before."""
+        """Wait until all earlier changes are notified."""
         await self._recorder.quiet(QUIET_S)
 
     async def tells(self, *paths: str) -> None:
-        """See to it that these are told, and nothing else."""
+        """Assert that exactly these are notified."""
         await self._recorder.of(*(path if path == LIST else self._prefix + path for path in paths))
         told = {path.removeprefix(self._prefix) for path in await self._recorder.quiet(QUIET_S)}
         assert told == set(paths)
@@ -62,7 +62,7 @@ class Followed:
 
 @asynccontextmanager
 async def followed(owner: Owner, *paths: str, **options: Any) -> AsyncGenerator[Followed]:
-    """Serve a database that is looked at often, and subscribe to these paths in it."""
+    """Serve a database with a short polling interval and subscribe to these paths."""
     async with served(owner, interval=0.02, **options) as view:
         live = Broker(view.catalog)
         try:
@@ -73,7 +73,7 @@ async def followed(owner: Owner, *paths: str, **options: Any) -> AsyncGenerator[
             await live.close()
 
 
-# A column that tells of changes.
+# The `change` column.
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ async def test_a_change_that_leaves_the_column_as_it_was_costs_no_look(table: Ow
         await scene.tells("t", "t/~rows", "t/1")
         await table.run("UPDATE t SET x = 'c' WHERE id = 1")
         await scene.tells_nothing()
-        # With the next that moves it, both are told.
+        # Both are notified with the next change of the mark.
         await table.run("UPDATE t SET x = 'c', moved = 3 WHERE id = 2")
         await scene.tells(*ALL)
 
@@ -128,7 +128,7 @@ async def test_what_changed_before_the_first_look_is_told(table: Owner) -> None:
         found = cast("AsyncGenerator[Change]", database.changes(interest))
         async with asyncio.timeout(PATIENCE_S), aclosing(found) as changes:
             assert await anext(changes) == Change(row)
-            # By now it is known where the column is.
+            # By now the column is known.
             interest.add(other)
             await table.run("UPDATE t SET x = 'b' WHERE id = 2")
             while await anext(changes) != Change(other):
@@ -157,7 +157,7 @@ async def test_of_more_rows_than_are_compared_all_are_told_by_the_column(table: 
         await scene.tells("t")
         await table.run("INSERT INTO other VALUES (1)")
         await scene.tells_nothing()
-        # All that there are can be compared.
+        # All subscribed rows can be compared.
         await table.run("DELETE FROM t WHERE id > 500")
         await scene.tells("t")
         await table.run("UPDATE t SET moved = 3 WHERE id = 500")
@@ -205,7 +205,7 @@ async def test_where_the_column_cannot_be_asked_for_all_is_told_as_without(
 ) -> None:
     await owner.run("CREATE TABLE base (id integer PRIMARY KEY, x varchar(20))")
     await owner.insert("base", (1, "a"), (2, "a"))
-    # An overflow, or two values where one belongs: an error as soon as it is looked at.
+    # An overflow, or a subquery with two rows: an error as soon as it is read.
     of_sqlite = owner.engine == "sqlite"
     broken = "abs(-9223372036854775807 - id)" if of_sqlite else "(SELECT id FROM base)"
     await owner.run(f"CREATE VIEW t AS SELECT id, x, {broken} AS broken FROM base")
@@ -241,11 +241,11 @@ async def test_a_change_of_the_schema_tells_of_other_tables_only_who_sees_them(
         await scene.tells(LIST)
 
 
-# What is told of all this beforehand.
+# Precision of changes in the metadata.
 
 
 async def details(view: Served, path: str) -> Any:
-    """Return what the metadata of a table says of its changes."""
+    """Return `changes` of a table's metadata."""
     details = (await view.entry(path)).resource.details
     return None if details is None else details.get("changes")
 
@@ -286,7 +286,7 @@ async def test_a_table_tells_how_exactly_its_changes_are_told(owner: Owner) -> N
         assert await details(view, "t") is None
 
 
-# What cannot be compared here.
+# Paths without a comparison.
 
 
 async def test_rows_that_cannot_be_read_end_no_watch(
@@ -315,11 +315,11 @@ async def test_a_row_that_the_server_has_seen_otherwise_is_looked_at_again(owner
         interest.add(path)
         found = cast("AsyncGenerator[Change]", database.changes(interest))
         async with asyncio.timeout(PATIENCE_S), aclosing(found) as changes:
-            # It came, and is compared with nothing.
+            # The row is new: there is nothing to compare it with.
             assert [await anext(changes), await anext(changes)] == [Change(path)] * 2
             before = (await database.metadata(path)).version
             await owner.run("UPDATE t SET x = 'b'")
-            # As it is for a moment, which the watch does not see.
+            # A short-lived version that the watch does not see.
             assert (await database.metadata(path)).version != before
             await owner.run("UPDATE t SET x = 'a'")
             assert await anext(changes) == Change(path)
@@ -352,7 +352,7 @@ async def test_a_file_that_is_away_for_a_while_ends_no_watch(tmp_path: Path) -> 
 async def test_nothing_is_left_of_a_watch_whenever_it_ends(table: Owner) -> None:
     path = (*table.prefix.split("/")[:-1], "t", "~schema")
     async with Database(url=table.url) as database:
-        # For the names of all tables there may be a connection of its own.
+        # Listing all tables may use a connection of its own.
         await database.metadata(path)
         before = asyncio.all_tasks()
         for turns in range(12):
@@ -361,7 +361,7 @@ async def test_nothing_is_left_of_a_watch_whenever_it_ends(table: Owner) -> None
             watching = asyncio.create_task(follow(database, interest, told))
             await told.wait()
             interest.remove(path)
-            # Meanwhile it lets go of its connection, as nobody is interested any more.
+            # Meanwhile it releases its connection: there are no subscriptions any more.
             for _ in range(turns):
                 await asyncio.sleep(0)
             watching.cancel()
@@ -380,7 +380,7 @@ async def test_a_watch_ends_just_when_it_is_time_to_look(table: Owner) -> None:
             async with asyncio.timeout(PATIENCE_S):
                 async with aclosing(found) as changes:
                     assert [await anext(changes), await anext(changes)] == [Change(path)] * 2
-                    # Both are due in the same turn of the loop, and its end comes first.
+                    # Both are due in the same iteration of the loop, and the end comes first.
                     loop.call_later(0.001, ending.set_result, None)
                     time.sleep(0.05)  # noqa: ASYNC251
                     await ending

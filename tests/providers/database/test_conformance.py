@@ -239,7 +239,7 @@ async def test_rows_of_uuids_are_found_where_they_are_listed(owner: Owner) -> No
 
 
 async def found_where_they_are_listed(owner: Owner, keys: Sequence[object]) -> None:
-    """See that each row has one address, at which there is this row, and one place in a page."""
+    """Assert that each row has one address, which leads to it, and appears once in the pages."""
     expected = list(range(len(keys)))
     async with served(owner, page_size=7) as it:
         paths = await it.rows("t")
@@ -301,7 +301,7 @@ async def test_a_cell_is_read_whole(owner: Owner) -> None:
                 await it.read(path)
 
 
-# -- what has no key
+# -- tables without a key
 
 
 async def test_a_view_has_one_page_and_no_rows_with_addresses(owner: Owner) -> None:
@@ -403,7 +403,7 @@ async def test_a_row_does_not_link_to_what_is_hidden(
 # -- values
 
 VALUES: dict[str, dict[str, tuple[str, str, object]]] = {
-    # Of each engine: a name, the type of a column, a value in SQL and its form in JSON.
+    # For each engine: name, column type, value in SQL and JSON form.
     "sqlite": {
         "integer": ("integer", "9223372036854775807", 2**63 - 1),
         "least": ("integer", "-9223372036854775807 - 1", str(-(2**63))),
@@ -663,7 +663,7 @@ async def test_rows_that_come_and_go_do_not_disturb_who_is_paging(owner: Owner) 
         assert found == [35, 40, 50, 70, 80, 90]
 
 
-# -- what is hidden
+# -- hidden data
 
 
 async def test_a_hidden_table_is_nowhere(owner: Owner) -> None:
@@ -833,7 +833,7 @@ GOODS = (
     " '2026-01-31{}12:30:00'), (2, 'z', -7, 2, false, '2027-01-31', '2027-01-31{}12:30:00')",
 )
 PARAMETERS: dict[str, tuple[Any, str, str]] = {
-    # A type, and what each of the two rows is found by.
+    # A parameter type and the values that find each of the two rows.
     "s": ("string", "x%27y", "z"),
     "i": ("integer", "9223372036854775807", "-7"),
     "n": ("number", "0.5", "2"),
@@ -846,9 +846,9 @@ PARAMETERS: dict[str, tuple[Any, str, str]] = {
 async def goods(owner: Owner) -> None:
     make, fill = GOODS
     if owner.engine == "mariadb":
-        # A timestamp of MariaDB is updated by itself.
+        # MariaDB updates timestamps by itself.
         make = make.replace("timestamp", "datetime")
-    # As SQLite, which has text only, is asked for it.
+    # SQLite stores dates as text.
     await owner.run(make, fill.replace("{}", "T" if owner.engine == "sqlite" else " "))
 
 
@@ -1068,7 +1068,7 @@ async def test_a_key_that_is_another_one_addresses_rows_otherwise(owner: Owner) 
 
 
 class Subscribed:
-    """A client that subscribes to some of a database, and what it is told of."""
+    """A client with subscriptions to a database, and its notifications."""
 
     def __init__(self, it: Served, owner: Owner) -> None:
         self.it = it
@@ -1082,13 +1082,13 @@ class Subscribed:
             await self._live.subscribe((base + path).rstrip("/"), self._recorder)
 
     async def tells(self, expected: Sequence[str], *statements: str) -> None:
-        """See to it that of these statements exactly these are told."""
+        """Assert that these statements lead to exactly these notifications."""
         await self._owner.run(*statements)
         root = self._owner.prefix.rstrip("/")
         above = ("", root, "~query/q", "~query/d")
         paths = {path if path in above else self._owner.prefix + path for path in expected}
         await self._recorder.of(*paths)
-        # What is told of a later commit is told last.
+        # Notifications of a later commit come last.
         await self._owner.run("update marker set x = x + 1")
         await self._recorder.of(f"{self._owner.prefix}marker/1")
         told = {*await self._recorder.quiet(0.1)} - {f"{self._owner.prefix}marker/1"}
@@ -1247,7 +1247,7 @@ async def test_a_row_that_was_read_as_it_was_for_a_moment_is_suggested_again(own
         async with aclosing(cast("AsyncGenerator[Change]", database.changes(interest))) as changes:
 
             async def suggested() -> set[Path]:
-                """Return what is suggested of all that was committed until now."""
+                """Return the possible changes of all commits so far."""
                 found: set[Path] = set()
                 for _ in range(2):
                     await owner.run("update marker set x = x + 1")
@@ -1262,7 +1262,7 @@ async def test_a_row_that_was_read_as_it_was_for_a_moment_is_suggested_again(own
             await owner.run("update t set name = 'x' where id = 1")
             assert row in await suggested()
             assert row not in await suggested()
-            # The server looks later than the watch, and is given what is there at that moment.
+            # The server reads later than the watch and gets the state of that moment.
             await owner.run("update t set name = 'y' where id = 1")
             await database.metadata(row)
             await owner.run("update t set name = 'x' where id = 1")
@@ -1293,7 +1293,7 @@ async def test_a_prefix_of_keys_is_told_of_when_its_rows_are_others(owner: Owner
         "insert into t values (1, 1, 0), (1, 2, 0), (2, 1, 0)",
     )
     async with subscribed(owner, "t", "t/1", "t/2", "t/1/2") as client:
-        # Of the table, `~rows` is another document then.
+        # `~rows` of the table has changed, too.
         await client.tells(["t", "t/1", "t/1/2"], "update t set x = 1 where a = 1 and b = 2")
         await client.tells(["t", "t/2"], "insert into t values (2, 5, 0)")
         await client.tells(["t"], "insert into t values (3, 1, 0)")

@@ -1,4 +1,4 @@
-"""Rows that other rows refer to: a link to each that has an address."""
+"""Links from rows to the rows that they reference."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEXT = "varchar(20)"
 
 
 async def links(it: Served, path: str) -> dict[str, str]:
-    """Return the links of a row, without what all URIs begin with; each leads somewhere."""
+    """Return the links of a row as paths; asserts that each can be read."""
     row: dict[str, Any] = await it.json(path)
     found: dict[str, str] = row.get("_links", {})
     for uri in found.values():
@@ -66,7 +66,7 @@ async def test_a_foreign_key_to_other_columns_than_the_key_is_told_and_no_link(
         (foreign,) = (await it.json("orders/~schema?format=json"))["foreignKeys"]
         assert foreign["table"]["name"] == "people"
         assert (foreign["columns"], foreign["referred"]) == (["buyer"], ["name"])
-    # Until that is the key.
+    # Until that column is the key.
     async with served(owner, tables={"people": TableOptions(key=("name",))}) as it:
         assert await links(it, "orders/1") == {"buyer": "people/Ada"}
 

@@ -1,4 +1,4 @@
-"""The provider of databases on real files, as the server and its clients use it."""
+"""The database provider on SQLite files, as the server and its clients use it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BASE = "sqlite://it/"
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    """A folder with the manifest of the example and a database of its own."""
+    """A folder with the example's manifest and its own database."""
     spec = importlib.util.spec_from_file_location("make_shop", SHOP / "make.py")
     assert spec is not None
     assert spec.loader is not None

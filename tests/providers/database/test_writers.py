@@ -1,4 +1,4 @@
-"""Random writers in processes of their own against random subscriptions: nothing is missed.
+"""Random writers in their own processes against random subscriptions: no change is missed.
 
 A client reads what it is told of, and only that. When all is quiet, what it has read last is what
 is there. `WRITERS_SEEDS=100` runs so many seeds of each engine instead of a few; `WRITERS_FIRST=7`
@@ -37,9 +37,9 @@ _TRANSACTIONS = int(os.environ.get("WRITERS_TRANSACTIONS", "60"))
 _WRITERS = 3
 _QUIET_S = 0.15
 _PATIENCE_S = 15.0
+"""Timeout of a notification on a slow machine."""
 _NO_SWEEP = replace(IMPATIENT, sweep_s=3600.0)
-"""A sweep would find what was missed."""
-"""On a slow machine it may come late."""
+"""No sweep during the test: it would find missed changes."""
 _NOT_FOUND = -32002
 _ABSENT = "absent"
 _UNREAD = "unread"
@@ -55,7 +55,7 @@ _QUERY = f"{BASE}~query/sums"
 
 
 class Writers:
-    """Processes that write a database, all at once."""
+    """Processes that write a database concurrently."""
 
     def __init__(self, processes: list[asyncio.subprocess.Process]) -> None:
         self._processes = processes
@@ -90,19 +90,19 @@ async def writing() -> AsyncGenerator[Writers]:
 
 
 class Follower:
-    """Knows of each resource it subscribes to what it read when it was last told of it."""
+    """A subscriber that remembers each resource as it read it at the last notification."""
 
     def __init__(self, server: Server, dice: random.Random, uris: list[str]) -> None:
         self.events = 0
         self._known: dict[str, Hashable] = {}
         self._strangers: list[str] = []
-        """What it was told of without having subscribed to it."""
+        """Notifications without a subscription."""
         self._dice = dice
         self._uris = uris
         self._untold: dict[str, None] = {}
         self._news = asyncio.Event()
         self._turn = asyncio.Lock()
-        """What is read first is older than what is read next."""
+        """Serializes reads, so that a later one is never overwritten by an earlier one."""
         self.client = LocalClient(server, on_notification=self._told)
 
     def _told(self, message: dict[str, Any]) -> None:
@@ -114,7 +114,7 @@ class Follower:
         self._news.set()
 
     async def run(self) -> None:
-        """Read what it is told of, some at once and some later."""
+        """Read the notified resources, some at once and some later."""
         while True:
             await self._news.wait()
             self._news.clear()
@@ -130,20 +130,20 @@ class Follower:
                     self._known[uri] = now
 
     async def _content(self, uri: str) -> Hashable:
-        """Return the contents of a document, and of a collection those of its rows."""
+        """Return the content of a document, or of a collection's rows."""
         while True:
             try:
                 reading = await self.client.request("resources/read", {"uri": uri})
             except ErrorReply as error:
                 if error.code == _NOT_FOUND:
                     return _ABSENT
-                # A writer holds it, for as long as a transaction takes.
+                # A writer's transaction holds the lock.
                 await asyncio.sleep(0.01)
                 continue
             return shown(uri, [(each["uri"], each.get("text")) for each in reading["contents"]])
 
     async def act(self) -> None:
-        """Subscribe to something, or unsubscribe from it, at random."""
+        """Subscribe or unsubscribe at random."""
         if self._dice.random() < 0.65:
             await self._subscribe(self._dice.choice(self._uris))
         elif self._known:
@@ -165,7 +165,7 @@ class Follower:
             self._news.set()
 
     async def missed(self, catalog: Catalog) -> list[str]:
-        """Return what is not as it knows it, though nobody told it."""
+        """Return the resources that changed without a notification."""
         await self._read_what_it_was_told_of()
         found = [f"told of {uri}, unasked" for uri in self._strangers]
         for uri, known in list(self._known.items()):
@@ -176,14 +176,14 @@ class Follower:
 
 
 def shown(uri: str, contents: list[tuple[str, object]]) -> Hashable:
-    """Return what a read has shown; pages and schema of a collection are told of by themselves."""
+    """Return the comparable part of a read; pages and schemas have topics of their own."""
     return tuple(
         (each, text) for each, text in contents if each == uri or not each.endswith("/~schema")
     )
 
 
 async def present(catalog: Catalog, uri: str) -> Hashable:
-    """Return what a client would read now; the server does not take note of this one."""
+    """Return what a client would read now, without the server recording a version."""
     try:
         bodies = (await catalog.read(uri)).items
     except ResourceNotFound:
@@ -192,7 +192,7 @@ async def present(catalog: Catalog, uri: str) -> Hashable:
 
 
 async def missed_at_last(followers: list[Follower], catalog: Catalog) -> list[str]:
-    """Return what was missed when nothing more is told."""
+    """Return the missed changes once notifications have ended."""
     count = -1
     while count != (count := sum(follower.events for follower in followers)):  # noqa: ASYNC110
         await asyncio.sleep(_QUIET_S)
@@ -206,7 +206,7 @@ async def missed_at_last(followers: list[Follower], catalog: Catalog) -> list[st
 
 
 async def trial(owner: Owner, writers: Writers, seed: int) -> list[str]:
-    """Run one seed; return what was missed."""
+    """Run one seed; return the missed changes."""
     dice = random.Random(seed)  # noqa: S311
     tables = {"few": TableOptions(key=("id",))}
     queries = {"sums": Query(sql="select y, sum(x) as s from t group by y order by y")}

@@ -44,7 +44,7 @@ class Writer:
             await self._owner.run(*statements)
             return
         await self._owner.run("begin", *statements)
-        # Gives other writers and the watch their turn.
+        # Lets other writers and the watch proceed.
         await asyncio.sleep(self._dice.choice((0, 0, 0, 0.005)))
         await self._owner.run(self._dice.choice(("commit", "commit", "commit", "rollback")))
 

@@ -31,7 +31,7 @@ KINDS: tuple[ColumnKind, ...] = get_args(ColumnKind)
 COLUMNS = {kind: Column("k", "", kind) for kind in KINDS}
 BASE = "sqlite://shop/"
 
-# What a driver gives as text: Unicode, or bytes that are not UTF-8 as lone surrogates.
+# Text from a driver: Unicode, with lone surrogates for bytes that are not UTF-8.
 texts = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"])),
     st.binary().map(lambda data: data.decode("utf-8", "surrogateescape")),
@@ -51,11 +51,11 @@ texts = st.one_of(
 )
 integers = st.integers(-(2**63), 2**63 - 1)
 floats = st.floats(allow_nan=False)
-# What SQLite may give in any column, whatever its declared type.
+# Values that SQLite may return from any column, whatever its declared type.
 storage = st.one_of(st.none(), integers, floats, texts, st.binary())
 
 decimals = st.decimals(allow_nan=False, allow_infinity=False)
-# PostgreSQL has zones to the second.
+# PostgreSQL has time zones with seconds.
 zones = st.integers(-86_000, 86_000).map(lambda seconds: timezone(timedelta(seconds=seconds)))
 aware = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 28), timezones=zones)  # noqa: DTZ001
 natural: dict[ColumnKind, st.SearchStrategy[object]] = {
@@ -76,7 +76,7 @@ natural: dict[ColumnKind, st.SearchStrategy[object]] = {
 
 
 def same(one: object, other: object) -> bool:
-    """Return whether two values are of one class and the same, signs of zero and NaN included."""
+    """Return whether two values have the same class and value, including signed zeros and NaN."""
     if isinstance(one, float) and isinstance(other, float):
         return repr(one) == repr(other)
     return type(one) is type(other) and one == other
@@ -92,7 +92,7 @@ def survives(segment: str) -> None:
     assert str(AnyUrl(uri)) == uri
 
 
-# --- every value has one spelling, which is read as this value
+# --- canonical spelling of values
 
 
 @given(st.sampled_from(KINDS), storage)
@@ -132,7 +132,7 @@ def test_different_values_have_different_spellings(
     kind: ColumnKind, one: object, other: object
 ) -> None:
     column = COLUMNS[kind]
-    # A number has one spelling where the column makes one of all numbers.
+    # Numbers have one spelling if the column converts them all to one type.
     assume(not (kind in ("numeric", "boolean") and one == other))
     assert (encode_key(one, column) == encode_key(other, column)) is same(one, other)
 
@@ -142,7 +142,7 @@ def test_the_spelling_of_what_a_spelling_means_is_itself(kind: ColumnKind, value
     column = COLUMNS[kind]
     segment = encode_key(value, column)
     decoded = decode_key(segment, column)
-    # Only the row tells whether a number is stored as a float; dates may be text, too.
+    # A number's storage class depends on the row, and dates may be stored as text.
     assume(not (kind == "numeric" and isinstance(value, float)))
     assert encode_key(decoded, column) == segment
 
@@ -219,7 +219,7 @@ def test_the_canonical_spelling_is(kind: ColumnKind, value: object, segment: str
     assert encode_key(value, COLUMNS[kind]) == segment
 
 
-# --- the row is found in SQLite itself
+# --- lookups in SQLite
 
 AFFINITIES: list[tuple[str, ColumnKind]] = [
     ("INT", "integer"),
@@ -237,7 +237,7 @@ AFFINITIES: list[tuple[str, ColumnKind]] = [
 
 
 def bound(value: object) -> tuple[str, object]:
-    """Return a value and its place in a statement; `+` takes the affinity that casts have."""
+    """Return a value and its placeholder; `+` removes the affinity of casts."""
     if isinstance(value, str):
         return "+cast(? as text)", value.encode("utf-8", "surrogateescape")
     return ("+cast(? as text)" if isinstance(value, RawText) else "?"), value
@@ -276,7 +276,7 @@ def test_every_row_of_sqlite_is_found_by_its_own_segment(
         connection.close()
 
 
-# --- other spellings are read, and lead to the canonical one
+# --- other spellings
 
 
 @pytest.mark.parametrize(
@@ -368,7 +368,7 @@ def test_what_sqlite_cannot_have_is_bound_all_the_same(value: object, stored: ob
     assert storage_value(value) == stored
 
 
-# --- what no key can be is not found
+# --- segments that are no keys
 
 
 @pytest.mark.parametrize(
@@ -416,7 +416,7 @@ def test_whatever_is_asked_for_is_a_value_or_not_found(kind: ColumnKind, segment
     survives(canonical)
 
 
-# --- what cannot be addressed is said to be so
+# --- values without an address
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -23,7 +23,7 @@ from resource_server.providers.database.addressing.key_codec import (
 
 TABLE = "3f2a9c01"
 
-# PostgreSQL has zones to the second.
+# PostgreSQL has time zones with seconds.
 zones = st.integers(-86_000, 86_000).map(lambda seconds: timezone(timedelta(seconds=seconds)))
 texts = st.text(st.characters(exclude_categories=["Cs"])) | st.binary().map(
     lambda data: data.decode("utf-8", "surrogateescape")
@@ -37,7 +37,7 @@ values = st.one_of(
     st.binary(),
     decimals.filter(lambda value: not value.is_finite() or abs(value.adjusted()) < 10_000),
     st.dates(),
-    # `fold` is of zones that change their clocks; no database has it.
+    # No database stores `fold`.
     (st.times() | st.times(timezones=zones)).map(lambda value: value.replace(fold=0)),
     (st.datetimes() | st.datetimes(timezones=zones)).map(lambda value: value.replace(fold=0)),
     st.timedeltas(timedelta(hours=-838), timedelta(hours=838)),
@@ -47,7 +47,7 @@ keys = st.lists(values, max_size=4).map(tuple)
 
 
 def looks(value: object) -> str:
-    """Return what differs between values that are equal but not the same."""
+    """Return the differences between values that compare equal."""
     return f"{type(value).__name__} {value!r}"
 
 
@@ -114,7 +114,7 @@ def test_a_damaged_cursor_gives_values_to_bind_or_is_refused(
 
 
 def forged(key: object, *, version: object = 1, descending: object = False) -> str:
-    """Return a cursor as anybody can make one."""
+    """Return a cursor forged by a client."""
     packed = msgspec.msgpack.encode([version, TABLE, descending, key])
     return base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
 

@@ -65,7 +65,7 @@ def test_no_name_or_comment_adds_a_line_or_a_cell(
 
 
 def _unescaped_bars(line: str) -> int:
-    """Count as cmark-gfm does: before punctuation a backslash escapes, itself as well."""
+    """Count bars as cmark-gfm does: a backslash escapes punctuation, including itself."""
     bars, at = 0, 0
     while at < len(line):
         if line[at] == "\\" and line[at + 1 : at + 2] in set("\\|`<[*_&#-;]"):

@@ -39,7 +39,7 @@ def column(kind: ColumnKind, type: str = "", values: tuple[str, ...] = ()) -> Co
 
 
 def sent(value: object, of: Column = PLAIN, *, cell: int = CELL) -> Any:
-    """What a client gets, by every way there is; they must be the same."""
+    """Return a value as clients get it; all ways to read it must agree."""
     alone = msgspec.json.encode(json_value(value, of, cell=cell))
     for place, *values in ((0, value, None), (1, None, value), (2, value, value, value)):
         values = cast("list[object]", values)

@@ -1,4 +1,4 @@
-"""What an operator is told of a database, on every engine."""
+"""Diagnosis of a database for its operator, on every engine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HR = TableOptions(access=Access(scopes=("hr:read",)))
 
 
 async def of_views(owner: Owner, tables: Mapping[str, Any]) -> list[str]:
-    """Return what `check` says of views."""
+    """Return the warnings of `check` about views."""
     async with Database(url=owner.url, tables=tables) as database:
         found = await database.warnings()
     assert [option for option, _ in found if option] == []
@@ -39,12 +39,12 @@ async def test_a_view_that_shows_a_table_to_who_may_not_see_it_is_told_of(owner:
         "give the view an `access`, too"
     )
     pays, sums = message.format("pays"), message.format("sums")
-    # Also through another view, and whatever else is said of it.
+    # Also through another view, with or without an entry of its own.
     assert await of_views(owner, {"salaries": HR}) == [pays, sums]
     assert await of_views(owner, {"salaries": HR, "pays": TableOptions()}) == [pays, sums]
     more = TableOptions(access=Access(scopes=("hr:read", "more")))
     assert await of_views(owner, {"salaries": HR, "sums": more, "pays": False}) == []
-    # Who may see the one may not see the other.
+    # Each view needs scopes of its own.
     (narrow,) = await of_views(owner, {"salaries": more, "pays": HR, "sums": more})
     assert "'pays' shows 'salaries' to callers without more (" in narrow
 
@@ -100,7 +100,7 @@ async def test_a_declared_key_that_several_rows_have_is_told_of(owner: Owner) ->
         "omit the others; name columns that together are unique",
     )
     assert await told(key=("a",)) == [expected]
-    # Rows that have no address because of NULL are on the last page all the same.
+    # Rows with NULL in their key have no address, but are on the last page.
     assert await told(key=("a", "c")) == []
     assert await told(key=("b",)) == []
     assert await told(key=("a",), where="b < 3") == []

@@ -68,7 +68,7 @@ def exposed(
     return policy(tables).of(TableName(schema, name)) is not None
 
 
-# -- which tables
+# -- tables
 
 
 def test_a_table_that_nothing_fits_is_exposed_as_it_is() -> None:
@@ -133,7 +133,7 @@ def test_a_table_whose_name_has_wildcards_is_found_by_its_name() -> None:
     assert exposed({"odd[x]y": False}, "odd[1]")
 
 
-# -- which columns
+# -- columns
 
 
 def test_a_hidden_column_leaves_no_trace() -> None:
@@ -300,7 +300,7 @@ def test_the_key_of_hashes_is_the_same_in_one_process() -> None:
     assert one == two
 
 
-# -- what SQL may read
+# -- columns readable by SQL
 
 
 def test_what_is_hidden_cannot_be_read() -> None:
@@ -420,7 +420,7 @@ def test_a_view_on_a_table_that_is_not_exposed_can_be_read() -> None:
     assert not authorized(rules, "select count(*) from people", in_query=True)
 
 
-# -- what declared queries do not see
+# -- restrictions of declared queries
 
 
 def test_a_table_is_restricted_if_anything_of_it_is_kept_back() -> None:
@@ -478,7 +478,7 @@ def test_what_is_no_single_condition_is_refused(where: str, says: str) -> None:
         orders(where=where)
 
 
-# -- what `check` is told
+# -- problems for `check`
 
 
 def test_what_is_misspelt_is_told_with_what_was_probably_meant() -> None:
@@ -562,7 +562,7 @@ def test_options_that_contradict_each_other_are_refused() -> None:
         policy({"": False})
 
 
-# -- what is searched
+# -- searched columns
 
 
 def searching(*names: str, **more: object) -> TableOptions:

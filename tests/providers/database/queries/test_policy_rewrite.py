@@ -1,4 +1,4 @@
-"""What declared queries see of tables that the manifest restricts, on every engine."""
+"""Declared queries on restricted tables, on every engine."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ RESTRICTED: Mapping[str, Any] = {
 
 
 def secrets(rows: object) -> bool:
-    """Tell whether rows hold anything that is not to be seen: draft orders, cards, mail, audit."""
+    """Return whether rows contain hidden data: draft orders, cards, mail or audit entries."""
     return "@" in str(rows) or "66" in str(rows)
 
 
 def spelled(sql: str, owner: Owner) -> str:
-    """Return a statement for an engine: {s} is the schema of the tables, {o} orders in quotes."""
+    """Return a statement for an engine; {s} is the schema, {o} the quoted name `orders`."""
     schema = {"sqlite": "main", "postgresql": "public"}.get(owner.engine)
     return sql.format(
         s=schema or owner.url.rpartition("/")[2],
@@ -57,7 +57,7 @@ def spelled(sql: str, owner: Owner) -> str:
 
 
 async def answer(owner: Owner, sql: str, tables: Mapping[str, Any]) -> Any:
-    """Return the rows of a query, or None where it is refused."""
+    """Return the rows of a query, or None if it is refused."""
     queries = {"q": Query(sql=spelled(sql, owner))}
     async with served(owner, tables=tables, queries=queries) as it:
         with suppress(InvalidParameter):
@@ -66,7 +66,7 @@ async def answer(owner: Owner, sql: str, tables: Mapping[str, Any]) -> Any:
 
 
 async def refusals(owner: Owner, sql: str, tables: Mapping[str, Any]) -> list[str]:
-    """Return what `check` says of a query."""
+    """Return the warnings of `check` about a query."""
     queries = {"q": Query(sql=spelled(sql, owner))}
     async with Database(url=owner.url, tables=tables, queries=queries) as database:
         found = await database.warnings()
@@ -350,7 +350,7 @@ async def test_a_query_follows_the_schema(owner: Owner) -> None:
         assert await it.query("q") == [{"id": 1, "x": 7}]
 
 
-# -- what is said of it
+# -- messages
 
 
 @pytest.mark.parametrize(
@@ -380,7 +380,7 @@ async def test_check_says_what_a_query_may_not_read(owner: Owner, sql: str, said
 @pytest.mark.parametrize("url", ["sqlite", "postgresql"], indirect=True)
 async def test_check_says_what_is_refused_to_some_who_are_told_of_it(owner: Owner) -> None:
     await owner.run("create table t (id integer, x integer)")
-    # That these are of the table is known to the database only.
+    # Only the database knows that these rows belong to the table.
     sql = "select 1 as one where (1, 2) in t"
     if owner.engine == "postgresql":
         sql = "select * from part"

@@ -61,7 +61,7 @@ async def database(owner: Owner, **options: Any) -> AsyncGenerator[Database]:
 
 
 async def called(provider: Database, name: str, /, **arguments: object) -> tuple[Any, str]:
-    """Return the data and the words of a result, whose form is checked."""
+    """Return the data and the text of a result, checked against the output schema."""
     tool = next(tool for tool in provider.tools() if tool.name == name)
     assert tool.output_schema is not None
     result = await provider.call_tool(name, arguments, SilentToolRequest())
@@ -73,7 +73,7 @@ async def called(provider: Database, name: str, /, **arguments: object) -> tuple
 
 
 def problems(schema: Mapping[str, Any], value: object) -> list[str]:
-    """Return what is wrong with a value, by its schema and the formats in it."""
+    """Return the violations of a JSON Schema, including its formats."""
     validator: Any = Draft202012Validator(schema, format_checker=FormatChecker(("date",)))
     found: Iterable[ValidationError] = validator.iter_errors(value)
     return [error.message for error in found]
@@ -90,7 +90,7 @@ def of(**named: Parameter) -> Tool:
     return tool
 
 
-# -- what is told of a tool
+# -- tool definitions
 
 
 def test_a_query_is_a_tool_with_its_parameters_as_arguments() -> None:
@@ -180,7 +180,7 @@ def test_who_may_not_see_a_query_or_a_table_of_it_has_no_such_tool() -> None:
     assert [tool.name for tool in every] == ["open", "kept", "paid"]
 
 
-# -- what it returns
+# -- results
 
 
 async def test_a_call_returns_rows_as_data_and_as_a_table(owner: Owner) -> None:
@@ -284,7 +284,7 @@ async def test_a_query_that_takes_too_long_is_stopped(owner: Owner) -> None:
             await provider.call_tool("q", {}, SilentToolRequest())
 
 
-# -- what is given to it
+# -- arguments
 
 
 GOOD: list[tuple[ParameterType, object, object]] = [

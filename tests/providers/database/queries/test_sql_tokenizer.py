@@ -96,7 +96,7 @@ EXPECTED = {
 
 
 async def answer(engine: EngineName, sql: str, parameters: tuple[object, ...]) -> object:
-    """Return the value that a real engine computes; its drivers have no types."""
+    """Return the value that a real engine computes."""
     if engine == "sqlite":
         database = sqlite3.connect(":memory:")
         (found,) = database.execute(sql, parameters).fetchone()
@@ -136,7 +136,7 @@ def test_what_is_taken_for_a_string_by_sqlite_is_taken_for_one_here(text: str) -
     except ValueError:
         return
     database = sqlite3.connect(":memory:")
-    # One value too many or too few is refused: SQLite counts as many places.
+    # SQLite refuses another number of values than it has placeholders.
     with contextlib.suppress(sqlite3.OperationalError):  # no SQL that means anything
         database.execute(query.sql, ("",) * len(query.order)).close()
     database.close()

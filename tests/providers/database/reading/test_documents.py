@@ -31,7 +31,7 @@ _ALPHABET = ("a", "A", "b", "ä", "/", "~", ".", "%", " ", "'", "\\", "5", "-", 
 
 @dataclass(frozen=True)
 class Kind:
-    """A type of columns, and what gives values of it as the driver takes them."""
+    """A column type with a generator of driver values."""
 
     type: str
     value: Callable[[random.Random], object]
@@ -93,7 +93,7 @@ def address(dice: random.Random) -> object:
 
 
 def mood(dice: random.Random) -> str:
-    # In the order of the type, which is not that of their letters.
+    # Ordered by the type, not alphabetically.
     return dice.choice(("sad", "ok", "happy", "a/b"))
 
 
@@ -153,7 +153,7 @@ KINDS: dict[str, dict[str, Kind]] = {
 }
 
 FEW = Kind("integer", small)
-"""So that keys of several columns have something in common."""
+"""Few values, so that keys of several columns share prefixes."""
 
 
 def _unsigned(dice: random.Random) -> int:
@@ -161,7 +161,7 @@ def _unsigned(dice: random.Random) -> int:
 
 
 def form(value: object, declared: str) -> object:
-    """Return what a value of the driver is in JSON, as the documentation has it."""
+    """Return the documented JSON form of a driver's value."""
     match value:
         case bytes() if declared.startswith("bit("):
             return int.from_bytes(value, "big")
@@ -172,7 +172,7 @@ def form(value: object, declared: str) -> object:
         case int() if abs(value) >= 2**63:
             return str(value)
         case float() if declared == "float4":
-            # As PostgreSQL writes it; its driver gives the nearest of twice the length.
+            # As PostgreSQL writes it; the driver widens it to double precision.
             return float(f"{value:.6g}")
         case None | int() | float() | str():
             return value
@@ -191,7 +191,7 @@ def form(value: object, declared: str) -> object:
 async def make(
     owner: Owner, dice: random.Random, keys: Sequence[Kind], values: Sequence[Kind], count: int
 ) -> list[dict[str, Any]]:
-    """Make a table with so many rows or a few less; return what its owner selects from it."""
+    """Create a table with at most this many rows; return the rows that its owner selects."""
     if owner.engine == "postgresql":
         await owner.run("create type mood as enum ('sad', 'ok', 'happy', 'a/b')")
     key = [f"k{place}" for place in range(len(keys))]
@@ -214,7 +214,7 @@ async def make(
 
 
 async def agrees(it: Served, expected: Sequence[Mapping[str, Any]]) -> None:
-    """See that pages of every size, and every row by itself, are what is expected."""
+    """Assert that pages of every size and single rows are as expected."""
     for limit in _LIMITS:
         pages = await it.pages(f"t/~rows?limit={limit}")
         assert [row for page in pages for row in page] == expected, f"pages of {limit}"
@@ -229,7 +229,7 @@ async def agrees(it: Served, expected: Sequence[Mapping[str, Any]]) -> None:
 
 
 NO_KEYS = {("mariadb", "members"), ("mariadb", "single"), ("mariadb", "bits")}
-"""What is given back is not found again, or not in its order."""
+"""Types whose values, bound again, do not match or order differently."""
 
 
 def _types() -> list[Any]:

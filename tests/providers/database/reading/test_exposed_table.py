@@ -1,4 +1,4 @@
-"""Tables as they are remembered, while the database they are in is changed."""
+"""Cached tables while the schema of their database changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 @asynccontextmanager
 async def overtaken(owner: Owner, question: str, change: str) -> AsyncGenerator[ExposedTableCache]:
-    """Give the tables of a database that is changed, and looked at, during the first answer."""
+    """Return the tables of a database that changes and is read during the first reflection."""
     async with Database(url=owner.url) as database:
         engine = database.engine
         exposed_tables = ExposedTableCache(engine, Policy({}, engine_name(owner.url)), ReadLimits())

@@ -1,4 +1,4 @@
-"""Suggestions for the variables of a database's templates, as clients get them."""
+"""Completion of template variables, as clients get it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def suggested(it: Served, typed: str, table: str = "t", variable: str = "key") -> list[str]:
-    """Return what is suggested for a key of a table, or for another variable."""
+    """Return the suggestions for a key of a table, or for another variable."""
     schema = it.base.partition("://")[2].split("/")[1:-1]
     given = {"table": table, **({"schema": schema[0]} if schema else {})}
     given.pop(variable, None)

@@ -1,4 +1,4 @@
-"""Rows whose keys are in no order that every engine agrees on, or that no driver binds."""
+"""Rows whose keys have NULL, or text that drivers cannot bind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEYED = {"v": TableOptions(key=("a", "b"))}
 
 
 async def every_row(it: Served, path: str = "v/~rows?format=columns") -> list[list[Any]]:
-    """Return the rows of every page, which are one after another and go on to the end."""
+    """Return the rows of all pages, in order."""
     return [row for page in await it.pages(path) for row in page]
 
 
@@ -51,7 +51,7 @@ async def test_pages_show_rows_with_null_in_their_key_behind_all_others(owner: O
                 found += page["rows"]
                 page = await it.json(page["next"].removeprefix(it.base))
             found += page["rows"]
-            # They are in no order: one page has them all, or says that it has not.
+            # They have no order: one page has them all, or is marked as truncated.
             whole = limit >= len(null)
             assert page["more"] is not whole
             assert [tuple(row) for row in found[:4]] == addressed
@@ -101,7 +101,7 @@ async def test_null_that_comes_into_a_primary_key_of_sqlite_loses_no_row(tmp_pat
 # Text of SQLite that is not UTF-8.
 
 TEXTS = [b"a", b"a\0\xff", b"a\xc0\x80", b"b", b"z\xff", b"\xed\xa0\x80", b"\xff", b"\xff\xfe"]
-"""Bytes, in the order that SQLite has for their texts."""
+"""Bytes, in SQLite's order of their texts."""
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def make(file: Path, table: str, *texts: Sequence[object]) -> None:
-    """Make a table whose keys have texts of these bytes, whatever they are, and their place."""
+    """Create a table whose keys are texts of these bytes, with their position."""
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.execute(table)
         for place, row in enumerate(texts):
@@ -174,14 +174,14 @@ async def test_a_database_in_utf_16_takes_no_bytes_for_another_text(
             expected = [n for (n,) in await owner.rows("SELECT n FROM t ORDER BY k")]
             assert [(await it.json(path))["n"] for path in paths] == expected
             assert len(await every_row(it, "t/~rows?format=columns")) == 6
-            # In UTF-16 these bytes are a character, or the last is none.
+            # In UTF-16 these bytes are one character, or the last one is incomplete.
             for path in ("t/%FF%7F", "t/%7F%FF", "t/ab%FF"):
                 with pytest.raises(ResourceNotFound):
                     pytest.fail(f"{path} is there: {await it.entry(path)}")
 
 
 def is_like(text: str, pattern: str) -> bool:
-    """Say whether a text fits a pattern, as SQLite has it."""
+    """Return whether SQLite matches a text against a pattern."""
     connection = sqlite3.connect(":memory:")
     try:
         sql = "SELECT ? LIKE ? ESCAPE ?"

@@ -1,4 +1,4 @@
-"""What of a database is searched, where it is asked for, and what clients see of it."""
+"""Scope of a database search, and its results as clients see them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def test_what_is_not_listed_is_found_where_it_is_asked_for_only(owner: Own
         assert await it.found("assam", below=("teas",)) == ["teas/1"]
 
 
-# -- as clients have it
+# -- through the server
 
 
 async def test_a_database_with_tools_and_search_keeps_the_contract(owner: Owner) -> None:

@@ -1,4 +1,4 @@
-"""Tables, queries and columns that are found by their names, on every engine."""
+"""Search for tables, queries and columns by name, on every engine."""
 
 from __future__ import annotations
 

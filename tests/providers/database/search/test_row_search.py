@@ -1,4 +1,4 @@
-"""Rows that are found by the values of columns, on every engine."""
+"""Search for rows by column values, on every engine."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NAME = TableOptions(search=("name",))
 NOTES = TableOptions(search=("note", "maker"))
 
 
-# -- what is found
+# -- matches
 
 
 async def test_a_row_is_found_by_a_part_of_a_value_in_any_case_of_letters(owner: Owner) -> None:
@@ -245,7 +245,7 @@ async def test_a_row_filter_that_fails_does_not_hide_what_is_in_other_tables(own
         assert await it.found("As+am", is_pattern=True) == ["teas/1"]
 
 
-# -- what is kept back
+# -- hidden data
 
 
 KEPT = {
@@ -430,7 +430,7 @@ async def test_how_many_rows_were_looked_at_is_told_while_it_goes_on(owner: Owne
     assert len(told) > 1
 
 
-# -- SQLite, where any row may hold anything
+# -- SQLite, where any column may have values of any type
 
 
 async def test_sqlite_text_that_is_not_unicode_and_numbers_are_searched_and_no_blobs(
