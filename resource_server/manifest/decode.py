@@ -229,11 +229,18 @@ class Decoder:
         # If both text and numbers are allowed, "5" is text.
         fitting.sort(key=lambda arm: unwrap_annotated(arm)[0] is not type(raw))
         for arm in fitting:
-            attempt = Decoder(self._directory, self._positions, Problems(self._problems.file))
-            value = attempt._value(arm, raw, path)
+            value = self._value_or_failed(arm, raw, path)
             if value is not _FAILED:
                 return value
         return self._unexpected(annotation, raw, path)
+
+    def _value_or_failed(self, annotation: Any, raw: object, path: DataPath) -> Any:
+        """Return a decoded value, or `_FAILED` without adding problems."""
+        problems, self._problems = self._problems, Problems(self._problems.file)
+        try:
+            return self._value(annotation, raw, path)
+        finally:
+            self._problems = problems
 
     def _choice(
         self, annotation: Any, choices: tuple[Any, ...], raw: object, path: DataPath

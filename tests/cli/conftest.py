@@ -262,3 +262,41 @@ def folder(tmp_path: Path) -> Path:
     (top / "blob.bin").write_bytes(bytes(range(256)) * 8)
     (top / ".env").write_text("TOKEN=1\n", "utf-8")
     return top
+
+
+INITIALIZE = {
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+
+
+LIST = {"id": 2, "method": "resources/list"}
+
+
+def json_lines(*messages: Mapping[str, Any]) -> str:
+    return "".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages)
+
+
+def serve_command(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "resource_server", "serve", *map(str, arguments)]
+
+
+def serve(
+    *arguments: str | Path, messages: tuple[Mapping[str, Any], ...] = (INITIALIZE, LIST)
+) -> tuple[int, list[dict[str, Any]], str]:
+    """Serve one client that sends `messages`; return the status, the answers and the errors."""
+    done = subprocess.run(
+        serve_command(*arguments),
+        input=json_lines(*messages),
+        capture_output=True,
+        encoding="utf-8",
+        cwd=ROOT,
+        timeout=30,
+        check=False,
+    )
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from resource_server.cli import console
 from resource_server.cli.commands.list import MAX_LINES
 from tests.cli.conftest import Run
 
@@ -132,20 +131,3 @@ def test_a_plugin_that_is_refused_does_not_stop_the_others(run: Run, folder: Pat
     assert (done.status, names(done.out)) == (1, ["file:///here/", "  note.txt"])
     assert "not allowed" in done.err
     assert "this ran" in run("list", folder).err
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [
-        (0, "0"),
-        (999, "999"),
-        (1000, "1.0K"),
-        (1023, "1.0K"),
-        (10_137, "9.9K"),
-        (10_200, "10K"),
-        (1024**2 - 1, "1.0M"),
-        (5 * 1024**3, "5.0G"),
-    ],
-)
-def test_sizes_for_people_are_short(count: int, text: str) -> None:
-    assert console.short_size(count) == text

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from resource_server import __version__
-from tests.cli.conftest import ROOT, Run, started, wait_for, with_plugin
+from tests.cli.conftest import Run, started
 
 COMMANDS = [
     "serve",
@@ -139,13 +137,6 @@ def test_an_error_that_nobody_foresaw_is_one_line(run: Run, tmp_path: Path) -> N
     assert done.err.splitlines()[-1] == "resource-server: internal error"
 
 
-def test_more_is_logged_where_that_is_asked_for(run: Run, tmp_path: Path) -> None:
-    manifest = tmp_path / "mcp-resources.yaml"
-    manifest.write_text("roots:\n  gone: {path: no}\n", "utf-8")
-    assert "resource-server: info: " not in run("list", manifest).err
-    assert "resource-server: info: listing mount gone" in run("list", "-v", manifest).err
-
-
 def test_a_reader_that_has_gone_ends_the_command_silently(tmp_path: Path) -> None:
     for number in range(300):
         (tmp_path / f"{number:0200}.txt").touch()
@@ -166,26 +157,6 @@ def test_a_reader_that_has_never_been_there_ends_the_command_silently(folder: Pa
         assert errors.read() == ""
 
 
-@pytest.mark.parametrize("words", [["list", "."], ["check", "."], ["--help"], ["version"]])
-@pytest.mark.parametrize(
-    ("redirection", "reason"),
-    [(">&-", "bad file descriptor"), (">/dev/full", "no space left on device")],
-)
-def test_output_that_cannot_be_written_is_one_line_and_status_1(
-    folder: Path, words: list[str], redirection: str, reason: str
-) -> None:
-    done = in_a_shell(redirection, *words, folder=folder)
-    assert (done.returncode, done.stderr) == (1, f"resource-server: {reason}\n")
-
-
-@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", "<&- >&- 2>&-"])
-def test_an_error_that_cannot_be_written_is_still_the_exit_status(
-    folder: Path, redirection: str
-) -> None:
-    done = in_a_shell(redirection, "list", "missing", folder=folder)
-    assert (done.returncode, done.stdout) == (2, "")
-
-
 def test_a_server_whose_answers_cannot_be_written_says_so(folder: Path) -> None:
     full = os.open("/dev/full", os.O_WRONLY)
     with started("serve", folder, stdin=subprocess.PIPE, stdout=full) as (process, errors):
@@ -195,53 +166,3 @@ def test_a_server_whose_answers_cannot_be_written_says_so(folder: Path) -> None:
         process.stdin.flush()
         assert process.wait(30) == 1
         assert "responses cannot be written: No space left on device" in errors.read()
-
-
-def test_a_server_without_standard_streams_ends_at_once(folder: Path) -> None:
-    assert in_a_shell("<&- >&- 2>&-", "serve", ".", folder=folder).returncode == 0
-
-
-def in_a_shell(redirection: str, *words: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder, its standard streams as a shell redirects them."""
-    line = f'exec "$0" -m resource_server "$@" {redirection}'
-    return subprocess.run(
-        ["/bin/sh", "-c", line, sys.executable, *words],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        cwd=folder,
-        env={"PYTHONPATH": str(ROOT)},
-        timeout=30,
-        check=False,
-    )
-
-
-@pytest.mark.usefixtures("interrupts")
-def test_an_interrupt_ends_the_command_although_a_thread_hangs(folder: Path) -> None:
-    with started("read", with_plugin(folder), "resource://mine/x") as (process, errors):
-        wait_for("hanging", errors)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
-        assert errors.read().strip() == ""
-
-
-def test_a_uri_that_is_not_utf_8_means_its_bytes(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "a\udcff.txt").write_text("found", "utf-8")
-    (base,) = (run("list", tmp_path).out.split()[0],)
-    assert run("read", tmp_path, f"{base}a\udcff.txt").out == "found"
-
-
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_an_encoding_that_lacks_characters_does_not_stop_the_output(
-    tmp_path: Path, encoding: str
-) -> None:
-    (tmp_path / "snow ☃.txt").write_text("☃\n", "utf-8")
-    listed = subprocess.run(
-        [sys.executable, "-m", "resource_server", "list", str(tmp_path)],
-        env={"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"},
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-    )
-    assert rb"snow \u2603.txt" in listed.stdout
-    assert listed.stderr == b""

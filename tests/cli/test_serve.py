@@ -4,26 +4,19 @@ import json
 import os
 import pty
 import re
-import signal
 import subprocess
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from tests.cli.conftest import ROOT, started, wait_for, with_plugin
-
-INITIALIZE = {
-    "id": 1,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "test", "version": "1"},
-    },
-}
-LIST = {"id": 2, "method": "resources/list"}
+from tests.cli.conftest import (
+    INITIALIZE,
+    ROOT,
+    json_lines,
+    serve,
+    serve_command,
+    started,
+    with_plugin,
+)
 
 # Loaded by no folder without a manifest, up to its answer to `initialize`.
 LATER = {
@@ -38,50 +31,6 @@ LATER = {
 }
 
 
-FORGETFUL = """
-import asyncio
-from resource_server.provider import Content, Resource
-
-async def forgotten():
-    me = asyncio.current_task()
-    raise ValueError
-
-class Mine:
-    templates = ()
-    def list(self, parent, *, after, limit): return []
-    def metadata(self, path):
-        return Resource(path=path, name="x", type="document" if path else "collection")
-    async def read(self, path, query):
-        task = asyncio.create_task(forgotten())
-        await asyncio.wait([task])
-        return [Content("x")]
-"""
-
-
-def lines(*messages: Mapping[str, Any]) -> str:
-    return "".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages)
-
-
-def command(*arguments: str | Path) -> list[str]:
-    return [sys.executable, "-m", "resource_server", "serve", *map(str, arguments)]
-
-
-def serve(
-    *arguments: str | Path, messages: tuple[Mapping[str, Any], ...] = (INITIALIZE, LIST)
-) -> tuple[int, list[dict[str, Any]], str]:
-    """Serve one client that sends `messages`; return the status, the answers and the errors."""
-    done = subprocess.run(
-        command(*arguments),
-        input=lines(*messages),
-        capture_output=True,
-        encoding="utf-8",
-        cwd=ROOT,
-        timeout=30,
-        check=False,
-    )
-    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
-
-
 def test_a_folder_is_served_until_end_of_input(folder: Path) -> None:
     status, answers, errors = serve(folder)
     assert (status, errors) == (0, "")
@@ -91,8 +40,8 @@ def test_a_folder_is_served_until_end_of_input(folder: Path) -> None:
 
 def test_what_a_folder_has_no_use_for_is_not_loaded(folder: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", *command(folder)[1:]],
-        input=lines(INITIALIZE),
+        [sys.executable, "-X", "importtime", *serve_command(folder)[1:]],
+        input=json_lines(INITIALIZE),
         capture_output=True,
         encoding="utf-8",
         cwd=ROOT,
@@ -135,23 +84,6 @@ def test_strict_refuses_to_serve_without_a_mount(folder: Path) -> None:
     assert errors.endswith("resource-server: refused to serve without gone\n")
 
 
-def test_a_plugin_that_cannot_be_loaded_is_reported_and_the_others_serve(folder: Path) -> None:
-    (with_plugin(folder) / "mine.py").write_text("import nothing_of_that_name\n", "utf-8")
-    status, answers, errors = serve(folder)
-    assert status == 0
-    assert answers[1]["result"]["resources"][0]["uri"] == "file:///r"
-    assert "mount mine is unavailable: " in errors
-    assert "nothing_of_that_name" in errors
-    assert errors.count("\n") == 1
-
-
-def test_strict_refuses_a_plugin_that_cannot_be_loaded(folder: Path) -> None:
-    (with_plugin(folder) / "mine.py").write_text("import nothing_of_that_name\n", "utf-8")
-    status, answers, errors = serve("--strict", folder)
-    assert (status, answers) == (2, [])
-    assert "providers.mine.use: " in errors
-
-
 def test_nothing_that_a_plugin_prints_reaches_the_client(folder: Path) -> None:
     status, answers, errors = serve(with_plugin(folder))
     assert (status, [answer["id"] for answer in answers]) == (0, [1, 2])
@@ -163,27 +95,6 @@ def test_a_mount_that_takes_its_time_does_not_delay_initialize(folder: Path) -> 
     with_plugin(folder, enter="await __import__('anyio').sleep_forever()")
     status, answers, _ = serve(folder, messages=(INITIALIZE,))
     assert (status, answers[0]["id"]) == (0, 1)
-
-
-def test_a_thread_that_hangs_does_not_keep_the_process(folder: Path) -> None:
-    read = {"id": 2, "method": "resources/read", "params": {"uri": "resource://mine/x"}}
-    source = with_plugin(folder)
-    with started("serve", source, stdin=subprocess.PIPE) as (process, errors):
-        assert process.stdin is not None
-        process.stdin.write(lines(INITIALIZE, read))
-        process.stdin.flush()
-        wait_for("hanging", errors)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
-
-
-def test_a_first_line_of_the_log_at_the_very_end_does_not_keep_the_process(folder: Path) -> None:
-    # A task that refers to itself goes when the interpreter does, and is complained of.
-    (folder / "mine.py").write_text(FORGETFUL, "utf-8")
-    (folder / "mcp-resources.yaml").write_text("providers: {mine: {use: mine.py}}\n", "utf-8")
-    read = {"id": 2, "method": "resources/read", "params": {"uri": "resource://mine/x"}}
-    status, answers, _ = serve(folder, messages=(INITIALIZE, read))
-    assert (status, [answer["id"] for answer in answers]) == (0, [1, 2])
 
 
 CANCELLED = """
@@ -237,24 +148,3 @@ def test_nobody_is_shown_the_password_of_a_database() -> None:
     assert "serving postgresql://db/ to an MCP client" in told
     assert "postgresql+asyncpg://…@127.0.0.1:1/db" in told
     assert "topsecret" not in told
-
-
-def test_who_does_not_read_the_log_is_served_all_the_same(tmp_path: Path) -> None:
-    (tmp_path / "mcp-resources.yaml").write_text("roots: {gone: {path: gone}}\n", "utf-8")
-    unread, log = os.pipe()
-    os.set_blocking(log, False)
-    with suppress(BlockingIOError):
-        while True:
-            os.write(log, b"x" * 4096)
-    os.set_blocking(log, True)
-    done = subprocess.run(
-        command(tmp_path),
-        input=lines(INITIALIZE, LIST).encode(),
-        stdout=subprocess.PIPE,
-        stderr=log,
-        timeout=30,
-        check=True,
-    )
-    os.close(log)
-    os.close(unread)
-    assert len(done.stdout.splitlines()) == 2

@@ -375,33 +375,6 @@ def test_each_problem_says_where_what_was_found_and_what_to_do(
     assert problems(tmp_path, text) == [f"mcp-resources.yaml:{message}"]
 
 
-def test_problems_that_providers_find_stand_at_the_option_they_name(
-    tmp_path: pathlib.Path,
-) -> None:
-    text = (
-        "roots:\n"
-        "  a: {path: ., secrets: {allow: ['']}}\n"
-        "  b: {path: ., types: {'*.x': nothing}}\n"
-        "  c: {path: ., directories: {../d: {}}}\n"
-        "  d:\n"
-        "    path: .\n"
-        "    directories:\n"
-        "      docs: {title: Documents}\n"
-        "      priv*: {exposed: false}\n"
-        "  e: {path: ., encoding: utf-88}\n"
-        "  f: {path: ., directories: {x: {encoding: base64}}}\n"
-    )
-    places = [line.split(": ")[:2] for line in problems(tmp_path, text)]
-    assert places == [
-        ["mcp-resources.yaml:2:33", "roots.a.secrets.allow"],
-        ["mcp-resources.yaml:3:23", "roots.b.types"],
-        ["mcp-resources.yaml:4:29", "roots.c.directories"],
-        ["mcp-resources.yaml:9:14", 'roots.d.directories["priv*"]'],
-        ["mcp-resources.yaml:10:26", "roots.e.encoding"],
-        ["mcp-resources.yaml:11:44", "roots.f.directories.x.encoding"],
-    ]
-
-
 def test_two_mounts_with_one_default_base_are_refused(tmp_path: pathlib.Path) -> None:
     assert problems(tmp_path, "providers:\n  Notes: {use: x.py}\n  notes: {use: x.py}\n") == [
         "mcp-resources.yaml:3:3: providers.notes: providers.Notes on line 2 already has this base "

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Self
 
@@ -8,13 +7,9 @@ import anyio.lowlevel
 import pytest
 
 from resource_server.errors import (
-    InvalidParameter,
     MountUnavailable,
-    NotACollection,
-    ResourceNotFound,
 )
 from resource_server.provider import (
-    Content,
     Path,
     Provider,
     Resource,
@@ -106,31 +101,6 @@ async def test_a_provider_that_cannot_serve_says_so_itself() -> None:
 
     with pytest.raises(MountUnavailable, match="gone"):
         await check_provider(Away())
-
-
-async def test_plain_methods_are_as_good_as_asynchronous_ones() -> None:
-    class Plain:
-        templates = ()
-
-        def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
-            if parent == ("a",):
-                raise NotACollection
-            if parent:
-                raise ResourceNotFound
-            return [] if after else [self.metadata(("a",))]
-
-        def metadata(self, path: Path) -> Resource:
-            if path in {(), ("a",)}:
-                return Resource(path=path, name="a", type="document" if path else "collection")
-            raise ResourceNotFound
-
-        def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
-            self.metadata(path)
-            if query:
-                raise InvalidParameter("no parameters here")
-            return [Content("a")]
-
-    await check_provider(Plain())
 
 
 async def test_the_client_sees_what_any_client_sees() -> None:

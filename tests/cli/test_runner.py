@@ -1,4 +1,4 @@
-"""Plugins that hang, in the real program: what they hold up, and for how long."""
+"""Plugins that hang, in the real program: which requests wait, and when the process ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import ROOT, connected, started, wait_for
+from tests.cli.conftest import (
+    INITIALIZE,
+    ROOT,
+    connected,
+    json_lines,
+    started,
+    wait_for,
+    with_plugin,
+)
 
 PATIENCE_S = 60.0
 
@@ -175,3 +183,24 @@ def test_what_was_read_is_no_failure_where_a_mount_hangs_when_it_is_left(
     told = [line for line in done.stderr.splitlines() if line != "hanging"]
     late = "mount mine did not close cleanly: no answer within 1 s"
     assert told == [f"resource-server: warning: {late}"]
+
+
+def test_a_thread_that_hangs_does_not_keep_the_process(folder: Path) -> None:
+    read = {"id": 2, "method": "resources/read", "params": {"uri": "resource://mine/x"}}
+    source = with_plugin(folder)
+    with started("serve", source, stdin=subprocess.PIPE) as (process, errors):
+        assert process.stdin is not None
+        process.stdin.write(json_lines(INITIALIZE, read))
+        process.stdin.flush()
+        wait_for("hanging", errors)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_an_interrupt_ends_the_command_although_a_thread_hangs(folder: Path) -> None:
+    with started("read", with_plugin(folder), "resource://mine/x") as (process, errors):
+        wait_for("hanging", errors)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+        assert errors.read().strip() == ""

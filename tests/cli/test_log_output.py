@@ -1,0 +1,73 @@
+"""The log on standard error: its levels, and readers that do not read."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+from tests.cli.conftest import (
+    INITIALIZE,
+    LIST,
+    Run,
+    json_lines,
+    serve,
+    serve_command,
+)
+
+FORGETFUL = """
+import asyncio
+from resource_server.provider import Content, Resource
+
+async def forgotten():
+    me = asyncio.current_task()
+    raise ValueError
+
+class Mine:
+    templates = ()
+    def list(self, parent, *, after, limit): return []
+    def metadata(self, path):
+        return Resource(path=path, name="x", type="document" if path else "collection")
+    async def read(self, path, query):
+        task = asyncio.create_task(forgotten())
+        await asyncio.wait([task])
+        return [Content("x")]
+"""
+
+
+def test_a_first_line_of_the_log_at_the_very_end_does_not_keep_the_process(folder: Path) -> None:
+    # A task that refers to itself goes when the interpreter does, and is complained of.
+    (folder / "mine.py").write_text(FORGETFUL, "utf-8")
+    (folder / "mcp-resources.yaml").write_text("providers: {mine: {use: mine.py}}\n", "utf-8")
+    read = {"id": 2, "method": "resources/read", "params": {"uri": "resource://mine/x"}}
+    status, answers, _ = serve(folder, messages=(INITIALIZE, read))
+    assert (status, [answer["id"] for answer in answers]) == (0, [1, 2])
+
+
+def test_who_does_not_read_the_log_is_served_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "mcp-resources.yaml").write_text("roots: {gone: {path: gone}}\n", "utf-8")
+    unread, log = os.pipe()
+    os.set_blocking(log, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(log, b"x" * 4096)
+    os.set_blocking(log, True)
+    done = subprocess.run(
+        serve_command(tmp_path),
+        input=json_lines(INITIALIZE, LIST).encode(),
+        stdout=subprocess.PIPE,
+        stderr=log,
+        timeout=30,
+        check=True,
+    )
+    os.close(log)
+    os.close(unread)
+    assert len(done.stdout.splitlines()) == 2
+
+
+def test_more_is_logged_where_that_is_asked_for(run: Run, tmp_path: Path) -> None:
+    manifest = tmp_path / "mcp-resources.yaml"
+    manifest.write_text("roots:\n  gone: {path: no}\n", "utf-8")
+    assert "resource-server: info: " not in run("list", manifest).err
+    assert "resource-server: info: listing mount gone" in run("list", "-v", manifest).err

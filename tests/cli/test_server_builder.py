@@ -1,0 +1,71 @@
+"""Servers built from manifests, with plugins that cannot be loaded and mounts that are reused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from resource_server.catalog.mount import Mount
+from resource_server.cli.server_builder import build_server, load_manifest
+from resource_server.manifest import Manifest, MountSpec
+from resource_server.protocol.server import Server
+from tests.cli.conftest import (
+    serve,
+    with_plugin,
+)
+
+
+def test_a_plugin_that_cannot_be_loaded_is_reported_and_the_others_serve(folder: Path) -> None:
+    (with_plugin(folder) / "mine.py").write_text("import nothing_of_that_name\n", "utf-8")
+    status, answers, errors = serve(folder)
+    assert status == 0
+    assert answers[1]["result"]["resources"][0]["uri"] == "file:///r"
+    assert "mount mine is unavailable: " in errors
+    assert "nothing_of_that_name" in errors
+    assert errors.count("\n") == 1
+
+
+def test_strict_refuses_a_plugin_that_cannot_be_loaded(folder: Path) -> None:
+    (with_plugin(folder) / "mine.py").write_text("import nothing_of_that_name\n", "utf-8")
+    status, answers, errors = serve("--strict", folder)
+    assert (status, answers) == (2, [])
+    assert "providers.mine.use: " in errors
+
+
+def manifest_of(folder: Path, text: str) -> Manifest:
+    (folder / "mcp-resources.yaml").write_text(text, "utf-8")
+    return load_manifest(str(folder), allow_plugins=True)
+
+
+def known(manifest: Manifest, server: Server) -> list[tuple[MountSpec, Mount]]:
+    return list(zip(manifest.mounts, server.catalog.mounts, strict=True))
+
+
+def test_only_mounts_with_an_unchanged_specification_are_reused(folder: Path) -> None:
+    before = manifest_of(folder, "roots: {same: {path: docs}, other: {path: docs}}")
+    old = build_server(before, allow_plugins=True)
+    after = manifest_of(folder, "roots: {other: {path: .}, same: {path: docs}, new: {path: docs}}")
+    new = build_server(after, allow_plugins=True, known=known(before, old))
+    assert [mount.name for mount in new.catalog.mounts] == ["other", "same", "new"]
+    reused = set(old.catalog.mounts) & set(new.catalog.mounts)
+    assert [mount.name for mount in reused] == ["same"]
+
+
+def test_a_provider_that_could_not_be_made_is_made_again(folder: Path) -> None:
+    manifest = manifest_of(folder, "providers: {mine: {use: mine.py}}")
+    old = build_server(manifest, allow_plugins=True)
+    new = build_server(manifest, allow_plugins=True, known=known(manifest, old))
+    assert set(old.catalog.mounts).isdisjoint(new.catalog.mounts)
+
+
+@pytest.mark.anyio
+async def test_a_refused_plugin_fails_only_its_mount(folder: Path) -> None:
+    (folder / "mine.py").write_text("raise SystemExit", "utf-8")
+    text = "roots: {r: {path: docs}}\nproviders: {mine: {use: mine.py}}\n"
+    server = build_server(manifest_of(folder, text), allow_plugins=False)
+    async with server.catalog as catalog:
+        await catalog.start()
+        problems = {mount.name: mount.problem for mount in catalog.mounts}
+    assert problems["r"] is None
+    assert "is a plugin, and those are not allowed" in (problems["mine"] or "")

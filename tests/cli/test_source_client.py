@@ -1,0 +1,55 @@
+"""Clients in this process: error sentences, pages of a listing, exit statuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from resource_server.cli.source_client import error_sentence, listing_pages, run_with_client
+from resource_server.protocol.in_process_client import ErrorReply, LocalClient
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (None, "resource not found"),
+        ({"uri": "file:///a/x"}, "resource not found: file:///a/x"),
+        (
+            {"uri": "file:///a/x", "next": "file:///a/x?lines=1-9"},
+            "resource not found: file:///a/x (readable from file:///a/x?lines=1-9)",
+        ),
+    ],
+)
+def test_an_error_is_a_sentence_with_its_uri(data: dict[str, str] | None, sentence: str) -> None:
+    assert error_sentence(ErrorReply(-32002, "Resource not found", data)) == sentence
+
+
+def test_every_page_of_a_listing_is_yielded(tmp_path: Path) -> None:
+    for name in "abcde":
+        (tmp_path / f"{name}.txt").touch()
+    (tmp_path / "mcp-resources.yaml").write_text(
+        "server: {page_size: 2}\nroots: {r: {path: ., include: ['*.txt']}}\n", "utf-8"
+    )
+    pages: list[list[str]] = []
+
+    async def session(client: LocalClient) -> int:
+        found = [page async for page in listing_pages(client, "file:///r/")]
+        pages.extend([resource["name"] for resource in page["resources"]] for page in found)
+        return 7
+
+    assert run_with_client(str(tmp_path), session, allow_plugins=False) == 7
+    assert pages == [["a.txt", "b.txt"], ["c.txt", "d.txt"], ["e.txt"]]
+
+
+def test_an_error_response_is_printed_as_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def session(client: LocalClient) -> int:
+        await client.request("resources/read", {"uri": "file:///nowhere/x"})
+        return 0
+
+    assert run_with_client(str(tmp_path), session, allow_plugins=False) == 1
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith("resource-server: resource not found: file:///nowhere/x")
