@@ -2,7 +2,7 @@
 
 The global listing has each listed mount in manifest order, depth first, a collection before its
 children. Nothing is stored between two pages: a cursor names the last item, and the cost of a page
-follows its length, not the size of what is served.
+depends on its length, not on the number of resources.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Self
 
 import msgspec
 
-from resource_server import uris
+from resource_server import access, uris
+from resource_server.access import Scopes
 from resource_server.catalog import cursor, fallback_search, federated_search
 from resource_server.catalog.contract_guard import Progress
 from resource_server.catalog.cursor import ListCursor
 from resource_server.catalog.federated_search import SearchResults
 from resource_server.catalog.mount import FAILURES, CatalogEntry, Mount, log_failure
-from resource_server.catalog.visibility import Visibility
 from resource_server.errors import InvalidParameter, ResourceBusy, ResourceNotFound
 from resource_server.provider import Content, Path, Resource, Template
 from resource_server.provider.search import Where
@@ -30,6 +30,8 @@ from resource_server.search.name_match import rank_completions
 
 _GLOBAL_LISTING = ""
 _TEMPLATES = "templates"
+_MAX_COMBINATIONS = 256
+"""Maximum combinations of scopes whose mounts are cached."""
 
 
 class ReadItem(msgspec.Struct, frozen=True):
@@ -105,6 +107,65 @@ class CatalogLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Resources listed at a time when a mount is searched by walking it."""
     alternatives: bool = False
     """Whether a read returns a document in all its formats at once."""
+
+
+class VisibleMounts:
+    """The mounts that callers with the same scopes see, in manifest order."""
+
+    def __init__(self, mounts: Sequence[Mount]) -> None:
+        self.mounts = tuple(mounts)
+        self._routes: dict[tuple[str, str], list[tuple[Path, Mount]]] = {}
+        for mount in self.mounts:
+            base = uris.parse(mount.base)
+            self._routes.setdefault((base.scheme, base.authority), []).append((base.path, mount))
+        for routes in self._routes.values():
+            routes.sort(key=lambda route: len(route[0]), reverse=True)
+
+    def route(self, uri: str) -> tuple[Mount, Path, Mapping[str, str]]:
+        """Return the mount of a URI, the path below it and the URI parameters.
+
+        Raises:
+            ResourceNotFound: no visible mount has this URI.
+        """
+        reference = uris.parse(uri)
+        for base, mount in self._routes.get((reference.scheme, reference.authority), ()):
+            if reference.path[: len(base)] == base:
+                return mount, reference.path[len(base) :], reference.query
+        raise ResourceNotFound
+
+
+class Visibility:
+    """The visible mounts, by the scopes of callers.
+
+    A mount whose `access` requires other scopes is left out. One with hidden parts is replaced by a
+    mount with a narrowed provider. All requests and notifications go through these mounts.
+    """
+
+    def __init__(self, mounts: Sequence[Mount]) -> None:
+        self.scopes = frozenset[str]().union(
+            *(mount.access | mount.inner_access for mount in mounts)
+        )
+        """All scopes that any mount or part of one requires."""
+        self._all = VisibleMounts(mounts)
+        self._by_scopes: dict[frozenset[str], VisibleMounts] = {}
+
+    def current(self) -> VisibleMounts:
+        """Return the mounts that the current caller sees."""
+        return self.for_scopes(access.current().scopes) if self.scopes else self._all
+
+    def for_scopes(self, scopes: Scopes) -> VisibleMounts:
+        """Return the mounts that a caller with these scopes sees."""
+        if scopes is None or not self.scopes:
+            return self._all
+        held = self.scopes & scopes
+        visible = self._by_scopes.get(held)
+        if visible is None:
+            narrowed = [mount.narrowed(held) for mount in self._all.mounts]
+            visible = VisibleMounts([mount for mount in narrowed if mount is not None])
+            if len(self._by_scopes) >= _MAX_COMBINATIONS:
+                self._by_scopes.clear()
+            self._by_scopes[held] = visible
+        return visible
 
 
 class Catalog:

@@ -166,8 +166,8 @@ class Mount:
             self._starting.release()
 
     def start_in_background(self) -> None:
-        """Start the mount in a task, unless it serves, is being started so or waits for a retry."""
-        if self.problem is None or self._start_task is not None or self.retry_in_s:
+        """Start the mount in a task, unless that is done or under way, or a retry is not due."""
+        if self.is_serving or self._start_task is not None or self.retry_in_s:
             return
 
         async def start() -> None:
@@ -201,12 +201,13 @@ class Mount:
 
         A provider that has not ended after `mount_close_s` is cancelled and left alone.
         """
+        is_entered, self.problem, self._is_closed = self.is_serving, "closed", True
         if self._start_task is not None:
             self._start_task.cancel()
+            await asyncio.wait([self._start_task])
         for narrowed in self._narrowed.values():
             if narrowed is not None:
                 await narrowed.close()
-        is_entered, self.problem, self._is_closed = self.problem is None, "closed", True
         if is_entered:
             await self._leave()
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 from resource_server.catalog.mount import FAILURES, Mount, log_failure
 from resource_server.cli import client_folders, console, server_builder
 from resource_server.cli.client_folders import Folder
-from resource_server.errors import Diagnostic, ManifestError, ResourceBusy
+from resource_server.errors import Diagnostic, ManifestError
 from resource_server.manifest import Manifest, sources
 from resource_server.manifest.http import Http
 from resource_server.protocol.client_features.client_roots import ClientRoot, ClientRoots
@@ -89,7 +89,6 @@ class ReloadingServer:
         self._told: Sequence[Diagnostic] = ()
         self._stopping = threading.Event()
         self._ended = asyncio.Event()
-        self._starting: dict[Mount, asyncio.Task[None]] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     @property
@@ -100,7 +99,7 @@ class ReloadingServer:
     async def __aenter__(self) -> Server:
         # In the background: a slow mount must not delay the first response.
         for mount in self.server.catalog.mounts:
-            self._start(mount)
+            mount.start_in_background()
         if self.manifest.file is None:
             # A manifest that appears in a plain folder later must not change what is served.
             return self.server
@@ -112,10 +111,7 @@ class ReloadingServer:
     async def __aexit__(self, *_: object) -> None:
         self._stopping.set()
         self._ended.set()
-        starting = list(self._starting.values())
-        for task in starting:
-            task.cancel()
-        await asyncio.gather(*starting, *self._closing, return_exceptions=True)
+        await asyncio.gather(*self._closing, return_exceptions=True)
         await self.server.__aexit__(None, None, None)
 
     def offer(self, roots: ClientRoots | None) -> None:
@@ -229,7 +225,7 @@ class ReloadingServer:
         logger.info("%s: %s", why, _difference(before, after))
         for mount in after:
             if mount not in before:
-                self._start(mount)
+                mount.start_in_background()
         unused = [mount for mount in before if mount not in after]
         if unused:
             task = asyncio.create_task(self._close(unused))
@@ -238,22 +234,12 @@ class ReloadingServer:
         if self._is_connected:
             self.offer(self._roots)
 
-    def _start(self, mount: Mount) -> None:
-        async def start() -> None:
-            with suppress(ResourceBusy):  # logged there, and tried again when it is asked for
-                await mount.start()
-
-        task = self._starting[mount] = asyncio.create_task(start())
-        task.add_done_callback(lambda _: self._starting.pop(mount, None))
-
     async def _close(self, unused: Sequence[Mount]) -> None:
         """Close mounts after a grace period, or when serving ends."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_GRACE_S):
                 await self._ended.wait()
         for mount in unused:
-            if (starting := self._starting.get(mount)) is not None:
-                starting.cancel()
             await mount.close()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from resource_server import uris
 from resource_server.access import OPEN, Access
 from resource_server.provider import Annotations, ByteSize
 from resource_server.providers.filesystem.encoding import canonical_encoding
@@ -107,7 +108,7 @@ def directory_keys(directories: Mapping[str, DirectoryOptions]) -> dict[str, Dir
     for written, options in directories.items():
         segments = [segment for segment in written.split("/") if segment not in ("", ".")]
         key = "/".join(segments)
-        if not segments or written.startswith("/") or ".." in segments or "\0" in written:
+        if not segments or written.startswith("/") or not all(map(uris.is_segment, segments)):
             raise ValueError(f"directories: {written!r} is no path below the root, as docs/api")
         if not _WILDCARDS.isdisjoint(key):
             raise ValueError(

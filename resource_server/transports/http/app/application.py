@@ -143,7 +143,6 @@ class Application:
             self._stateless_requests.close(),
             self._sessions.close(),
             self._legacy.close(),
-            self._operators.close(),
         )
 
     async def _admit(self, handle: Handle, request: HttpRequest) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -12,7 +11,6 @@ import msgspec
 
 from resource_server.access import Caller
 from resource_server.catalog.mount import Mount
-from resource_server.errors import ResourceBusy
 from resource_server.protocol.server import Server
 from resource_server.transports.http.app.request import HttpError, HttpRequest
 from resource_server.transports.http.app.sessions import Sessions
@@ -51,7 +49,6 @@ class OperatorEndpoints:
         """Raises `HttpError` for a request that a foreign web page made a browser send."""
         self._authenticate = authenticate
         self._public_metrics = public_metrics
-        self._starting: dict[Mount, asyncio.Task[None]] = {}
 
     async def healthz(self, request: HttpRequest) -> None:
         """Answer 200: the server runs."""
@@ -67,7 +64,7 @@ class OperatorEndpoints:
         mounts = self._server.catalog.mounts
         down = [mount for mount in mounts if mount.problem is not None]
         for mount in down:
-            self._start(mount)
+            mount.start_in_background()  # no other request may come until the server is ready
         # Without a valid token, only numbers, and only of the mounts visible to everybody.
         caller = None
         with suppress(HttpError):
@@ -84,18 +81,6 @@ class OperatorEndpoints:
         data = msgspec.json.encode(body)
         status = 503 if down else 200
         await request.exchange.respond(status, data, media_type=b"application/json")
-
-    def _start(self, mount: Mount) -> None:
-        """Start a mount again: before the server is ready, no request may come that does."""
-        if mount in self._starting or mount.retry_in_s:
-            return
-
-        async def start() -> None:
-            with suppress(ResourceBusy):  # logged there
-                await mount.start()
-
-        task = self._starting[mount] = asyncio.create_task(start())
-        task.add_done_callback(lambda _: self._starting.pop(mount, None))
 
     async def metrics(self, request: HttpRequest) -> None:
         """Answer programs of this machine, and others if the manifest allows it.
@@ -120,13 +105,6 @@ class OperatorEndpoints:
         source = MetricsSource(self.requests, len(self._sessions), len(self._streams), mounts)
         data, media_type = encode_metrics(source, request.header(b"accept") or "")
         await request.exchange.respond(200, data, media_type=media_type.encode())
-
-    async def close(self) -> None:
-        """Cancel the starts of mounts."""
-        starting = list(self._starting.values())
-        for task in starting:
-            task.cancel()
-        await asyncio.gather(*starting, return_exceptions=True)
 
 
 def _check_method(request: HttpRequest) -> None:

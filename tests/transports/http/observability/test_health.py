@@ -201,15 +201,15 @@ def test_repeated_probes_leave_nothing_behind() -> None:
     mount = Mount("slow", "test://slow/", Endless())
 
     async def ask() -> int:
+        before = len(asyncio.all_tasks())
         async with Server(Catalog([mount])) as server:
             application = Application(server, Http())
-            before = len(asyncio.all_tasks())
             for _ in range(100):
                 assert await status(application, "/readyz") == 503
             started = len(asyncio.all_tasks()) - before
             await application.close()
-            assert len(asyncio.all_tasks()) == before
-            return started
+        assert len(asyncio.all_tasks()) == before
+        return started
 
     assert asyncio.run(ask()) == 1
 
