@@ -13,7 +13,7 @@ from resource_server.provider import Path
 from resource_server.providers.database.addressing import address
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.options import ReadLimits
-from resource_server.providers.database.policy.policy import Policy
+from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.provider import Database
 from resource_server.runtime.eager import settle
 

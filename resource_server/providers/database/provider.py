@@ -35,13 +35,13 @@ from resource_server.providers.database.addressing.address import (
     parse_path,
 )
 from resource_server.providers.database.change_detection import ChangeDetector
+from resource_server.providers.database.diagnosis import Diagnosis
 from resource_server.providers.database.engines.contract import Engine
 from resource_server.providers.database.engines.factory import engine_name, make_engine
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.formats.pages import FORMATS
 from resource_server.providers.database.options import Query, ReadLimits, TableOptions, WatchMode
-from resource_server.providers.database.policy.diagnosis import Diagnosis
-from resource_server.providers.database.policy.policy import Policy
+from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries.declared import DeclaredQueries
 from resource_server.providers.database.queries.policy_rewrite import QueryRewriter, scopes_of
 from resource_server.providers.database.reading.documents import Documents

@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 from resource_server.errors import ResourceNotFound
 from resource_server.providers.database.engines.contract import Engine, EngineName, Statement
 from resource_server.providers.database.engines.reflection import TableName
-from resource_server.providers.database.policy.policy import Policy
+from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries.sql_tokenizer import (
     EDGE,
     OURS,

@@ -28,7 +28,7 @@ from resource_server.providers.database.engines.reflection import (
 )
 from resource_server.providers.database.formats import values
 from resource_server.providers.database.options import ReadLimits, TableOptions
-from resource_server.providers.database.policy.policy import Policy, TableView
+from resource_server.providers.database.policy import Policy, TableView
 from resource_server.runtime.eager import settle
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 

@@ -13,7 +13,7 @@ from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.providers.database.engines.factory import engine_name
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.options import Query, ReadLimits
-from resource_server.providers.database.policy.policy import Policy
+from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries.parameters import Parameter
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from resource_server.providers.database import policy as policies
 from resource_server.providers.database.engines.reflection import (
     Column,
     ForeignKey,
@@ -20,8 +21,7 @@ from resource_server.providers.database.engines.reflection import (
     TableName,
 )
 from resource_server.providers.database.options import ChangeHint, ColumnOptions, Mask, TableOptions
-from resource_server.providers.database.policy import policy as policies
-from resource_server.providers.database.policy.policy import (
+from resource_server.providers.database.policy import (
     Policy,
     Problem,
     masker,

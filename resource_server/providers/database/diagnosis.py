@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from resource_server.errors import ResourceError, ResourceNotFound
 from resource_server.providers.database.engines.contract import Engine, EngineName
 from resource_server.providers.database.engines.reflection import Table, TableName
-from resource_server.providers.database.policy.policy import Policy
+from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries import sql_tokenizer
 from resource_server.providers.database.queries.declared import DeclaredQueries
 from resource_server.providers.database.queries.policy_rewrite import QueryRewriter

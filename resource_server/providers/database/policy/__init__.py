@@ -1,1 +1,0 @@
-"""Policy: which tables, columns, rows and values are exposed."""
