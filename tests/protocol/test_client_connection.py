@@ -42,27 +42,6 @@ def enveloped(method: str, id: int = 1, **changes: Any) -> dict[str, Any]:
 # -- handshake
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE)
-async def test_initialize_answers_with_the_revision_that_was_asked(
-    wire: Wire, revision: str
-) -> None:
-    assert wire.ask(initialize(revision))["result"]["protocolVersion"] == revision
-
-
-@pytest.mark.parametrize("revision", ["2026-07-28", "2099-01-01", "1", "", "2025-11-25 "])
-async def test_initialize_answers_an_unknown_revision_with_the_latest_handshake(
-    wire: Wire, revision: str
-) -> None:
-    assert wire.ask(initialize(revision))["result"]["protocolVersion"] == "2025-11-25"
-
-
-async def test_initialize_tells_who_serves(server: Server) -> None:
-    server.instructions = "Read docs first."
-    result = Wire(server).ask(initialize())["result"]
-    assert result["serverInfo"] == server.info
-    assert result["instructions"] == "Read docs first."
-
-
 async def test_a_client_that_never_says_initialized_is_served(wire: Wire) -> None:
     wire.ask(initialize())
     assert "result" in wire.ask(request("resources/list"))
@@ -130,14 +109,6 @@ async def test_an_envelope_on_a_handshake_connection_is_refused(
 
 
 # -- envelope
-
-
-async def test_discover_tells_what_the_server_speaks_and_who_it_is(server: Server) -> None:
-    server.instructions = "Read docs first."
-    result = Wire(server).ask(enveloped("server/discover"))["result"]
-    assert result["supportedVersions"] == list(MODERN)
-    assert result["_meta"]["io.modelcontextprotocol/serverInfo"] == server.info
-    assert result["instructions"] == "Read docs first."
 
 
 async def test_the_first_enveloped_request_opens_the_connection(wire: Wire) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
-import msgspec
 import pytest
 
 from resource_server.errors import (
@@ -18,14 +17,13 @@ from resource_server.errors import (
     ResourceNotFound,
     ResourceTooLarge,
 )
-from resource_server.provider import Content, Path, Resource
+from resource_server.provider import Content, Path
 from tests.protocol.wire import EVERY, HANDSHAKE, MODERN, Wire, server_of
-from tests.providers_for_tests import Broken, Leaf, SlowTree, Tree
+from tests.providers_for_tests import Leaf, SlowTree, Tree
 
 pytestmark = pytest.mark.anyio
 
 URI = "test://one/bad"
-ROOT = Resource(path=(), name="root", type="collection")
 NOT_FOUND = dict.fromkeys(HANDSHAKE, -32002) | dict.fromkeys(MODERN, -32602)
 TREES = pytest.mark.parametrize("tree", [Tree, SlowTree])
 
@@ -171,61 +169,6 @@ async def test_a_provider_whose_own_work_was_cancelled_is_an_internal_error(
     wire = Wire(await server_of(tree({})), "2025-11-25")
     error = await wire.error("resources/read", {"uri": URI})
     assert error["code"] == -32603
-
-
-@pytest.mark.parametrize("contents", [[Content("\udcff")], [Content(cast("str", 5))], None, 5])
-async def test_contents_that_cannot_be_sent_are_an_internal_error(contents: object) -> None:
-    wire = Wire(await server_of(Broken(read=lambda *_: contents)), "2025-11-25")
-    assert (await wire.error("resources/read", {"uri": URI}))["code"] == -32603
-
-
-WRONG: list[dict[str, Any]] = [
-    {"name": None},
-    {"name": 5},
-    {"title": 5},
-    {"version": "\udcff"},
-    {"details": {"x": object()}},
-    {"last_modified": "yesterday"},
-    {"formats": ("html",)},
-    {"annotations": "none"},
-]
-
-
-@pytest.mark.parametrize("wrong", WRONG)
-async def test_a_resource_that_cannot_be_sent_is_left_out_and_its_neighbours_are_not(
-    wrong: dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    described = {"a": Resource(path=("a",), name="a"), "b": Resource(path=("b",), name="b")}
-    described["a"] = msgspec.structs.replace(described["a"], **wrong)
-    provider = Broken(
-        list=lambda *_, **__: list(described.values()),
-        metadata=lambda path: described[path[0]] if path else ROOT,
-        read=lambda *_: [Content("text")],
-    )
-    wire = Wire(await server_of(provider, Tree({})), "2025-11-25")
-    for method, key, params in (
-        ("resources/list", "resources", {}),
-        ("resources/list", "resources", {"uri": "test://one"}),
-        ("resources/read", "contents", {"uri": "test://one"}),
-    ):
-        found = [entry["uri"] for entry in (await wire.result(method, params))[key]]
-        assert "test://one/b" in found
-        assert "test://one/a" not in found
-    assert "was left out" in caplog.text
-    for method in ("resources/read", "resources/metadata"):
-        assert (await wire.error(method, {"uri": "test://one/a"}))["code"] == -32603
-
-
-async def test_text_for_display_is_made_valid_unicode() -> None:
-    odd = Resource(path=("a\udcff",), name="n\udcff", title="t\udcff", description="d\udcff")
-    wire = Wire(await server_of(Broken(metadata=lambda _: odd)), "2025-11-25")
-    found = (await wire.result("resources/metadata", {"uri": "test://one/a%FF"}))["resource"]
-    assert found["uri"] == "test://one/a%FF"
-    assert (found["name"], found["title"], found["description"]) == (
-        "n\ufffd",
-        "t\ufffd",
-        "d\ufffd",
-    )
 
 
 @pytest.mark.parametrize("revision", EVERY)

@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from resource_server.catalog.catalog import CatalogLimits
-from resource_server.errors import (
-    DeadlineExceeded,
-    InvalidParameter,
-    MountUnavailable,
-    ResourceBusy,
-    ResourceNotFound,
-    ResourceTooLarge,
-)
-from resource_server.protocol.server import ServerLimits
-from resource_server.provider import Content, MaybeAwaitable, Path, Resource, Truncation
+from resource_server.errors import ResourceBusy, ResourceNotFound
+from resource_server.provider import Path, Resource
 from resource_server.runtime.timing import Timing
-from tests.protocol.tools.tooled import PICTURE, called, refusal, words
+from tests.protocol.tools.tooled import PICTURE, STRUCTURED, called, refusal, words
 from tests.protocol.wire import EVERY, HANDSHAKE, Wire, server_of
 from tests.providers_for_tests import Broken, Folder, Leaf, SlowTree, Tree, WatchedTree
 
 pytestmark = pytest.mark.anyio
 
-STRUCTURED = ("2025-06-18", "2025-11-25", "2026-07-28")
 NODES: dict[str, Any] = {
     "a b.txt": "one\ntwo\nthree\n",
     "blob": b"\x00\xff",
@@ -37,9 +27,6 @@ NODES: dict[str, Any] = {
     "logo.png": Leaf(PICTURE, "image/png"),
     "song.wav": Leaf(b"RIFF", "audio/wav"),
 }
-
-
-SHORT = ServerLimits(tool_text_bytes=100)
 
 
 async def wired(revision: str, tree: type[Tree] = Tree, **more: Any) -> Wire:
@@ -254,137 +241,6 @@ async def test_a_change_between_reading_and_subscribing_is_told(revision: str, u
         assert wire.updates == [uri]
 
 
-# -- documents that are longer than a model can take
-
-
-class Ranged(Tree):
-    """A tree whose documents are read in ranges of bytes as well, and not whole if too large."""
-
-    max_size = 10**9
-
-    def read(self, path: Path, query: Mapping[str, str]) -> MaybeAwaitable[Any]:
-        data = str(self._node(path)).encode()
-        if "bytes" not in query:
-            if len(data) > self.max_size and not query:
-                following = {"bytes": "0-99"}
-                raise ResourceTooLarge(size=len(data), limit=self.max_size, next=following)
-            return super().read(path, query)
-        first, last = (int(part) for part in query["bytes"].split("-"))
-        length = last - first + 1
-        more = {"bytes": f"{last + 1}-{last + length}"} if last + 1 < len(data) else None
-        cut = Truncation("requested", "bytes", len(data), more)
-        return [Content(data[first : last + 1].decode(), truncated=cut)]
-
-
-TEXT = "".join(f"line {number}\n" for number in range(1, 200))
-
-
-@pytest.mark.parametrize("max_size", [10**9, 50])
-@pytest.mark.parametrize("revision", EVERY)
-async def test_a_long_document_is_read_by_following_it_to_its_end(
-    revision: str, max_size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Ranged, "max_size", max_size)
-    wire = Wire(await server_of(Ranged({"long.txt": TEXT}), server_limits=SHORT), revision)
-    uri, found = "test://one/long.txt", ""
-    while uri:
-        result = await called(wire, "read_resource", revision, uri=uri)
-        text, notice = (block["text"] for block in result["content"])
-        assert 0 < len(text) <= 100
-        found += text
-        _, _, uri = notice.partition("Read on: uri=")
-        if revision in STRUCTURED:
-            cut = result["structuredContent"]["truncated"]
-            assert (cut["total"], cut.get("next", "")) == (len(TEXT), uri)
-            # What follows is as long as was asked for.
-            assert cut["reason"] == ("limit" if found == text else "requested")
-    assert found == TEXT
-
-
-async def test_of_long_data_only_the_beginning_is_given() -> None:
-    wire = Wire(
-        await server_of(Tree({"blob": b"\x00\xff" * 200}), server_limits=SHORT), "2025-11-25"
-    )
-    result = await called(wire, "read_resource", "2025-11-25", uri="test://one/blob")
-    block, notice = result["content"]
-    assert len(base64.b64decode(block["resource"]["blob"])) == 100
-    assert notice["text"].startswith("This is a part of 400 bytes")
-
-
-async def test_a_picture_is_given_whole_or_not_at_all() -> None:
-    limits = ServerLimits(tool_text_bytes=10)
-    wire = await wired("2025-11-25", server_limits=limits)
-    asked = {"uri": "test://one/logo.png"}
-    (block,) = (await called(wire, "read_resource", "2025-11-25", **asked))["content"]
-    assert base64.b64decode(block["data"]) == PICTURE
-    limits = ServerLimits(tool_media_bytes=len(PICTURE) - 1)
-    wire = await wired("2025-11-25", server_limits=limits)
-    (block,) = (await called(wire, "read_resource", "2025-11-25", **asked))["content"]
-    assert block["text"] == f"[{len(PICTURE)} bytes, too long to be shown by a tool]"
-
-
-async def test_a_range_that_is_too_long_is_cut_as_well() -> None:
-    wire = Wire(await server_of(Ranged({"long.txt": TEXT}), server_limits=SHORT), "2025-11-25")
-    asked = {"uri": "test://one/long.txt?bytes=10-999"}
-    text, notice = (await called(wire, "read_resource", "2025-11-25", **asked))["content"]
-    assert text["text"] == TEXT[10:110]
-    assert notice["text"].endswith("Read on: uri=test://one/long.txt?bytes=110-209")
-
-
-class ByLines(Tree):
-    """A tree whose documents are read in ranges of lines."""
-
-    def read(self, path: Path, query: Mapping[str, str]) -> MaybeAwaitable[Any]:
-        if set(query) - {"lines"}:
-            raise InvalidParameter("unknown query parameter")
-        first, _, last = query.get("lines", "1-").partition("-")
-        kept = str(self._node(path)).splitlines(keepends=True)[int(first) - 1 : int(last or 10**9)]
-        return [Content("".join(kept))]
-
-
-async def test_lines_that_are_too_many_are_cut_at_the_end_of_one() -> None:
-    wire = Wire(await server_of(ByLines({"long.txt": TEXT}), server_limits=SHORT), "2025-11-25")
-    uri, found = "test://one/long.txt?lines=5-150", ""
-    while uri:
-        content = (await called(wire, "read_resource", "2025-11-25", uri=uri))["content"]
-        assert content[0]["text"].endswith("\n")
-        found += content[0]["text"]
-        uri = content[1]["text"].partition("Read on: uri=")[2] if content[1:] else ""
-    assert found == "".join(TEXT.splitlines(keepends=True)[4:150])
-
-
-async def test_what_cannot_be_read_in_ranges_is_cut_and_says_so() -> None:
-    for text in (TEXT, "ä" * 500):
-        wire = Wire(await server_of(ByLines({"long.txt": text}), server_limits=SHORT), "2025-11-25")
-        result = await called(wire, "read_resource", "2025-11-25", uri="test://one/long.txt")
-        part, notice = (block["text"] for block in result["content"])
-        assert text.startswith(part)
-        assert 80 < len(part.encode()) <= 100
-        total = len(text.encode())
-        assert notice == (f"This is a part of {total} bytes; the end of what can be read this way.")
-        cut = {"reason": "limit", "unit": "bytes", "total": total}
-        assert result["structuredContent"]["truncated"] == cut
-
-
-async def test_what_is_too_large_and_has_no_ranges_says_what_can_be_read() -> None:
-    error = ResourceTooLarge(size=5000, limit=10, next={"page": "1"})
-    wire = Wire(await server_of(Tree({"x": Leaf(raises=error)})), "2025-11-25")
-    told = refusal(await called(wire, "read_resource", "2025-11-25", uri="test://one/x"))
-    assert "Resource has 5000 bytes" in told
-    assert told.endswith("Read a part: uri=test://one/x?page=1")
-
-
-async def test_data_over_the_limit_of_a_result_is_refused() -> None:
-    wire = Wire(
-        await server_of(
-            Tree({"blob": b"\0" * 2000}), server_limits=ServerLimits(tool_result_bytes=1000)
-        ),
-        "2025-11-25",
-    )
-    told = refusal(await called(wire, "read_resource", "2025-11-25", uri="test://one/blob"))
-    assert "Ask for less" in told
-
-
 # -- search_resources
 
 
@@ -439,32 +295,6 @@ async def test_a_search_that_finds_nothing_says_so() -> None:
 
 
 # -- errors
-
-
-@pytest.mark.parametrize("revision", EVERY)
-@pytest.mark.parametrize("name", ["list_resources", "read_resource", "resource_metadata"])
-async def test_what_is_not_there_is_a_result_that_says_so(revision: str, name: str) -> None:
-    told = refusal(await called(await wired(revision), name, revision, uri="test://one/none"))
-    assert told.startswith("Resource not found: test://one/none. ")
-
-
-@pytest.mark.parametrize(
-    ("error", "advice"),
-    [
-        (DeadlineExceeded(), "Ask for less, or try again later."),
-        (ResourceBusy(), "Try again later."),
-        (MountUnavailable("/home/me is gone"), "Try again later."),
-        (KeyError("/home/me"), "Internal error"),
-    ],
-)
-@pytest.mark.parametrize("revision", EVERY)
-async def test_what_goes_wrong_is_a_result_that_says_what_to_do(
-    revision: str, error: Exception, advice: str
-) -> None:
-    wire = Wire(await server_of(Tree({"x": Leaf(raises=error)})), revision)
-    told = refusal(await called(wire, "read_resource", revision, uri="test://one/x"))
-    assert told.endswith(advice)
-    assert "/home" not in told
 
 
 async def test_a_document_is_no_collection() -> None:

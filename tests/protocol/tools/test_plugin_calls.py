@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 
 from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import Mount
@@ -19,7 +18,7 @@ from resource_server.errors import (
     ResourceNotFound,
     ToolFailed,
 )
-from resource_server.protocol.server import Server, ServerLimits
+from resource_server.protocol.server import Server
 from resource_server.provider import Content
 from resource_server.provider.tools import (
     Block,
@@ -27,66 +26,31 @@ from resource_server.provider.tools import (
     LinkBlock,
     MediaBlock,
     TextBlock,
-    Tool,
     ToolRequest,
     ToolResult,
 )
-from resource_server.runtime.timing import DEFAULT_TIMING, Timing
-from tests.protocol.tools.tooled import PICTURE, Call, Tooled, called, refusal, said, tool, words
+from resource_server.runtime.timing import Timing
+from tests.protocol.tools.tooled import (
+    COUNTRY,
+    PICTURE,
+    Tooled,
+    answering,
+    called,
+    raising,
+    refusal,
+    returning,
+    said,
+    saying,
+    tool,
+    wired,
+    words,
+)
 from tests.protocol.wire import EVERY, HANDSHAKE, Wire, server_of
 from tests.providers_for_tests import Tree
 
 pytestmark = pytest.mark.anyio
 
 FORMS: Mapping[str, Any] = {"elicitation": {}}
-COUNTRY = tool(
-    "best", "country", country={"type": "string", "minLength": 2}, count={"type": "integer"}
-)
-
-
-async def wired(
-    call: Any,
-    revision: str = "2025-11-25",
-    of: str | Tool = "x",
-    *,
-    limits: ServerLimits | None = None,
-    timing: Timing = DEFAULT_TIMING,
-    **more: Any,
-) -> Wire:
-    nodes = {"a b.txt": "text", "logo.png": PICTURE, "folder": {"c.txt": "c"}}
-    server = await server_of(Tooled((of, call), nodes=nodes), server_limits=limits, timing=timing)
-    return Wire(server, revision, **more)
-
-
-def shaped(schema: Mapping[str, Any]) -> Tool:
-    return Tool(name="x", description="", input_schema=schema)
-
-
-def returning(*blocks: Block, structured: Mapping[str, Any] | None = None) -> Call:
-    return answering(ToolResult(blocks, structured))
-
-
-def answering(result: Any) -> Call:
-    def call(_: Mapping[str, Any], __: ToolRequest) -> ToolResult:
-        return result
-
-    return call
-
-
-def saying(*names: str) -> Call:
-    """Return a tool that says these of its arguments."""
-
-    def call(given: Mapping[str, Any], _: ToolRequest) -> ToolResult:
-        return said(" ".join(str(given[name]) for name in names))
-
-    return call
-
-
-def raising(error: BaseException) -> Call:
-    def call(*_: object) -> ToolResult:
-        raise error
-
-    return call
 
 
 # -- arguments
@@ -102,75 +66,6 @@ async def test_arguments_reach_the_tool_as_they_were_sent() -> None:
     wire = await wired(call, of=COUNTRY)
     await called(wire, "best", "2025-11-25", country="DE", count=2)
     assert seen == [{"country": "DE", "count": 2}]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        ({"country": 5}, "country: 5 is not of type 'string'"),
-        ({"country": "D"}, "country: 'D' is too short"),
-        ({"country": "DE", "x": 1}, "'x' was unexpected"),
-        ({"country": "DE", "count": "2"}, "count: '2' is not of type 'integer'"),
-        ({"country": "DE", "count": 1.5}, "count: 1.5 is not of type 'integer'"),
-        ({"country": "DE", "count": True}, "count: True is not of type 'integer'"),
-        ({"country": None}, "country: None is not of type 'string'"),
-        ({"country": ["DE"] * 100_000}, "longer than"),
-        ({"country": ["DE"] * 10_000}, "is not of type 'string'"),
-    ],
-)
-@pytest.mark.parametrize("revision", EVERY)
-async def test_arguments_that_break_the_schema_are_said_to(
-    revision: str, arguments: dict[str, Any], problem: str
-) -> None:
-    wire = await wired(raising(AssertionError("it was called")), revision, of=COUNTRY)
-    told = refusal(await called(wire, "best", revision, **arguments))
-    assert problem in told
-    assert len(told) < 500
-
-
-@pytest.mark.parametrize("junk", [None, 5, "x", [], ["x"], True])
-async def test_arguments_that_are_no_object_are_bad_params(junk: object) -> None:
-    wire = await wired(returning())
-    for name in ("x", "list_resources"):
-        error = await wire.error("tools/call", {"name": name, "arguments": junk})
-        assert error["code"] == -32602
-        assert "$.arguments" in error["message"]
-
-
-@pytest.mark.parametrize("name", ["nothing", "", "X", "x ", "../x", "x" * 10_000, "\N{SNOWMAN}"])
-async def test_a_tool_that_is_none_is_bad_params(name: str) -> None:
-    error = await (await wired(returning())).error("tools/call", {"name": name})
-    assert error["code"] == -32602
-    assert error["message"].startswith("Unknown tool: ")
-    assert len(error["message"]) < 200
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b'{"country":"DE","count":NaN}',
-        b'{"country":"DE","count":1e999}',
-        b'{"country":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-        b'{"country":"\xff"}',
-        b'{"country":"\\ud800"}',
-    ],
-)
-async def test_what_is_no_json_is_refused_and_the_next_call_is_served(raw: bytes) -> None:
-    wire = await wired(returning(TextBlock("fine")), of=COUNTRY)
-    head = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"best","arguments":'
-    wire.send(head + raw + b"}}")
-    reply = await wire.next_reply()
-    assert "error" in reply or reply["result"]["isError"]
-    assert words(await called(wire, "best", "2025-11-25", country="DE")) == "fine"
-
-
-async def test_of_a_member_that_is_there_twice_the_last_counts() -> None:
-    wire = await wired(saying("country"), of=COUNTRY)
-    wire.send(
-        b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"best","arguments":'
-        b'{"country":5,"country":"DE"}}}'
-    )
-    assert words((await wire.reply_to(7))["result"]) == "DE"
 
 
 # -- arguments that are missing
@@ -336,23 +231,6 @@ async def test_a_tool_with_an_output_schema_has_a_structured_result() -> None:
     assert refusal(await called(wire, "x", "2025-11-25")) == "Internal error"
 
 
-async def test_a_result_over_the_limit_is_refused() -> None:
-    limits = ServerLimits(tool_result_bytes=1000)
-    long = "x" * 600
-    for result in (
-        ToolResult([TextBlock(long), TextBlock(long)]),
-        ToolResult(structured={"a": long * 2}),
-    ):
-        wire = await wired(answering(result), limits=limits)
-        assert "Ask for less" in refusal(await called(wire, "x", "2025-11-25"))
-    wire = await wired(returning(TextBlock(long)), limits=limits)
-    assert words(await called(wire, "x", "2025-11-25")) == long
-    # What comes after that is not even read.
-    blocks = TextBlock(long), TextBlock(long), EmbeddedBlock(("none",))
-    wire = await wired(returning(*blocks), limits=limits)
-    assert "Ask for less" in refusal(await called(wire, "x", "2025-11-25"))
-
-
 # -- errors
 
 
@@ -500,81 +378,3 @@ async def test_what_a_tool_logs_is_told_to_who_asked_for_its_level(revision: str
         await wire.result("logging/setLevel", {"level": "info"})
     await wire.result("tools/call", asked)
     assert [each["params"]["data"] for each in wire.notifications] == ["large"]
-
-
-async def test_calls_that_come_too_fast_are_told_to_wait() -> None:
-    limits = ServerLimits(tool_calls_per_s=0.001, tool_call_burst=3)
-    wire = await wired(returning(TextBlock("fine")), limits=limits)
-    results = [await wire.result("tools/call", {"name": "x"}) for _ in range(4)]
-    assert [words(each) for each in results[:3]] == ["fine"] * 3
-    assert refusal(results[3]).startswith("Too many calls at once. Wait ")
-    # What is no call is not counted.
-    assert len((await wire.result("tools/list"))["tools"]) == 5
-
-
-async def test_calls_of_others_are_none_of_ones_own() -> None:
-    limits = ServerLimits(tool_calls_per_s=0.001, tool_call_burst=1)
-    wire = await wired(returning(TextBlock("fine")), limits=limits)
-    told: list[str] = []
-    for owner in ("10.0.0.1", "10.0.0.2", "10.0.0.1"):
-        wire.connection.owner = owner
-        told.append(words(await wire.result("tools/call", {"name": "x"})))
-    assert told[:2] == ["fine", "fine"]
-    assert told[2].startswith("Too many calls at once.")
-
-
-async def test_a_schema_may_refer_to_its_own_definitions() -> None:
-    schema: Mapping[str, Any] = {
-        "type": "object",
-        "properties": {"tree": {"$ref": "#/$defs/node"}},
-        "$defs": {"node": {"type": "object", "additionalProperties": {"$ref": "#/$defs/node"}}},
-    }
-    Draft202012Validator.check_schema(schema)
-    wire = await wired(returning(TextBlock("fine")), of=shaped(schema))
-    assert words(await called(wire, "x", "2025-11-25", tree={"a": {"b": {}}})) == "fine"
-    told = refusal(await called(wire, "x", "2025-11-25", tree={"a": {"b": 5}}))
-    assert "tree.a.b: 5 is not of type 'object'" in told
-
-
-def deep(levels: int) -> Mapping[str, Any]:
-    found: dict[str, Any] = {}
-    for _ in range(levels):
-        found = {"a": found}
-    return found
-
-
-@pytest.mark.parametrize(
-    ("schema", "value"),
-    [
-        ({"pattern": "^(a+)+$"}, "a" * 5000 + "b"),
-        ({"$ref": "#/$defs/endless"}, "x"),
-        ({"$ref": "#/$defs/twice"}, deep(100)),
-        ({"uniqueItems": True}, [{"a": n} for n in range(15_000)]),
-        ({"additionalProperties": {"$ref": "#/properties/a"}}, deep(600)),
-    ],
-)
-async def test_checking_arguments_takes_bounded_time(schema: Any, value: object) -> None:
-    definitions = {
-        "endless": {"anyOf": [{"$ref": "#/$defs/endless"}, {"$ref": "#/$defs/endless"}]},
-        "twice": {
-            "additionalProperties": {
-                "allOf": [{"$ref": "#/$defs/twice"}, {"$ref": "#/$defs/twice"}]
-            }
-        },
-    }
-    whole = {"type": "object", "properties": {"a": schema}, "$defs": definitions}
-    wire = await wired(returning(TextBlock("fine")), of=shaped(whole))
-    async with asyncio.timeout(5):
-        result = await wire.result("tools/call", {"name": "x", "arguments": {"a": value}})
-    assert words(result) == "fine" or refusal(result)
-
-
-@pytest.mark.parametrize(
-    ("items", "unique"),
-    [([1, 2], True), ([1, 1.0], False), ([1, True], True), ([{"a": 1}, {"a": 1.0}], False)],
-)
-async def test_items_are_compared_as_json_has_them(items: Sequence[object], unique: bool) -> None:
-    several = tool("x", ids={"type": "array", "uniqueItems": True})
-    wire = await wired(returning(TextBlock("fine")), of=several)
-    result = await wire.result("tools/call", {"name": "x", "arguments": {"ids": items}})
-    assert bool(result.get("isError")) == (not unique)

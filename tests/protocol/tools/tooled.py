@@ -8,13 +8,24 @@ from typing import Any, TypeAlias
 from jsonschema import Draft202012Validator
 from mcp_types.methods import validate_server_result
 
+from resource_server.protocol.server import ServerLimits
 from resource_server.provider import MaybeAwaitable
-from resource_server.provider.tools import SupportsTools, TextBlock, Tool, ToolRequest, ToolResult
-from tests.protocol.wire import Wire
+from resource_server.provider.tools import (
+    Block,
+    SupportsTools,
+    TextBlock,
+    Tool,
+    ToolRequest,
+    ToolResult,
+)
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
+from tests.protocol.wire import Wire, server_of
 from tests.providers_for_tests import Node, Tree
 
 Call: TypeAlias = Callable[[Mapping[str, Any], ToolRequest], MaybeAwaitable[ToolResult]]
 
+STRUCTURED = ("2025-06-18", "2025-11-25", "2026-07-28")
+"""Revisions whose tools have structured results."""
 PICTURE = b"\x89PNG\r\n\x1a\n\x00\xff"
 
 
@@ -108,3 +119,53 @@ def refusal(result: Mapping[str, Any]) -> str:
 
 
 _: type[SupportsTools] = Tooled
+
+
+async def wired(
+    call: Any,
+    revision: str = "2025-11-25",
+    of: str | Tool = "x",
+    *,
+    limits: ServerLimits | None = None,
+    timing: Timing = DEFAULT_TIMING,
+    **more: Any,
+) -> Wire:
+    nodes = {"a b.txt": "text", "logo.png": PICTURE, "folder": {"c.txt": "c"}}
+    server = await server_of(Tooled((of, call), nodes=nodes), server_limits=limits, timing=timing)
+    return Wire(server, revision, **more)
+
+
+def shaped(schema: Mapping[str, Any]) -> Tool:
+    return Tool(name="x", description="", input_schema=schema)
+
+
+def returning(*blocks: Block, structured: Mapping[str, Any] | None = None) -> Call:
+    return answering(ToolResult(blocks, structured))
+
+
+def answering(result: Any) -> Call:
+    def call(_: Mapping[str, Any], __: ToolRequest) -> ToolResult:
+        return result
+
+    return call
+
+
+def saying(*names: str) -> Call:
+    """Return a tool that says these of its arguments."""
+
+    def call(given: Mapping[str, Any], _: ToolRequest) -> ToolResult:
+        return said(" ".join(str(given[name]) for name in names))
+
+    return call
+
+
+COUNTRY = tool(
+    "best", "country", country={"type": "string", "minLength": 2}, count={"type": "integer"}
+)
+
+
+def raising(error: BaseException) -> Call:
+    def call(*_: object) -> ToolResult:
+        raise error
+
+    return call

@@ -1,0 +1,72 @@
+"""Resources and contents on the wire: valid Unicode, and nothing that cannot be sent."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from resource_server.provider import Content, Resource
+from tests.protocol.wire import Wire, server_of
+from tests.providers_for_tests import Broken, Tree
+
+pytestmark = pytest.mark.anyio
+
+URI = "test://one/bad"
+ROOT = Resource(path=(), name="root", type="collection")
+
+
+@pytest.mark.parametrize("contents", [[Content("\udcff")], [Content(cast("str", 5))], None, 5])
+async def test_contents_that_cannot_be_sent_are_an_internal_error(contents: object) -> None:
+    wire = Wire(await server_of(Broken(read=lambda *_: contents)), "2025-11-25")
+    assert (await wire.error("resources/read", {"uri": URI}))["code"] == -32603
+
+
+WRONG: list[dict[str, Any]] = [
+    {"name": None},
+    {"name": 5},
+    {"title": 5},
+    {"version": "\udcff"},
+    {"details": {"x": object()}},
+    {"last_modified": "yesterday"},
+    {"formats": ("html",)},
+    {"annotations": "none"},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+async def test_a_resource_that_cannot_be_sent_is_left_out_and_its_neighbours_are_not(
+    wrong: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    described = {"a": Resource(path=("a",), name="a"), "b": Resource(path=("b",), name="b")}
+    described["a"] = msgspec.structs.replace(described["a"], **wrong)
+    provider = Broken(
+        list=lambda *_, **__: list(described.values()),
+        metadata=lambda path: described[path[0]] if path else ROOT,
+        read=lambda *_: [Content("text")],
+    )
+    wire = Wire(await server_of(provider, Tree({})), "2025-11-25")
+    for method, key, params in (
+        ("resources/list", "resources", {}),
+        ("resources/list", "resources", {"uri": "test://one"}),
+        ("resources/read", "contents", {"uri": "test://one"}),
+    ):
+        found = [entry["uri"] for entry in (await wire.result(method, params))[key]]
+        assert "test://one/b" in found
+        assert "test://one/a" not in found
+    assert "was left out" in caplog.text
+    for method in ("resources/read", "resources/metadata"):
+        assert (await wire.error(method, {"uri": "test://one/a"}))["code"] == -32603
+
+
+async def test_text_for_display_is_made_valid_unicode() -> None:
+    odd = Resource(path=("a\udcff",), name="n\udcff", title="t\udcff", description="d\udcff")
+    wire = Wire(await server_of(Broken(metadata=lambda _: odd)), "2025-11-25")
+    found = (await wire.result("resources/metadata", {"uri": "test://one/a%FF"}))["resource"]
+    assert found["uri"] == "test://one/a%FF"
+    assert (found["name"], found["title"], found["description"]) == (
+        "n\ufffd",
+        "t\ufffd",
+        "d\ufffd",
+    )

@@ -1,0 +1,77 @@
+"""`tools/list` and `tools/call`: pages of tools, unusable params, calls that come too fast."""
+
+from __future__ import annotations
+
+import pytest
+
+from resource_server.protocol.server import ServerLimits
+from resource_server.provider.tools import TextBlock
+from tests.protocol.tools.tooled import COUNTRY, called, refusal, returning, saying, wired, words
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("junk", [None, 5, "x", [], ["x"], True])
+async def test_arguments_that_are_no_object_are_bad_params(junk: object) -> None:
+    wire = await wired(returning())
+    for name in ("x", "list_resources"):
+        error = await wire.error("tools/call", {"name": name, "arguments": junk})
+        assert error["code"] == -32602
+        assert "$.arguments" in error["message"]
+
+
+@pytest.mark.parametrize("name", ["nothing", "", "X", "x ", "../x", "x" * 10_000, "\N{SNOWMAN}"])
+async def test_a_tool_that_is_none_is_bad_params(name: str) -> None:
+    error = await (await wired(returning())).error("tools/call", {"name": name})
+    assert error["code"] == -32602
+    assert error["message"].startswith("Unknown tool: ")
+    assert len(error["message"]) < 200
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"country":"DE","count":NaN}',
+        b'{"country":"DE","count":1e999}',
+        b'{"country":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"country":"\xff"}',
+        b'{"country":"\\ud800"}',
+    ],
+)
+async def test_what_is_no_json_is_refused_and_the_next_call_is_served(raw: bytes) -> None:
+    wire = await wired(returning(TextBlock("fine")), of=COUNTRY)
+    head = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"best","arguments":'
+    wire.send(head + raw + b"}}")
+    reply = await wire.next_reply()
+    assert "error" in reply or reply["result"]["isError"]
+    assert words(await called(wire, "best", "2025-11-25", country="DE")) == "fine"
+
+
+async def test_of_a_member_that_is_there_twice_the_last_counts() -> None:
+    wire = await wired(saying("country"), of=COUNTRY)
+    wire.send(
+        b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"best","arguments":'
+        b'{"country":5,"country":"DE"}}}'
+    )
+    assert words((await wire.reply_to(7))["result"]) == "DE"
+
+
+async def test_calls_that_come_too_fast_are_told_to_wait() -> None:
+    limits = ServerLimits(tool_calls_per_s=0.001, tool_call_burst=3)
+    wire = await wired(returning(TextBlock("fine")), limits=limits)
+    results = [await wire.result("tools/call", {"name": "x"}) for _ in range(4)]
+    assert [words(each) for each in results[:3]] == ["fine"] * 3
+    assert refusal(results[3]).startswith("Too many calls at once. Wait ")
+    # What is no call is not counted.
+    assert len((await wire.result("tools/list"))["tools"]) == 5
+
+
+async def test_calls_of_others_are_none_of_ones_own() -> None:
+    limits = ServerLimits(tool_calls_per_s=0.001, tool_call_burst=1)
+    wire = await wired(returning(TextBlock("fine")), limits=limits)
+    told: list[str] = []
+    for owner in ("10.0.0.1", "10.0.0.2", "10.0.0.1"):
+        wire.connection.owner = owner
+        told.append(words(await wire.result("tools/call", {"name": "x"})))
+    assert told[:2] == ["fine", "fine"]
+    assert told[2].startswith("Too many calls at once.")
