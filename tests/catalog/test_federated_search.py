@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +18,6 @@ from resource_server.errors import (
     InvalidParameter,
     MountUnavailable,
     ResourceNotFound,
-    ResourceTooLarge,
 )
 from resource_server.provider import Path, Provider, Resource
 from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest, Where
@@ -318,12 +316,6 @@ async def test_a_mount_that_hangs_takes_only_itself_out() -> None:
     hanging.released.set()
 
 
-async def test_a_document_that_hangs_is_passed_over() -> None:
-    nodes: dict[str, Node] = {f"a{at:02}": "hello" for at in range(20)}
-    nodes["a05"] = Gate()
-    assert len(await everything(catalog(Tree(nodes), timing=HASTY), "hello", where="text")) == 19
-
-
 async def test_a_search_that_is_over_says_how_far_it_came() -> None:
     tree = Tree({f"a{at:02}": "hello" for at in range(30)})
     pages: list[tuple[int, int, bool]] = []
@@ -365,44 +357,6 @@ async def test_what_was_looked_at_is_counted_and_told() -> None:
     assert (page.looked_at, page.total, page.stopped) == (4, None, False)
     assert told
     assert told == sorted(told)
-
-
-async def test_documents_that_cannot_be_read_are_no_failure() -> None:
-    tree = Tree(
-        {
-            "a": Leaf(raises=ResourceTooLarge(size=9, limit=1, next={})),
-            "b": Leaf(raises=InvalidParameter("ask something")),
-            "c": Leaf(raises=ValueError("a defect")),
-            "d": b"hello",
-            "e": "hello",
-        }
-    )
-    page = await catalog(tree).search("hello")
-    assert (names(page), page.unavailable) == (["m0/e"], ())
-
-
-async def test_what_is_never_to_be_read_is_found_by_name_only() -> None:
-    class Kept(Tree):
-        def list(self, parent: Path, *, after: Path | None, limit: int) -> Any:
-            found = super().list(parent, after=after, limit=limit)
-            return [msgspec.structs.replace(one, readable=False) for one in cast("Any", found)]
-
-    assert await everything(catalog(Kept({"a": "a"}), Tree({"a": "a"})), "a") == [
-        "m0/a",
-        "m1/a",
-        "m1/a:1",
-    ]
-
-
-async def test_a_cancelled_search_cancels_what_it_waits_for() -> None:
-    gate = Gate()
-    patient = catalog(Tree({"a": gate}), timing=Timing(search_s=60.0))
-    task = asyncio.create_task(patient.search("x", where="text"))
-    await gate.started.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    await asyncio.wait_for(gate.cancelled.wait(), 5)
 
 
 # -- providers that search by themselves

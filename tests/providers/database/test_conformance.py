@@ -28,7 +28,6 @@ from resource_server.providers.database.options import (
     ReadLimits,
     TableOptions,
 )
-from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries.parameters import Parameter
 from resource_server.subscriptions.broker import Broker
 from resource_server.subscriptions.interest import MountInterest
@@ -1241,7 +1240,6 @@ async def test_a_row_that_was_read_as_it_was_for_a_moment_is_suggested_again(own
     await owner.run(*MARKER)
     async with served(owner, interval=0.02) as it:
         database = it.catalog.mounts[0].provider
-        assert isinstance(database, Database)
         row, marker = (tuple(f"{owner.prefix}{path}".split("/")) for path in ("t/1", "marker"))
         interest = MountInterest()
         async with aclosing(cast("AsyncGenerator[Change]", database.changes(interest))) as changes:
