@@ -122,7 +122,7 @@ def _is_folder(path: pathlib.Path) -> bool:
 
 
 def _client_root_report(spec: MountSpec) -> MountReport:
-    limits = " below what 'allow' names" if spec.client and spec.client.allow else ""
+    limits = " below the folders in 'allow'" if spec.client and spec.client.allow else ""
     folders = (
         f"those that the client offers{limits}, over standard input and output; "
         "none over HTTP, from revision 2026-07-28 on, or without its capability 'roots'"

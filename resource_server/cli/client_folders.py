@@ -19,7 +19,7 @@ from resource_server.protocol.client_features.client_roots import ClientRoot
 MAX_FOLDERS = 32
 
 
-class Folder(msgspec.Struct, frozen=True):
+class OfferedFolder(msgspec.Struct, frozen=True):
     """A folder of the client: its title and its real path."""
 
     title: str
@@ -28,32 +28,34 @@ class Folder(msgspec.Struct, frozen=True):
     """Why it cannot be served under any manifest."""
 
 
-class Folders(msgspec.Struct, frozen=True):
+class ClientFolderMounts(msgspec.Struct, frozen=True):
     """The mounts of the served folders, and the reasons why others are refused."""
 
     mounts: tuple[MountSpec, ...] = ()
     refused: tuple[str, ...] = ()
 
 
-def found(roots: Sequence[ClientRoot]) -> list[Folder]:
+def offered_folders(roots: Sequence[ClientRoot]) -> list[OfferedFolder]:
     """Return the folders on this machine. Blocks on the file system."""
     return [_found(root) for root in roots[:MAX_FOLDERS]] + [
-        Folder(_title(root), problem=f"only the first {MAX_FOLDERS} are served")
+        OfferedFolder(_title(root), problem=f"only the first {MAX_FOLDERS} are served")
         for root in roots[MAX_FOLDERS : MAX_FOLDERS + 1]
     ]
 
 
-def _found(root: ClientRoot) -> Folder:
+def _found(root: ClientRoot) -> OfferedFolder:
     title = _title(root)
     try:
         path = pathlib.Path(os.path.realpath(_local(root.uri), strict=True))
         if not path.is_dir():
-            return Folder(title, problem="it is not a folder")
+            return OfferedFolder(title, problem="it is not a folder")
     except ValueError as error:
-        return Folder(title, problem=str(error))
+        return OfferedFolder(title, problem=str(error))
     except OSError as error:
-        return Folder(title, problem=f"it cannot be opened: {(error.strerror or '').lower()}")
-    return Folder(title, path)
+        return OfferedFolder(
+            title, problem=f"it cannot be opened: {(error.strerror or '').lower()}"
+        )
+    return OfferedFolder(title, path)
 
 
 def _title(root: ClientRoot) -> str:
@@ -78,16 +80,16 @@ def _local(uri: str) -> pathlib.Path:
     return pathlib.Path(("" if os.name == "nt" else "/") + "/".join(reference.path) + "/")
 
 
-def mounts(manifest: Manifest, folders: Sequence[Folder]) -> Folders:
+def folder_mounts(manifest: Manifest, folders: Sequence[OfferedFolder]) -> ClientFolderMounts:
     """Return a mount for each allowed folder. Blocks on the file system."""
     refused = [_refusal(folder, folder.problem) for folder in folders if folder.problem]
-    chosen: dict[pathlib.Path, tuple[Folder, MountSpec]] = {}
+    chosen: dict[pathlib.Path, tuple[OfferedFolder, MountSpec]] = {}
     for folder in folders:
         if folder.path is None or folder.path in chosen:
             continue  # a duplicate
         spec = _allowing(manifest.client_roots, folder.path)
         if spec is None:
-            refused.append(_refusal(folder, "it is outside of what 'allow' names"))
+            refused.append(_refusal(folder, "it is outside the folders in 'allow'"))
         else:
             chosen[folder.path] = folder, spec
     names = {spec.name for spec in (*manifest.mounts, *manifest.client_roots)}
@@ -95,13 +97,13 @@ def mounts(manifest: Manifest, folders: Sequence[Folder]) -> Folders:
     served: list[MountSpec] = []
     for path, (folder, spec) in chosen.items():
         if any(parent in chosen for parent in path.parents):
-            refused.append(_refusal(folder, "it is inside another one, and served there"))
+            refused.append(_refusal(folder, "it is inside another folder, and served there"))
         else:
             served.append(_mount(spec, folder.title, path, names, bases))
-    return Folders(tuple(served), tuple(refused))
+    return ClientFolderMounts(tuple(served), tuple(refused))
 
 
-def _refusal(folder: Folder, reason: str) -> str:
+def _refusal(folder: OfferedFolder, reason: str) -> str:
     return f"'{printable(folder.title)}': {reason}"
 
 

@@ -14,8 +14,13 @@ from typing import NamedTuple, TypeAlias
 
 from resource_server.catalog.mount import FAILURES, Mount, log_failure
 from resource_server.cli import client_folders, console, server_builder
+<<<<<<< HEAD
 from resource_server.cli.client_folders import Folder
 from resource_server.errors import Diagnostic, ManifestError
+=======
+from resource_server.cli.client_folders import OfferedFolder
+from resource_server.errors import Diagnostic, ManifestError, ResourceBusy
+>>>>>>> 57d06b4 (Qualify the names of client folders and static tokens, and word their messages plainly)
 from resource_server.manifest import Manifest, sources
 from resource_server.manifest.http import Http
 from resource_server.protocol.client_features.client_roots import ClientRoot, ClientRoots
@@ -28,9 +33,9 @@ Stamp: TypeAlias = tuple[int, ...] | None
 """Identity of a file's state; None while the file does not exist."""
 
 _INTERVAL_S = 0.25
-"""Between two looks at the manifest. Two alike in a row: nobody is writing it any more."""
+"""Interval of checks of the manifest; two equal states in a row mean that writing has ended."""
 _GRACE_S = 10.0
-"""For requests in flight in a mount that is served no longer."""
+"""Grace period for requests in flight in a removed mount."""
 _LOADED = "the manifest was loaded again"
 _OFFERED = "the client offers other folders"
 
@@ -79,14 +84,14 @@ class ReloadingServer:
         self.server.may_watch = any(spec.watch for spec in manifest.client_roots)
         self._built = _Built(manifest, manifest, self.server)
         self._http = manifest.http if over_http else None
-        """As it is in force: who serves over HTTP has it once and for all."""
+        """The HTTP options in force, fixed at start; None over stdio."""
         self._building = threading.Lock()
-        """Held until what was built is on its way to be served: the last is to know of both."""
+        """Held from a build until the loop has the server: each build starts from the last one."""
         self._roots: ClientRoots | None = None
         self._is_connected = self._has_warned = False
-        self._folders: Sequence[Folder] = ()
+        self._folders: Sequence[OfferedFolder] = ()
         """All folders that the client offers, served or refused."""
-        self._told: Sequence[Diagnostic] = ()
+        self._reported: Sequence[Diagnostic] = ()
         self._stopping = threading.Event()
         self._ended = asyncio.Event()
         self._closing: set[asyncio.Task[None]] = set()
@@ -125,8 +130,8 @@ class ReloadingServer:
         elif not self._has_warned:
             self._has_warned = True
             logger.warning(
-                "the client cannot be asked which folders it offers, and none of them is served: "
-                "that takes its capability 'roots', in a revision before 2026-07-28"
+                "the folders of the client are not served: it has no capability 'roots', "
+                "or its revision is 2026-07-28 or later"
             )
 
     async def _take(self, roots: Sequence[ClientRoot]) -> None:
@@ -137,7 +142,7 @@ class ReloadingServer:
     # -- in a thread
 
     def _serve_folders(self, roots: Sequence[ClientRoot], loop: asyncio.AbstractEventLoop) -> None:
-        folders = client_folders.found(roots)
+        folders = client_folders.offered_folders(roots)
         with self._building, suppress(RuntimeError):  # the loop has ended
             self._folders = folders
             built = self._build(self.manifest)
@@ -146,7 +151,7 @@ class ReloadingServer:
 
     def _build(self, manifest: Manifest) -> _Built:
         """Return the server of a manifest and the client's folders."""
-        offered = client_folders.mounts(manifest, self._folders)
+        offered = client_folders.folder_mounts(manifest, self._folders)
         whole = dataclasses.replace(manifest, mounts=(*manifest.mounts, *offered.mounts))
         known = zip(self._built.whole.mounts, self._built.server.catalog.mounts, strict=True)
         server = server_builder.build_server(
@@ -205,13 +210,13 @@ class ReloadingServer:
 
     def _report(self, diagnostics: Sequence[Diagnostic]) -> None:
         """Report the problems of the manifest, unless they are the same as before."""
-        if diagnostics and diagnostics == self._told:
+        if diagnostics and diagnostics == self._reported:
             logger.debug("the manifest is still invalid")
         elif diagnostics:
             logger.warning("the manifest is invalid; its last version stays in force")
             for diagnostic in diagnostics:
                 console.note(str(diagnostic), prefix=False)
-        self._told = diagnostics
+        self._reported = diagnostics
 
     # -- on the event loop
 
@@ -234,6 +239,17 @@ class ReloadingServer:
         if self._is_connected:
             self.offer(self._roots)
 
+<<<<<<< HEAD
+=======
+    def _start(self, mount: Mount) -> None:
+        async def start() -> None:
+            with suppress(ResourceBusy):  # logged by the mount, and retried on request
+                await mount.start()
+
+        task = self._starting[mount] = asyncio.create_task(start())
+        task.add_done_callback(lambda _: self._starting.pop(mount, None))
+
+>>>>>>> 57d06b4 (Qualify the names of client folders and static tokens, and word their messages plainly)
     async def _close(self, unused: Sequence[Mount]) -> None:
         """Close mounts after a grace period, or when serving ends."""
         with suppress(TimeoutError):

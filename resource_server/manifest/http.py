@@ -40,7 +40,7 @@ class HttpLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
+class StaticToken:
     """A static token, issued by the operator."""
 
     token: str = field(repr=False)
@@ -70,7 +70,7 @@ class Auth:
     """Required audience of tokens; by default `http.url`."""
     scopes: tuple[Scope, ...] = ()
     """Scopes required of every request."""
-    tokens: tuple[str | Token, ...] = field(default=(), repr=False)
+    tokens: tuple[str | StaticToken, ...] = field(default=(), repr=False)
     """Static tokens; take them from environment variables."""
 
     def __post_init__(self) -> None:
@@ -96,18 +96,18 @@ class Auth:
         return (self.issuer,) if isinstance(self.issuer, str) else self.issuer
 
     @property
-    def named_tokens(self) -> tuple[Token, ...]:
+    def named_tokens(self) -> tuple[StaticToken, ...]:
         """The static tokens, each with a subject."""
         return tuple(self._named())
 
-    def _named(self) -> Iterator[Token]:
+    def _named(self) -> Iterator[StaticToken]:
         for number, given in enumerate(self.tokens, start=1):
             try:
-                token = Token(token=given) if isinstance(given, str) else given
+                token = StaticToken(token=given) if isinstance(given, str) else given
             except ValueError as error:
                 raise ValueError(f"tokens: {str(error).removeprefix('token: ')}") from None
             subject = token.subject or f"token-{number}"
-            yield Token(token=token.token, subject=subject, scopes=token.scopes)
+            yield StaticToken(token=token.token, subject=subject, scopes=token.scopes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,9 +67,10 @@ class PromptProblems:
             if name in named:
                 continue
             if at in self.positions.written:  # the name may be part of a secret
-                message = "an environment variable here adds a placeholder that is no argument"
+                message = "an environment variable here adds a placeholder that is not an argument"
             elif not re.fullmatch(prompts.ARGUMENT_NAME, name):
-                message = f"no argument is '{printable(name)}'; write '{{{{' and '}}}}' for braces"
+                message = f"no argument is named '{printable(name)}'"
+                message += "; write '{{' and '}}' for braces"
             else:
                 hint = did_you_mean(name, named) or "; add it to 'arguments'"
                 message = f"there is no argument '{printable(name)}'{hint}"
@@ -105,7 +106,9 @@ class PromptProblems:
             return False
         if self.bases is not None and not _belongs(template, self.bases):
             known = ", ".join(self.bases)
-            self.decoder.refuse(at, f"the URI is in no mount; known base URIs: {known or 'none'}")
+            self.decoder.refuse(
+                at, f"the URI is outside all mounts; known base URIs: {known or 'none'}"
+            )
             return False
         return True
 

@@ -300,7 +300,7 @@ def test_a_uri_of_no_mount_is_status_1(run: Run, folder: Path) -> None:
     assert done.status == 1
     assert json.loads(done.out) == {
         "uri": "docs://x/y",
-        "explanation": "the URI is in no mount; known base URIs: file:///project/",
+        "explanation": "the URI is outside all mounts; known base URIs: file:///project/",
     }
 
 

@@ -48,8 +48,8 @@ def mounts(
     top: Path, *roots: str | ClientRoot | Path, text: str = CLIENT
 ) -> tuple[Mapping[str, str], Sequence[str]]:
     """Return where each mount is, below the temporary folder, and what was refused."""
-    folders = client_folders.found([offered(each) for each in roots])
-    found = client_folders.mounts(manifest(top, text), folders)
+    folders = client_folders.offered_folders([offered(each) for each in roots])
+    found = client_folders.folder_mounts(manifest(top, text), folders)
     served = {
         spec.base: str(Path(str(spec.options["path"])).relative_to(top)) for spec in found.mounts
     }
@@ -89,8 +89,8 @@ def test_a_mount_is_named_as_the_client_says_if_that_is_a_name(
 
 
 def test_its_title_is_what_the_client_says(top: Path) -> None:
-    (folder,) = client_folders.found([ClientRoot((top / "a").as_uri(), "My project")])
-    (spec,) = client_folders.mounts(manifest(top), [folder]).mounts
+    (folder,) = client_folders.offered_folders([ClientRoot((top / "a").as_uri(), "My project")])
+    (spec,) = client_folders.folder_mounts(manifest(top), [folder]).mounts
     assert (spec.name, spec.title) == ("My-project", "My project")
 
 
@@ -116,7 +116,7 @@ def test_a_folder_inside_another_is_served_there(top: Path, inner_first: bool) -
     roots = [top / "a" / "in", top / "a"]
     served, refused = mounts(top, *(roots if inner_first else reversed(roots)))
     assert served == {"file:///a/": "a"}
-    assert refused == ("'in': it is inside another one, and served there",)
+    assert refused == ("'in': it is inside another folder, and served there",)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_outside_of_what_is_allowed_nothing_is_served(top: Path) -> None:
     served, refused = mounts(top, top / "a" / "in", top / "b", top, top / "abc", text=ALLOW)
     assert served == {"file:///in/": "a/in"}
     assert [each.partition("'")[2].partition("'")[0] for each in refused] == ["b", top.name, "abc"]
-    assert all("outside of what 'allow' names" in each for each in refused)
+    assert all("outside the folders in 'allow'" in each for each in refused)
 
 
 def test_a_link_does_not_lead_out_of_what_is_allowed(top: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_link_does_not_lead_out_of_what_is_allowed(top: Path) -> None:
     (top / "into").symlink_to(top / "a" / "in")
     served, refused = mounts(top, top / "a" / "out", top / "into", text=ALLOW)
     assert served == {"file:///into/": "a/in"}
-    assert refused == ("'out': it is outside of what 'allow' names",)
+    assert refused == ("'out': it is outside the folders in 'allow'",)
 
 
 def test_what_is_allowed_may_be_a_link(top: Path) -> None:
@@ -185,8 +185,8 @@ def test_what_is_allowed_may_be_a_link(top: Path) -> None:
 
 def test_a_folder_is_of_the_first_entry_that_allows_it(top: Path) -> None:
     text = ALLOW + "  rest: {from: client, hidden: true}\n"
-    folders = client_folders.found([offered(top / name) for name in ("a", "b")])
-    found = client_folders.mounts(manifest(top, text), folders).mounts
+    folders = client_folders.offered_folders([offered(top / name) for name in ("a", "b")])
+    found = client_folders.folder_mounts(manifest(top, text), folders).mounts
     assert [(spec.name, spec.options.get("hidden")) for spec in found] == [("a", None), ("b", True)]
 
 
@@ -283,7 +283,7 @@ def test_folders_and_the_manifest_change_at_once(top: Path) -> None:
         client.changed()
         client.offer(top / "a", top / "b")
         lines = client.errors.until("not served")
-        assert lines[-1].endswith("'b': it is outside of what 'allow' names")
+        assert lines[-1].endswith("'b': it is outside the folders in 'allow'")
         assert client.listed() == ["file:///a", "file:///a/a.txt", "file:///a/in"]
 
 
@@ -330,7 +330,7 @@ def test_a_client_that_leaves_in_the_middle_leaves_nothing(top: Path) -> None:
 
 
 def warnings_of(lines: Sequence[str]) -> list[str]:
-    return [line for line in lines if "cannot be asked which folders it offers" in line]
+    return [line for line in lines if "the folders of the client are not served" in line]
 
 
 def test_a_client_that_offers_no_folders_is_told_of_once(top: Path) -> None:

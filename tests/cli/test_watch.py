@@ -415,7 +415,7 @@ async def watched_listing(
 async def test_documents_past_the_limit_of_subscriptions_are_still_added_and_removed() -> None:
     tree = WatchedTree({"a": "", "b": "", "c": ""})
     async with watched_listing(tree, limits=ServerLimits(subscriptions=2)) as (summary, events):
-        assert summary == ("3 documents and 1 collection (1 past the limit of subscriptions)")
+        assert summary == ("3 documents and 1 collection (1 over the subscription limit)")
         tree.set("c", to=None)
         assert await events.next() == "removed c"
         tree.set("d", to="")

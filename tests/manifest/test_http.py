@@ -5,7 +5,7 @@ import pathlib
 import pytest
 
 from resource_server.errors import ManifestError
-from resource_server.manifest.http import Auth, Http, Token
+from resource_server.manifest.http import Auth, Http, StaticToken
 from resource_server.manifest.load import load
 
 GOOD = "0123456789abcdef"
@@ -59,8 +59,8 @@ def test_the_public_address_may_be_the_audience(tmp_path: pathlib.Path) -> None:
 def test_given_tokens_have_subjects_that_are_not_the_tokens(tmp_path: pathlib.Path) -> None:
     text = "tokens: ['${SECRET}', {token: '${OTHER}', subject: ci, scopes: [a]}]"
     assert auth(tmp_path, text).named_tokens == (
-        Token(token=GOOD, subject="token-1"),
-        Token(token=OTHER, subject="ci", scopes=("a",)),
+        StaticToken(token=GOOD, subject="token-1"),
+        StaticToken(token=OTHER, subject="ci", scopes=("a",)),
     )
 
 

@@ -63,13 +63,13 @@ def test_ten_mistakes_in_prompts_are_reported_at_once_in_file_order(tmp_path: pa
         "5:5: prompts.review.titel: unknown option; did you mean 'title'?",
         "7:7: prompts.review.arguments.fo-cus: a name starts with a letter or '_' and continues "
         "with those and digits, 64 at most",
-        "8:24: prompts.review.arguments.file.complete: the URI is in no mount; "
+        "8:24: prompts.review.arguments.file.complete: the URI is outside all mounts; "
         "known base URIs: file:///project/",
         "11:16: prompts.review.messages[0].role: expected one of user, assistant, found 'usr'; "
         "did you mean 'user'?",
         "11:31: prompts.review.messages[0].resource: there is no argument 'fil'; "
         "did you mean 'file'?",
-        "12:16: prompts.review.messages[1].text: no argument is '\"a\": 1'; "
+        "12:16: prompts.review.messages[1].text: no argument is named '\"a\": 1'; "
         "write '{{' and '}}' for braces",
         "12:16: prompts.review.messages[1].text: there is no argument 'zzz'; add it to 'arguments'",
         "13:16: prompts.review.messages[2].text: an unpaired brace; "
@@ -105,7 +105,7 @@ def test_a_prompt_needs_a_message(tmp_path: pathlib.Path) -> None:
 )
 def test_a_resource_that_no_mount_has_is_refused(tmp_path: pathlib.Path, uri: str) -> None:
     assert of_message(tmp_path, f"resource: '{uri}'") == [
-        "prompts.p.messages[0].resource: the URI is in no mount; known base URIs: file:///p/"
+        "prompts.p.messages[0].resource: the URI is outside all mounts; known base URIs: file:///p/"
     ]
 
 
@@ -162,7 +162,7 @@ def test_a_resource_that_is_no_template_is_refused(tmp_path: pathlib.Path, uri: 
             "file:///p/{file}/{table}",
             "the variable must end the URI, after a slash, as in file:///project/{+file}",
         ),
-        ("file:///q/{+file}", "the URI is in no mount; known base URIs: file:///p/"),
+        ("file:///q/{+file}", "the URI is outside all mounts; known base URIs: file:///p/"),
     ],
 )
 def test_what_cannot_be_completed_is_refused(

@@ -97,7 +97,7 @@ async def _explain(catalog: Catalog, asked: Sequence[str], *, as_json: bool) -> 
             try:
                 text = await _explanation(catalog, uri)
             except ResourceNotFound:
-                text, status = f"the URI is in no mount; known base URIs: {bases}", 1
+                text, status = f"the URI is outside all mounts; known base URIs: {bases}", 1
             except ResourceBusy:
                 text, status = "its mount is unavailable now", 1
             if as_json:

@@ -51,7 +51,9 @@ def _write(text: str, path: pathlib.Path, to: str | None, *, force: bool) -> int
         return console.fail(f"the name of a manifest must end in one of {endings}", status=2)
     file = sources.manifest_file(str(path)) if to is None else path / to
     if file is None or file.parent != path:
-        return console.fail("a manifest lies beside what it serves; name no folder", status=2)
+        return console.fail(
+            "a manifest is written beside its source; give a name without a folder", status=2
+        )
     try:
         with file.open("w" if force else "x", encoding="utf-8") as stream:
             stream.write(text)

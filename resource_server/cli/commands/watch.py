@@ -1,6 +1,6 @@
 """`resource-server watch`: prints changes, additions and removals as they happen.
 
-A notification says that something changed; a request then finds out how.
+A notification reports that something has changed; a request then determines how.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ async def _wait_until_unread() -> NoReturn:
 
 
 class EventPrinter:
-    """Prints each event at once, to the standard output at the time of construction.
+    """Prints each event at once, to the `sys.stdout` of its construction.
 
     `sys.stdout` is another stream while a plugin is being imported.
     """
@@ -273,7 +273,7 @@ class WatchedListing:
         documents, collections = (kinds.count(kind) for kind in ("document", "collection"))
         summary = f"{counted(documents, 'document')} and {counted(collections, 'collection')}"
         if self._unsubscribed:
-            summary += f" ({len(self._unsubscribed):,} past the limit of subscriptions)"
+            summary += f" ({len(self._unsubscribed):,} over the subscription limit)"
         return summary
 
     def loops(self) -> Sequence[Coroutine[Any, Any, NoReturn]]:

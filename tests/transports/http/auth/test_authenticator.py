@@ -19,7 +19,7 @@ from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuth
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
-from resource_server.manifest.http import HttpLimits, Token
+from resource_server.manifest.http import HttpLimits, StaticToken
 from resource_server.runtime.option_types import Rate
 from resource_server.runtime.timing import Timing
 from tests.cli.conftest import ROOT, Lines
@@ -191,7 +191,7 @@ async def test_a_static_token_is_accepted(tmp_path: Path) -> None:
 
 
 async def test_a_static_token_may_have_few_scopes(tmp_path: Path) -> None:
-    some = Token(token=OTHER, subject="ci", scopes=("other",))
+    some = StaticToken(token=OTHER, subject="ci", scopes=("other",))
     async with guarded(tmp_path, auth(tokens=(GIVEN, some))) as endpoint:
         assert await endpoint.status(GIVEN) == 200
         assert await endpoint.status(OTHER) == 403
@@ -248,7 +248,7 @@ async def test_a_session_ends_with_the_last_of_its_tokens(tmp_path: Path, issuer
 
 async def test_one_name_at_two_issuers_is_two_subjects(tmp_path: Path, issuer: Issuer) -> None:
     with issuing() as other:
-        given = Token(token=GIVEN, subject="alice")
+        given = StaticToken(token=GIVEN, subject="alice")
         async with guarded(tmp_path, auth(issuer, other, tokens=(given,))) as endpoint:
             session = await endpoint.session(issuer.token(sub="alice"))
             assert await endpoint.ping(session) == 200
