@@ -544,20 +544,7 @@ def test_rows_without_an_address_are_told() -> None:
     ]
 
 
-# -- options
-
-
-def test_options_that_contradict_each_other_are_refused() -> None:
-    with pytest.raises(ValueError, match="mask: 'email' is hidden"):
-        hiding("email", email="hash")
-    with pytest.raises(ValueError, match="hide: 'a' is given twice"):
-        hiding("a", "a")
-    with pytest.raises(ValueError, match="key: '' is not a column name"):
-        TableOptions(key=("",))
-    with pytest.raises(ValueError, match="where: is empty"):
-        TableOptions(where=" ")
-    with pytest.raises(ValueError, match="column: '' is not a column name"):
-        ChangeHint(column="")
+def test_an_empty_pattern_is_refused() -> None:
     with pytest.raises(ValueError, match="an empty name"):
         policy({"": False})
 
@@ -642,9 +629,3 @@ def test_a_search_that_can_find_no_rows_is_told() -> None:
     given = searching("email", key=("id",))
     assert policy({"orders": given}).problems([ORDERS.name], [keyless]) == []
     assert policy({"orders": searching("email")}).problems([ORDERS.name], [ORDERS]) == []
-
-
-@pytest.mark.parametrize("names", [("",), ("a", "a")])
-def test_columns_to_search_are_named_once_each(names: tuple[str, ...]) -> None:
-    with pytest.raises(ValueError, match="search: '"):
-        searching(*names)
