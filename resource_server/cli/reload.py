@@ -14,13 +14,8 @@ from typing import NamedTuple, TypeAlias
 
 from resource_server.catalog.mount import FAILURES, Mount, log_failure
 from resource_server.cli import client_folders, console, server_builder
-<<<<<<< HEAD
-from resource_server.cli.client_folders import Folder
-from resource_server.errors import Diagnostic, ManifestError
-=======
 from resource_server.cli.client_folders import OfferedFolder
-from resource_server.errors import Diagnostic, ManifestError, ResourceBusy
->>>>>>> 57d06b4 (Qualify the names of client folders and static tokens, and word their messages plainly)
+from resource_server.errors import Diagnostic, ManifestError
 from resource_server.manifest import Manifest, sources
 from resource_server.manifest.http import Http
 from resource_server.protocol.client_features.client_roots import ClientRoot, ClientRoots
@@ -239,17 +234,6 @@ class ReloadingServer:
         if self._is_connected:
             self.offer(self._roots)
 
-<<<<<<< HEAD
-=======
-    def _start(self, mount: Mount) -> None:
-        async def start() -> None:
-            with suppress(ResourceBusy):  # logged by the mount, and retried on request
-                await mount.start()
-
-        task = self._starting[mount] = asyncio.create_task(start())
-        task.add_done_callback(lambda _: self._starting.pop(mount, None))
-
->>>>>>> 57d06b4 (Qualify the names of client folders and static tokens, and word their messages plainly)
     async def _close(self, unused: Sequence[Mount]) -> None:
         """Close mounts after a grace period, or when serving ends."""
         with suppress(TimeoutError):

@@ -19,7 +19,7 @@ from resource_server.cli import main
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 20.0
 QUIET_S = 0.3
-"""Longer than anything that belongs to a change just told takes to follow it."""
+"""Longer than the last event of one change takes to follow the first."""
 
 
 class Outcome(NamedTuple):
@@ -68,9 +68,9 @@ def with_plugin(folder: Path, enter: str = "return self") -> Path:
 def started(
     *arguments: str | Path, stdin: int = subprocess.DEVNULL, stdout: int = subprocess.PIPE
 ) -> Generator[tuple[subprocess.Popen[str], IO[str]]]:
-    """Run a command line in a process of its own; give it and its standard error.
+    """Run a command line in its own process; yield it and its standard error.
 
-    What still runs at the end is ended.
+    The process is killed at the end.
     """
     with subprocess.Popen(
         [sys.executable, "-m", "resource_server", *map(str, arguments)],
@@ -93,7 +93,7 @@ def wait_for(line: str, errors: IO[str]) -> None:
 
 
 class Lines:
-    """What a process writes to a stream, line by line, each waited for within a bound."""
+    """The lines that a process writes to a stream, each awaited with a timeout."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._queue = queue.Queue[str | None]()
@@ -112,18 +112,18 @@ class Lines:
         return line
 
     def until(self, words: str) -> list[str]:
-        """Return the lines up to the one that holds these words."""
+        """Return the lines up to the one that contains `words`."""
         lines = [self.next()]
         while words not in lines[-1]:
             lines.append(self.next())
         return lines
 
     def some(self, count: int) -> list[str]:
-        """Return the next lines, of which there must be so many and no more for a while."""
+        """Return the next `count` lines, and any more that follow shortly."""
         return [self.next() for _ in range(count)] + self.rest(QUIET_S)
 
     def rest(self, within: float = PATIENCE_S) -> list[str]:
-        """Return the lines that come until the stream ends, or until none has come for so long."""
+        """Return the lines until the stream ends, or until none arrives for `within` seconds."""
         lines: list[str] = []
         try:
             while (line := self._queue.get(timeout=within)) is not None:
@@ -137,7 +137,7 @@ class Client:
     """An MCP client of `serve`, in a process of its own."""
 
     can: Mapping[str, Any] = {}
-    """Its capabilities."""
+    """The client's capabilities."""
 
     def __init__(self, process: subprocess.Popen[str], errors: IO[str]) -> None:
         assert process.stdin is not None
@@ -145,7 +145,7 @@ class Client:
         self.process = process
         self.errors = Lines(errors)
         self.notifications: list[dict[str, Any]] = []
-        """Those that came before an answer and have not been waited for."""
+        """Notifications received before a response and not yet awaited."""
         self._to = process.stdin
         self._lines = Lines(process.stdout)
         self._id = 0
@@ -170,17 +170,17 @@ class Client:
         return json.loads(self._lines.next())
 
     def answer(self, request_id: int) -> dict[str, Any]:
-        """Return the answer to a request: with a result, or with an error."""
+        """Return the response to a request: a result or an error."""
         while (message := self.next()).get("id") != request_id:
             self.notifications.append(message)
         return message
 
     def request(self, method: str, **params: Any) -> dict[str, Any]:
-        """Send a request and return its answer."""
+        """Send a request and return its response."""
         return self.answer(self.send(method, **params))
 
     def listed(self) -> list[str]:
-        """Return the URIs of everything that is listed."""
+        """Return the URIs of all listed resources."""
         result = self.request("resources/list")["result"]
         assert "nextCursor" not in result
         return [resource["uri"] for resource in result["resources"]]
@@ -192,12 +192,12 @@ class Client:
         return name, message.get("params", {}).get("uri")
 
     def untold(self) -> list[str]:
-        """Return what came that has not been waited for, and what still comes for a while."""
+        """Return the notifications not yet awaited, and those that follow shortly."""
         kept = [json.dumps(message) for message in self.notifications]
         return kept + self._lines.rest(QUIET_S)
 
     def end(self) -> list[str]:
-        """End the input; return what is left of standard error once the process has ended."""
+        """Close the input; return the rest of standard error once the process has ended."""
         self._to.close()
         assert self.process.wait(PATIENCE_S) == 0
         return self.errors.rest()
@@ -211,7 +211,7 @@ def connected(*arguments: str | Path) -> Generator[Client]:
 
 
 def keep(folder: Path, manifest: str, name: str = "mcp-resources.yaml") -> None:
-    """Write a manifest as editors do: whole, in the place of the one before."""
+    """Write a manifest as editors do: atomically, over the previous one."""
     temporary = folder / f"{name}.tmp"
     temporary.write_text(manifest, "utf-8")
     temporary.replace(folder / name)
@@ -219,9 +219,9 @@ def keep(folder: Path, manifest: str, name: str = "mcp-resources.yaml") -> None:
 
 @pytest.fixture
 def interrupts() -> Iterator[None]:
-    """What is started can be interrupted, even where these tests run in the background of a shell.
+    """Let started processes be interrupted, even if the tests run in a shell's background.
 
-    Such a shell has interrupts ignored, and a process inherits that.
+    Such a shell ignores interrupts, and its processes inherit that.
     """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -239,7 +239,7 @@ def logs_as_before() -> Iterator[None]:
 
 @pytest.fixture
 def run(capfdbinary: pytest.CaptureFixture[bytes], logs_as_before: None) -> Run:
-    """Run a command line in this process, its output going to files."""
+    """Run a command line in this process, with its output captured in files."""
 
     def run(*arguments: str | Path) -> Outcome:
         with pytest.raises(SystemExit) as left:
@@ -253,7 +253,7 @@ def run(capfdbinary: pytest.CaptureFixture[bytes], logs_as_before: None) -> Run:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder `project` with text, bytes, a collection, and what is hidden by default."""
+    """A folder `project` with text, bytes, a collection and a file hidden by default."""
     top = tmp_path / "project"
     (top / "docs" / "deep").mkdir(parents=True)
     (top / "README.md").write_text("# Read me\n", "utf-8")
@@ -289,7 +289,7 @@ def serve_command(*arguments: str | Path) -> list[str]:
 def serve(
     *arguments: str | Path, messages: tuple[Mapping[str, Any], ...] = (INITIALIZE, LIST)
 ) -> tuple[int, list[dict[str, Any]], str]:
-    """Serve one client that sends `messages`; return the status, the answers and the errors."""
+    """Serve one client that sends `messages`; return the status, the responses and the errors."""
     done = subprocess.run(
         serve_command(*arguments),
         input=json_lines(*messages),

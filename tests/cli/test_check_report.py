@@ -92,7 +92,7 @@ def test_a_plugin_is_reported_to_be_watched_or_not(run: Run, tmp_path: Path) -> 
 
 
 def limited(*arguments: str | Path) -> list[str]:
-    """Return what a command line prints where there may be no inotify instance."""
+    """Return the output of a command line that cannot open an inotify instance."""
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, *map(str, arguments)],
         env={"PYTHONPATH": str(ROOT)},

@@ -1,4 +1,4 @@
-"""Folders that a client offers: which of them are served, where, and as what."""
+"""Folders offered by a client: which are served, under which name, and which are refused."""
 
 from __future__ import annotations
 

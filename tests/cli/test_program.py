@@ -1,4 +1,4 @@
-"""What every command has in common: arguments, exit status, one line for an error."""
+"""The program: usage errors, exit statuses, one line for each error."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Mine:
 
 
 def hanging(folder: Path, **where: str) -> Path:
-    """Add to a folder a manifest with a root and a plugin, and say in which methods it hangs."""
+    """Write a manifest with a root and a plugin that hangs in some methods; return the folder."""
     methods = dict.fromkeys(("enter", "leave", "list", "read"), "nothing") | where
     (folder / "mine.py").write_text(PLUGIN.format(**methods), "utf-8")
     manifest = folder / "mcp-resources.yaml"
@@ -74,7 +74,7 @@ def hanging(folder: Path, **where: str) -> Path:
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a command line in a process of its own, with less patience than the program has."""
+    """Run a command line in its own process, with shorter timeouts."""
     return subprocess.run(
         [sys.executable, "-c", HASTY, *map(str, arguments)],
         stdin=subprocess.DEVNULL,
