@@ -68,4 +68,4 @@ async def test_a_refused_plugin_fails_only_its_mount(folder: Path) -> None:
         await catalog.start()
         problems = {mount.name: mount.problem for mount in catalog.mounts}
     assert problems["r"] is None
-    assert "is a plugin, and those are not allowed" in (problems["mine"] or "")
+    assert "plugins are not allowed" in (problems["mine"] or "")
