@@ -82,6 +82,8 @@ class ObservedWatch(FileWatcher):
 
     def is_calm(self, since: float) -> bool:
         """Say whether there is nothing left to do of what happened until then."""
+        # Protected state: whether a watch has work left is of no use but to tests, and all that
+        # it may have left must be known, or a test goes on too early.
         scanner = self._scanner
         if scanner is None or not self._is_resting or self._wake.is_set():
             return False
@@ -107,6 +109,7 @@ class ObservedBroker(Broker):
     @property
     def is_calm(self) -> bool:
         """Whether there is nothing left to do; to try again what failed does not count."""
+        # Protected state, for the same reason as that of `ObservedWatch`.
         if any(topic.is_busy for topic in self._topics.all()):
             return False
         return not (self._tasks or self._changed_trees or self._list_timer)

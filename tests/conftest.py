@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -20,6 +22,61 @@ _SERVICES = {
     "nginx": ("nginx",),
 }
 """Services and programs that tests need, with words in the names of these tests."""
+
+_TESTS = Path(__file__).parent
+_SLOW_PLACES = (
+    "clients",
+    "conformance",
+    "plugins",
+    "transports/http",
+    "cli/test_client_folders.py",
+    "cli/test_hanging.py",
+    "cli/test_http_options.py",
+    "cli/test_program.py",
+    "cli/test_reload.py",
+    "cli/test_serve.py",
+    "cli/test_watch.py",
+    "providers/database/engines/mysql",
+    "providers/database/engines/postgres",
+    "providers/database/engines/sqlite/test_commits.py",
+    "providers/database/engines/sqlite/test_malicious_files.py",
+    "providers/database/engines/sqlite/test_workers.py",
+    "providers/database/test_writers.py",
+    "providers/filesystem/watch/test_demand.py",
+    "providers/filesystem/watch/test_scanner.py",
+    "providers/filesystem/watch/test_watch_model.py",
+    "test_bad_input.py",
+    "test_database_examples.py",
+    "test_docs.py",
+    "test_examples.py",
+    "test_http_example.py",
+    "test_plugin_guide.py",
+)
+"""Folders and files whose tests start processes, run what a page says, or take long."""
+_SLOW_WORDS = ("postgres", "mysql", "mariadb")
+"""Words in the names, parameters and fixtures of tests that need a database server."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import slow tests for `-m "not slow"`: importing them takes seconds in each worker."""
+    is_fast_run = config.option.markexpr == "not slow"
+    return True if is_fast_run and _is_in_slow_place(collection_path) else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark slow tests; `pytest -m "not slow"` runs the others, in under a minute on two cores.
+
+    A test is slow by its place (`_SLOW_PLACES`), by a database server that it needs
+    (`_SLOW_WORDS`), or by a `@pytest.mark.slow` of its own. The others cover every layer.
+    """
+    for item in items:
+        names = " ".join((item.nodeid, *getattr(item, "fixturenames", ()))).lower()
+        if _is_in_slow_place(item.path) or any(word in names for word in _SLOW_WORDS):
+            item.add_marker(pytest.mark.slow)
+
+
+def _is_in_slow_place(path: Path) -> bool:
+    return any(path.is_relative_to(_TESTS / place) for place in _SLOW_PLACES)
 
 
 @pytest.fixture

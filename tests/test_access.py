@@ -256,6 +256,7 @@ def link_tree(source: Path, to: Path, left_out: Sequence[str]) -> None:
             os.link(source / name, to / name)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(rules=rules, held=scopes)
 def test_whatever_is_asked_what_needs_other_scopes_does_not_exist(
@@ -288,6 +289,7 @@ def test_whatever_is_asked_what_needs_other_scopes_does_not_exist(
         shutil.rmtree(place)
 
 
+@pytest.mark.slow
 async def test_providers_keep_the_contract_whatever_is_seen_of_them(tmp_path: Path) -> None:
     for name in DIRECTORIES:
         (tmp_path / "tree" / name).mkdir(parents=True, exist_ok=True)

@@ -192,6 +192,7 @@ async def test_odd_queries_are_looked_for_all_the_same(query: str) -> None:
     assert [one.rpartition(":")[2] for one in found] == ["1"]
 
 
+@pytest.mark.slow
 @given(
     sizes=st.lists(st.integers(0, 9), min_size=1, max_size=4),
     size=st.integers(1, 6),
@@ -303,6 +304,7 @@ class Hanging(Tree):
 HASTY = Timing(search_s=0.2, search_mount_grace_s=0.1)
 
 
+@pytest.mark.slow
 async def test_a_mount_that_hangs_takes_only_itself_out() -> None:
     hanging = Hanging()
     searched = catalog(hanging, Tree({"a": "x"}), timing=HASTY)
@@ -346,6 +348,7 @@ async def test_names_and_text_are_counted_each_by_itself() -> None:
     assert pages == [("names", 6, 6), ("text", 1, None), ("text", 2, None)]
 
 
+@pytest.mark.slow
 async def test_what_was_looked_at_is_counted_and_told() -> None:
     told: list[tuple[int, int | None]] = []
     gate = Gate("hello")

@@ -193,6 +193,7 @@ def test_a_provider_that_cannot_tell_what_is_unsafe_is_status_1(
     assert facts(done.out)["problem"] == "its warnings cannot be determined; -v shows why"
 
 
+@pytest.mark.slow
 def test_a_missing_libmagic_is_told_and_no_failure(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "magic.py").write_text("raise ImportError\n", "utf-8")
     done = subprocess.run(

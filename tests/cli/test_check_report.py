@@ -108,6 +108,7 @@ def limited(*arguments: str | Path) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 @linux_only
 def test_a_folder_that_gets_no_inotify_is_reported_to_be_polled_with_what_helps(
     folder: Path,
@@ -117,6 +118,7 @@ def test_a_folder_that_gets_no_inotify_is_reported_to_be_polled_with_what_helps(
     assert SYSCTL in line
 
 
+@pytest.mark.slow
 @linux_only
 def test_that_there_is_no_inotify_is_said_once_for_all_folders_with_what_helps(
     folder: Path,

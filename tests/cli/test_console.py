@@ -12,6 +12,7 @@ from resource_server.cli import console
 from tests.cli.conftest import ROOT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["list", "."], ["check", "."], ["--help"], ["version"]])
 @pytest.mark.parametrize(
     ("redirection", "reason"),
@@ -24,6 +25,7 @@ def test_output_that_cannot_be_written_is_one_line_and_status_1(
     assert (done.returncode, done.stderr) == (1, f"resource-server: {reason}\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", "<&- >&- 2>&-"])
 def test_an_error_that_cannot_be_written_is_still_the_exit_status(
     folder: Path, redirection: str
@@ -32,6 +34,7 @@ def test_an_error_that_cannot_be_written_is_still_the_exit_status(
     assert (done.returncode, done.stdout) == (2, "")
 
 
+@pytest.mark.slow
 def test_a_server_without_standard_streams_ends_at_once(folder: Path) -> None:
     assert in_a_shell("<&- >&- 2>&-", "serve", ".", folder=folder).returncode == 0
 
@@ -51,6 +54,7 @@ def in_a_shell(redirection: str, *words: str, folder: Path) -> subprocess.Comple
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_an_encoding_that_lacks_characters_does_not_stop_the_output(
     tmp_path: Path, encoding: str

@@ -87,6 +87,7 @@ def test_what_cannot_be_written_is_one_line(
     assert done.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_the_schema_is_json_that_knows_the_sections(run: Run) -> None:
     done = run("schema")
     assert (done.status, done.err) == (0, "")

@@ -75,12 +75,14 @@ def crowded(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_long_listing_stops_and_says_how_much_is_left(run: Run, crowded: Path) -> None:
     done = run("list", crowded)
     assert len(done.out.splitlines()) == MAX_LINES
     assert done.err == "resource-server: 21 more; --all prints them\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--all", "--json"])
 def test_a_long_listing_is_whole_where_that_is_asked_for(
     run: Run, crowded: Path, option: str

@@ -7,6 +7,8 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import (
     INITIALIZE,
     LIST,
@@ -36,6 +38,7 @@ class Mine:
 """
 
 
+@pytest.mark.slow
 def test_a_first_line_of_the_log_at_the_very_end_does_not_keep_the_process(folder: Path) -> None:
     # A task that refers to itself goes when the interpreter does, and is complained of.
     (folder / "mine.py").write_text(FORGETFUL, "utf-8")
@@ -45,6 +48,7 @@ def test_a_first_line_of_the_log_at_the_very_end_does_not_keep_the_process(folde
     assert (status, [answer["id"] for answer in answers]) == (0, [1, 2])
 
 
+@pytest.mark.slow
 def test_who_does_not_read_the_log_is_served_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "mcp-resources.yaml").write_text("roots: {gone: {path: gone}}\n", "utf-8")
     unread, log = os.pipe()

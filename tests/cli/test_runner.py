@@ -89,6 +89,7 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 # -- in requests
 
 
+@pytest.mark.slow
 def test_a_mount_that_does_not_start_keeps_no_other_from_being_listed(folder: Path) -> None:
     with connected(hanging(folder, enter="hang_on")) as client:
         # At once, whatever hangs.
@@ -101,6 +102,7 @@ def test_a_mount_that_does_not_start_keeps_no_other_from_being_listed(folder: Pa
         assert "mount mine is unavailable: no answer within 10 s" in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "told"),
     [
@@ -120,6 +122,7 @@ def test_a_listing_on_the_command_line_ends_without_the_mount_that_hangs(
 # -- at the end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "how"),
     [
@@ -146,6 +149,7 @@ def test_the_end_of_input_ends_the_process_whatever_hangs(
     assert (late in told) == (where == "leave")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_the_process_while_a_mount_hangs(
     folder: Path, number: signal.Signals
@@ -159,6 +163,7 @@ def test_a_second_signal_ends_the_process_while_a_mount_hangs(
         assert set(client.errors.rest()) <= {"hanging", ""}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_the_process_over_http_as_well(
     folder: Path, number: signal.Signals
@@ -174,6 +179,7 @@ def test_a_second_signal_ends_the_process_over_http_as_well(
         assert process.wait(PATIENCE_S) == 130
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["hang", "hang_on"])
 def test_what_was_read_is_no_failure_where_a_mount_hangs_when_it_is_left(
     folder: Path, how: str
@@ -185,6 +191,7 @@ def test_what_was_read_is_no_failure_where_a_mount_hangs_when_it_is_left(
     assert told == [f"resource-server: warning: {late}"]
 
 
+@pytest.mark.slow
 def test_a_thread_that_hangs_does_not_keep_the_process(folder: Path) -> None:
     read = {"id": 2, "method": "resources/read", "params": {"uri": "resource://mine/x"}}
     source = with_plugin(folder)
@@ -197,6 +204,7 @@ def test_a_thread_that_hangs_does_not_keep_the_process(folder: Path) -> None:
         assert process.wait(20) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interrupts")
 def test_an_interrupt_ends_the_command_although_a_thread_hangs(folder: Path) -> None:
     with started("read", with_plugin(folder), "resource://mine/x") as (process, errors):

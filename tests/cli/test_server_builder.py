@@ -16,6 +16,7 @@ from tests.cli.conftest import (
 )
 
 
+@pytest.mark.slow
 def test_a_plugin_that_cannot_be_loaded_is_reported_and_the_others_serve(folder: Path) -> None:
     (with_plugin(folder) / "mine.py").write_text("import nothing_of_that_name\n", "utf-8")
     status, answers, errors = serve(folder)
@@ -26,6 +27,7 @@ def test_a_plugin_that_cannot_be_loaded_is_reported_and_the_others_serve(folder:
     assert errors.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_strict_refuses_a_plugin_that_cannot_be_loaded(folder: Path) -> None:
     (with_plugin(folder) / "mine.py").write_text("import nothing_of_that_name\n", "utf-8")
     status, answers, errors = serve("--strict", folder)

@@ -412,6 +412,7 @@ def test_loading_runs_no_code_of_plugins(tmp_path: pathlib.Path) -> None:
     assert found.mounts[0].options == {"anything": 1}
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none()

@@ -94,6 +94,7 @@ def test_an_argument_without_a_value_leaves_nothing() -> None:
     assert filled_text("<{a}>", {}) == "<>"
 
 
+@pytest.mark.slow
 @given(values, values)
 @example("{b}", "x")
 @example("{{b}}", "x")

@@ -66,6 +66,7 @@ CHANGES: list[tuple[Callable[[Mount], Server], list[str]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", EVERY)
 @pytest.mark.parametrize(("after", "expected"), CHANGES)
 async def test_a_client_is_told_what_has_changed_and_nothing_else(
@@ -127,6 +128,7 @@ async def test_nobody_is_told_before_the_handshake_is_over(revision: str) -> Non
         assert wire.notifications == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", EVERY)
 async def test_who_has_left_is_told_nothing_and_forgotten(revision: str) -> None:
     async with served(mount()) as server:

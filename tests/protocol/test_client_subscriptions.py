@@ -406,6 +406,7 @@ async def test_what_was_not_told_before_unsubscribing_is_never_told(
 # -- storms, and requests that overtake each other
 
 
+@pytest.mark.slow
 async def test_a_storm_ends_with_what_was_asked_last(wire: Wire, tree: WatchedTree) -> None:
     uris = [A, "test://one/lines", "test://one/folder"]
     waiting = [
@@ -554,6 +555,7 @@ async def test_a_connection_has_a_bounded_number_of_subscriptions(
     assert await wire.result("resources/subscribe", asked) == {}
 
 
+@pytest.mark.slow
 async def test_the_spellings_of_a_connection_are_bounded_in_length(
     wire: Wire, tree: WatchedTree
 ) -> None:

@@ -121,6 +121,7 @@ async def test_a_message_begins_with_a_capital_and_is_valid_unicode() -> None:
     assert error["message"] == "Wrong name 'a\ufffd'"
 
 
+@pytest.mark.slow
 @TREES
 @pytest.mark.parametrize("revision", EVERY)
 @pytest.mark.parametrize(

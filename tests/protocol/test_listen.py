@@ -433,6 +433,7 @@ async def test_what_is_too_much_for_one_connection_is_not_honoured(
     assert await listen(wire, FOLDER, A, id=3) == {"resourceSubscriptions": [FOLDER, A]}
 
 
+@pytest.mark.slow
 async def test_others_are_served_while_a_listen_subscribes_to_very_much() -> None:
     tree = WatchedTree({str(number): "" for number in range(20_000)})
     async with await server_of(tree) as server:

@@ -254,6 +254,7 @@ async def test_half_a_character_in_what_asks_nothing_is_not_answered(
     assert wire.messages == []
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.sampled_from(
@@ -273,6 +274,7 @@ def test_replacing_lone_surrogates_never_changes_an_id(pieces: list[str]) -> Non
             assert found.id == asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opening", [b"[", b'{"a":', b'{"jsonrpc":"2.0","id":1,"params":['])
 @pytest.mark.parametrize("revision", [None, "2025-03-26"])
 async def test_nesting_without_end_is_a_parse_error(
@@ -331,6 +333,7 @@ LINES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", [None, "2025-03-26", "2025-11-25", "2026-07-28"])
 @settings(max_examples=30)
 @given(lines=st.lists(LINES, min_size=1, max_size=5))

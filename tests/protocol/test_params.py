@@ -206,6 +206,7 @@ def test_every_method_that_both_know_is_among_those_damaged(revision: str) -> No
     assert known & ours[revision].methods == {m for m, version in _CASES if version == revision}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize("method", sorted(_VALID))
 @settings(max_examples=60)
@@ -226,6 +227,7 @@ def test_parameters_that_the_sdk_refuses_are_refused(
         assert code == -32602, json.dumps(params)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "revision"), _CASES)
 def test_each_member_in_turn_is_refused_where_the_sdk_refuses_it(
     asked: Asked, method: str, revision: str

@@ -101,6 +101,7 @@ async def test_a_directory_is_watched_and_not_what_its_name_leads_to_later(
     assert watcher.names(STRUCTURE) == ["own"]
 
 
+@pytest.mark.slow
 async def test_more_events_than_one_read_takes_are_all_told(
     shared: Inotify, tmp_path: Path
 ) -> None:
@@ -114,6 +115,7 @@ async def test_more_events_than_one_read_takes_are_all_told(
     assert watcher.overflows == 0
 
 
+@pytest.mark.slow
 async def test_lost_events_are_told_to_every_watcher(shared: Inotify, tmp_path: Path) -> None:
     most = _longest_queue()
     if most > 100_000:
@@ -169,6 +171,7 @@ async def test_a_watcher_with_two_places_keeps_one_when_it_leaves_the_other(
     assert watcher.events == [("two/", inotify.CREATE, "x")]
 
 
+@pytest.mark.slow
 async def test_who_wants_to_know_less_takes_nothing_from_another_not_even_for_a_moment(
     shared: Inotify, tmp_path: Path
 ) -> None:

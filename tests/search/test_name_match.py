@@ -101,6 +101,7 @@ def test_no_glob_takes_long(glob: str, name: tuple[str, ...]) -> None:
     assert NameQuery(glob).rank(name) is None
 
 
+@pytest.mark.slow
 @given(query=WORDS, path=PATHS)
 def test_any_query_is_answered_alike_for_one_name_and_for_many(
     query: str, path: tuple[str, ...]

@@ -855,6 +855,7 @@ async def test_a_storm_of_subscriptions_leaves_only_those_that_last() -> None:
 # -- many, slow and broken
 
 
+@pytest.mark.slow
 async def test_of_ten_thousand_those_that_changed_are_told_and_others_have_their_turn() -> None:
     shelf = Shelf(**{f"{number:05}": "1" for number in range(10_000)})
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
@@ -994,6 +995,7 @@ async def test_a_mount_that_hangs_keeps_no_other_waiting() -> None:
         await recorder.of(*map(str, range(100)))
 
 
+@pytest.mark.slow
 async def test_a_mount_that_hangs_keeps_the_sweep_from_no_other() -> None:
     shelf = Shelf(**{str(number): "1" for number in range(100)})
     slow = SlowShelf(shelf)
@@ -1147,6 +1149,7 @@ async def test_what_nothing_tells_apart_is_told_after_a_swap() -> None:
         await recorder.of("a")
 
 
+@pytest.mark.slow
 async def test_nothing_is_kept_of_a_mount_that_is_served_no_more() -> None:
     async with served(timing=DEFAULT_TIMING) as live:
         shelves: list[weakref.ref[Shelf]] = []

@@ -327,6 +327,7 @@ def put(shelf: Watched, path: Path, data: str | None) -> Callable[[], Path]:
     return make_change
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "path", "data"),
     [
@@ -358,6 +359,7 @@ async def test_a_change_may_be_made_while_others_run() -> None:
     await check_provider(shelf, make_change=make_change, within_s=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("broken", "rule"), BROKEN_WATCHES, ids=[kind.__name__ for kind, _ in BROKEN_WATCHES]
 )

@@ -111,6 +111,7 @@ async def test_the_client_sees_what_any_client_sees() -> None:
             await connected.request("resources/read", {"uri": "shelf://books/none"})
 
 
+@pytest.mark.slow
 async def test_the_file_system_provider_keeps_the_contract(tmp_path: FilePath) -> None:
     for name, data in {
         "README.md": b"# Read me\n",

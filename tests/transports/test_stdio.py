@@ -271,6 +271,7 @@ def test_end_of_input_ends_the_process(start: Start) -> None:
     assert (server.code(), server.errors()) == (0, "")
 
 
+@pytest.mark.slow
 def test_what_is_in_flight_at_end_of_input_is_still_answered(start: Start) -> None:
     server = start()
     server.send(message("resources/read", 1, uri=LATE))
@@ -280,6 +281,7 @@ def test_what_is_in_flight_at_end_of_input_is_still_answered(start: Start) -> No
     assert (server.code(), server.errors()) == (0, "")
 
 
+@pytest.mark.slow
 def test_what_takes_too_long_at_end_of_input_is_given_up(start: Start) -> None:
     server = start(limit=0.1)
     server.send(message("resources/read", 1, uri=NEVER) + message("ping", 2))
@@ -288,6 +290,7 @@ def test_what_takes_too_long_at_end_of_input_is_given_up(start: Start) -> None:
     assert (server.code(), server.errors()) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_process_whatever_is_in_flight(
     start: Start, number: signal.Signals
@@ -300,6 +303,7 @@ def test_a_signal_ends_the_process_whatever_is_in_flight(
     assert (server.code(), server.errors()) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_signal_during_the_last_answers_ends_the_process(start: Start) -> None:
     server = start(limit=1000)
     server.send(message("resources/read", 1, uri=NEVER) + message("ping", 2))
@@ -311,6 +315,7 @@ def test_a_signal_during_the_last_answers_ends_the_process(start: Start) -> None
     assert (server.code(), server.errors()) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_client_that_hangs_up_ends_the_process(start: Start) -> None:
     server = start(limit=1000)
     server.send(message("resources/read", 1, uri=NEVER))
@@ -331,6 +336,7 @@ def test_garbage_is_refused_and_the_next_request_is_served(start: Start) -> None
     assert [server.reply().get("error", {}).get("code") for _ in range(3)] == [-32700, -32600, None]
 
 
+@pytest.mark.slow
 def test_a_line_of_100_megabytes_is_refused_once_and_not_kept(start: Start) -> None:
     server = start()
     before = server.memory("VmHWM")
@@ -342,6 +348,7 @@ def test_a_line_of_100_megabytes_is_refused_once_and_not_kept(start: Start) -> N
     assert server.memory("VmHWM") - before < 4 * MAX_MESSAGE_BYTES
 
 
+@pytest.mark.slow
 def test_the_longest_message_is_served(start: Start) -> None:
     server = start()
     whole = message("ping", 1, padding="")
@@ -352,6 +359,7 @@ def test_the_longest_message_is_served(start: Start) -> None:
     assert server.reply()["error"]["code"] == -32600
 
 
+@pytest.mark.slow
 def test_ten_thousand_pipelined_requests_are_all_answered_in_order(start: Start) -> None:
     server = start()
     server.send(b"".join(message("ping", n) for n in range(10_000)))
@@ -360,6 +368,7 @@ def test_ten_thousand_pipelined_requests_are_all_answered_in_order(start: Start)
     assert server.code() == 0
 
 
+@pytest.mark.slow
 def test_a_client_that_never_reads_is_not_read_from_until_it_does(start: Start) -> None:
     server = start()
     before = server.memory("VmRSS")
@@ -371,6 +380,7 @@ def test_a_client_that_never_reads_is_not_read_from_until_it_does(start: Start) 
     assert (server.code(), server.errors()) == (0, "")
 
 
+@pytest.mark.slow
 def test_answers_that_have_to_wait_do_not_pile_up_for_a_client_that_never_reads(
     start: Start,
 ) -> None:
@@ -383,6 +393,7 @@ def test_answers_that_have_to_wait_do_not_pile_up_for_a_client_that_never_reads(
     assert (server.code(), server.errors()) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [b"", b"\r\n"])
 def test_a_regular_file_is_served_to_its_end(start: Start, tmp_path: Path, ending: bytes) -> None:
     requests = INITIALIZE + message("resources/read", 1, uri=LATE) + message("ping", 2)
@@ -393,12 +404,14 @@ def test_a_regular_file_is_served_to_its_end(start: Start, tmp_path: Path, endin
     assert (server.code(), server.errors()) == (0, "")
 
 
+@pytest.mark.slow
 def test_nothing_at_all_on_standard_input_ends_the_process(start: Start) -> None:
     server = start(stdin=subprocess.DEVNULL)
     assert list(server.replies()) == []
     assert (server.code(), server.errors()) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_large_file_of_requests_is_read_no_faster_than_it_is_answered(
     start: Start, tmp_path: Path
 ) -> None:
@@ -416,6 +429,7 @@ def test_a_large_file_of_requests_is_read_no_faster_than_it_is_answered(
     assert server.code() == 0
 
 
+@pytest.mark.slow
 def test_a_client_that_reads_slowly_gets_every_answer_after_its_end_of_input(
     start: Start,
 ) -> None:
@@ -432,6 +446,7 @@ def test_a_client_that_reads_slowly_gets_every_answer_after_its_end_of_input(
     assert server.code() == 0
 
 
+@pytest.mark.slow
 def test_the_last_request_is_answered_even_if_it_came_while_nothing_could_be_written(
     start: Start,
 ) -> None:
@@ -458,6 +473,7 @@ def listen(id: object, *uris: str) -> bytes:
     return message("subscriptions/listen", id, _meta=envelope, notifications=wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["input", "signal"])
 def test_the_end_answers_every_listen(start: Start, ending: str) -> None:
     server = start(limit=1000, opens=False)
@@ -475,6 +491,7 @@ def test_the_end_answers_every_listen(start: Start, ending: str) -> None:
     assert (server.code(), server.errors()) == (0, "")
 
 
+@pytest.mark.slow
 def test_what_is_told_does_not_pile_up_for_a_client_that_never_reads(start: Start) -> None:
     server = start()
     for uri in CHURNED:
@@ -500,6 +517,7 @@ def test_what_is_told_does_not_pile_up_for_a_client_that_never_reads(start: Star
 PIECES = st.lists(st.sampled_from([b"", b"a", b"b" * 5, b" ", b"\r", b"c" * 20]), max_size=4)
 
 
+@pytest.mark.slow
 @given(
     lines=st.lists(PIECES.map(b"".join), max_size=8),
     last=PIECES.map(b"".join),

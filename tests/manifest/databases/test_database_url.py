@@ -47,6 +47,7 @@ def test_a_file_is_relative_to_a_folder_unless_it_is_absolute() -> None:
     ]
 
 
+@pytest.mark.slow
 @given(WORDS, WORDS, WORDS)
 def test_a_server_is_understood_as_sqlalchemy_does(user: str, password: str, name: str) -> None:
     url = (

@@ -124,6 +124,7 @@ async def test_a_client_that_answers_with_an_error_has_refused() -> None:
     assert words(await wire.reply_to(call)) == "cannot ask: the client has refused the question"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ask-2", "nobody", 1, 0, -1, None, ""])
 async def test_answers_that_nobody_waits_for_are_ignored(name: object) -> None:
     wire = await wired()

@@ -223,6 +223,7 @@ async def test_a_document_is_read_in_all_its_formats_where_the_manifest_says_so(
     assert [block["text"] for block in result["content"]] == ["x", "<p>x</p>"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", HANDSHAKE)
 @pytest.mark.parametrize("uri", ["test://one/a.txt", "test://one"])
 async def test_a_change_between_reading_and_subscribing_is_told(revision: str, uri: str) -> None:
@@ -316,6 +317,7 @@ PLACES: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", EVERY)
 @pytest.mark.parametrize(("name", "member", "others"), PLACES)
 async def test_arguments_of_wrong_types_are_said_to(
@@ -353,6 +355,7 @@ async def test_an_argument_that_is_missing_is_named(name: str) -> None:
     assert told == f"Invalid arguments: Object missing required field `{needed}`"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "junk", ["", " ", "x" * 100_000, "\0", "\n", "\u202e", "%", "/(/", "/(a+)+$/", "[", "**/**/**"]
 )

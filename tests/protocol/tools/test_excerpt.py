@@ -42,6 +42,7 @@ class Ranged(Tree):
 TEXT = "".join(f"line {number}\n" for number in range(1, 200))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_size", [10**9, 50])
 @pytest.mark.parametrize("revision", EVERY)
 async def test_a_long_document_is_read_by_following_it_to_its_end(

@@ -164,6 +164,7 @@ async def test_no_listing_names_what_is_hidden(client: LocalClient) -> None:
         assert name == "note.txt" or f"/{name}" not in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", [{}, {"in": "names"}, {"in": "text"}])
 async def test_a_search_finds_nothing_that_is_hidden(
     client: LocalClient, where: dict[str, str]

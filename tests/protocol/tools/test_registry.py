@@ -270,6 +270,7 @@ async def test_a_provider_is_asked_once_and_before_it_is_entered() -> None:
     assert provider.asked == 1
 
 
+@pytest.mark.slow
 async def test_more_tools_than_anybody_chooses_among_are_cut(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -301,6 +302,7 @@ async def test_the_four_cost_less_than_a_thousand_tokens(revision: str) -> None:
     assert found.tokens == pytest.approx(len(json.dumps(told, separators=(",", ":"))) / 4, abs=10)
 
 
+@pytest.mark.slow
 async def test_every_tool_is_counted_on_whatever_page() -> None:
     tools = [(f"t{number}", always("x")) for number in range(300)]
     found = await tool_cost((await server_of(Tooled(*tools))).toolbox, revisions.LATEST_MODERN)

@@ -83,6 +83,7 @@ async def test_items_are_compared_as_json_has_them(items: Sequence[object], uniq
     assert bool(result.get("isError")) == (not unique)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [

@@ -86,6 +86,7 @@ async def table(owner: Owner) -> Owner:
 ALL = ("t", "t/~rows", "t/1", "t/2")
 
 
+@pytest.mark.slow
 async def test_changes_are_told_when_the_column_of_the_manifest_has_moved(table: Owner) -> None:
     async with followed(table, *ALL, "t/1/~cell/x", tables={"t": HINT}) as scene:
         await scene.settled()
@@ -97,6 +98,7 @@ async def test_changes_are_told_when_the_column_of_the_manifest_has_moved(table:
         await scene.tells("t", "t/~rows", "t/1", "t/1/~cell/x")
 
 
+@pytest.mark.slow
 async def test_a_change_that_leaves_the_column_as_it_was_costs_no_look(table: Owner) -> None:
     async with followed(table, *ALL, tables={"t": HINT}) as scene:
         await scene.settled()
@@ -109,6 +111,7 @@ async def test_a_change_that_leaves_the_column_as_it_was_costs_no_look(table: Ow
         await scene.tells(*ALL)
 
 
+@pytest.mark.slow
 async def test_a_column_without_a_value_tells_by_the_number_of_rows(table: Owner) -> None:
     await table.run("DELETE FROM t WHERE id = 1")
     async with followed(table, "t", "t/~rows", "t/2", tables={"t": HINT}) as scene:
@@ -135,6 +138,7 @@ async def test_what_changed_before_the_first_look_is_told(table: Owner) -> None:
                 pass
 
 
+@pytest.mark.slow
 async def test_a_change_of_the_schema_is_told_whatever_the_column_says(table: Owner) -> None:
     async with followed(table, *ALL, tables={"t": HINT}) as scene:
         await scene.settled()
@@ -144,6 +148,7 @@ async def test_a_change_of_the_schema_is_told_whatever_the_column_says(table: Ow
         await scene.tells(*ALL)
 
 
+@pytest.mark.slow
 async def test_of_more_rows_than_are_compared_all_are_told_by_the_column(table: Owner) -> None:
     rows = ", ".join(f"({number}, 'a', 1)" for number in range(3, 1001))
     await table.run(f"INSERT INTO t VALUES {rows}", "CREATE TABLE other (id integer)")
@@ -164,6 +169,7 @@ async def test_of_more_rows_than_are_compared_all_are_told_by_the_column(table: 
         await scene.tells_nothing()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -187,6 +193,7 @@ async def test_rows_that_are_kept_out_do_not_count(table: Owner, change: str) ->
             await scene.tells_nothing()
 
 
+@pytest.mark.slow
 async def test_a_column_that_is_hidden_tells_of_changes_all_the_same(table: Owner) -> None:
     options = TableOptions(
         change=ChangeHint(column="MOVED"), columns=ColumnOptions(hide=("moved",))
@@ -199,6 +206,7 @@ async def test_a_column_that_is_hidden_tells_of_changes_all_the_same(table: Owne
         await scene.tells_nothing()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["no such", "broken"])
 async def test_where_the_column_cannot_be_asked_for_all_is_told_as_without(
     owner: Owner, column: str, caplog: pytest.LogCaptureFixture
@@ -223,6 +231,7 @@ async def test_where_the_column_cannot_be_asked_for_all_is_told_as_without(
 # The schema.
 
 
+@pytest.mark.slow
 async def test_a_change_of_the_schema_tells_of_other_tables_only_who_sees_them(
     table: Owner,
 ) -> None:
@@ -289,6 +298,7 @@ async def test_a_table_tells_how_exactly_its_changes_are_told(owner: Owner) -> N
 # Paths without a comparison.
 
 
+@pytest.mark.slow
 async def test_rows_that_cannot_be_read_end_no_watch(
     owner: Owner, caplog: pytest.LogCaptureFixture
 ) -> None:

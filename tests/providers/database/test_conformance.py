@@ -1159,6 +1159,7 @@ async def watched_tables(owner: Owner) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", TOLD)
 async def test_a_subscriber_is_told_of_exactly_what_differs_when(owner: Owner, what: str) -> None:
     statements, expected = TOLD[what]
@@ -1267,6 +1268,7 @@ async def test_a_row_that_was_read_as_it_was_for_a_moment_is_suggested_again(own
             assert row in await suggested()
 
 
+@pytest.mark.slow
 async def test_a_watch_that_nobody_needs_any_more_can_be_ended_at_once(
     owner: Owner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1285,6 +1287,7 @@ async def test_a_watch_that_nobody_needs_any_more_can_be_ended_at_once(
             assert "does not end" not in caplog.text
 
 
+@pytest.mark.slow
 async def test_a_prefix_of_keys_is_told_of_when_its_rows_are_others(owner: Owner) -> None:
     await owner.run(
         "create table t (a integer, b integer, x integer, primary key (a, b))",
@@ -1314,6 +1317,7 @@ async def test_a_view_and_its_rows_are_told_of_when_its_tables_change(owner: Own
         await client.tells([], "update t set name = 'x' where id = 3")
 
 
+@pytest.mark.slow
 async def test_nothing_is_told_of_what_is_hidden(owner: Owner) -> None:
     await owner.run(*PEOPLE)
     paths = ("people", "people/1", "people/~rows", "people/~schema")

@@ -80,6 +80,7 @@ async def children(catalog: Catalog, path: str = "") -> list[str]:
             return found
 
 
+@pytest.mark.slow
 async def test_the_example_keeps_the_contract(shop: Path) -> None:
     manifest = plugins.find_with_plugins(str(shop))
     provider = plugins.load_provider(manifest.mounts[0], manifest)
@@ -191,6 +192,7 @@ async def test_a_cell_is_read_whole(file: Path) -> None:
         assert await text(catalog, "t/1/~cell/x") == long
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("journal", ["wal", "delete"])
 async def test_commits_are_told_of_what_they_concern(file: Path, journal: str) -> None:
     run(

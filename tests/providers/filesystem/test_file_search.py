@@ -183,6 +183,7 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Filesystem:
     return Filesystem(root, directories=DIRECTORIES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "same"),
     [
@@ -399,6 +400,7 @@ async def test_what_is_exchanged_for_a_link_after_its_directory_was_read_is_not_
     assert await texts(folder) == []
 
 
+@pytest.mark.slow
 async def test_what_vanishes_or_changes_meanwhile_is_passed_over(tmp_path: Path) -> None:
     make(tmp_path, {f"d{at}/f{at}.txt": "needle\n" * 1000 for at in range(60)})
     folder = Filesystem(tmp_path)
@@ -483,6 +485,7 @@ async def test_what_has_no_size_of_its_own_is_read_to_its_end() -> None:
     assert "ostype" in await texts(folder, "linux")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["names", "text"])
 @given(
     files=st.lists(st.text("abn./", min_size=1, max_size=9), max_size=30),
@@ -755,6 +758,7 @@ async def test_searches_that_wait_for_each_other_share_the_time(
     assert all(15 <= each.looked_at <= 25 for each in found), [each.looked_at for each in found]
 
 
+@pytest.mark.slow
 async def test_the_loop_has_its_turns_while_much_is_searched(tmp_path: Path) -> None:
     make(tmp_path, {f"{at // 100}/{at}.txt": "word " * 2000 for at in range(3000)})
     folder = Filesystem(tmp_path)

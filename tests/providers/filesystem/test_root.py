@@ -297,6 +297,7 @@ def test_a_link_is_not_opened_where_links_are_denied(root: Root, folder: Path, n
     assert content(root, "docs", "a.txt") == "inside"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_a_link_that_leads_outside_or_nowhere_is_never_followed(
     following: Root, folder: Path, name: str
@@ -376,6 +377,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_swapping_a_folder_for_a_link_while_it_is_opened_never_leads_outside(
     folder: Path, resolver: ResolverName, follow: bool
@@ -430,6 +432,7 @@ def test_a_device_is_not_found(resolver: ResolverName) -> None:
     assert stat.S_ISCHR(root.stat(("null",)).st_mode)
 
 
+@pytest.mark.slow
 def test_a_device_is_looked_at_before_it_would_be_opened() -> None:
     code = (
         "import sys; from resource_server.providers.filesystem.root import Root\n"
@@ -482,6 +485,7 @@ def test_a_failing_disk_is_told_to_the_operator(caplog: pytest.LogCaptureFixture
     assert "secret" not in caplog.text
 
 
+@pytest.mark.slow
 def test_refused_opens_leave_no_descriptor_behind(
     root: Root, following: Root, folder: Path
 ) -> None:
@@ -544,6 +548,7 @@ def test_a_closed_root_holds_no_descriptor_and_opens_again(root: Root) -> None:
     assert content(root, "docs", "a.txt") == "inside"
 
 
+@pytest.mark.slow
 def test_threads_that_read_while_the_root_is_replaced_see_one_of_the_two(
     folder: Path, resolver: ResolverName
 ) -> None:

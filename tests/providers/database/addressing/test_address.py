@@ -78,6 +78,7 @@ def test_an_address_with_a_schema_comes_back_from_its_path(address: Address) -> 
     check(address, has_schemas=True)
 
 
+@pytest.mark.slow
 @given(addresses(st.none()), addresses(st.none()))
 def test_no_two_addresses_have_one_path(one: Address, other: Address) -> None:
     assert (address_path(one) == address_path(other)) is (one == other)
@@ -177,6 +178,7 @@ def test_a_path_that_names_nothing_is_not_found(path: Path) -> None:
         parse_path(("public", *path), has_schemas=True)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.text(max_size=6) | names | segments | st.sampled_from(["~schema", "~cell"])).map(
         tuple

@@ -95,6 +95,7 @@ def survives(segment: str) -> None:
 # --- canonical spelling of values
 
 
+@pytest.mark.slow
 @given(st.sampled_from(KINDS), storage)
 @example("real", -0.0)
 @example("any", -0.0)
@@ -137,6 +138,7 @@ def test_different_values_have_different_spellings(
     assert (encode_key(one, column) == encode_key(other, column)) is same(one, other)
 
 
+@pytest.mark.slow
 @given(st.sampled_from(KINDS), storage)
 def test_the_spelling_of_what_a_spelling_means_is_itself(kind: ColumnKind, value: object) -> None:
     column = COLUMNS[kind]
@@ -247,6 +249,7 @@ def unescaped(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
+@pytest.mark.slow
 @given(st.sampled_from(AFFINITIES), st.lists(storage, min_size=1, max_size=8))
 @example(("BLOB", "any"), [5, "5", b"5", 5.5, "5.5", None])
 @example(("", "any"), [0.0, "0", "-0.0", b"", ""])
@@ -402,6 +405,7 @@ def test_what_no_key_can_be_is_not_found(kind: ColumnKind, segment: str) -> None
         decode_key(segment, COLUMNS[kind])
 
 
+@pytest.mark.slow
 @given(st.sampled_from(KINDS), st.text() | texts)
 def test_whatever_is_asked_for_is_a_value_or_not_found(kind: ColumnKind, segment: str) -> None:
     column = COLUMNS[kind]

@@ -168,6 +168,7 @@ select * from customers join audit using (id)
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("url", ["sqlite", "postgresql", "mariadb"], indirect=True)
 async def test_no_query_sees_what_is_not_shown(owner: Owner) -> None:
     await owner.run(*SHOP)
@@ -215,6 +216,7 @@ ANSWERED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", ANSWERED)
 async def test_a_query_reads_what_is_shown(owner: Owner, sql: str) -> None:
     await owner.run(*SHOP)
@@ -353,6 +355,7 @@ async def test_a_query_follows_the_schema(owner: Owner) -> None:
 # -- messages
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sql", "said"),
     [

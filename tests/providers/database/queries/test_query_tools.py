@@ -335,6 +335,7 @@ async def test_arguments_that_cannot_be_used_are_named(
             await provider.call_tool("q", arguments, SilentToolRequest())
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(["string", "integer", "number", "boolean", "date", "datetime"]),
     st.recursive(

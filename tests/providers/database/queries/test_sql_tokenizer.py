@@ -129,6 +129,7 @@ async def test_the_engine_itself_agrees_where_strings_and_comments_end(engine: E
     assert await answer(engine, statement.sql, statement.parameters) == EXPECTED[engine]
 
 
+@pytest.mark.slow
 @given(st.text(alphabet="'\"`[]$a:E-/*#\\\n (;", max_size=40))
 def test_what_is_taken_for_a_string_by_sqlite_is_taken_for_one_here(text: str) -> None:
     try:

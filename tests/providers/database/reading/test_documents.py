@@ -241,6 +241,7 @@ def _types() -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("url", "kind"), _types(), indirect=["url"])
 async def test_pages_by_a_key_of_each_type_are_what_the_driver_selects(
     owner: Owner, kind: str

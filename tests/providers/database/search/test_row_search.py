@@ -360,6 +360,7 @@ async def test_a_search_in_a_hurry_gets_on_each_time_and_finds_all(owner: Owner)
         assert found == [f"t/{n}" for n in range(0, 700, 7)]
 
 
+@pytest.mark.slow
 async def test_a_search_that_takes_too_long_says_so_or_where_to_go_on(owner: Owner) -> None:
     slow = {
         "sqlite": "(with recursive c(x) as (select 1 union all select x + 1 from c"
@@ -486,6 +487,7 @@ async def test_keys_of_any_sqlite_type_are_places_to_go_on_from(tmp_path: Path) 
 _NAMES = st.text(st.sampled_from("aAb%_!\\'é茶 "), max_size=5)
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(
     rows=st.lists(_NAMES, max_size=12),

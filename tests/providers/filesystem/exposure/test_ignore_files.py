@@ -95,6 +95,7 @@ def grow(folder: Path, chance: random.Random, depth: int) -> None:
             (folder / name).touch()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_generated_trees_show_what_git_shows(tmp_path: Path, seed: int) -> None:
     root = repository(tmp_path / "root")
@@ -102,6 +103,7 @@ def test_generated_trees_show_what_git_shows(tmp_path: Path, seed: int) -> None:
     assert visible(root) == shown_by_git(root)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rules",
     [
@@ -172,6 +174,7 @@ def test_a_line_that_nothing_can_match_is_logged_once_with_its_place(
     assert ignores.match("src/ok", "ok", is_directory=False) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rules", [b"*a*b*c\n" * 20_000, b"*a" * 100_000, b"[\n" * 100_000, b"a\n" * 200_000]
 )

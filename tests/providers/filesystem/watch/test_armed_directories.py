@@ -78,6 +78,7 @@ def test_what_gives_up_its_watch_for_what_is_hidden_then_is_polled(folder: Folde
     assert Change((given_up[:-1],), "children") in work(scanner)
 
 
+@pytest.mark.slow
 async def test_with_too_few_watches_subscribers_come_first_and_the_rest_is_polled(
     folder: Folder,
 ) -> None:
@@ -99,6 +100,7 @@ async def test_with_too_few_watches_subscribers_come_first_and_the_rest_is_polle
         assert len(process.warnings.splitlines()) == 1
 
 
+@pytest.mark.slow
 async def test_with_too_few_watches_what_is_subscribed_to_later_is_still_watched(
     folder: Folder,
 ) -> None:

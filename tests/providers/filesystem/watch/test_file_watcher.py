@@ -86,6 +86,7 @@ CHANGES: dict[str, Callable[[Folder], object]] = {
 }
 
 
+@pytest.mark.slow
 @inotify_only
 @pytest.mark.parametrize("change", CHANGES)
 async def test_one_change_is_one_event(folder: Folder, change: str) -> None:
@@ -96,6 +97,7 @@ async def test_one_change_is_one_event(folder: Folder, change: str) -> None:
         await scene.tells_once("a.txt", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temporary", [".a.txt.swp", "a.txt.tmp"])
 async def test_an_atomic_save_is_told_of_the_file_and_its_collection_only(
     folder: Folder, temporary: str
@@ -250,6 +252,7 @@ async def test_a_subscribed_file_that_is_removed_and_made_again_is_told_of_each_
         await scene.tells("a.txt")
 
 
+@pytest.mark.slow
 async def test_a_subscribed_file_survives_the_removal_of_its_directories(folder: Folder) -> None:
     name = "sub/deep/d.txt"
     async with watched(folder.root, EVERY) as scene:
@@ -293,6 +296,7 @@ async def test_a_directory_that_moves_within_the_root_is_told_of_in_both_places(
         await scene.tells("sub/c.txt", "sub/deep/d.txt", "moved/deep/d.txt", "moved/deep", "", LIST)
 
 
+@pytest.mark.slow
 async def test_a_directory_becomes_a_file_and_a_directory_again(folder: Folder) -> None:
     async with watched(folder.root, EVERY) as scene:
         await scene.follow("sub/c.txt", "sub")
@@ -423,6 +427,7 @@ async def test_a_root_that_another_folder_replaces_is_watched(
 # -- what is not shown
 
 
+@pytest.mark.slow
 async def test_changes_of_hidden_files_are_not_reported(folder: Folder) -> None:
     folder.write(".gitignore", "*.log\nbuild/\n")
     folder.write(".git/info/exclude", "")
@@ -470,6 +475,7 @@ async def test_absent_and_hidden_paths_cannot_be_subscribed_to(folder: Folder, n
         await scene.tells_nothing()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replaced", [False, True])
 async def test_an_ignore_file_that_changes_hides_and_shows(
     folder: Folder, *, replaced: bool

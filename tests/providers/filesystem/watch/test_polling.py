@@ -101,6 +101,7 @@ async def test_what_a_mapping_writes_is_found_by_the_sweep(folder: Folder) -> No
             await scene.tells("a")
 
 
+@pytest.mark.slow
 async def test_without_any_watch_everything_is_polled(folder: Folder) -> None:
     folder.write("a/b", "body")
     often = {"watch_poll_s": 0.02, "watch_poll_share": 1}

@@ -92,6 +92,7 @@ SELECT * FROM json_tree('[1]')
 """.strip().splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", SECRETS)
 async def test_no_query_reads_hidden_columns(tmp_path: pathlib.Path, sql: str) -> None:
     async with opened(write(tmp_path / "shop.db", SHOP), readable) as engine:
@@ -101,6 +102,7 @@ async def test_no_query_reads_hidden_columns(tmp_path: pathlib.Path, sql: str) -
             await rows(engine, sql)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", PUBLIC)
 async def test_queries_read_visible_columns(tmp_path: pathlib.Path, sql: str) -> None:
     async with opened(write(tmp_path / "shop.db", SHOP), readable) as engine:
@@ -108,6 +110,7 @@ async def test_queries_read_visible_columns(tmp_path: pathlib.Path, sql: str) ->
         assert len(await rows(engine, sql)) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", SECRETS)
 async def test_the_hidden_columns_exist_without_the_policy(
     tmp_path: pathlib.Path, sql: str

@@ -253,6 +253,7 @@ async def attempt(engine: SqliteEngine, sql: str) -> Rows | ResourceError:
         assert time.monotonic() - started < DEADLINE_S + ALLOWANCE_S
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", WRITES + FILES + PRAGMAS + INTERNALS)
 async def test_a_query_that_does_more_than_select_is_refused(tmp_path: Path, sql: str) -> None:
     async with shop(tmp_path) as engine:
@@ -261,6 +262,7 @@ async def test_a_query_that_does_more_than_select_is_refused(tmp_path: Path, sql
         assert str(answer) == "the database refuses this query"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", WRITES + FILES + PRAGMAS + INTERNALS)
 async def test_a_query_that_does_more_than_select_is_refused_before_it_runs(
     tmp_path: Path, sql: str
@@ -270,6 +272,7 @@ async def test_a_query_that_does_more_than_select_is_refused_before_it_runs(
             await engine.check(sql, ())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", BOMBS, ids=lambda sql: sql[:60])
 async def test_an_endless_or_huge_query_is_answered_in_time(tmp_path: Path, sql: str) -> None:
     async with shop(tmp_path) as engine:
@@ -277,6 +280,7 @@ async def test_an_endless_or_huge_query_is_answered_in_time(tmp_path: Path, sql:
         assert isinstance(answer, InvalidParameter | DeadlineExceeded | ResourceBusy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", BOMBS, ids=lambda sql: sql[:60])
 async def test_an_endless_or_huge_query_is_checked_without_running(
     tmp_path: Path, sql: str
@@ -288,6 +292,7 @@ async def test_an_endless_or_huge_query_is_checked_without_running(
         assert time.monotonic() - started < DEADLINE_S + ALLOWANCE_S
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sql", "expected"), LEGITIMATE)
 async def test_a_query_that_only_selects_is_answered(
     tmp_path: Path, sql: str, expected: list[tuple[object, ...]]
@@ -300,6 +305,7 @@ async def test_a_query_that_only_selects_is_answered(
         assert answer.rows == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sql", [sql for sql in WRITES + FILES + PRAGMAS + INTERNALS if not sql.startswith("EXPLAIN")]
 )
@@ -313,6 +319,7 @@ async def test_a_page_does_nothing_but_select(tmp_path: Path, sql: str) -> None:
         assert "docs_" in sql.lower() or "places_node" in sql
 
 
+@pytest.mark.slow
 async def test_a_series_of_bombs_does_not_delay_rows(tmp_path: Path) -> None:
     async with shop(tmp_path) as engine:
         bombs = [asyncio.create_task(attempt(engine, sql)) for sql in BOMBS]
