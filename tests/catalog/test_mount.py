@@ -270,6 +270,48 @@ async def test_a_request_that_is_cancelled_leaves_the_start_to_the_next() -> Non
     assert (first.cancelled(), provider.entered, mount.problem) == (True, 1, None)
 
 
+async def test_a_mount_starts_in_the_background_in_one_task() -> None:
+    provider = Stuck()
+    mount = mounted(provider)
+    before = len(asyncio.all_tasks())
+    for _ in range(3):
+        mount.start_in_background()
+    assert len(asyncio.all_tasks()) == before + 1
+    await until(lambda: provider.begun == 1)
+    provider.released.set()
+    await mount.start()
+    assert (provider.begun, provider.entered, mount.problem) == (1, 1, None)
+    mount.start_in_background()
+    await mount.close()
+    assert len(asyncio.all_tasks()) == before
+
+
+async def test_no_start_in_the_background_before_a_retry_is_due(clock: Clock) -> None:
+    provider = Lived(entering=[MountUnavailable("down")])
+    mount = mounted(provider)
+    mount.start_in_background()
+    await until(lambda: mount.retry_in_s > 0)
+    mount.start_in_background()
+    await asyncio.sleep(0)
+    assert (provider.entered, mount.problem) == (0, "down")
+    clock.now += 60
+    await asyncio.sleep(0)
+    mount.start_in_background()
+    await until(lambda: mount.problem is None)
+    assert provider.entered == 1
+
+
+async def test_closing_waits_for_the_end_of_a_start_in_the_background() -> None:
+    provider = Stuck()
+    mount = mounted(provider)
+    before = len(asyncio.all_tasks())
+    mount.start_in_background()
+    await until(lambda: provider.begun == 1)
+    await mount.close()
+    assert (provider.cancelled, provider.entered, mount.problem) == (1, 0, "closed")
+    assert len(asyncio.all_tasks()) == before
+
+
 # -- what a provider can do
 
 
