@@ -1,9 +1,9 @@
 """Turns provider changes into client notifications: `updated` of a resource, and `list_changed`.
 
-A change is only a hint. Comparing a snapshot of the resource with the one last notified decides:
-nothing is sent unless something differs, whatever a provider says, and a slow sweep over all topics
-finds changes that no provider noticed. The first change of a resource is notified at once, later
-ones at most every 50 ms; the last one is always notified.
+A change is only a hint. The broker compares a snapshot of the resource with the one last notified,
+and sends nothing if they are equal. A slow sweep over all topics finds changes that no provider
+noticed. The first change of a resource is notified immediately, later ones at most every 50 ms; the
+last one is always notified.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Broker:
             await turns.others()
 
     def note_read(self, uri: str, digest: Hashable) -> None:
-        """Take note of what a client has read; it may be a state that lasted only for a moment.
+        """Record the state that a client has read, which may have lasted only for a moment.
 
         `digest` is as `Snapshot.read_digest`.
         """
@@ -171,7 +171,7 @@ class Broker:
     def replace_catalog(self, catalog: Catalog, *, relist: bool) -> None:
         """Serve another catalog from now on, and compare topics that lead elsewhere in it.
 
-        `relist` says that the listing differs, for callers who see other mounts than before.
+        `relist` notifies followers of the listing who see other mounts than before.
         """
         before, self.catalog = self.catalog, catalog
         for mount in [each for each in self._runners if each.origin not in catalog.mounts]:
@@ -196,7 +196,7 @@ class Broker:
             self._run(self._suspect_all(topics))
 
     def _connect(self, topic: Topic) -> bool:
-        """Watch a topic in the mount that has its URI now; return whether it is another one."""
+        """Watch a topic in the mount that has its URI now; return whether mount or path differ."""
         mount: Mount | None
         try:
             mount, path, _ = self.catalog.visibility.for_scopes(topic.scopes).route(topic.document)
@@ -380,7 +380,7 @@ class Broker:
 
 
 class ListFollowers:
-    """Listeners of the listing, and those of them that the next notification is due for."""
+    """Listeners of `list_changed`, by the scopes that decide which mounts they see."""
 
     def __init__(self) -> None:
         self._listeners: dict[Scopes, dict[Listener, None]] = {}

@@ -24,14 +24,14 @@ class Listener(Protocol):
     """Receives notifications. Neither method may block or raise."""
 
     def updated(self, uri: str) -> None:
-        """Take note that the resource with this canonical URI has changed, appeared or vanished.
+        """Handle a change, the appearance or the removal of the resource with this canonical URI.
 
-        The URI is that of its topic; it has a query if the result of that query is compared.
+        The URI is the topic's, with a query if the topic compares the result of that query.
         """
         ...
 
     def list_changed(self) -> None:
-        """Take note that the listing has changed."""
+        """Handle a change of the listing."""
         ...
 
 
@@ -77,7 +77,7 @@ class Topic:
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self.uri = uri
-        """Canonical; has a query only if the result of that query is compared."""
+        """Canonical URI; with a query only if the result of that query is compared."""
         self.query = query
         """The URI parameters of the compared read; None if the document itself is compared."""
         self.scopes = scopes
@@ -152,7 +152,7 @@ class Topic:
         self._is_certain = True
 
     def suspect(self, *, is_certain: bool = False) -> None:
-        """Compare soon: at once, unless subscribers were notified a moment ago."""
+        """Compare now, or at the end of the interval if subscribers were just notified."""
         self._is_certain = self._is_certain or is_certain
         if self._state == "comparing":
             self._is_suspected_again = True
@@ -166,7 +166,7 @@ class Topic:
                 self._begin()
 
     def note_read(self, digest: Hashable) -> None:
-        """Take note of what a client has read; compare if it is not what was notified last.
+        """Record the state that a client has read; compare if it is not the one last notified.
 
         `digest` is as `Snapshot.read_digest`.
         """
