@@ -58,7 +58,7 @@ _SLOW_WORDS = ("postgres", "mysql", "mariadb")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not even import slow tests for `-m "not slow"`: importing them takes seconds in each worker."""
+    """Do not even import slow tests for `-m "not slow"`: that takes seconds in each worker."""
     is_fast_run = config.option.markexpr == "not slow"
     return True if is_fast_run and _is_in_slow_place(collection_path) else None
 
