@@ -259,7 +259,7 @@ def link_tree(source: Path, to: Path, left_out: Sequence[str]) -> None:
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(rules=rules, held=scopes)
-def test_whatever_is_asked_what_needs_other_scopes_does_not_exist(
+def test_resources_requiring_other_scopes_look_missing_to_every_request(
     runner: asyncio.Runner,
     whole: Path,
     rules: Mapping[str, Mapping[str, frozenset[str]]],
@@ -290,7 +290,7 @@ def test_whatever_is_asked_what_needs_other_scopes_does_not_exist(
 
 
 @pytest.mark.slow
-async def test_providers_keep_the_contract_whatever_is_seen_of_them(tmp_path: Path) -> None:
+async def test_providers_keep_the_contract_under_any_scopes(tmp_path: Path) -> None:
     for name in DIRECTORIES:
         (tmp_path / "tree" / name).mkdir(parents=True, exist_ok=True)
     for name in FILES:
@@ -346,7 +346,7 @@ async def told_of_people(database: Database, caller: Caller) -> str:
     return str(told)
 
 
-async def test_a_row_says_nothing_of_a_table_that_its_reader_may_not_see(shop: Path) -> None:
+async def test_a_row_reveals_nothing_of_a_table_hidden_from_the_caller(shop: Path) -> None:
     database = Database(
         f"sqlite:///{shop}", tables={"salaries": TableOptions(access=needs("hr:read"))}
     )
@@ -383,7 +383,7 @@ def paying(shop: Path, sql: str) -> Catalog:
         "WITH s AS (SELECT * FROM salaries) SELECT * FROM s",
     ],
 )
-async def test_no_query_exists_for_who_may_not_see_a_table_that_it_reads(
+async def test_a_query_on_a_hidden_table_does_not_exist_for_the_caller(
     shop: Path, sql: str
 ) -> None:
     async with paying(shop, sql) as catalog:
@@ -407,7 +407,7 @@ async def test_no_query_exists_for_who_may_not_see_a_table_that_it_reads(
         "SELECT 'from salaries' AS salaries FROM people ORDER BY id, salaries",
     ],
 )
-async def test_a_query_exists_for_everybody_though_a_column_has_the_name_of_a_table(
+async def test_a_query_with_a_column_named_like_a_hidden_table_stays_visible(
     shop: Path, sql: str
 ) -> None:
     async with paying(shop, sql) as catalog:
@@ -415,7 +415,7 @@ async def test_a_query_exists_for_everybody_though_a_column_has_the_name_of_a_ta
             await catalog.read(PAY)
 
 
-async def test_a_query_reads_no_table_that_its_reader_may_not_see(shop: Path) -> None:
+async def test_a_query_never_reads_a_table_hidden_from_the_caller(shop: Path) -> None:
     # That this is the name of a table is known to the database only.
     async with paying(
         shop, "SELECT 90000 AS pay FROM people WHERE (7, 90000) IN salaries"
@@ -427,7 +427,7 @@ async def test_a_query_reads_no_table_that_its_reader_may_not_see(shop: Path) ->
             await catalog.read(PAY)
 
 
-async def test_a_link_leads_only_to_where_its_reader_may_go(tmp_path: Path) -> None:
+async def test_a_link_leads_only_to_paths_visible_to_the_caller(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.write("hr/pay.txt", "90000")
     folder.make("open")
@@ -450,7 +450,7 @@ async def test_a_link_leads_only_to_where_its_reader_may_go(tmp_path: Path) -> N
                         await catalog.read(uri_of(path))
 
 
-async def test_a_plugin_that_cannot_be_narrowed_is_not_seen() -> None:
+async def test_a_plugin_that_cannot_be_narrowed_is_hidden() -> None:
     class Failing(Tree):
         restrictions: Mapping[str, frozenset[str]] = {"option": HR}
 
@@ -464,7 +464,7 @@ async def test_a_plugin_that_cannot_be_narrowed_is_not_seen() -> None:
             assert [entry.uri for entry in (await catalog.list()).entries] == ["test://two"]
 
 
-async def test_what_depends_on_scopes_is_no_answer_for_others() -> None:
+async def test_scope_dependent_results_are_cached_privately() -> None:
     def scope(*mounts: Mount) -> str:
         return Server(Catalog(mounts), cache_scope="public").cache_scope
 
@@ -472,7 +472,7 @@ async def test_what_depends_on_scopes_is_no_answer_for_others() -> None:
     assert scope(mounted(Tree({})), mounted(Tree({}), "two", access=HR)) == "private"
 
 
-async def test_a_mount_and_all_that_was_made_of_it_end_together(tmp_path: Path) -> None:
+async def test_a_mount_and_its_narrowed_mounts_close_together(tmp_path: Path) -> None:
     directories = {"hr": DirectoryOptions(access=needs("hr:read"))}
     mount = mounted(Filesystem(tmp_path, directories=directories))
     async with Catalog([mount]) as catalog:
@@ -532,7 +532,7 @@ def guarded_folder(root: Path) -> Mount:
     return mounted(impatient_folder(root, directories=directories, watch="inotify"))
 
 
-async def test_nobody_is_told_of_changes_in_what_they_may_not_see(tmp_path: Path) -> None:
+async def test_callers_are_not_notified_of_changes_hidden_from_them(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.write("hr/pay.txt")
     folder.write("a.txt")
@@ -552,7 +552,7 @@ async def test_nobody_is_told_of_changes_in_what_they_may_not_see(tmp_path: Path
         assert (await told.quiet())[1] <= {"", "a.txt", LIST}
 
 
-async def test_two_who_see_different_things_may_leave_in_any_order(tmp_path: Path) -> None:
+async def test_callers_with_different_scopes_may_unsubscribe_in_any_order(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.write("a.txt")
     async with telling(mounted(WatchedTree({}), "two", access=HR), mounted(
@@ -572,7 +572,7 @@ async def test_two_who_see_different_things_may_leave_in_any_order(tmp_path: Pat
         assert guest.runner is None
 
 
-async def test_nobody_is_told_of_the_list_of_a_mount_that_they_may_not_see() -> None:
+async def test_list_changes_of_hidden_mounts_are_not_notified() -> None:
     hidden, shown = WatchedTree({"a": "x"}), WatchedTree({"a": "x"})
     async with telling(mounted(hidden, "two", access=HR), mounted(shown)) as told:
         await told.subscribe()
@@ -584,7 +584,7 @@ async def test_nobody_is_told_of_the_list_of_a_mount_that_they_may_not_see() -> 
         assert (await told.quiet())[0] == {LIST}
 
 
-async def test_rules_that_change_take_away_what_was_subscribed_to(tmp_path: Path) -> None:
+async def test_a_changed_rule_ends_subscriptions_to_hidden_resources(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.write("hr/pay.txt")
     async with telling(mounted(impatient_folder(tmp_path, watch="inotify"))) as told:
@@ -598,7 +598,7 @@ async def test_rules_that_change_take_away_what_was_subscribed_to(tmp_path: Path
             assert (await told.quiet())[1] == set()
 
 
-async def test_who_sees_the_same_mounts_as_before_is_told_of_no_other_list() -> None:
+async def test_callers_whose_visible_mounts_stay_get_no_list_change() -> None:
     shown = mounted(Tree({}))
     async with telling(shown) as told:
         await told.subscribe()
@@ -608,7 +608,7 @@ async def test_who_sees_the_same_mounts_as_before_is_told_of_no_other_list() -> 
         assert await told.quiet() == ({LIST}, set())
 
 
-async def test_who_sees_a_part_is_told_of_it_still_when_other_mounts_are_served(
+async def test_narrowed_subscriptions_survive_a_new_catalog(
     tmp_path: Path,
 ) -> None:
     folder = Folder(tmp_path)
@@ -637,7 +637,7 @@ class Shifting(WatchedTree):
         return found
 
 
-async def test_what_happens_while_a_second_caller_subscribes_is_told_to_both() -> None:
+async def test_a_change_during_a_second_subscription_notifies_the_new_caller() -> None:
     tree = Shifting({"a": "x"})
     async with telling(mounted(tree)) as told:
         with acting(CLERK):

@@ -89,7 +89,7 @@ def test_every_module_of_the_package_is_in_the_map() -> None:
             assert f"`{name.removesuffix('__init__.py')}`" in written
 
 
-def test_the_layers_hold() -> None:
+def test_imports_respect_the_layers() -> None:
     found = subprocess.run(
         [sys.executable, "-c", LINT],
         cwd=ROOT,
@@ -100,7 +100,7 @@ def test_the_layers_hold() -> None:
     assert found.returncode == 0, found.stdout + found.stderr
 
 
-def test_nothing_above_the_manifest_knows_a_built_in_provider() -> None:
+def test_no_module_above_the_manifest_imports_a_built_in_provider() -> None:
     order = [name for names in layers() for name in names]
     above = order[: order.index("manifest")]
     named = [

@@ -138,7 +138,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("what", ["missing", "file"])
-def test_a_root_that_is_no_folder_is_reported_and_the_others_serve(folder: Path, what: str) -> None:
+def test_a_root_that_is_not_a_folder_is_reported_and_the_others_serve(
+    folder: Path, what: str
+) -> None:
     (folder / "mcp-resources.yaml").write_text(
         "roots:\n  good: {path: docs}\n  missing: {path: no}\n  file: {path: a.txt}\n"
     )
@@ -151,7 +153,7 @@ def test_a_root_that_is_no_folder_is_reported_and_the_others_serve(folder: Path,
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="gives up capabilities of Linux")
-def test_what_has_no_permission_is_absent_and_the_rest_is_served(folder: Path) -> None:
+def test_unreadable_files_are_not_found_and_the_rest_is_served(folder: Path) -> None:
     (folder / "shut").mkdir()
     (folder / "shut" / "in.txt").write_text("x")
     (folder / "docs" / "b.txt").chmod(0)
@@ -179,7 +181,7 @@ def test_a_root_without_permission_is_reported_in_one_line(folder: Path) -> None
         assert server.text("file:///good/b.txt") == "deeper\n"
 
 
-def test_a_folder_that_is_removed_and_replaced_while_serving(folder: Path) -> None:
+def test_a_folder_removed_and_replaced_while_serving_is_served_again(folder: Path) -> None:
     with serving(folder, said="") as server:
         assert server.text("file:///p/a.txt") == "inside\n"
         folder.rename(folder.parent / "old")
@@ -268,7 +270,7 @@ NAMES = (
 )
 
 
-def test_documents_and_collections_of_any_name_are_listed_described_completed_and_read(
+def test_resources_of_any_name_are_listed_described_completed_and_read(
     tmp_path: Path,
 ) -> None:
     top = os.fsencode(tmp_path)
@@ -339,7 +341,9 @@ TRAVERSALS = (
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-def test_no_spelling_leads_outside_and_the_plain_ones_are_read(folder: Path, revision: str) -> None:
+def test_no_spelling_of_a_path_escapes_the_root_and_plain_ones_are_read(
+    folder: Path, revision: str
+) -> None:
     modern = revision in MODERN
     extra: dict[str, object] = {"_meta": ENVELOPE} if modern else {}
     with serving(folder, opened=not modern) as server:
@@ -359,7 +363,7 @@ def test_no_spelling_leads_outside_and_the_plain_ones_are_read(folder: Path, rev
 # -- what is no ordinary file
 
 
-def test_pipes_sockets_and_devices_do_not_exist_and_nothing_waits_for_them(folder: Path) -> None:
+def test_pipes_sockets_and_devices_are_not_found_without_blocking(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind(str(folder / "socket"))
@@ -373,7 +377,7 @@ def test_pipes_sockets_and_devices_do_not_exist_and_nothing_waits_for_them(folde
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
-def test_files_of_proc_are_read_and_its_links_lead_nowhere(tmp_path: Path) -> None:
+def test_files_of_proc_are_read_and_its_links_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "mcp-resources.yaml").write_text("roots:\n  proc: {path: /proc}\n")
     with serving(tmp_path, said=None) as server:
         own = f"file:///proc/{server.process.pid}"
@@ -385,7 +389,7 @@ def test_files_of_proc_are_read_and_its_links_lead_nowhere(tmp_path: Path) -> No
         assert server.result("resources/list", uri=f"{own}/fd")["resources"] == []
 
 
-def test_a_sparse_file_of_5_gib_is_read_in_ranges_only(folder: Path) -> None:
+def test_a_sparse_file_of_5_gib_is_readable_only_in_ranges(folder: Path) -> None:
     with (folder / "huge.txt").open("wb") as huge:
         huge.write(b"first\n")
         huge.truncate(5 << 30)
@@ -418,7 +422,7 @@ def meanwhile(work: Callable[[], None]) -> Generator[None]:
         thread.join()
 
 
-def test_a_file_that_grows_and_shrinks_while_it_is_read_is_always_answered(folder: Path) -> None:
+def test_reading_a_file_that_grows_and_shrinks_always_gets_a_response(folder: Path) -> None:
     changing = folder / "changing.txt"
     changing.write_bytes(b"x" * 700_000)
 
@@ -434,7 +438,7 @@ def test_a_file_that_grows_and_shrinks_while_it_is_read_is_always_answered(folde
 
 
 @pytest.mark.parametrize("links", ["deny", "within-root"])
-def test_links_loop_and_are_swapped_in_and_never_lead_outside(folder: Path, links: str) -> None:
+def test_looping_and_swapped_links_never_escape_the_root(folder: Path, links: str) -> None:
     (folder / "mcp-resources.yaml").write_text(f"roots:\n  p: {{path: ., symlinks: {links}}}\n")
     (folder / "loop").symlink_to("loop")
     (folder / "docs" / "up").symlink_to("..")
@@ -467,7 +471,7 @@ def test_links_loop_and_are_swapped_in_and_never_lead_outside(folder: Path, link
 # -- lines
 
 
-def test_every_bad_line_is_answered_and_the_next_request_is_served(folder: Path) -> None:
+def test_every_malformed_line_gets_an_error_and_the_next_request_is_served(folder: Path) -> None:
     lines: Iterable[tuple[bytes, int | None]] = [
         (b"", None),
         (b" \t\r", None),
@@ -565,7 +569,7 @@ def test_params_of_wrong_types_are_refused_by_every_method(folder: Path, revisio
 # -- cursors and the order of requests
 
 
-def test_a_cursor_forged_or_of_another_listing_is_refused_and_one_before_a_change_goes_on(
+def test_foreign_cursors_are_refused_and_cursors_survive_changes(
     tmp_path: Path,
 ) -> None:
     for root in ("one", "two"):
@@ -608,7 +612,7 @@ def test_requests_before_initialize_are_refused_and_a_second_one_changes_nothing
         assert server.text("file:///p/a.txt") == "inside\n"
 
 
-def test_an_unknown_modern_version_is_told_the_known_ones(folder: Path) -> None:
+def test_an_unknown_modern_revision_is_refused_with_the_supported_ones(folder: Path) -> None:
     with serving(folder, opened=False) as server:
         meta = {**ENVELOPE, "io.modelcontextprotocol/protocolVersion": "2099-01-01"}
         refused = server.ask("resources/list", {"_meta": meta})["error"]
@@ -620,7 +624,7 @@ def test_an_unknown_modern_version_is_told_the_known_ones(folder: Path) -> None:
 # -- clients that leave
 
 
-def test_a_client_that_closes_amid_requests_and_a_line_leaves_no_trace(folder: Path) -> None:
+def test_a_client_that_closes_amid_requests_and_a_line_leaves_no_state(folder: Path) -> None:
     (folder / "large.txt").write_bytes(b"x" * 5_000_000)
     with serving(folder) as server:
         read = {"jsonrpc": "2.0", "method": "resources/read"}
@@ -633,7 +637,7 @@ def test_a_client_that_closes_amid_requests_and_a_line_leaves_no_trace(folder: P
         server.stdout.close()
 
 
-def test_a_client_that_never_reads_and_then_closes_leaves_no_trace(folder: Path) -> None:
+def test_a_client_that_never_reads_and_then_closes_leaves_no_state(folder: Path) -> None:
     with serving(folder) as server:
         message = b'{"jsonrpc":"2.0","id":1,"method":"resources/list"}\n'
         os.set_blocking(server.stdin.fileno(), False)
@@ -675,7 +679,7 @@ COMMANDS = (["serve"], ["list"], ["read", "file:///x"], ["metadata", "file:///x"
     ("command", "kind"),
     [*((["check"], kind) for kind in MANIFESTS), *((each, "ten mistakes") for each in COMMANDS)],
 )
-def test_a_bad_manifest_is_told_a_line_a_problem_by_every_command(
+def test_every_command_reports_a_bad_manifest_with_one_line_per_problem(
     tmp_path: Path, command: list[str], kind: str
 ) -> None:
     file = tmp_path / "mcp-resources.yaml"

@@ -196,18 +196,18 @@ pytestmark = pytest.mark.timeout(_PATIENCE_S + 60)
 # What clients see.
 
 
-def test_what_the_page_shows_is_printed(example: Example) -> None:
+def test_the_documented_output_is_printed(example: Example) -> None:
     assert example.printed == shown(example.page)
 
 
-def test_what_the_page_installs_brings_the_driver(example: Example) -> None:
+def test_the_documented_extra_installs_the_driver(example: Example) -> None:
     [extra] = re.findall(r"pip install 'resource-server\[(\w+)\]'", example.page)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     requirements = project["optional-dependencies"][extra]
     assert any(each.startswith(DRIVERS[example.engine]) for each in requirements)
 
 
-def test_a_mask_gives_codes_and_a_view_what_its_own_sql_shows(example: Example) -> None:
+def test_a_mask_hides_a_column_but_not_the_output_of_a_view(example: Example) -> None:
     page = example.read(example.uri("customers/~rows?format=csv"))
     assert "Ada Winter" in page
     assert "example.org" not in page
@@ -218,7 +218,7 @@ def test_a_mask_gives_codes_and_a_view_what_its_own_sql_shows(example: Example) 
     assert "4000111122220009" in page
 
 
-def test_a_query_sees_no_more_of_tables_than_the_page_says(example: Example) -> None:
+def test_a_query_sees_exactly_the_documented_parts_of_tables(example: Example) -> None:
     schema = "public" if example.engine == "postgresql" else example.name
     queries = {
         "shown": "select * from orders order by id",
@@ -239,7 +239,7 @@ def test_a_query_sees_no_more_of_tables_than_the_page_says(example: Example) -> 
         assert "the database refuses this query" in example.read(f"{uri}{name}", manifest)
 
 
-def test_a_value_has_the_form_that_the_page_gives(example: Example) -> None:
+def test_each_value_has_its_documented_form(example: Example) -> None:
     forms = re.findall(r"^\| `(.+)` \| `(.+)` \| `(.+)` \|$", example.page, re.MULTILINE)
     assert len(forms) > 15
     columns = ", ".join(f"c{place} {type_}" for place, (type_, _, _) in enumerate(forms))
@@ -286,7 +286,7 @@ def watching(example: Example, manifest: str, uri: str) -> Generator[tuple[str, 
         yield errors.readline().rstrip(), Lines(process.stdout)
 
 
-def test_a_change_is_told_as_it_is_shown(example: Example) -> None:
+def test_a_change_is_reported_as_documented(example: Example) -> None:
     [transcript] = blocks(example.page, "text")
     [update] = [block for block in blocks(example.page, "sh") if "UPDATE" in block]
     command, note, told = transcript.splitlines()
@@ -297,7 +297,7 @@ def test_a_change_is_told_as_it_is_shown(example: Example) -> None:
 
 
 @pytest.mark.parametrize("watch", ["auto", "notify"])
-def test_a_change_is_told_where_no_trigger_tells_of_it(example: Example, watch: str) -> None:
+def test_a_change_is_reported_without_a_trigger(example: Example, watch: str) -> None:
     table = f"plain_{watch}"
     example.make(
         table,
@@ -311,7 +311,7 @@ def test_a_change_is_told_where_no_trigger_tells_of_it(example: Example, watch: 
 
 
 @pytest.mark.parametrize("example", ["postgresql"], indirect=True)
-def test_with_the_triggers_a_change_is_told_without_a_look(example: Example) -> None:
+def test_with_triggers_a_change_is_reported_without_polling(example: Example) -> None:
     # The page has made them; the next look would be tomorrow.
     manifest = example.with_options("watch: notify", "interval: 1d")
     with watching(example, manifest, example.uri("customers/1")) as (_, lines):
@@ -322,13 +322,13 @@ def test_with_the_triggers_a_change_is_told_without_a_look(example: Example) -> 
 # Limits and connections.
 
 
-def test_the_limits_of_connections_are_those_of_the_page(example: Example) -> None:
+def test_connection_limits_are_as_documented(example: Example) -> None:
     ours, authors = server_base.POOL_SIZE, server_base.AUTHOR_POOL_SIZE
     assert f"At most {ours} connections read tables, {authors} run queries" in example.page
     assert f"beyond {slots.MAX_WAITING} waiting requests" in example.page
 
 
-def test_a_url_that_asks_for_tls_is_not_served_without(example: Example) -> None:
+def test_a_url_that_requires_tls_is_refused_without_it(example: Example) -> None:
     if example.engine == "postgresql":
         has_tls, option = example.owner("SHOW ssl") == "on", "ssl=require"
     else:

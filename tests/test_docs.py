@@ -65,7 +65,7 @@ def run(command: str, folder: Path = ROOT) -> str:
     return done.stdout
 
 
-def test_watch_prints_changes_as_shown(tmp_path: Path) -> None:
+def test_watch_prints_changes_as_documented(tmp_path: Path) -> None:
     (block,) = [block for block in blocks("text") if "resource-server watch" in block]
     command, note, *shown = block.splitlines()
     project = tmp_path / "project"
@@ -92,14 +92,14 @@ def test_watch_prints_changes_as_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("command", "output"), list(transcripts()))
-def test_a_shown_command_prints_what_is_shown(command: str, output: str) -> None:
+def test_a_documented_command_prints_the_documented_output(command: str, output: str) -> None:
     if sys.platform != "linux":
         output = output.replace("inotify", "watchfiles")
     assert run(command).rstrip() == output.rstrip()
 
 
 @pytest.mark.parametrize("manifest", blocks("yaml"))
-def test_a_shown_manifest_loads(manifest: str, tmp_path: Path) -> None:
+def test_a_documented_manifest_loads(manifest: str, tmp_path: Path) -> None:
     file = tmp_path / "mcp-resources.yaml"
     file.write_text(manifest)
     found = load(file)
@@ -120,7 +120,7 @@ def is_program(entry: Mapping[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("entry", list(filter(is_program, configurations())))
-def test_a_shown_client_configuration_starts_a_server(
+def test_a_documented_client_configuration_starts_a_server(
     entry: dict[str, Any], tmp_path: Path
 ) -> None:
     (tmp_path / "hello.txt").write_text("hello")
@@ -180,7 +180,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("entry", [each for each in configurations() if not is_program(each)])
-def test_a_shown_client_configuration_has_the_url_and_the_token_of_the_server(
+def test_a_documented_client_configuration_has_the_url_and_token_of_the_server(
     entry: Mapping[str, Any], guarded: str
 ) -> None:
     url, shown = shown_request(entry)

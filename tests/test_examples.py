@@ -110,7 +110,7 @@ async def test_the_project_is_listed_in_order_with_its_types(mode: str, revision
 
 
 @modes
-async def test_the_project_is_read_as_text_and_bytes_even_where_it_is_not_listed(
+async def test_the_project_is_read_as_text_and_bytes_even_where_unlisted(
     mode: str, revision: str
 ) -> None:
     project = EXAMPLES / "project"
@@ -143,9 +143,7 @@ ABSENT = (
 
 
 @modes
-async def test_what_is_secret_ignored_or_hidden_is_not_found_by_guessing_its_uri(
-    mode: str, revision: str
-) -> None:
+async def test_secret_ignored_and_hidden_files_cannot_be_guessed(mode: str, revision: str) -> None:
     async with served(EXAMPLES / "project", mode, revision) as client:
         found = [path for path in ABSENT if not await is_absent(client, f"file:///project/{path}")]
         assert found == []
@@ -201,7 +199,7 @@ async def test_this_repository_serves_itself(mode: str, revision: str) -> None:
     assert not [uri for uri in found if "__pycache__" in uri or "/.git/" in uri or ".pem" in uri]
 
 
-def test_the_release_holds_what_its_script_packs(tmp_path: Path) -> None:
+def test_the_release_contains_what_its_script_packs(tmp_path: Path) -> None:
     runpy.run_path(str(EXAMPLES / "archive/make.py"))["main"](tmp_path / "release.zip")
 
     def members(archive: Path) -> dict[str, bytes]:
@@ -219,7 +217,7 @@ def transcripts() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("command", "output"), transcripts())
-def test_a_command_of_the_readme_prints_what_it_shows(command: str, output: str) -> None:
+def test_a_command_of_the_readme_prints_the_documented_output(command: str, output: str) -> None:
     program, *arguments = shlex.split(command)
     assert program == "resource-server"
     done = subprocess.run(
@@ -252,7 +250,7 @@ HELD_BACK = ("audit_log", "audit_log/1", "orders/4", "order_lines/4/1", "orders/
 
 
 @modes
-async def test_the_shop_is_read_and_what_is_held_back_is_absent(
+async def test_the_shop_is_read_and_its_hidden_parts_are_not_found(
     shop: Path, mode: str, revision: str
 ) -> None:
     async with served(shop, mode, revision) as client:
@@ -280,7 +278,7 @@ async def test_the_shop_is_read_and_what_is_held_back_is_absent(
 
 
 @modes
-async def test_the_queries_of_the_shop_are_tools_and_its_rows_are_found(
+async def test_queries_of_the_shop_are_tools_and_its_rows_are_searchable(
     shop: Path, mode: str, revision: str
 ) -> None:
     async with served(shop, mode, revision) as client:

@@ -153,7 +153,7 @@ async def text(client: Client, uri: str) -> str:
 @needs_nginx
 @needs_addresses
 @modes
-async def test_both_replicas_behind_nginx_serve_the_clients_of_every_era(
+async def test_both_replicas_behind_nginx_serve_clients_of_every_era(
     balanced: Balanced, mode: str
 ) -> None:
     expected = (EXAMPLES / "project/README.md").read_text("utf-8")
@@ -176,7 +176,7 @@ async def test_both_replicas_behind_nginx_serve_the_clients_of_every_era(
 
 
 @needs_nginx
-async def test_events_come_through_nginx_when_they_happen(balanced: Balanced) -> None:
+async def test_events_pass_through_nginx_without_delay(balanced: Balanced) -> None:
     told = asyncio.Queue[object]()
     async with (
         asyncio.timeout(PATIENCE_S),
@@ -191,7 +191,7 @@ async def test_events_come_through_nginx_when_they_happen(balanced: Balanced) ->
 
 
 @needs_nginx
-async def test_a_replica_that_ends_behind_nginx_is_not_missed_by_the_stateless_revision(
+async def test_a_replica_ending_behind_nginx_does_not_disturb_the_stateless_revision(
     balanced: Balanced,
 ) -> None:
     async with connected(balanced.url, "auto") as client:
@@ -202,7 +202,7 @@ async def test_a_replica_that_ends_behind_nginx_is_not_missed_by_the_stateless_r
 
 @needs_nginx
 @pytest.mark.parametrize("path", ["/metrics", "/readyz", "/healthz", "/"])
-def test_nginx_hands_on_nothing_but_the_endpoint(balanced: Balanced, path: str) -> None:
+def test_nginx_forwards_only_the_endpoint(balanced: Balanced, path: str) -> None:
     address = balanced.url.removesuffix("/mcp")
     assert httpx2.get(f"{address}{path}").status_code == 404
     assert httpx2.get(f"{address}/mcp").status_code == 400
@@ -210,7 +210,7 @@ def test_nginx_hands_on_nothing_but_the_endpoint(balanced: Balanced, path: str) 
 
 @needs_nginx
 @needs_addresses
-def test_the_replicas_behind_nginx_know_who_asks_and_by_which_name(balanced: Balanced) -> None:
+def test_the_replicas_behind_nginx_get_the_client_address_and_host(balanced: Balanced) -> None:
     place = "127.0.0.1", int(httpx2.URL(balanced.url).port or 0)
     for host, status in (("127.0.0.1", "200"), ("evil.example", "421")):
         with socket.create_connection(place, source_address=("127.0.0.5", 0)) as line:
@@ -233,7 +233,7 @@ ROW = "sqlite://shop/orders/1"
 
 
 @modes
-async def test_every_replica_tells_its_clients_of_what_somebody_else_has_changed(
+async def test_every_replica_notifies_its_clients_of_external_changes(
     tmp_path: Path, mode: str
 ) -> None:
     (tmp_path / "project").mkdir()

@@ -69,7 +69,7 @@ needs_magic = pytest.mark.skipif(magic_problem() is not None, reason=str(magic_p
         ("", None),
     ],
 )
-def test_a_name_promises_a_type_or_none(name: str, mime: str | None) -> None:
+def test_a_name_has_a_type_or_none(name: str, mime: str | None) -> None:
     assert from_name(name) == mime
 
 
@@ -81,7 +81,7 @@ def test_the_first_override_that_matches_wins_over_the_table() -> None:
     assert from_name("a.py", overrides) == "text/x-python"
 
 
-def test_the_answer_does_not_depend_on_the_host() -> None:
+def test_media_types_do_not_depend_on_the_host() -> None:
     code = "import resource_server.media_types, sys; print('mimetypes' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert done.stdout == "False\n"
@@ -115,12 +115,12 @@ def test_a_textual_type_is_text(mime: str) -> None:
 @pytest.mark.parametrize(
     "mime", ["image/png", "audio/x-anything", "video/mp4", "font/woff2", "application/pdf"]
 )
-def test_a_type_of_pictures_or_programs_is_binary(mime: str) -> None:
+def test_a_type_of_images_or_programs_is_binary(mime: str) -> None:
     assert is_binary(mime)
     assert not is_text(mime)
 
 
-def test_a_type_that_nobody_knows_is_neither() -> None:
+def test_an_unknown_type_is_neither_text_nor_binary() -> None:
     assert not is_text("application/vnd.acme")
     assert not is_binary("application/vnd.acme")
 
@@ -160,7 +160,7 @@ def test_every_type_of_the_table_is_text_or_binary() -> None:
         (b"package main\n\nfunc main() {}\n", "text/plain"),
     ],
 )
-def test_the_first_bytes_tell_the_type(head: bytes, mime: str) -> None:
+def test_the_first_bytes_determine_the_type(head: bytes, mime: str) -> None:
     assert from_content(head) == mime
 
 
@@ -170,7 +170,7 @@ def test_a_head_that_ends_within_a_character_is_text() -> None:
     assert begins_as_text(bytes(text, "utf-8")[: media_types.HEAD_BYTES])
 
 
-def test_a_document_that_ends_within_a_character_is_no_text() -> None:
+def test_a_document_that_ends_within_a_character_is_not_text() -> None:
     assert not begins_as_text(b"x\xc3")
     assert begins_as_text(b"x\xc3\xa9")
 
@@ -196,7 +196,7 @@ def archive(**members: str) -> bytes:
         (b'<?xml version="1.0"?>\n<a/>', "application/xml"),
     ],
 )
-def test_libmagic_is_asked_where_it_can_be_sure(head: bytes, mime: str) -> None:
+def test_libmagic_is_used_for_reliable_types(head: bytes, mime: str) -> None:
     assert from_content(head) == mime
 
 
@@ -210,12 +210,12 @@ def test_libmagic_is_asked_where_it_can_be_sure(head: bytes, mime: str) -> None:
         b"\0\0\2\0\0\0\0\0\0\0\0\0\x10\0\x10\0\x20\x08" + b"\xa5" * 600,
     ],
 )
-def test_weak_guesses_of_libmagic_are_not_believed(head: bytes) -> None:
+def test_weak_guesses_of_libmagic_are_ignored(head: bytes) -> None:
     assert from_content(head) == "application/octet-stream"
 
 
 @needs_magic
-def test_threads_ask_libmagic_at_once() -> None:
+def test_threads_may_use_libmagic_concurrently() -> None:
     answers: list[str] = []
 
     def ask() -> None:
@@ -230,7 +230,7 @@ def test_threads_ask_libmagic_at_once() -> None:
 
 
 @needs_magic
-def test_loading_libmagic_leaves_the_environment_as_it_was() -> None:
+def test_loading_libmagic_leaves_the_environment_unchanged() -> None:
     code = (
         "import os, sys; from resource_server.media_types import magic_problem\n"
         "before = dict(os.environ); assert 'magic' not in sys.modules\n"
@@ -258,18 +258,18 @@ def asked_without(module: str, body: str) -> str:
     return done.stdout
 
 
-def test_without_libmagic_text_and_binary_are_still_told_apart() -> None:
+def test_without_libmagic_text_and_binary_are_still_distinguished() -> None:
     answer = asked_without("magic", "replacement = None")
     assert answer.startswith("application/octet-stream text/plain libmagic is missing, so")
 
 
-def test_a_broken_libmagic_is_a_problem_and_no_failure() -> None:
+def test_a_broken_libmagic_is_reported_without_failing() -> None:
     answer = asked_without("magic", "replacement = types.ModuleType('magic')")
     assert answer.startswith("application/octet-stream text/plain libmagic is unusable (")
 
 
 @needs_magic
-def test_a_libmagic_that_was_loaded_before_keeps_its_database() -> None:
+def test_a_previously_loaded_libmagic_keeps_its_database() -> None:
     answer = asked_without("unrelated", "import magic; replacement = None")
     assert answer.split()[1] == "text/plain"
 
@@ -277,7 +277,7 @@ def test_a_libmagic_that_was_loaded_before_keeps_its_database() -> None:
 # --- once the bytes are known
 
 
-def test_an_mpeg_transport_stream_is_no_typescript() -> None:
+def test_an_mpeg_transport_stream_is_not_typescript() -> None:
     assert refine("text/x-typescript", (b"G" + bytes(187)) * 3) == "video/mp2t"
     assert refine("text/x-typescript", b"G" * 400) == "text/x-typescript"
     assert refine("text/x-typescript", b"") == "text/x-typescript"

@@ -109,7 +109,7 @@ class Impatient(MountInterest):
 
 
 @pytest.mark.anyio
-async def test_the_provider_tells_who_lists_it_of_terms_that_come_and_not_of_their_texts(
+async def test_the_provider_reports_new_terms_but_not_new_texts_to_listings(
     folder: Path,
 ) -> None:
     manifest = plugins.find_with_plugins(str(folder))
@@ -135,7 +135,9 @@ async def test_the_provider_tells_who_lists_it_of_terms_that_come_and_not_of_the
 
 
 @pytest.mark.parametrize(("command", "output"), transcripts())
-def test_a_shown_command_prints_what_is_shown(folder: Path, command: str, output: str) -> None:
+def test_a_documented_command_prints_the_documented_output(
+    folder: Path, command: str, output: str
+) -> None:
     program, *arguments = shlex.split(command)
     assert program == "resource-server"
     assert run(folder, "-m", "resource_server", *arguments).rstrip() == output.rstrip()
@@ -151,14 +153,14 @@ def configured(folder: Path, values: str) -> Any:
     return plugins.load_provider(manifest.mounts[0], manifest)
 
 
-def test_the_shown_options_are_read_as_the_guide_says(folder: Path) -> None:
+def test_the_options_of_the_guide_are_read_as_documented(folder: Path) -> None:
     provider = configured(folder, VALUES)
     assert provider.folder == folder / "data"
     assert (provider.login.user, provider.login.password) == ("reader", "none")
     assert (provider.order, provider.tags, provider.max_size) == ("newest", ("public",), 65536)
 
 
-def test_an_error_of_post_init_is_shown_at_its_option(folder: Path) -> None:
+def test_an_error_of_post_init_is_reported_at_its_option(folder: Path) -> None:
     with pytest.raises(ManifestError) as caught:
         configured(folder, f"{VALUES}timeout_s: -1\n")
     [problem] = caught.value.diagnostics
@@ -173,7 +175,7 @@ def test_the_tests_of_the_guide_pass(folder: Path) -> None:
     assert "3 passed" in out, out
 
 
-def test_the_package_offers_the_provider_in_the_group_that_is_searched() -> None:
+def test_the_package_registers_the_provider_as_an_entry_point() -> None:
     project = tomllib.loads(PROJECT)["project"]
     assert list(project["entry-points"]) == [GROUP]
     [reference] = project["entry-points"][GROUP].values()
@@ -181,7 +183,7 @@ def test_the_package_offers_the_provider_in_the_group_that_is_searched() -> None
 
 
 @pytest.mark.anyio
-async def test_the_tool_that_is_shown_finds_terms_and_keeps_the_contract(folder: Path) -> None:
+async def test_the_documented_tool_finds_terms_and_keeps_the_contract(folder: Path) -> None:
     file = folder / "tooled.py"
     tooled = f"class Tooled(Glossary):\n{textwrap.indent(TOOLS, '    ')}"
     file.write_text(f"{PROVIDER}\nfrom resource_server.provider.tools import *\n{tooled}", "utf-8")

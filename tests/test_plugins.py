@@ -73,7 +73,7 @@ def test_a_file_beside_the_manifest_is_a_provider(project: Project) -> None:
     assert (type(provider).__name__, provider.size) == ("Simple", 5)
 
 
-def test_a_file_may_be_anywhere_the_author_names(project: Project) -> None:
+def test_a_plugin_file_may_have_any_path(project: Project) -> None:
     project.plugin(SIMPLE, "elsewhere/plugin.py")
     assert project.load(use="elsewhere/plugin.py").size == 1
     assert project.load(use=f"{project.folder}/elsewhere/plugin.py").size == 1
@@ -89,7 +89,7 @@ def test_two_mounts_of_one_file_load_it_once(project: Project) -> None:
     assert first != second
 
 
-def test_a_plugin_shadows_no_module(project: Project) -> None:
+def test_a_plugin_does_not_shadow_modules(project: Project) -> None:
     project.plugin(SIMPLE, "json.py")
     provider = project.load(use="json.py")
     assert type(provider).__module__ != "json"
@@ -103,7 +103,7 @@ def test_a_built_in_is_loaded_by_its_name(project: Project) -> None:
     assert provider.path == project.folder / "docs"
 
 
-def test_a_provider_given_as_an_object_is_used_as_it_is(tmp_path: pathlib.Path) -> None:
+def test_a_provider_object_is_used_unchanged(tmp_path: pathlib.Path) -> None:
     provider: Any = object()
     spec = MountSpec(name="a", base="a://b/", use=provider)
     assert plugins.load_provider(spec, Manifest(file=None, directory=tmp_path)) is provider
@@ -116,7 +116,7 @@ def test_a_mount_without_a_file_is_named_in_its_problems(tmp_path: pathlib.Path)
     assert str(caught.value) == "mount a: path: expected a path, found the number 5"
 
 
-def test_the_word_for_watching_is_for_the_mount_unless_the_provider_has_it(
+def test_the_watch_option_belongs_to_the_mount_unless_the_provider_has_one(
     project: Project,
 ) -> None:
     project.plugin(SIMPLE)
@@ -128,7 +128,7 @@ def test_the_word_for_watching_is_for_the_mount_unless_the_provider_has_it(
     assert project.load("watch: poll", use="own.py").watch == "poll"
 
 
-def test_of_several_classes_one_is_named(project: Project) -> None:
+def test_several_classes_require_a_class_name(project: Project) -> None:
     project.plugin(f"{SIMPLE}\nclass Other:\n{BODY}\nclass _Private(Other): pass\nAlias = Other\n")
     assert project.problems() == [
         "3:10: providers.p.use: several providers in 'plugin.py': Simple, Other; "
@@ -140,12 +140,12 @@ def test_of_several_classes_one_is_named(project: Project) -> None:
     ]
 
 
-def test_classes_that_a_file_only_imports_are_not_its_own(project: Project) -> None:
+def test_imported_classes_are_not_providers_of_a_file(project: Project) -> None:
     project.plugin(f"{SIMPLE}\nfrom resource_server.providers.filesystem import Filesystem\n")
     assert project.load().size == 1
 
 
-def test_templates_may_be_a_field(project: Project) -> None:
+def test_templates_may_be_a_dataclass_field(project: Project) -> None:
     body = BODY.replace("templates = ()", "templates: tuple[str, ...]")
     project.plugin(f"{HEAD}\n@dataclass\nclass Fields:\n{body}")
     assert project.load("templates: [x]").templates == ("x",)
@@ -184,7 +184,7 @@ def test_templates_may_be_a_field(project: Project) -> None:
         ("\0", "plugin.py: source code string cannot contain null bytes"),
     ],
 )
-def test_a_file_without_a_usable_provider_says_why_at_its_use(
+def test_a_file_without_a_usable_provider_is_refused_with_the_reason(
     project: Project, capsys: pytest.CaptureFixture[str], text: str, message: str
 ) -> None:
     project.plugin(text)
@@ -193,20 +193,20 @@ def test_a_file_without_a_usable_provider_says_why_at_its_use(
     assert capsys.readouterr().out == ""
 
 
-def test_a_file_that_failed_is_tried_again(project: Project) -> None:
+def test_a_file_that_failed_to_load_is_retried(project: Project) -> None:
     project.plugin("1 / 0\n")
     assert project.problems()
     project.plugin(SIMPLE)
     assert project.load().size == 1
 
 
-def test_a_file_that_is_not_there_is_named(project: Project) -> None:
+def test_a_missing_file_is_named(project: Project) -> None:
     assert project.problems(use="plugins/nothing.py") == [
         "3:10: providers.p.use: no such file: 'plugins/nothing.py'"
     ]
 
 
-def test_an_unknown_name_lists_what_is_known(project: Project) -> None:
+def test_an_unknown_provider_is_refused_with_the_known_names(project: Project) -> None:
     assert project.problems(use="s3") == [
         "3:10: providers.p.use: unknown provider 's3'; known: filesystem, database, or a .py file"
     ]
@@ -252,7 +252,7 @@ def test_an_installed_provider_is_loaded_by_its_name(project: Project) -> None:
         ("dem", "unknown provider 'dem'; did you mean 'demo'?"),
     ],
 )
-def test_an_installed_provider_that_cannot_be_loaded_says_why(
+def test_an_unloadable_installed_provider_is_refused_with_the_reason(
     project: Project, name: str, message: str
 ) -> None:
     (found,) = project.problems(use=name)
@@ -269,7 +269,7 @@ def test_a_package_cannot_replace_a_built_in(project: Project) -> None:
 
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("use", ["plugin.py", "demo"])
-def test_no_code_of_plugins_runs_where_they_are_not_allowed(
+def test_no_plugin_code_runs_if_plugins_are_not_allowed(
     project: Project, capsys: pytest.CaptureFixture[str], use: str
 ) -> None:
     project.plugin("import sys; print('ran', file=sys.stderr)\n")
@@ -283,12 +283,12 @@ def test_no_code_of_plugins_runs_where_they_are_not_allowed(
     assert "demo_of_resource_server" not in sys.modules
 
 
-def test_built_ins_are_loaded_where_plugins_are_not_allowed(project: Project) -> None:
+def test_built_in_providers_load_if_plugins_are_not_allowed(project: Project) -> None:
     manifest = project.manifest("roots: {a: {path: .}}")
     assert plugins.load_provider(manifest.mounts[0], manifest, allow_plugins=False)
 
 
-def test_problems_of_plugins_are_found_together_with_all_others(project: Project) -> None:
+def test_plugin_problems_are_reported_with_all_others(project: Project) -> None:
     project.plugin(SIMPLE)
     with pytest.raises(ManifestError) as caught:
         project.manifest(
@@ -344,7 +344,7 @@ class Rich:
 {BODY}"""
 
 
-def test_options_are_read_as_their_types(project: Project) -> None:
+def test_options_are_converted_to_their_types(project: Project) -> None:
     project.plugin(RICH)
     found = project.load(
         """\
@@ -408,7 +408,7 @@ def test_options_are_read_as_their_types(project: Project) -> None:
         ),
     ],
 )
-def test_a_wrong_option_is_found_at_its_own_place(
+def test_an_invalid_option_is_reported_at_its_position(
     project: Project, option: str, message: str
 ) -> None:
     project.plugin(RICH)
@@ -435,7 +435,7 @@ def test_a_plain_class_has_the_options_of_its_constructor(project: Project) -> N
     ]
 
 
-def test_a_provider_may_be_a_model_of_pydantic(project: Project) -> None:
+def test_a_provider_may_be_a_pydantic_model(project: Project) -> None:
     body = BODY.replace("templates = ()", "templates: tuple[str, ...] = ()")
     project.plugin(
         f"{HEAD}\nfrom pydantic import BaseModel\nclass Model(BaseModel):\n    size: int\n{body}"
@@ -447,7 +447,7 @@ def test_a_provider_may_be_a_model_of_pydantic(project: Project) -> None:
     ]
 
 
-def test_a_class_that_checks_itself_with_pydantic_is_read_by_it(project: Project) -> None:
+def test_a_class_with_pydantic_validation_is_built_by_pydantic(project: Project) -> None:
     project.plugin(
         f"{HEAD}\nfrom pydantic import BaseModel\n"
         "class Login(BaseModel):\n    user: str\n    port: int = 1\n\n"
@@ -472,7 +472,7 @@ def test_a_class_that_checks_itself_with_pydantic_is_read_by_it(project: Project
         ("ValueError('x' * 100_000)", f"2:3: providers.p: {'x' * 499}…"),
     ],
 )
-def test_what_a_provider_refuses_itself_is_a_problem_of_its_mount(
+def test_an_option_error_raised_by_a_provider_is_a_problem_of_its_mount(
     project: Project, raised: str, message: str
 ) -> None:
     project.plugin(
@@ -494,13 +494,13 @@ def test_what_a_provider_refuses_itself_is_a_problem_of_its_mount(
         ("size: Plain", "4:5: providers.p.size: the type of this option is not supported: "),
     ],
 )
-def test_a_type_that_cannot_be_read_is_named(project: Project, field: str, message: str) -> None:
+def test_an_unsupported_option_type_is_named(project: Project, field: str, message: str) -> None:
     project.plugin(f"{HEAD}\nclass Plain: pass\n@dataclass\nclass Odd:\n    {field}\n{BODY}")
     (found,) = project.problems("size: 5")
     assert found.startswith(message)
 
 
-def test_values_of_variables_are_not_in_the_errors_of_plugins(
+def test_plugin_errors_do_not_contain_values_of_variables(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOKEN", "hidden\n'value'")
@@ -512,7 +512,7 @@ def test_values_of_variables_are_not_in_the_errors_of_plugins(
     assert project.problems("token: ${TOKEN}") == ['2:3: providers.p: bad ${TOKEN} "${TOKEN}"']
 
 
-def test_a_validator_that_fails_is_a_problem_of_its_mount(project: Project) -> None:
+def test_a_failing_validator_is_a_problem_of_its_mount(project: Project) -> None:
     project.plugin(
         f"{HEAD}\nfrom typing import Annotated\nfrom pydantic import BeforeValidator\n"
         "def fail(value): raise OSError('no')\n"

@@ -85,7 +85,7 @@ def test_any_equivalent_spelling_parses_to_the_same_segment(
 
 
 @given(st.text(max_size=40))
-def test_parse_of_any_text_answers_or_refuses(text: str) -> None:
+def test_parsing_any_text_succeeds_or_is_refused(text: str) -> None:
     for uri in (text, f"file:///{text}", f"docs://{text}", f"docs://handbook/a?{text}"):
         try:
             reference = uris.parse(uri)
@@ -105,7 +105,7 @@ def test_scheme_and_authority_ignore_case_and_the_path_does_not() -> None:
     assert reference.path == ("ReadMe",)
 
 
-def test_localhost_is_no_authority_for_files_only() -> None:
+def test_localhost_counts_as_an_empty_authority_only_for_files() -> None:
     assert uris.parse("file://localhost/a") == uris.parse("file:///a")
     assert uris.parse("docs://localhost/a").authority == "localhost"
 
@@ -154,7 +154,7 @@ def test_one_trailing_slash_is_ignored() -> None:
         ("fi_le:///p", "fi-le:///p", ("p",)),
     ],
 )
-def test_a_hostile_spelling_names_nothing_and_its_neighbour_parses(
+def test_a_hostile_spelling_is_not_found_and_a_similar_one_parses(
     hostile: str, legitimate: str, path: tuple[str, ...]
 ) -> None:
     with pytest.raises(ResourceNotFound):
@@ -169,7 +169,7 @@ def test_overlong_utf8_never_becomes_a_dot_or_a_slash(overlong: str) -> None:
     assert uris.quote_segment(segment) == overlong.upper()
 
 
-def test_a_uri_over_the_length_limit_names_nothing() -> None:
+def test_a_uri_over_the_length_limit_is_not_found() -> None:
     start = "file:///"
     longest = start + "a" * (uris.MAX_URI_LENGTH - len(start))
     assert uris.parse(longest).path == (longest.removeprefix(start),)
@@ -230,7 +230,7 @@ def test_a_repeated_query_parameter_is_refused_by_name(query: str) -> None:
         ("docs://[::1]/", "docs://[::1]/"),
     ],
 )
-def test_a_base_has_one_spelling_and_ends_in_a_slash(written: str, base: str) -> None:
+def test_a_base_is_canonical_and_ends_in_a_slash(written: str, base: str) -> None:
     assert uris.normalise_base(written) == base
     assert uris.normalise_base(base) == base
 
@@ -258,7 +258,7 @@ def test_an_unusable_base_is_refused_with_the_reason(uri: str, says: str) -> Non
 
 @given(file_names, paths)
 @example("\udcff", ())
-def test_a_base_of_any_name_has_one_spelling(name: str, path: tuple[str, ...]) -> None:
+def test_a_base_of_any_name_is_canonical(name: str, path: tuple[str, ...]) -> None:
     written = uris.join(f"docs://{uris.quote_segment(name)}/", path)
     base = uris.normalise_base(written)
     assert uris.parse(base) == uris.parse(written)
@@ -286,9 +286,7 @@ def test_the_collection_of_a_mount_is_its_base_without_the_slash() -> None:
         ("{a.b}", {"a.b": ""}),
     ],
 )
-def test_template_variables_come_with_their_operators(
-    template: str, variables: dict[str, str]
-) -> None:
+def test_template_variables_have_their_operators(template: str, variables: dict[str, str]) -> None:
     assert uris.template_variables(template) == variables
 
 
@@ -320,7 +318,7 @@ def test_an_unusable_template_is_refused(template: str) -> None:
 
 
 @given(st.lists(segments, min_size=1, max_size=4).map("/".join))
-def test_a_completed_path_decodes_to_what_was_meant(path: str) -> None:
+def test_a_completed_path_decodes_to_the_original(path: str) -> None:
     assert uris.unquote_path(uris.quote_path(path)) == path
 
 
@@ -329,7 +327,7 @@ def test_a_completed_path_is_the_tail_of_the_canonical_uri(path: tuple[str, ...]
     assert uris.join("docs://h/", path) == "docs://h/" + uris.quote_path("/".join(path))
 
 
-def test_a_path_typed_plainly_is_taken_as_it_is() -> None:
+def test_a_path_typed_unencoded_is_taken_literally() -> None:
     assert uris.unquote_path("src/a b é") == "src/a b é"
 
 
@@ -337,7 +335,7 @@ values = st.one_of(file_names, st.text("a/%41?#&={}.\0", max_size=8))
 
 
 @given(values)
-def test_a_value_expands_to_one_segment_or_to_nothing_that_has_an_address(value: str) -> None:
+def test_a_value_expands_to_one_segment_or_is_not_addressable(value: str) -> None:
     uri = uris.expand("docs://h/{x}", {"x": value})
     if value in NEVER[1:] or set("/\0") & set(value):
         with pytest.raises(ResourceNotFound):
@@ -347,7 +345,7 @@ def test_a_value_expands_to_one_segment_or_to_nothing_that_has_an_address(value:
 
 
 @given(paths.filter(bool))
-def test_a_path_expands_to_itself_plain_where_it_holds_no_percent_and_encoded_anyway(
+def test_a_path_expands_to_itself_encoded_or_without_percent_signs(
     path: tuple[str, ...],
 ) -> None:
     plain = "/".join(path)
@@ -358,7 +356,7 @@ def test_a_path_expands_to_itself_plain_where_it_holds_no_percent_and_encoded_an
 
 
 @given(values, values)
-def test_no_value_gets_out_of_its_place(x: str, y: str) -> None:
+def test_no_value_escapes_its_variable(x: str, y: str) -> None:
     uri = uris.expand("docs://h/{+x}{?y}", {"x": x, "y": y})
     assert uri.startswith("docs://h/")
     assert uri.count("?") == 1
@@ -369,7 +367,7 @@ def test_no_value_gets_out_of_its_place(x: str, y: str) -> None:
         assert len(uri) > uris.MAX_URI_LENGTH or not x or set("/.\0%") & set(x)
 
 
-def test_variables_without_a_value_leave_nothing() -> None:
+def test_variables_without_a_value_expand_to_nothing() -> None:
     assert uris.expand("docs://h/{a}{?b,c}{&d}", {}) == "docs://h/"
     assert uris.expand("docs://h/{a}{?b,c}", {"c": "1 2"}) == "docs://h/?c=1%202"
     assert uris.expand("docs://h/x?a=1{&b}", {"b": "&"}) == "docs://h/x?a=1&b=%26"
@@ -391,7 +389,7 @@ def test_valid_text_is_displayed_unchanged(text: str) -> None:
 
 
 @pytest.mark.slow
-def test_long_uris_are_not_kept_in_memory() -> None:
+def test_long_uris_are_not_cached() -> None:
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]

@@ -123,17 +123,17 @@ async def test_a_uri_belongs_to_the_mount_with_the_longest_base(
     "uri",
     ["test://sites/a", "test://site.a", "file:///", "file:///projects/a", "file://host/project/a"],
 )
-async def test_a_uri_beside_every_base_is_not_found(nested: Catalog, uri: str) -> None:
+async def test_a_uri_outside_every_base_is_not_found(nested: Catalog, uri: str) -> None:
     with pytest.raises(ResourceNotFound):
         await nested.locate(uri)
 
 
-async def test_listings_give_canonical_uris_whatever_was_asked(nested: Catalog) -> None:
+async def test_listings_return_canonical_uris_for_every_spelling(nested: Catalog) -> None:
     assert uris_of(await nested.list("TEST://SITE/%69nner/")) == ["test://site/inner/a"]
     assert (await nested.metadata("test://Site/%61/")).uri == "test://site/a"
 
 
-async def test_contents_have_the_uri_as_asked_and_children_their_own() -> None:
+async def test_contents_keep_the_requested_uri_and_children_have_their_own() -> None:
     catalog = await catalog_of(Tree(NODES))
     reading = await catalog.read("TEST://0/%61")
     assert [body.uri for body in reading.items] == ["TEST://0/%61"]
@@ -150,9 +150,7 @@ async def test_contents_have_the_uri_as_asked_and_children_their_own() -> None:
 
 @TREES
 @pytest.mark.parametrize("size", [*range(1, 12), 100])
-async def test_children_are_the_same_whatever_the_size_of_a_page(
-    tree: type[Tree], size: int
-) -> None:
+async def test_children_are_the_same_for_every_page_size(tree: type[Tree], size: int) -> None:
     nodes = {f"{n:02}": "" for n in range(10)}
     found = await pages(await catalog_of(tree(nodes), page_size=size), "test://0")
     assert [uri for page in found for uri in page] == [f"test://0/{n:02}" for n in range(10)]
@@ -162,9 +160,7 @@ async def test_children_are_the_same_whatever_the_size_of_a_page(
 
 @TREES
 @pytest.mark.parametrize("size", [*range(1, 20), 100])
-async def test_everything_is_the_same_whatever_the_size_of_a_page(
-    tree: type[Tree], size: int
-) -> None:
+async def test_listings_are_the_same_for_every_page_size(tree: type[Tree], size: int) -> None:
     catalog = await catalog_of(
         tree(NODES), tree({}), tree({"y": "", "x": {"w": ""}}), page_size=size
     )
@@ -223,7 +219,7 @@ def test_any_trees_are_listed_depth_first_in_pages_without_gap_or_repetition(
 
 
 @TREES
-async def test_what_vanishes_between_two_pages_leaves_no_gap(tree: type[Tree]) -> None:
+async def test_resources_deleted_between_pages_leave_no_gap(tree: type[Tree]) -> None:
     nodes: dict[str, Node] = {"a": {"x": "", "y": ""}, "b": "", "c": ""}
     catalog = await catalog_of(tree(nodes), page_size=2)
     first = await catalog.list()
@@ -259,14 +255,14 @@ async def test_an_unlisted_mount_is_served_but_not_listed() -> None:
     assert await listed(catalog, "test://a") == ["test://a/x"]
 
 
-async def test_what_is_not_listed_is_its_parents_child_nevertheless() -> None:
+async def test_unlisted_resources_are_still_children_of_their_parent() -> None:
     catalog = await catalog_of(Tree(NODES))
     assert [f"test://0{path}" for path in LISTED] == await listed(catalog)
     assert "test://0/secret" in await listed(catalog, "test://0")
     assert await listed(catalog, "test://0/secret") == ["test://0/secret/h"]
 
 
-async def test_no_mounts_are_an_empty_listing() -> None:
+async def test_a_catalog_without_mounts_lists_nothing() -> None:
     assert await pages(await catalog_of()) == [[]]
 
 
@@ -289,7 +285,7 @@ def forged(scope: str, mount: str, *path: str) -> str:
     return ListCursor(scope, mount, path).encode()
 
 
-async def test_cursors_of_one_listing_are_no_cursors_of_another(paged: Catalog) -> None:
+async def test_a_cursor_of_one_listing_is_invalid_in_another(paged: Catalog) -> None:
     cursors = {
         uri: (await paged.list(uri)).next_cursor
         for uri in (None, "test://0", "test://0/b", "test://1")
@@ -306,13 +302,13 @@ async def test_cursors_of_one_listing_are_no_cursors_of_another(paged: Catalog) 
         await paged.templates(cursors[None])
 
 
-async def test_a_cursor_fits_every_spelling_of_its_collection(paged: Catalog) -> None:
+async def test_a_cursor_is_valid_for_every_spelling_of_its_collection(paged: Catalog) -> None:
     after = (await paged.list("test://0/b")).next_cursor
     assert uris_of(await paged.list("TEST://0/%62/", after)) == ["test://0/b/e"]
 
 
 @pytest.mark.parametrize("after", ["x", "AAAA", "é", "=" * 9, "a" * 100_000])
-async def test_what_is_no_cursor_is_refused(paged: Catalog, after: str) -> None:
+async def test_a_malformed_cursor_is_refused(paged: Catalog, after: str) -> None:
     for uri in (None, "test://0"):
         with pytest.raises(InvalidParameter):
             await paged.list(uri, after)
@@ -320,7 +316,7 @@ async def test_what_is_no_cursor_is_refused(paged: Catalog, after: str) -> None:
         await paged.templates(after)
 
 
-async def test_a_cursor_of_a_mount_that_is_gone_is_refused(paged: Catalog) -> None:
+async def test_a_cursor_of_a_removed_mount_is_refused(paged: Catalog) -> None:
     assert uris_of(await paged.list(None, forged("", "1"))) == ["test://1/a"]
     with pytest.raises(InvalidParameter):
         await paged.list(None, forged("", "2"))
@@ -328,7 +324,7 @@ async def test_a_cursor_of_a_mount_that_is_gone_is_refused(paged: Catalog) -> No
         await paged.list("test://0", forged("test://0", "2", "a"))
 
 
-async def test_a_forged_cursor_gives_no_more_than_a_listing_may(paged: Catalog) -> None:
+async def test_a_forged_cursor_exposes_nothing_a_listing_would_not(paged: Catalog) -> None:
     for path, expected in (
         (("zzz", "zzz"), "test://1"),
         (("a", "x", "y"), "test://0/b"),
@@ -413,15 +409,13 @@ async def test_a_mount_that_cannot_start_is_left_out_of_the_listing_and_named() 
     "error", [ResourceBusy(), ValueError("x"), ResourceNotFound(), asyncio.CancelledError()]
 )
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
-async def test_a_mount_that_fails_is_left_out_on_every_page(
-    error: BaseException, size: int
-) -> None:
+async def test_a_failing_mount_is_left_out_of_every_page(error: BaseException, size: int) -> None:
     catalog = await catalog_of(raising(error), Tree({"a": ""}), raising(error), page_size=size)
     assert await listed(catalog) == ["test://1", "test://1/a"]
     assert (await catalog.list()).unavailable[0] == "0"
 
 
-async def test_a_listing_that_is_cancelled_ends_and_cancels_what_it_waits_for() -> None:
+async def test_cancelling_a_listing_cancels_its_pending_provider_call() -> None:
     gate = Gate()
 
     class Waiting(Tree):
@@ -449,7 +443,7 @@ class Hanging(Tree):
         return []
 
 
-async def test_a_mount_that_hangs_is_left_out_of_the_listing_and_named(
+async def test_a_hanging_mount_is_left_out_of_the_listing_and_named(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     hanging = Hanging({})
@@ -463,7 +457,7 @@ async def test_a_mount_that_hangs_is_left_out_of_the_listing_and_named(
     hanging.released.set()
 
 
-async def test_starting_tells_which_mounts_cannot_serve() -> None:
+async def test_start_returns_the_mounts_that_cannot_serve() -> None:
     mounts = [Mount("a", "test://a/", Tree({})), Mount("b", "test://b/", Fallen({}))]
     assert await Catalog(mounts).start() == {"b": "the disk is gone"}
 
@@ -496,7 +490,7 @@ WRONG_CHILDREN: list[object] = [
 
 
 @pytest.mark.parametrize("wrong", WRONG_CHILDREN)
-async def test_wrong_children_fail_their_mount_and_nothing_else(
+async def test_invalid_children_fail_only_their_mount(
     wrong: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     catalog = await catalog_of(Broken(list=lambda *_, **__: wrong), Tree({"a": ""}))
@@ -510,14 +504,14 @@ async def test_wrong_children_fail_their_mount_and_nothing_else(
 
 
 @pytest.mark.parametrize("wrong", [None, 5, {"path": ()}])
-async def test_a_wrong_description_of_a_mount_is_its_own_problem(wrong: object) -> None:
+async def test_invalid_mount_metadata_fails_only_that_mount(wrong: object) -> None:
     catalog = await catalog_of(Tree({"a": ""}), Broken(metadata=lambda _: wrong))
     page = await catalog.list()
     assert uris_of(page) == ["test://0", "test://0/a"]
     assert page.unavailable == ("1",)
 
 
-async def test_more_children_than_asked_for_are_cut() -> None:
+async def test_surplus_children_are_dropped() -> None:
     many = [child(f"{n:03}") for n in range(50)]
     catalog = await catalog_of(
         Broken(list=lambda *_, **__: many), page_size=10, collection_children=10
@@ -529,7 +523,7 @@ async def test_more_children_than_asked_for_are_cut() -> None:
 @pytest.mark.parametrize("kind", ["document", "collection"])
 @pytest.mark.parametrize("shown", [True, False])
 @pytest.mark.parametrize("size", [1, 2, 3])
-async def test_a_listing_that_ignores_where_it_goes_on_comes_to_an_end(
+async def test_a_listing_that_ignores_its_cursor_terminates(
     kind: str, shown: bool, size: int
 ) -> None:
     """With unlisted children it would be an endless loop, with listed ones endless pages."""
@@ -547,7 +541,7 @@ async def test_a_listing_that_ignores_where_it_goes_on_comes_to_an_end(
             assert (await listed(catalog))[-2:] == ["test://1", "test://1/a"]
 
 
-async def test_a_walk_that_ignores_where_it_goes_on_comes_to_an_end() -> None:
+async def test_a_walk_that_ignores_its_cursor_terminates() -> None:
     class Forgetful(WalkingTree):
         def walk(self, *, after: Path | None, limit: int) -> Any:
             return super().walk(after=None, limit=limit)
@@ -556,7 +550,7 @@ async def test_a_walk_that_ignores_where_it_goes_on_comes_to_an_end() -> None:
     assert (await listed(catalog))[-1] == "test://1"
 
 
-async def test_templates_that_fail_are_those_of_their_mount_only(
+async def test_failing_templates_affect_only_their_mount(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     catalog = await catalog_of(Broken(templates=ValueError("x")), Broken(templates=5), Tree({}))
@@ -579,7 +573,7 @@ async def test_a_document_is_read_in_its_preferred_format(tree: type[Tree]) -> N
     assert body.content == Content("p", "text/csv")
 
 
-async def test_of_several_contents_the_first_is_the_preferred_one() -> None:
+async def test_the_first_of_several_contents_is_preferred() -> None:
     provider = Broken(read=lambda *_: [Content("first"), Content("second")])
     (body,) = (await (await catalog_of(provider)).read("test://0/a")).items
     assert body.content == Content("first")
@@ -588,7 +582,7 @@ async def test_of_several_contents_the_first_is_the_preferred_one() -> None:
 
 
 @TREES
-async def test_alternatives_follow_inline_where_the_manifest_says_so(tree: type[Tree]) -> None:
+async def test_alternatives_follow_inline_if_the_manifest_enables_them(tree: type[Tree]) -> None:
     node = Leaf("plain", formats={"html": "<p>", "csv": "p"})
     catalog = await catalog_of(tree({"a": node}), alternatives=True)
     reading = await catalog.read("test://0/a")
@@ -601,7 +595,7 @@ async def test_alternatives_follow_inline_where_the_manifest_says_so(tree: type[
     assert len((await catalog.read("test://0/a?format=csv")).items) == 1
 
 
-async def test_a_query_that_cannot_be_used_is_refused() -> None:
+async def test_an_unusable_query_is_refused() -> None:
     catalog = await catalog_of(Tree(NODES))
     for uri in ("test://0/a?x=1", "test://0/a?format=pdf", "test://0/b?lines=1", "test://0?x"):
         with pytest.raises(InvalidParameter):
@@ -618,7 +612,7 @@ async def test_reading_on_keeps_the_format_and_the_canonical_uri() -> None:
 
 
 @TREES
-async def test_a_collection_is_read_as_its_children_with_theirs(tree: type[Tree]) -> None:
+async def test_a_collection_is_read_as_its_children_with_their_contents(tree: type[Tree]) -> None:
     catalog = await catalog_of(tree(NODES))
     reading = await catalog.read("test://0")
     assert reading.complete
@@ -633,7 +627,7 @@ async def test_a_collection_is_read_as_its_children_with_theirs(tree: type[Tree]
 
 @TREES
 @pytest.mark.parametrize(("children", "complete"), [(5, True), (4, False), (1, False)])
-async def test_a_collection_read_ends_after_so_many_children(
+async def test_a_collection_read_is_limited_in_children(
     tree: type[Tree], children: int, complete: bool
 ) -> None:
     catalog = await catalog_of(tree(NODES), collection_children=children)
@@ -643,7 +637,7 @@ async def test_a_collection_read_ends_after_so_many_children(
 
 @pytest.mark.parametrize("sized", [True, False])
 @pytest.mark.parametrize("text", ["x" * 60, "é" * 30, b"\x00" * 60])
-async def test_a_collection_read_leaves_out_what_does_not_fit(
+async def test_a_collection_read_skips_children_that_exceed_its_byte_budget(
     sized: bool, text: str | bytes
 ) -> None:
     node = Leaf(text, sized=sized)
@@ -654,7 +648,7 @@ async def test_a_collection_read_leaves_out_what_does_not_fit(
     assert (await (await catalog_of(tree, collection_bytes=125)).read("test://0")).complete
 
 
-async def test_a_child_too_large_by_its_own_account_is_not_even_read() -> None:
+async def test_a_child_that_declares_too_large_a_size_is_not_read() -> None:
     tree = Tree({"a": Leaf("x" * 200, raises=AssertionError()), "b": "small"})
     reading = await (await catalog_of(tree, collection_bytes=100)).read("test://0")
     assert [body.entry.resource.path for body in reading.items] == [("b",)]
@@ -673,7 +667,7 @@ WRONG_CONTENTS: list[object] = [
 
 
 @pytest.mark.parametrize("wrong", WRONG_CONTENTS)
-async def test_a_child_that_is_read_wrongly_is_left_out(
+async def test_a_child_with_an_invalid_read_result_is_left_out(
     wrong: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     def read(path: Path, _: object) -> object:
@@ -717,29 +711,29 @@ async def completed(catalog: Catalog, value: str, **given: str) -> list[str]:
 
 
 @TREES
-async def test_completions_that_begin_as_typed_come_first(tree: type[Tree]) -> None:
+async def test_completions_with_the_typed_prefix_are_first(tree: type[Tree]) -> None:
     catalog = await catalog_of(tree({"Readme": "", "read": "", "other": "", "xread": {}}))
     assert await completed(catalog, "read") == ["read", "Readme", "other", "xread/"]
 
 
-async def test_completions_of_paths_are_encoded_and_typed_either_way() -> None:
+async def test_completions_of_paths_are_encoded_for_plain_and_encoded_input() -> None:
     catalog = await catalog_of(Tree({"a b": {"c#d": "", "é": ""}}))
     assert await completed(catalog, "a b/") == ["a%20b/%C3%A9", "a%20b/c%23d"]
     assert await completed(catalog, "a%20b/") == ["a%20b/%C3%A9", "a%20b/c%23d"]
 
 
-async def test_completions_fill_the_template_to_a_uri_that_is_served() -> None:
+async def test_a_completed_template_is_a_served_uri() -> None:
     catalog = await catalog_of(Tree({"100% \udcff?": "text"}))
     (value,) = await completed(catalog, "100")
     assert (await catalog.metadata(f"test://0/{value}")).resource.path == ("100% \udcff?",)
 
 
-async def test_completions_below_what_does_not_exist_are_none() -> None:
+async def test_a_missing_collection_has_no_completions() -> None:
     catalog = await catalog_of(Tree({"a": ""}))
     assert await completed(catalog, "nowhere/x") == []
 
 
-async def test_what_no_address_can_hold_is_not_completed() -> None:
+async def test_a_value_too_long_for_a_uri_is_not_completed() -> None:
     class Counting(Tree):
         asked = 0
 
@@ -773,7 +767,7 @@ async def test_very_many_completions_are_ranked_off_the_loop() -> None:
     assert threading.current_thread().name not in ranked_in
 
 
-async def test_completions_are_counted_and_cut() -> None:
+async def test_completions_are_counted_and_truncated() -> None:
     catalog = await catalog_of(Tree({f"{n:03}": "" for n in range(250)}))
     completion = await catalog.complete("test://0/{+path}", "path", "2")
     assert len(completion.values) == MAX_COMPLETIONS
@@ -781,7 +775,7 @@ async def test_completions_are_counted_and_cut() -> None:
     assert completion.values[0] == "200"
 
 
-async def test_completion_is_told_what_is_already_known() -> None:
+async def test_completion_receives_the_values_given_so_far() -> None:
     class Rows(Tree):
         templates = (Template("{table}/{key}{?lines}", name="row"),)
 
@@ -796,7 +790,7 @@ async def test_completion_is_told_what_is_already_known() -> None:
     assert completion.total == 1
 
 
-async def test_completion_needs_a_template_and_a_variable_that_exist() -> None:
+async def test_completion_requires_an_existing_template_and_variable() -> None:
     catalog = await catalog_of(Tree({}), Broken(templates=[Template("{x}", name="x")]))
     for template, variable in (
         ("test://0/{path}", "path"),
@@ -812,7 +806,7 @@ async def test_completion_needs_a_template_and_a_variable_that_exist() -> None:
 # -- the end
 
 
-async def test_leaving_the_catalog_closes_every_mount_that_was_started() -> None:
+async def test_leaving_the_catalog_closes_every_started_mount() -> None:
     started, untouched = Lived({}), Lived({})
     mounts = [Mount("a", "test://a/", started), Mount("b", "test://b/", untouched)]
     async with Catalog(mounts) as catalog:

@@ -34,7 +34,7 @@ PATHS = st.lists(SEGMENTS, max_size=5).map(tuple).filter(encodable)
 
 @pytest.mark.slow
 @given(scope=SCOPES, mount=st.text(st.characters(codec="utf-8")), path=PATHS)
-def test_a_cursor_comes_back_as_it_was(scope: str, mount: str, path: tuple[str, ...]) -> None:
+def test_a_cursor_round_trips(scope: str, mount: str, path: tuple[str, ...]) -> None:
     text = ListCursor(scope, mount, path).encode()
     assert text
     assert text.isascii()
@@ -51,7 +51,7 @@ def test_a_cursor_of_another_listing_is_refused(
 
 
 @given(text=st.text() | st.binary().map(lambda data: base64.urlsafe_b64encode(data).decode()))
-def test_what_is_no_cursor_is_refused(text: str) -> None:
+def test_a_malformed_cursor_is_refused(text: str) -> None:
     with pytest.raises(InvalidParameter):
         ListCursor.decode(text, scope="")
 
@@ -75,7 +75,7 @@ def forged(path: list[bytes], version: int = 1) -> str:
 
 
 @pytest.mark.parametrize("segment", [b"", b".", b"..", b"a/b", b"/", b"\0", b"a\0"])
-def test_a_forged_path_that_no_uri_could_have_is_refused(segment: bytes) -> None:
+def test_a_forged_path_that_no_uri_can_have_is_refused(segment: bytes) -> None:
     assert ListCursor.decode(forged([b"a", b"...", b".a"]), scope="").path == ("a", "...", ".a")
     with pytest.raises(InvalidParameter):
         ListCursor.decode(forged([b"a", segment]), scope="")
@@ -93,7 +93,7 @@ def test_an_endless_cursor_is_refused() -> None:
         ListCursor.decode(forged([b"a" * 40_000]), scope="")
 
 
-def test_the_refusal_says_what_to_do() -> None:
+def test_a_refused_cursor_is_reported_with_the_remedy() -> None:
     with pytest.raises(InvalidParameter, match="begin again without a cursor"):
         ListCursor.decode("x", scope="")
 
@@ -104,7 +104,7 @@ class State(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 @given(scope=SCOPES, number=st.integers(0, 2**63), place=st.none() | st.binary())
-def test_a_state_comes_back_as_it_was(scope: str, number: int, place: bytes | None) -> None:
+def test_a_state_round_trips(scope: str, number: int, place: bytes | None) -> None:
     text = pack(State(number, place), scope=scope)
     assert text.isascii()
     assert unpack(text, State, scope=scope) == State(number, place)
@@ -123,6 +123,6 @@ def test_a_state_of_another_scope_or_shape_is_refused(scope: str, other: str) ->
 
 
 @given(text=st.text() | st.binary().map(lambda data: base64.urlsafe_b64encode(data).decode()))
-def test_what_is_no_state_is_refused(text: str) -> None:
+def test_a_malformed_state_is_refused(text: str) -> None:
     with pytest.raises(InvalidParameter):
         unpack(text, State, scope="")

@@ -103,7 +103,7 @@ async def test_a_position_outside_of_the_searched_collection_is_invalid() -> Non
         await found(Tree(NODES), "crumb", "text", below=("docs",), after="bread")
 
 
-async def test_a_document_that_hangs_is_passed_over() -> None:
+async def test_a_hanging_document_is_skipped() -> None:
     nodes: dict[str, Node] = {f"a{at:02}": "hello" for at in range(20)}
     nodes["a05"] = Gate()
     searched = catalog(Tree(nodes), timing=HASTY)
@@ -116,7 +116,7 @@ async def test_a_document_that_hangs_is_passed_over() -> None:
     assert len(found) == 19
 
 
-async def test_documents_that_cannot_be_read_are_no_failure() -> None:
+async def test_unreadable_documents_are_not_a_failure() -> None:
     tree = Tree(
         {
             "a": Leaf(raises=ResourceTooLarge(size=9, limit=1, next={})),
@@ -130,7 +130,7 @@ async def test_documents_that_cannot_be_read_are_no_failure() -> None:
     assert ([hit.entry.uri for hit in page.hits], page.unavailable) == (["test://m0/e"], ())
 
 
-async def test_what_is_never_to_be_read_is_found_by_name_only() -> None:
+async def test_unreadable_documents_are_found_only_by_name() -> None:
     class Kept(Tree):
         def list(self, parent: Path, *, after: Path | None, limit: int) -> Any:
             found = super().list(parent, after=after, limit=limit)
@@ -142,7 +142,7 @@ async def test_what_is_never_to_be_read_is_found_by_name_only() -> None:
     assert [hit.entry.uri for hit in page.hits] == ["test://m1/a"]
 
 
-async def test_a_cancelled_search_cancels_what_it_waits_for() -> None:
+async def test_cancelling_a_search_cancels_its_pending_reads() -> None:
     gate = Gate()
     patient = catalog(Tree({"a": gate}), timing=Timing(search_s=60.0))
     task = asyncio.create_task(patient.search("x", where="text"))

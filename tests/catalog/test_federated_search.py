@@ -123,18 +123,18 @@ async def test_hits_are_entries_of_the_catalog_with_their_lines() -> None:
         ("test://m0/unlisted/readable", ["m0/unlisted/readable:1"]),
     ],
 )
-async def test_below_a_uri_only_what_is_there_is_found(uri: str, found: list[str]) -> None:
+async def test_a_search_below_a_uri_finds_only_its_descendants(uri: str, found: list[str]) -> None:
     assert await everything(catalog(Tree(NODES), Tree(NODES)), "hello", uri=uri) == found
 
 
 @pytest.mark.parametrize("uri", ["test://m0/absent", "test://m9/", "nonsense", ""])
 @pytest.mark.parametrize("where", ["names", "text", None])
-async def test_a_search_below_what_is_not_there_is_refused(uri: str, where: Where | None) -> None:
+async def test_a_search_below_a_missing_resource_is_refused(uri: str, where: Where | None) -> None:
     with pytest.raises(ResourceNotFound):
         await catalog(Tree(NODES)).search("a", uri=uri, where=where)
 
 
-async def test_what_is_not_listed_is_found_below_its_own_uri_only() -> None:
+async def test_unlisted_resources_are_found_only_below_their_own_uri() -> None:
     hidden = Mount("m1", "test://m1/", Tree({"a": "hello"}), listed=False)
     searched = Catalog([Mount("m0", "test://m0/", Tree(NODES)), hidden])
     assert not [one for one in await everything(searched, "readable") if "unlisted" in one]
@@ -142,7 +142,7 @@ async def test_what_is_not_listed_is_found_below_its_own_uri_only() -> None:
     assert await everything(searched, "hello", uri="test://m1/") == ["m1/a:1"]
 
 
-async def test_what_needs_scopes_is_found_by_those_who_have_them() -> None:
+async def test_resources_with_scopes_are_found_only_by_callers_with_those_scopes() -> None:
     secret = Mount("m1", "test://m1/", Tree({"hello": "hello"}), access=frozenset({"s"}))
     searched = Catalog([Mount("m0", "test://m0/", Tree({"a": "hello"})), secret])
     with access.acting(Caller("x", frozenset())):
@@ -153,7 +153,7 @@ async def test_what_needs_scopes_is_found_by_those_who_have_them() -> None:
         assert await everything(searched, "hello") == ["m1/hello", "m0/a:1", "m1/hello:1"]
 
 
-async def test_a_cursor_of_more_scopes_gives_nothing_away() -> None:
+async def test_a_cursor_of_a_caller_with_more_scopes_reveals_nothing() -> None:
     secret = Mount("m1", "test://m1/", Tree({"x1": "", "x2": ""}), access=frozenset({"s"}))
     searched = Catalog([secret], CatalogLimits(search_hits=1))
     cursor = (await searched.search("x")).next_cursor
@@ -175,7 +175,7 @@ async def test_a_cursor_of_more_scopes_gives_nothing_away() -> None:
         (r"/(a)\1/", "not a regular expression of RE2"),
     ],
 )
-async def test_a_query_by_which_nothing_can_be_found_is_refused(query: str, reason: str) -> None:
+async def test_a_query_that_cannot_match_is_refused(query: str, reason: str) -> None:
     with pytest.raises(InvalidParameter, match=reason):
         await catalog(Tree(NODES)).search(query)
 
@@ -186,7 +186,7 @@ async def test_a_uri_with_a_query_is_refused() -> None:
 
 
 @pytest.mark.parametrize("query", ["/", "//", "/a", "x" * 1000, "*" * 1000, "[" * 1000, "🙂"])
-async def test_odd_queries_are_looked_for_all_the_same(query: str) -> None:
+async def test_unusual_queries_find_their_literal_text(query: str) -> None:
     tree = Tree({query.replace("/", "") or "x": query, "other": "-"})
     found = await everything(catalog(tree), query, where="text")
     assert [one.rpartition(":")[2] for one in found] == ["1"]
@@ -200,7 +200,7 @@ async def test_odd_queries_are_looked_for_all_the_same(query: str) -> None:
     kind=st.sampled_from([Tree, SlowTree, WalkingTree]),
     hurried=st.booleans(),
 )
-async def test_pages_give_each_hit_once(
+async def test_each_hit_is_on_exactly_one_page(
     sizes: list[int], size: int, where: Where | None, kind: type[Tree], *, hurried: bool
 ) -> None:
     trees = [
@@ -215,7 +215,7 @@ async def test_pages_give_each_hit_once(
     assert len(set(paged)) == len(paged)
 
 
-async def test_a_cursor_goes_on_after_a_restart_and_after_a_change() -> None:
+async def test_a_cursor_survives_a_restart_and_a_change() -> None:
     nodes = {f"a{at}": "" for at in range(9)}
     cursor = (await catalog(Tree(nodes), size=4).search("a")).next_cursor
     del nodes["a3"]  # the last one that was given
@@ -246,7 +246,7 @@ async def test_a_cursor_belongs_to_its_query_and_place() -> None:
         await searched.list(after=cursor)
 
 
-async def test_a_mount_that_fails_is_named_and_the_others_go_on() -> None:
+async def test_a_failing_mount_is_named_and_the_others_continue() -> None:
     class Failing(Tree):
         def metadata(self, path: Path) -> Any:
             raise ValueError("secret")
@@ -270,7 +270,7 @@ async def test_a_mount_that_fails_is_named_and_the_others_go_on() -> None:
         await searched.search("a", uri="test://m0/")
 
 
-async def test_what_somebody_else_has_cancelled_is_a_failure_like_any_other(
+async def test_a_cancelled_error_inside_a_provider_counts_as_its_failure(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Cancelled(Tree):
@@ -305,7 +305,7 @@ HASTY = Timing(search_s=0.2, search_mount_grace_s=0.1)
 
 
 @pytest.mark.slow
-async def test_a_mount_that_hangs_takes_only_itself_out() -> None:
+async def test_a_mount_that_hangs_affects_no_other_mount() -> None:
     hanging = Hanging()
     searched = catalog(hanging, Tree({"a": "x"}), timing=HASTY)
     page = await searched.search("a", where="names")
@@ -318,7 +318,7 @@ async def test_a_mount_that_hangs_takes_only_itself_out() -> None:
     hanging.released.set()
 
 
-async def test_a_search_that_is_over_says_how_far_it_came() -> None:
+async def test_a_search_that_times_out_reports_its_progress() -> None:
     tree = Tree({f"a{at:02}": "hello" for at in range(30)})
     pages: list[tuple[int, int, bool]] = []
     after: str | None = None
@@ -331,7 +331,7 @@ async def test_a_search_that_is_over_says_how_far_it_came() -> None:
     assert pages == [(10, 10, True), (10, 20, True), (10, 30, True), (0, 30, False)]
 
 
-async def test_names_and_text_are_counted_each_by_itself() -> None:
+async def test_names_and_text_are_counted_separately() -> None:
     def search(request: SearchRequest, *, after: str | None, **_: object) -> SearchPage:
         # As a database has it: names of tables, but the text of rows, which nobody has counted.
         if request.where == "names":
@@ -349,7 +349,7 @@ async def test_names_and_text_are_counted_each_by_itself() -> None:
 
 
 @pytest.mark.slow
-async def test_what_was_looked_at_is_counted_and_told() -> None:
+async def test_progress_counts_the_resources_searched() -> None:
     told: list[tuple[int, int | None]] = []
     gate = Gate("hello")
     searched = catalog(Tree({"a": "", "b": gate, "c": {"d": "hello"}}))
@@ -365,7 +365,7 @@ async def test_what_was_looked_at_is_counted_and_told() -> None:
 # -- providers that search by themselves
 
 
-async def test_a_provider_that_searches_is_asked_and_its_pages_are_followed() -> None:
+async def test_all_pages_of_a_searching_provider_are_fetched() -> None:
     asked: list[tuple[SearchRequest, Path, str | None, int]] = []
 
     def search(
@@ -406,13 +406,13 @@ def hit(*path: str) -> Hit:
         "nonsense",
     ],
 )
-async def test_what_a_provider_finds_wrongly_is_not_given(found: Any) -> None:
+async def test_invalid_search_results_fail_only_their_mount(found: Any) -> None:
     wrong = Searching({}, lambda *_, **__: found)
     page = await catalog(wrong, Tree({"a": ""})).search("a")
     assert (names(page), page.unavailable, page.next_cursor) == (["m1/a"], ("m0",), None)
 
 
-async def test_a_provider_that_finds_outside_of_the_place_or_goes_in_circles_fails() -> None:
+async def test_hits_outside_the_searched_uri_and_cyclic_cursors_fail_the_mount() -> None:
     outside = Searching(NODES, lambda *_, **__: SearchPage(hits=[hit("other")]))
     with pytest.raises(Exception, match="below"):
         await catalog(outside).search("a", uri="test://m0/docs")
@@ -421,7 +421,7 @@ async def test_a_provider_that_finds_outside_of_the_place_or_goes_in_circles_fai
     assert page.unavailable == ("m0",)
 
 
-async def test_of_many_mounts_each_has_its_best_on_the_first_page() -> None:
+async def test_the_best_hit_of_each_mount_is_on_the_first_page() -> None:
     trees = [Tree({f"xa{at}": "", "a": ""}) for at in range(20)]
     searched = catalog(*trees, size=10)
     first = await searched.search("a", where="names")
@@ -431,12 +431,12 @@ async def test_of_many_mounts_each_has_its_best_on_the_first_page() -> None:
     )
 
 
-async def test_without_mounts_nothing_is_found() -> None:
+async def test_a_search_without_mounts_is_empty() -> None:
     page = await Catalog([]).search("a")
     assert page == SearchResults([], None, where="text", total=0)
 
 
-async def test_a_provider_is_asked_for_who_searches() -> None:
+async def test_a_provider_search_runs_as_the_caller() -> None:
     seen: list[str | None] = []
 
     def search(*_: object, **__: object) -> SearchPage:

@@ -66,7 +66,7 @@ def mounted(provider: Provider, **options: Any) -> Mount:
 # -- lifetime
 
 
-async def test_a_provider_is_entered_once_however_many_wait_for_it() -> None:
+async def test_a_provider_is_entered_once_for_any_number_of_waiters() -> None:
     provider = Lived()
     mount = mounted(provider)
     assert mount.problem is not None
@@ -74,7 +74,7 @@ async def test_a_provider_is_entered_once_however_many_wait_for_it() -> None:
     assert (provider.entered, mount.problem) == (1, None)
 
 
-async def test_a_provider_that_was_entered_is_left_once() -> None:
+async def test_a_provider_is_exited_once_after_it_was_entered() -> None:
     provider = Lived()
     mount = mounted(provider)
     await mount.start()
@@ -83,7 +83,7 @@ async def test_a_provider_that_was_entered_is_left_once() -> None:
     assert (provider.entered, provider.left) == (1, 1)
 
 
-async def test_a_mount_that_was_closed_is_entered_no_more() -> None:
+async def test_a_closed_mount_is_never_entered_again() -> None:
     provider = Lived()
     mount = mounted(provider)
     await mount.close()
@@ -92,7 +92,7 @@ async def test_a_mount_that_was_closed_is_entered_no_more() -> None:
     assert (provider.entered, mount.problem) == (0, "closed")
 
 
-async def test_a_mount_that_is_closed_while_it_starts_is_left() -> None:
+async def test_closing_a_mount_while_it_starts_exits_its_provider() -> None:
     provider = Lived()
     mount = mounted(provider)
     starting = asyncio.create_task(mount.start())
@@ -103,14 +103,14 @@ async def test_a_mount_that_is_closed_while_it_starts_is_left() -> None:
     assert (provider.entered, provider.left, mount.problem) == (1, 1, "closed")
 
 
-async def test_a_provider_without_a_lifetime_needs_none() -> None:
+async def test_a_provider_needs_no_context_manager() -> None:
     mount = mounted(Tree({}))
     await mount.start()
     assert mount.problem is None
     await mount.close()
 
 
-async def test_a_provider_that_fails_on_leaving_harms_nobody(
+async def test_a_provider_that_fails_on_exit_is_only_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     provider = Lived()
@@ -124,7 +124,7 @@ async def test_a_provider_that_fails_on_leaving_harms_nobody(
 # -- failing to start
 
 
-async def test_a_mount_that_cannot_start_says_why_to_the_operator_only(
+async def test_the_reason_a_mount_cannot_start_is_visible_only_to_the_operator(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     mount = mounted(Lived(entering=[MountUnavailable("folder /srv/docs\nis missing")]))
@@ -137,14 +137,14 @@ async def test_a_mount_that_cannot_start_says_why_to_the_operator_only(
     ]
 
 
-async def test_a_defect_on_starting_is_named_by_its_kind() -> None:
+async def test_a_defect_on_start_is_logged_by_its_type() -> None:
     mount = mounted(Lived(entering=[KeyError("x")]))
     with pytest.raises(ResourceBusy):
         await mount.start()
     assert mount.problem == "KeyError"
 
 
-async def test_a_mount_is_not_tried_again_before_a_growing_delay(clock: Clock) -> None:
+async def test_a_mount_is_retried_after_growing_delays(clock: Clock) -> None:
     provider = Lived(entering=[MountUnavailable("x") for _ in range(9)])
     mount = mounted(provider)
     with pytest.raises(ResourceBusy):
@@ -161,7 +161,7 @@ async def test_a_mount_is_not_tried_again_before_a_growing_delay(clock: Clock) -
         assert len(provider.entering) == left - 1
 
 
-async def test_a_mount_that_comes_back_serves_and_forgets_its_delay(clock: Clock) -> None:
+async def test_a_recovered_mount_serves_and_resets_its_retry_delay(clock: Clock) -> None:
     provider = Lived(entering=[MountUnavailable("x"), MountUnavailable("x")])
     mount = mounted(provider)
     for _ in range(2):
@@ -202,7 +202,7 @@ async def until(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-async def test_a_mount_that_hangs_when_it_is_left_is_left_alone(
+async def test_a_mount_that_hangs_on_exit_is_abandoned(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     released = asyncio.Event()
@@ -223,7 +223,7 @@ async def test_a_mount_that_hangs_when_it_is_left_is_left_alone(
 HASTY = Timing(mount_start_s=0.05)
 
 
-async def test_a_mount_that_hangs_when_it_is_to_start_has_failed_and_is_tried_again(
+async def test_a_mount_that_hangs_on_start_fails_and_is_retried(
     clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider = Stuck()
@@ -239,7 +239,7 @@ async def test_a_mount_that_hangs_when_it_is_to_start_has_failed_and_is_tried_ag
     assert (provider.begun, provider.entered, mount.problem) == (2, 1, None)
 
 
-async def test_a_mount_that_hangs_on_is_not_entered_twice_at_once(clock: Clock) -> None:
+async def test_a_start_that_still_hangs_is_never_entered_concurrently(clock: Clock) -> None:
     provider = Stuck(stubborn=True)
     mount = mounted(provider, timing=HASTY)
     for _ in range(2):
@@ -258,7 +258,7 @@ async def test_a_mount_that_hangs_on_is_not_entered_twice_at_once(clock: Clock) 
     assert (provider.begun, provider.entered, provider.left, mount.problem) == (2, 2, 1, None)
 
 
-async def test_a_request_that_is_cancelled_leaves_the_start_to_the_next() -> None:
+async def test_a_cancelled_request_leaves_the_start_to_the_next_one() -> None:
     provider = Stuck()
     mount = mounted(provider)
     first, second = (asyncio.create_task(mount.start()) for _ in range(2))
@@ -315,7 +315,7 @@ async def test_closing_waits_for_the_end_of_a_start_in_the_background() -> None:
 # -- what a provider can do
 
 
-async def test_abilities_are_found_when_the_mount_is_made() -> None:
+async def test_abilities_are_detected_when_the_mount_is_created() -> None:
     plain, walking = mounted(SlowTree({})), mounted(WalkingTree({}))
     assert "walk" not in plain.provider.abilities
     assert "walk" in walking.provider.abilities
@@ -326,7 +326,7 @@ async def test_abilities_are_found_when_the_mount_is_made() -> None:
 # -- entries
 
 
-async def test_the_mount_itself_has_the_words_of_the_manifest() -> None:
+async def test_the_root_entry_has_the_title_and_description_of_the_manifest() -> None:
     given = Resource(path=(), name="x", type="collection", title="t", description="d")
     worded = mounted(Tree({}), title="Title", description="Words").entry(given).resource
     assert (worded.name, worded.title, worded.description) == ("docs", "Title", "Words")
@@ -343,7 +343,7 @@ async def test_the_mount_itself_has_the_words_of_the_manifest() -> None:
         (Annotations((), 0), Annotations((), 0)),
     ],
 )
-async def test_annotations_of_the_mount_hold_where_a_resource_has_none(
+async def test_annotations_of_the_mount_apply_to_resources_without_their_own(
     own: Annotations | None, expected: Annotations
 ) -> None:
     mount = mounted(Tree({}), annotations=Annotations(("user",), 0.5))
@@ -351,7 +351,7 @@ async def test_annotations_of_the_mount_hold_where_a_resource_has_none(
     assert entry.resource.annotations == expected
 
 
-async def test_an_entry_is_the_same_as_long_as_its_resource_is() -> None:
+async def test_an_entry_is_reused_while_its_resource_is_unchanged() -> None:
     mount = mounted(Tree({}), annotations=Annotations(priority=1))
     first = Resource(path=("a b",), name="a")
     assert mount.entry(first).uri == "test://docs/a%20b"
@@ -363,7 +363,7 @@ async def test_an_entry_is_the_same_as_long_as_its_resource_is() -> None:
 # -- what is logged
 
 
-def test_an_expected_failure_is_no_error_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_expected_failure_is_not_logged_as_an_error(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         log_failure(ResourceNotFound(), "reading failed")
     assert [(r.levelno, r.getMessage()) for r in caplog.records] == [
@@ -371,7 +371,7 @@ def test_an_expected_failure_is_no_error_in_the_log(caplog: pytest.LogCaptureFix
     ]
 
 
-def test_a_defect_is_logged_with_its_place_and_without_its_text(
+def test_a_defect_is_logged_with_its_location_and_without_its_text(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def broken() -> None:
@@ -398,7 +398,7 @@ def test_a_key_has_one_first_use() -> None:
     assert not cache.is_first_use("a")
 
 
-def test_what_was_put_is_found() -> None:
+def test_a_stored_value_is_found() -> None:
     cache = SecondUseCache[str, int](8)
     assert cache.get("a") is None
     cache.put("a", 1)
@@ -414,7 +414,7 @@ def test_one_pass_over_many_keys_pushes_nothing_out_and_keeps_no_cachery() -> No
     assert cache.is_first_use(0), "marks are forgotten, too"
 
 
-def test_the_oldest_goes_first_when_it_is_full() -> None:
+def test_the_oldest_entry_is_evicted_first() -> None:
     cache = SecondUseCache[int, int](2)
     for key in (1, 2, 3):
         cache.put(key, key)

@@ -57,7 +57,7 @@ def facts(out: str) -> dict[str, str]:
     return {line.split()[0]: line.split(maxsplit=1)[1] for line in reversed(lines)}
 
 
-def test_a_folder_is_reported_with_what_it_offers(run: Run, folder: Path) -> None:
+def test_a_folder_is_reported_with_its_abilities(run: Run, folder: Path) -> None:
     done = run("check", folder)
     assert done.status == 0
     assert done.out.startswith("project  file:///project/\n")
@@ -68,7 +68,7 @@ def test_a_folder_is_reported_with_what_it_offers(run: Run, folder: Path) -> Non
     assert report["template"] == "file:///project/{+path}"
 
 
-def test_what_is_not_watched_is_not_offered(run: Run, numbers: Path) -> None:
+def test_watch_is_not_an_ability_if_it_is_switched_off(run: Run, numbers: Path) -> None:
     watching = "\n    async def changes(self, interest):\n        yield\n"
     (numbers / "numbers.py").write_text(NUMBERS + watching, "utf-8")
     (numbers / "mcp-resources.yaml").write_text(
@@ -79,7 +79,7 @@ def test_what_is_not_watched_is_not_offered(run: Run, numbers: Path) -> None:
     assert off["abilities"] == ["list", "read", "metadata", "hides"]
 
 
-def test_json_holds_the_same(run: Run, folder: Path) -> None:
+def test_json_reports_the_same_facts(run: Run, folder: Path) -> None:
     done = run("check", folder, "--json")
     (report,) = json.loads(done.out)["mounts"]
     assert (done.status, done.err) == (0, "")
@@ -90,7 +90,7 @@ def test_json_holds_the_same(run: Run, folder: Path) -> None:
     )
 
 
-def test_counting_ends_at_a_bound(run: Run, numbers: Path) -> None:
+def test_counting_stops_at_a_limit(run: Run, numbers: Path) -> None:
     done = run("check", numbers, "--json")
     few, many = json.loads(done.out)["mounts"]
     assert (few["resources"], few.get("more")) == (4, None)
@@ -98,7 +98,7 @@ def test_counting_ends_at_a_bound(run: Run, numbers: Path) -> None:
     assert "10,000+" in run("check", numbers).out
 
 
-def test_what_a_provider_hides_is_summed_up_by_rule(run: Run, numbers: Path) -> None:
+def test_hidden_resources_are_summarized_by_rule(run: Run, numbers: Path) -> None:
     lines = run("check", numbers).out.splitlines()
     assert [line.split(maxsplit=1)[1] for line in lines if line.startswith("  hidden")][:2] == [
         "5, negative (-1, -2, -3, …)",
@@ -112,9 +112,7 @@ FAILING = pytest.mark.parametrize(
 
 
 @FAILING
-def test_a_provider_that_cannot_tell_what_it_hides_is_status_1(
-    run: Run, numbers: Path, failing: str
-) -> None:
+def test_a_provider_whose_hides_fails_is_status_1(run: Run, numbers: Path, failing: str) -> None:
     plugin = numbers / "numbers.py"
     plugin.write_text(NUMBERS.replace("paths = [", f"{failing}\n        paths = ["), "utf-8")
     done = run("check", numbers)
@@ -128,7 +126,7 @@ WARNING = """
 """
 
 
-def test_what_is_unsafe_is_told_and_an_option_that_names_nothing_is_status_1(
+def test_warnings_are_reported_and_an_option_without_a_match_is_status_1(
     run: Run, numbers: Path
 ) -> None:
     (numbers / "numbers.py").write_text(NUMBERS + WARNING, "utf-8")
@@ -145,7 +143,7 @@ def test_what_is_unsafe_is_told_and_an_option_that_names_nothing_is_status_1(
     assert len(report["warnings"]) == 1
 
 
-def test_a_key_of_directories_that_names_no_directory_is_a_mistake(
+def test_a_key_of_directories_without_a_matching_directory_is_a_mistake(
     run: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "private").mkdir()
@@ -175,7 +173,7 @@ def test_a_key_of_directories_that_names_no_directory_is_a_mistake(
     assert run("check", tmp_path).status == 0
 
 
-def test_what_is_only_unsafe_is_no_failure(run: Run, numbers: Path) -> None:
+def test_a_warning_alone_is_no_failure(run: Run, numbers: Path) -> None:
     unsafe = "\n    def warnings(self): return [('', 'the login may write')]\n"
     (numbers / "numbers.py").write_text(NUMBERS + unsafe, "utf-8")
     done = run("check", numbers)
@@ -183,9 +181,7 @@ def test_what_is_only_unsafe_is_no_failure(run: Run, numbers: Path) -> None:
 
 
 @FAILING
-def test_a_provider_that_cannot_tell_what_is_unsafe_is_status_1(
-    run: Run, numbers: Path, failing: str
-) -> None:
+def test_a_provider_whose_warnings_fail_is_status_1(run: Run, numbers: Path, failing: str) -> None:
     wrong = f"\n    def warnings(self): {failing}\n"
     (numbers / "numbers.py").write_text(NUMBERS + wrong, "utf-8")
     done = run("check", numbers)
@@ -194,7 +190,7 @@ def test_a_provider_that_cannot_tell_what_is_unsafe_is_status_1(
 
 
 @pytest.mark.slow
-def test_a_missing_libmagic_is_told_and_no_failure(tmp_path: Path, folder: Path) -> None:
+def test_a_missing_libmagic_is_reported_without_failing(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "magic.py").write_text("raise ImportError\n", "utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "resource_server", "check", str(folder)],
@@ -209,7 +205,7 @@ def test_a_missing_libmagic_is_told_and_no_failure(tmp_path: Path, folder: Path)
     assert done.stderr.count("\n") == 1
 
 
-def test_a_mount_that_is_not_listed_is_said_to_be_so(run: Run, folder: Path) -> None:
+def test_an_unlisted_mount_is_reported_as_unlisted(run: Run, folder: Path) -> None:
     (folder / "mcp-resources.yaml").write_text("roots:\n  a: {path: ., listed: false}\n", "utf-8")
     done = run("check", folder)
     assert done.status == 0
@@ -263,7 +259,9 @@ def test_a_plugin_that_breaks_the_contract_is_a_problem_of_its_mount(
     assert facts(done.out)["problem"] == f"{problem}; -v shows why"
 
 
-def test_problems_of_plugins_are_told_with_those_of_the_manifest(run: Run, numbers: Path) -> None:
+def test_plugin_problems_are_reported_together_with_manifest_problems(
+    run: Run, numbers: Path
+) -> None:
     manifest = numbers / "mcp-resources.yaml"
     manifest.write_text(
         "serve: {}\nproviders:\n  a: {use: numbers.py, cuont: 2}\n  b: {use: nothing.py}\n", "utf-8"
@@ -296,7 +294,7 @@ def test_a_name_that_is_not_utf_8_is_explained(run: Run, folder: Path) -> None:
     assert json.loads(done.out)["uri"] == "file:///project/.a%FF"
 
 
-def test_a_uri_of_no_mount_is_status_1(run: Run, folder: Path) -> None:
+def test_a_uri_outside_every_mount_is_status_1(run: Run, folder: Path) -> None:
     done = run("check", folder, "--explain", "docs://x/y", "--json")
     assert done.status == 1
     assert json.loads(done.out) == {
@@ -306,7 +304,7 @@ def test_a_uri_of_no_mount_is_status_1(run: Run, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "words"), [("000002", "exposed by n"), ("9", "hidden by n")])
-def test_a_provider_that_does_not_explain_is_asked_whether_it_shows(
+def test_explain_reports_only_visibility_for_a_provider_without_explain(
     run: Run, numbers: Path, name: str, words: str
 ) -> None:
     done = run("check", numbers, "--explain", f"resource://n/{name}")
@@ -323,7 +321,7 @@ roots:
 """
 
 
-def test_what_needs_which_scopes_is_told_and_that_nobody_is_asked_for_them(
+def test_required_scopes_are_reported_with_a_warning_if_nothing_enforces_them(
     run: Run, folder: Path
 ) -> None:
     manifest = folder.parent / "mcp-resources.yaml"
@@ -337,7 +335,7 @@ def test_what_needs_which_scopes_is_told_and_that_nobody_is_asked_for_them(
     assert "warning" not in run("check", manifest).out
 
 
-def test_the_rule_that_asks_for_scopes_is_named(run: Run, folder: Path) -> None:
+def test_the_rule_that_requires_scopes_is_named(run: Run, folder: Path) -> None:
     (folder / "docs").mkdir(exist_ok=True)
     (folder / "docs" / "x.txt").write_text("x")
     manifest = folder.parent / "mcp-resources.yaml"
@@ -351,7 +349,7 @@ def test_the_rule_that_asks_for_scopes_is_named(run: Run, folder: Path) -> None:
     ]
 
 
-def test_the_cost_of_the_tools_is_told(run: Run, folder: Path) -> None:
+def test_the_token_cost_of_the_tools_is_reported(run: Run, folder: Path) -> None:
     told = run("check", str(folder)).out.splitlines()[-1]
     assert told.startswith("4 tools, about ")
     assert told.endswith(" tokens in tools/list")
@@ -361,13 +359,13 @@ def test_the_cost_of_the_tools_is_told(run: Run, folder: Path) -> None:
     assert found["tokens"] < 1000
 
 
-def test_of_no_tools_nothing_is_told(run: Run, folder: Path) -> None:
+def test_no_token_cost_is_reported_without_tools(run: Run, folder: Path) -> None:
     (folder / "mcp-resources.yaml").write_text("roots:\n  r: {path: docs}\ntools: false\n", "utf-8")
     assert "tokens" not in run("check", str(folder)).out
     assert json.loads(run("check", str(folder), "--json").out)["tools"] == {"count": 0, "tokens": 0}
 
 
-def test_a_tool_that_is_left_out_is_named_with_the_reason(run: Run, tmp_path: Path) -> None:
+def test_a_dropped_tool_is_named_with_the_reason(run: Run, tmp_path: Path) -> None:
     tools = """
     def tools(self):
         from resource_server.provider.tools import Tool

@@ -51,7 +51,7 @@ def watches(run: Run, folder: Path, manifest: str) -> dict[str, str]:
 
 
 @linux_only
-def test_a_folder_is_reported_with_what_watches_it(run: Run, folder: Path) -> None:
+def test_a_folder_is_reported_with_its_watcher(run: Run, folder: Path) -> None:
     options = ("auto", "inotify", "watchfiles", "poll", "off")
     roots = "".join(f"  {option}: {{path: ., watch: {option}}}\n" for option in options)
     found = watches(run, folder, f"roots:\n{roots}")
@@ -60,7 +60,7 @@ def test_a_folder_is_reported_with_what_watches_it(run: Run, folder: Path) -> No
 
 
 @linux_only
-def test_a_folder_that_no_kernel_tells_of_is_reported_to_be_polled(
+def test_a_folder_on_a_remote_file_system_is_reported_as_polled(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = ("auto", "inotify", "watchfiles")
@@ -79,7 +79,7 @@ def test_a_folder_that_no_kernel_tells_of_is_reported_to_be_polled(
     }
 
 
-def test_a_plugin_is_reported_to_be_watched_or_not(run: Run, tmp_path: Path) -> None:
+def test_a_plugin_is_reported_as_watched_or_unwatched(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(PLUGIN, "utf-8")
     manifest = """
     providers:
@@ -110,7 +110,7 @@ def limited(*arguments: str | Path) -> list[str]:
 
 @pytest.mark.slow
 @linux_only
-def test_a_folder_that_gets_no_inotify_is_reported_to_be_polled_with_what_helps(
+def test_a_folder_without_inotify_is_reported_as_polled_with_a_remedy(
     folder: Path,
 ) -> None:
     [line] = [line for line in limited("check", folder) if line.startswith("  watch ")]
@@ -120,7 +120,7 @@ def test_a_folder_that_gets_no_inotify_is_reported_to_be_polled_with_what_helps(
 
 @pytest.mark.slow
 @linux_only
-def test_that_there_is_no_inotify_is_said_once_for_all_folders_with_what_helps(
+def test_missing_inotify_is_reported_once_for_all_folders_with_a_remedy(
     folder: Path,
 ) -> None:
     manifest = "roots:\n  one: {path: docs}\n  two: {path: docs}\n"
@@ -165,7 +165,7 @@ def mistakes(run: Run, folder: Path, prompts: str) -> list[str]:
     return [each.partition("mcp-resources.yaml:")[2] for each in found]
 
 
-def test_a_prompt_is_reported_with_what_it_asks_for(run: Run, folder: Path) -> None:
+def test_a_prompt_is_reported_with_its_arguments(run: Run, folder: Path) -> None:
     prompts = (
         "  hello:\n    title: Say hello\n    arguments: {who: {required: true}, how: }\n"
         "    messages: [{text: '{how} {who}'}]\n"
@@ -184,9 +184,7 @@ def test_a_prompt_is_reported_with_what_it_asks_for(run: Run, folder: Path) -> N
     }
 
 
-def test_a_resource_that_cannot_be_read_is_a_mistake_whatever_its_plugin_raises(
-    run: Run, folder: Path
-) -> None:
+def test_an_unreadable_resource_is_a_mistake_for_every_plugin_error(run: Run, folder: Path) -> None:
     plugin = "import asyncio\nclass Mine:\n    templates = ()\n"
     for name in ("list", "metadata", "read"):
         plugin += f"    def {name}(self, *_, **__): raise asyncio.CancelledError\n"
@@ -200,7 +198,7 @@ def test_a_resource_that_cannot_be_read_is_a_mistake_whatever_its_plugin_raises(
     assert "cannot be read; -v shows why: resource://mine/x" in done.out
 
 
-def test_a_resource_that_is_not_there_is_a_mistake_where_it_stands(run: Run, folder: Path) -> None:
+def test_a_missing_resource_is_a_mistake_reported_at_its_position(run: Run, folder: Path) -> None:
     prompts = (
         "  p:\n    messages:\n"
         "      - {resource: 'file:///project/README.md'}\n"
@@ -217,7 +215,7 @@ def test_a_resource_that_is_not_there_is_a_mistake_where_it_stands(run: Run, fol
     ]
 
 
-def test_a_resource_of_arguments_is_looked_for_with_their_defaults(run: Run, folder: Path) -> None:
+def test_a_resource_with_arguments_is_checked_with_their_defaults(run: Run, folder: Path) -> None:
     prompts = (
         "  p:\n    arguments: {a: {required: true}, b: {default: none.md}}\n    messages:\n"
         "      - {resource: 'file:///project/{a}'}\n"
@@ -228,7 +226,7 @@ def test_a_resource_of_arguments_is_looked_for_with_their_defaults(run: Run, fol
     ]
 
 
-def test_an_argument_for_which_nothing_is_suggested_is_a_mistake(run: Run, folder: Path) -> None:
+def test_an_argument_without_suggestions_is_a_mistake(run: Run, folder: Path) -> None:
     prompts = (
         "  p:\n    arguments:\n"
         "      a: {complete: 'file:///project/docs/{a}'}\n"
@@ -242,7 +240,7 @@ def test_an_argument_for_which_nothing_is_suggested_is_a_mistake(run: Run, folde
     ]
 
 
-def test_what_cannot_serve_now_is_no_mistake_of_the_prompt(run: Run, folder: Path) -> None:
+def test_an_unavailable_mount_is_not_a_mistake_of_the_prompt(run: Run, folder: Path) -> None:
     (folder / "mcp-resources.yaml").write_text(
         "roots: {gone: {path: nowhere}}\n"
         "prompts: {p: {arguments: {a: {complete: 'file:///gone/x{?none}'}},"

@@ -59,13 +59,13 @@ def mounts(
 # -- which are served
 
 
-def test_each_folder_is_a_mount_of_its_own(top: Path) -> None:
+def test_each_folder_is_a_separate_mount(top: Path) -> None:
     served, refused = mounts(top, top / "a", top / "b")
     assert served == {"file:///a/": "a", "file:///b/": "b"}
     assert refused == ()
 
 
-def test_no_folder_is_none(top: Path) -> None:
+def test_no_folders_make_no_mounts(top: Path) -> None:
     assert mounts(top) == ({}, ())
 
 
@@ -81,30 +81,28 @@ def test_no_folder_is_none(top: Path) -> None:
         ("x" * 500, f"file:///{'x' * 64}/"),
     ],
 )
-def test_a_mount_is_named_as_the_client_says_if_that_is_a_name(
-    top: Path, name: str, base: str
-) -> None:
+def test_a_mount_takes_the_clients_name_if_it_is_valid(top: Path, name: str, base: str) -> None:
     served, _ = mounts(top, ClientRoot((top / "a").as_uri(), name))
     assert list(served) == [base]
 
 
-def test_its_title_is_what_the_client_says(top: Path) -> None:
+def test_the_title_of_a_mount_is_the_name_the_client_sent(top: Path) -> None:
     (folder,) = client_folders.offered_folders([ClientRoot((top / "a").as_uri(), "My project")])
     (spec,) = client_folders.folder_mounts(manifest(top), [folder]).mounts
     assert (spec.name, spec.title) == ("My-project", "My project")
 
 
-def test_two_of_one_name_get_names_of_their_own(top: Path) -> None:
+def test_two_folders_of_the_same_name_get_distinct_names(top: Path) -> None:
     roots = [ClientRoot((top / name).as_uri(), "same") for name in ("a", "b")]
     assert mounts(top, *roots)[0] == {"file:///same/": "a", "file:///same-2/": "b"}
 
 
-def test_no_mount_of_the_manifest_is_hidden(top: Path) -> None:
+def test_client_folders_never_shadow_mounts_of_the_manifest(top: Path) -> None:
     text = CLIENT + "  a: {path: .}\n  other: {path: ., uri: 'file:///a-2/'}\n"
     assert mounts(top, top / "a", text=text)[0] == {"file:///a-3/": "a"}
 
 
-def test_the_same_folder_twice_is_one(top: Path) -> None:
+def test_duplicate_folders_are_merged(top: Path) -> None:
     (top / "link").symlink_to(top / "a")
     uri = (top / "a").as_uri()
     roots = [uri, uri + "/", uri.replace("file:///", "file://localhost/"), top / "link"]
@@ -112,7 +110,7 @@ def test_the_same_folder_twice_is_one(top: Path) -> None:
 
 
 @pytest.mark.parametrize("inner_first", [True, False])
-def test_a_folder_inside_another_is_served_there(top: Path, inner_first: bool) -> None:
+def test_a_nested_folder_is_served_only_inside_its_parent(top: Path, inner_first: bool) -> None:
     roots = [top / "a" / "in", top / "a"]
     served, refused = mounts(top, *(roots if inner_first else reversed(roots)))
     assert served == {"file:///a/": "a"}
@@ -137,21 +135,21 @@ def test_a_folder_inside_another_is_served_there(top: Path, inner_first: bool) -
         ("file:///" + "x" * 4_000, f"'{'x' * 59}…': it cannot be opened: file name too long"),
     ],
 )
-def test_what_is_no_folder_of_this_machine_is_refused(top: Path, uri: str, reason: str) -> None:
+def test_a_uri_that_is_not_a_local_folder_is_refused(top: Path, uri: str, reason: str) -> None:
     assert mounts(top, uri, top / "b") == ({"file:///b/": "b"}, (reason,))
 
 
-def test_what_is_a_file_is_refused(top: Path) -> None:
+def test_a_file_is_refused_as_a_folder(top: Path) -> None:
     assert mounts(top, top / "a" / "a.txt")[1] == ("'a.txt': it is not a folder",)
 
 
-def test_what_is_a_socket_is_refused(top: Path) -> None:
+def test_a_socket_is_refused_as_a_folder(top: Path) -> None:
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as listening:
         listening.bind(str(top / "s"))
         assert mounts(top, top / "s")[1] == ("'s': it is not a folder",)
 
 
-def test_a_link_in_a_circle_is_refused(top: Path) -> None:
+def test_a_circular_link_is_refused(top: Path) -> None:
     (top / "x").symlink_to(top / "x")
     assert mounts(top, top / "x")[1] == (
         "'x': it cannot be opened: too many levels of symbolic links",
@@ -161,7 +159,7 @@ def test_a_link_in_a_circle_is_refused(top: Path) -> None:
 ALLOW = "roots:\n  workspace: {from: client, allow: [../a]}\n"
 
 
-def test_outside_of_what_is_allowed_nothing_is_served(top: Path) -> None:
+def test_folders_outside_the_allowed_paths_are_refused(top: Path) -> None:
     (top / "abc").mkdir()
     served, refused = mounts(top, top / "a" / "in", top / "b", top, top / "abc", text=ALLOW)
     assert served == {"file:///in/": "a/in"}
@@ -169,7 +167,7 @@ def test_outside_of_what_is_allowed_nothing_is_served(top: Path) -> None:
     assert all("outside the folders in 'allow'" in each for each in refused)
 
 
-def test_a_link_does_not_lead_out_of_what_is_allowed(top: Path) -> None:
+def test_a_symlink_cannot_escape_the_allowed_paths(top: Path) -> None:
     (top / "a" / "out").symlink_to(top / "b")
     (top / "into").symlink_to(top / "a" / "in")
     served, refused = mounts(top, top / "a" / "out", top / "into", text=ALLOW)
@@ -177,20 +175,20 @@ def test_a_link_does_not_lead_out_of_what_is_allowed(top: Path) -> None:
     assert refused == ("'out': it is outside the folders in 'allow'",)
 
 
-def test_what_is_allowed_may_be_a_link(top: Path) -> None:
+def test_an_allowed_path_may_be_a_symlink(top: Path) -> None:
     (top / "allowed").symlink_to(top / "a")
     text = "roots:\n  workspace: {from: client, allow: [../allowed]}\n"
     assert mounts(top, top / "a", text=text)[0] == {"file:///a/": "a"}
 
 
-def test_a_folder_is_of_the_first_entry_that_allows_it(top: Path) -> None:
+def test_a_folder_belongs_to_the_first_entry_that_allows_it(top: Path) -> None:
     text = ALLOW + "  rest: {from: client, hidden: true}\n"
     folders = client_folders.offered_folders([offered(top / name) for name in ("a", "b")])
     found = client_folders.folder_mounts(manifest(top, text), folders).mounts
     assert [(spec.name, spec.options.get("hidden")) for spec in found] == [("a", None), ("b", True)]
 
 
-def test_of_thousands_the_first_are_served(top: Path) -> None:
+def test_only_the_first_folders_up_to_the_limit_are_served(top: Path) -> None:
     most = client_folders.MAX_FOLDERS
     folders = [top / "many" / f"{number}" for number in range(most + 2)]
     for folder in folders:
@@ -235,7 +233,7 @@ def relisted(client: Client) -> list[str]:
     return client.listed()
 
 
-def test_what_a_client_offers_is_listed_read_and_watched(top: Path) -> None:
+def test_client_folders_are_listed_read_and_watched(top: Path) -> None:
     with offering(top / "manifest") as client:
         assert client.capabilities["resources"] == {"subscribe": True, "listChanged": True}
         client.offer(top / "a", top / "b")
@@ -255,7 +253,7 @@ def test_what_a_client_offers_is_listed_read_and_watched(top: Path) -> None:
         assert client.end() == []
 
 
-def test_what_a_client_offers_no_longer_is_gone(top: Path) -> None:
+def test_a_withdrawn_client_folder_is_no_longer_served(top: Path) -> None:
     with offering(top / "manifest") as client:
         client.offer(top / "a", top / "b")
         relisted(client)
@@ -272,7 +270,7 @@ def test_what_a_client_offers_no_longer_is_gone(top: Path) -> None:
         assert client.told() == ("updated", "file:///b/b.txt")
 
 
-def test_folders_and_the_manifest_change_at_once(top: Path) -> None:
+def test_folders_and_the_manifest_may_change_together(top: Path) -> None:
     with offering(top / "manifest") as client:
         client.offer(top / "a")
         relisted(client)
@@ -287,7 +285,7 @@ def test_folders_and_the_manifest_change_at_once(top: Path) -> None:
         assert client.listed() == ["file:///a", "file:///a/a.txt", "file:///a/in"]
 
 
-def test_a_folder_that_is_refused_again_is_logged_once(top: Path) -> None:
+def test_a_repeatedly_refused_folder_is_logged_once(top: Path) -> None:
     keep(top / "manifest", ALLOW)
     with offering(top / "manifest") as client:
         for folders in ((top / "a", top / "b"), (top / "a" / "in", top / "b"), ()):
@@ -297,7 +295,7 @@ def test_a_folder_that_is_refused_again_is_logged_once(top: Path) -> None:
         assert len([line for line in client.end() if "'b'" in line]) == 1
 
 
-def test_a_client_is_asked_as_soon_as_the_manifest_says_so(top: Path) -> None:
+def test_roots_are_requested_once_a_reloaded_manifest_needs_them(top: Path) -> None:
     keep(top / "manifest", "roots: {docs: {path: .}}")
     with offering(top / "manifest") as client:
         before = client.listed()
@@ -308,14 +306,14 @@ def test_a_client_is_asked_as_soon_as_the_manifest_says_so(top: Path) -> None:
             pass
 
 
-def test_nobody_is_asked_where_the_manifest_does_not_say_so(top: Path) -> None:
+def test_roots_are_not_requested_unless_the_manifest_needs_them(top: Path) -> None:
     keep(top / "manifest", "roots: {docs: {path: .}}")
     with offering(top / "manifest") as client:
         client.changed()
         assert client.untold() == []
 
 
-def test_a_client_that_never_answers_is_served_what_else_there_is(top: Path) -> None:
+def test_a_client_that_never_answers_is_served_the_other_mounts(top: Path) -> None:
     keep(top / "manifest", CLIENT + "  docs: {path: ../a}\n")
     with offering(top / "manifest") as client:
         client.asked()
@@ -323,7 +321,7 @@ def test_a_client_that_never_answers_is_served_what_else_there_is(top: Path) -> 
         assert client.end() == []
 
 
-def test_a_client_that_leaves_in_the_middle_leaves_nothing(top: Path) -> None:
+def test_a_client_that_disconnects_midway_leaves_no_state(top: Path) -> None:
     with offering(top / "manifest") as client:
         client.offer(top / "a")
         assert client.end() == []
@@ -333,7 +331,7 @@ def warnings_of(lines: Sequence[str]) -> list[str]:
     return [line for line in lines if "the folders of the client are not served" in line]
 
 
-def test_a_client_that_offers_no_folders_is_told_of_once(top: Path) -> None:
+def test_a_client_without_roots_support_is_logged_once(top: Path) -> None:
     with connected(top / "manifest") as client:
         client.request("ping")
         keep(top / "manifest", CLIENT + "  docs: {path: ../a}\n")
@@ -344,7 +342,7 @@ def test_a_client_that_offers_no_folders_is_told_of_once(top: Path) -> None:
         assert client.end() == []
 
 
-def test_a_client_that_offers_no_folders_is_told_of_when_the_manifest_asks(top: Path) -> None:
+def test_a_client_without_roots_support_is_logged_when_a_reload_needs_roots(top: Path) -> None:
     keep(top / "manifest", "roots: {docs: {path: ../a}}")
     with connected(top / "manifest") as client:
         keep(top / "manifest", CLIENT)
@@ -352,7 +350,7 @@ def test_a_client_that_offers_no_folders_is_told_of_when_the_manifest_asks(top: 
         assert len(warnings_of(client.end())) == 1
 
 
-def test_a_client_of_a_revision_without_roots_is_told_of_once(top: Path) -> None:
+def test_a_client_of_a_revision_without_roots_is_logged_once(top: Path) -> None:
     with started("serve", top / "manifest", stdin=subprocess.PIPE) as (process, _):
         asked = [request("resources/list", {"_meta": ENVELOPE}, id) for id in (1, 2)]
         told = "".join(f"{json.dumps(each)}\n" for each in asked)
@@ -364,7 +362,7 @@ def test_a_client_of_a_revision_without_roots_is_told_of_once(top: Path) -> None
 # -- in `check`
 
 
-def test_check_says_whose_folders_they_are(top: Path, run: Run) -> None:
+def test_check_reports_that_folders_come_from_the_client(top: Path, run: Run) -> None:
     outcome = run("check", top / "manifest")
     assert outcome.status == 0
     assert outcome.out.splitlines()[0].startswith("workspace")
@@ -381,7 +379,7 @@ def mistakes(top: Path, run: Run, text: str) -> list[list[str]]:
     return told
 
 
-def test_check_names_what_is_allowed_and_is_not_there(top: Path, run: Run) -> None:
+def test_check_reports_allowed_folders_that_do_not_exist(top: Path, run: Run) -> None:
     text = "roots:\n  w: {from: client, allow: [../a, nope, ../a/a.txt]}\n"
     assert mistakes(top, run, text) == [
         [
@@ -392,7 +390,7 @@ def test_check_names_what_is_allowed_and_is_not_there(top: Path, run: Run) -> No
     assert mistakes(top, run, ALLOW) == [[]]
 
 
-def test_check_names_what_no_folder_is_left_for(top: Path, run: Run) -> None:
+def test_check_reports_entries_shadowed_by_an_earlier_one(top: Path, run: Run) -> None:
     text = CLIENT + "  rest: {from: client, hidden: true}\n  more: {from: client}\n"
     told = "'workspace' above takes all folders; give it 'allow', or move it to the end"
     assert mistakes(top, run, text) == [

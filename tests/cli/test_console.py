@@ -18,7 +18,7 @@ from tests.cli.conftest import ROOT
     ("redirection", "reason"),
     [(">&-", "bad file descriptor"), (">/dev/full", "no space left on device")],
 )
-def test_output_that_cannot_be_written_is_one_line_and_status_1(
+def test_unwritable_output_is_one_line_and_status_1(
     folder: Path, words: list[str], redirection: str, reason: str
 ) -> None:
     done = in_a_shell(redirection, *words, folder=folder)
@@ -27,15 +27,13 @@ def test_output_that_cannot_be_written_is_one_line_and_status_1(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", "<&- >&- 2>&-"])
-def test_an_error_that_cannot_be_written_is_still_the_exit_status(
-    folder: Path, redirection: str
-) -> None:
+def test_an_unwritable_error_still_sets_the_exit_status(folder: Path, redirection: str) -> None:
     done = in_a_shell(redirection, "list", "missing", folder=folder)
     assert (done.returncode, done.stdout) == (2, "")
 
 
 @pytest.mark.slow
-def test_a_server_without_standard_streams_ends_at_once(folder: Path) -> None:
+def test_a_server_without_standard_streams_ends_immediately(folder: Path) -> None:
     assert in_a_shell("<&- >&- 2>&-", "serve", ".", folder=folder).returncode == 0
 
 
@@ -84,7 +82,7 @@ def test_an_encoding_that_lacks_characters_does_not_stop_the_output(
         (5 * 1024**3, "5.0G"),
     ],
 )
-def test_sizes_for_people_are_short(count: int, text: str) -> None:
+def test_human_readable_sizes_are_short(count: int, text: str) -> None:
     assert console.short_size(count) == text
 
 

@@ -57,7 +57,7 @@ def manifest(folder: Path, http: str) -> Path:
 # -- other machines
 
 
-def test_other_machines_are_let_in_with_tokens_or_on_purpose_only(folder: Path, run: Run) -> None:
+def test_other_machines_are_admitted_only_with_tokens_or_explicitly(folder: Path, run: Run) -> None:
     refused = run("serve", folder, "--http", "0.0.0.0:0")
     assert (refused.status, refused.err) == (
         1,
@@ -75,16 +75,16 @@ def test_other_machines_are_let_in_with_tokens_or_on_purpose_only(folder: Path, 
 
 
 @pytest.mark.parametrize("address", ["[::]:0", "192.0.2.1:0", "example.org:0"])
-def test_every_address_of_others_is_refused(folder: Path, run: Run, address: str) -> None:
+def test_every_non_loopback_address_is_refused(folder: Path, run: Run, address: str) -> None:
     assert "refused to listen on" in run("serve", folder, "--http", address).err
 
 
-def test_this_machine_needs_neither(folder: Path) -> None:
+def test_loopback_needs_neither_tokens_nor_an_explicit_option(folder: Path) -> None:
     with serving(folder, "--http", "localhost:0") as url:
         assert status(url) == 200
 
 
-def test_clients_of_an_issuer_have_to_be_told_the_public_address(folder: Path, run: Run) -> None:
+def test_an_issuer_requires_a_public_url(folder: Path, run: Run) -> None:
     issuer = "auth: {issuer: 'https://login.example.org', audience: a}"
     refused = run("serve", manifest(folder, f"{{{issuer}}}"), "--http", "0.0.0.0:0")
     assert (refused.status, "write http.url in the manifest" in refused.err) == (1, True)
@@ -93,7 +93,7 @@ def test_clients_of_an_issuer_have_to_be_told_the_public_address(folder: Path, r
         assert status(here(url)) == 401
 
 
-def test_who_asks_for_scopes_without_tokens_is_told_that_nobody_has_any(folder: Path) -> None:
+def test_scopes_without_authentication_are_logged_as_ineffective(folder: Path) -> None:
     said = (
         "resource-server: 'access' has no effect: "
         "without 'http.auth', everybody can read everything"
@@ -115,7 +115,7 @@ def test_who_asks_for_scopes_without_tokens_is_told_that_nobody_has_any(folder: 
 # -- the manifest while it is served
 
 
-def test_http_that_has_changed_is_told_of_once_and_holds_from_the_next_start_on(
+def test_changed_http_options_are_logged_once_and_apply_after_a_restart(
     folder: Path,
 ) -> None:
     with_one, with_two = (
@@ -171,7 +171,7 @@ def write_certificate(folder: Path, password: bytes = b"") -> tuple[Path, Path]:
     return paths
 
 
-def test_it_is_served_with_a_certificate(folder: Path, tmp_path: Path) -> None:
+def test_a_certificate_enables_tls(folder: Path, tmp_path: Path) -> None:
     cert, key = write_certificate(tmp_path)
     trusting = ssl.create_default_context(cafile=cert)
     door = ("--http", "127.0.0.1:0", "--tls-cert", cert)
@@ -183,7 +183,7 @@ def test_it_is_served_with_a_certificate(folder: Path, tmp_path: Path) -> None:
         assert status(url, verify=trusting) == 200
 
 
-def test_clients_over_tls_leave_no_word_on_standard_error(folder: Path, tmp_path: Path) -> None:
+def test_clients_over_tls_log_nothing_on_standard_error(folder: Path, tmp_path: Path) -> None:
     cert, key = write_certificate(tmp_path)
     trusting = ssl.create_default_context(cafile=cert)
     door = ("--http", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key)
@@ -196,9 +196,7 @@ def test_clients_over_tls_leave_no_word_on_standard_error(folder: Path, tmp_path
         assert lines.rest() == []
 
 
-def test_a_certificate_that_cannot_be_used_is_refused(
-    folder: Path, tmp_path: Path, run: Run
-) -> None:
+def test_an_unusable_certificate_is_refused(folder: Path, tmp_path: Path, run: Run) -> None:
     cert, key = write_certificate(tmp_path)
     (tmp_path / "other").mkdir()
     _, other = write_certificate(tmp_path / "other")
@@ -221,7 +219,7 @@ def test_a_certificate_that_cannot_be_used_is_refused(
 # -- behind a proxy
 
 
-def test_whose_requests_a_proxy_forwards_is_believed_of_named_proxies_only(folder: Path) -> None:
+def test_forwarded_client_addresses_are_trusted_only_from_named_proxies(folder: Path) -> None:
     source = manifest(folder, "{limits: {rate: 0.0001, burst: 1}}")
     one, other = ({"x-forwarded-for": f"192.0.2.{number}"} for number in (1, 2))
     door = ("--http", "127.0.0.1:0")
@@ -247,7 +245,7 @@ def test_whose_requests_a_proxy_forwards_is_believed_of_named_proxies_only(folde
         ),
     ],
 )
-def test_options_that_do_not_fit_are_refused(
+def test_incompatible_options_are_refused(
     folder: Path, run: Run, arguments: tuple[str, ...], reason: str
 ) -> None:
     found = run("serve", folder, *arguments)
@@ -255,7 +253,7 @@ def test_options_that_do_not_fit_are_refused(
     assert reason in found.err
 
 
-def test_more_workers_are_refused_with_the_reason_and_what_to_do_instead(
+def test_several_workers_are_refused_with_the_reason_and_an_alternative(
     folder: Path, run: Run
 ) -> None:
     for count in ("1", "4", "auto"):
@@ -265,6 +263,6 @@ def test_more_workers_are_refused_with_the_reason_and_what_to_do_instead(
         assert "run several servers behind a load balancer, as in examples/http" in refused.err
 
 
-def test_an_access_log_is_one_of_http(folder: Path, run: Run) -> None:
+def test_an_access_log_requires_http(folder: Path, run: Run) -> None:
     refused = run("serve", folder, "--access-log")
     assert (refused.status, "these options need --http" in refused.err) == (2, True)

@@ -13,7 +13,7 @@ from tests.cli.conftest import Run
 NAME = "mcp-resources.yaml"
 
 
-def test_a_manifest_is_written_that_serves_the_folder(run: Run, folder: Path) -> None:
+def test_the_written_manifest_serves_the_folder(run: Run, folder: Path) -> None:
     before = run("list", folder, "--json").out
     done = run("init", folder)
     assert (done.status, done.out, done.err) == (0, f"wrote {folder / NAME}\n", "")
@@ -26,7 +26,7 @@ def test_a_manifest_is_written_that_serves_the_folder(run: Run, folder: Path) ->
 
 
 @pytest.mark.parametrize("name", ["", "xx.txt", ".env", ".yaml", "manifest"])
-def test_a_name_that_no_manifest_has_is_refused(run: Run, folder: Path, name: str) -> None:
+def test_an_invalid_manifest_name_is_refused(run: Run, folder: Path, name: str) -> None:
     before = sorted(folder.iterdir())
     done = run("init", folder, "--output", name)
     assert (done.status, done.out) == (2, "")
@@ -34,7 +34,7 @@ def test_a_name_that_no_manifest_has_is_refused(run: Run, folder: Path, name: st
     assert sorted(folder.iterdir()) == before
 
 
-def test_a_manifest_that_is_there_is_not_overwritten(run: Run, folder: Path) -> None:
+def test_an_existing_manifest_is_not_overwritten(run: Run, folder: Path) -> None:
     (folder / NAME).write_text("mine", "utf-8")
     done = run("init", folder)
     assert (done.status, done.out) == (1, "")
@@ -42,7 +42,7 @@ def test_a_manifest_that_is_there_is_not_overwritten(run: Run, folder: Path) -> 
     assert (folder / NAME).read_text("utf-8") == "mine"
 
 
-def test_a_manifest_is_overwritten_by_force(run: Run, folder: Path) -> None:
+def test_force_overwrites_a_manifest(run: Run, folder: Path) -> None:
     (folder / NAME).write_text("mine", "utf-8")
     assert run("init", folder, "--force").status == 0
     assert run("check", folder).status == 0
@@ -56,7 +56,7 @@ def test_a_folder_gets_no_second_manifest(run: Run, folder: Path) -> None:
     assert run("check", folder).status == 0
 
 
-def test_a_manifest_is_printed_instead(run: Run, folder: Path) -> None:
+def test_a_manifest_can_be_printed_instead_of_written(run: Run, folder: Path) -> None:
     done = run("init", folder, "--output", "-")
     assert done.status == 0
     assert "roots:" in done.out
@@ -73,7 +73,7 @@ def test_a_manifest_is_printed_instead(run: Run, folder: Path) -> None:
         ([".", "--output", "folder.yaml"], 1),
     ],
 )
-def test_what_cannot_be_written_is_one_line(
+def test_a_write_error_is_one_line(
     run: Run,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -88,7 +88,7 @@ def test_what_cannot_be_written_is_one_line(
 
 
 @pytest.mark.slow
-def test_the_schema_is_json_that_knows_the_sections(run: Run) -> None:
+def test_the_schema_is_json_with_the_sections(run: Run) -> None:
     done = run("schema")
     assert (done.status, done.err) == (0, "")
     assert {"server", "roots", "providers"} <= set(json.loads(done.out)["properties"])
@@ -110,7 +110,9 @@ def shop(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_manifest_of_a_database_lies_beside_it_and_names_its_tables(run: Run, shop: Path) -> None:
+def test_a_database_manifest_is_written_beside_it_and_names_its_tables(
+    run: Run, shop: Path
+) -> None:
     done = run("init", shop)
     assert (done.status, done.out, done.err) == (0, f"wrote {shop.parent / NAME}\n", "")
     written = (shop.parent / NAME).read_text("utf-8")
@@ -130,7 +132,7 @@ def test_a_manifest_of_a_database_lies_beside_it_and_names_its_tables(run: Run, 
     assert sorted(file.name for file in shop.parent.iterdir()) == ["My shop.db", NAME]
 
 
-def test_a_manifest_of_a_database_is_printed_instead(
+def test_a_database_manifest_can_be_printed_instead_of_written(
     run: Run, shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(shop.parent)
@@ -140,7 +142,7 @@ def test_a_manifest_of_a_database_is_printed_instead(
     assert not (shop.parent / NAME).exists()
 
 
-def test_a_table_that_takes_long_to_count_is_not_counted(run: Run, tmp_path: Path) -> None:
+def test_a_table_that_is_slow_to_count_is_not_counted(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "slow.db"
     connection = sqlite3.connect(file)
     connection.executescript(
@@ -163,7 +165,7 @@ def test_a_table_that_takes_long_to_count_is_not_counted(run: Run, tmp_path: Pat
         ("postgresql://me:s@secret@host/db", "misplaced special characters"),
     ],
 )
-def test_a_database_that_cannot_be_read_is_one_line(run: Run, source: str, words: str) -> None:
+def test_an_unreadable_database_is_one_line(run: Run, source: str, words: str) -> None:
     done = run("init", source)
     assert (done.status, done.out) == (2, "")
     assert words in done.err

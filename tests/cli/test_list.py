@@ -28,13 +28,13 @@ def test_the_tree_is_indented_and_collections_end_in_a_slash(run: Run, folder: P
     ]
 
 
-def test_sizes_stand_in_a_column_with_all_their_digits(run: Run, folder: Path) -> None:
+def test_sizes_are_in_a_column_with_all_their_digits(run: Run, folder: Path) -> None:
     sizes = {line[12:].strip(): line[:10].strip() for line in run("list", folder).out.splitlines()}
     assert sizes["blob.bin"] == "2048"
     assert sizes["docs/"] == ""
 
 
-def test_two_mounts_begin_anew_at_the_margin(run: Run, folder: Path) -> None:
+def test_each_mount_starts_at_the_left_margin(run: Run, folder: Path) -> None:
     (folder / "mcp-resources.yaml").write_text(
         "roots:\n  a: {path: docs, title: The docs}\n  b: {path: docs/deep}\n", "utf-8"
     )
@@ -59,7 +59,7 @@ def test_a_document_has_no_children(run: Run, folder: Path) -> None:
     assert done.err == "resource-server: not a collection: file:///project/README.md\n"
 
 
-def test_json_is_one_resource_a_line_as_a_client_sees_it(run: Run, folder: Path) -> None:
+def test_json_is_one_resource_per_line_as_sent_to_clients(run: Run, folder: Path) -> None:
     done = run("list", folder, "--json")
     resources = [json.loads(line) for line in done.out.splitlines()]
     assert (done.status, done.err, len(resources)) == (0, "", 7)
@@ -76,7 +76,7 @@ def crowded(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_long_listing_stops_and_says_how_much_is_left(run: Run, crowded: Path) -> None:
+def test_a_long_listing_is_truncated_with_the_number_left(run: Run, crowded: Path) -> None:
     done = run("list", crowded)
     assert len(done.out.splitlines()) == MAX_LINES
     assert done.err == "resource-server: 21 more; --all prints them\n"
@@ -84,9 +84,7 @@ def test_a_long_listing_stops_and_says_how_much_is_left(run: Run, crowded: Path)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("option", ["--all", "--json"])
-def test_a_long_listing_is_whole_where_that_is_asked_for(
-    run: Run, crowded: Path, option: str
-) -> None:
+def test_a_long_listing_is_complete_on_request(run: Run, crowded: Path, option: str) -> None:
     done = run("list", crowded, option)
     assert (len(done.out.splitlines()), done.err) == (MAX_LINES + 21, "")
 
@@ -102,7 +100,7 @@ def test_a_long_listing_is_whole_where_that_is_asked_for(
     ],
     ids=["newline", "escape sequence", "bidi", "harmless", "not UTF-8"],
 )
-def test_names_cannot_steer_a_terminal(
+def test_names_cannot_control_a_terminal(
     run: Run, tmp_path: Path, name: str | bytes, shown: str
 ) -> None:
     (
@@ -111,9 +109,7 @@ def test_names_cannot_steer_a_terminal(
     assert names(run("list", tmp_path).out)[1:] == [f"  {shown}"]
 
 
-def test_a_mount_that_cannot_serve_is_told_and_the_others_are_listed(
-    run: Run, folder: Path
-) -> None:
+def test_an_unavailable_mount_is_reported_and_the_others_are_listed(run: Run, folder: Path) -> None:
     (folder / "mcp-resources.yaml").write_text(
         "roots:\n  here: {path: docs/deep}\n  gone: {path: nowhere}\n", "utf-8"
     )
@@ -124,7 +120,7 @@ def test_a_mount_that_cannot_serve_is_told_and_the_others_are_listed(
     assert done.err.count("\n") == 1
 
 
-def test_a_plugin_that_is_refused_does_not_stop_the_others(run: Run, folder: Path) -> None:
+def test_a_refused_plugin_does_not_stop_the_others(run: Run, folder: Path) -> None:
     (folder / "mine.py").write_text("raise SystemExit('this ran')\n", "utf-8")
     (folder / "mcp-resources.yaml").write_text(
         "roots:\n  here: {path: docs/deep}\nproviders:\n  mine: {use: mine.py}\n", "utf-8"

@@ -39,7 +39,7 @@ class Mine:
 
 
 @pytest.mark.slow
-def test_a_first_line_of_the_log_at_the_very_end_does_not_keep_the_process(folder: Path) -> None:
+def test_a_late_first_log_line_does_not_keep_the_process(folder: Path) -> None:
     # A task that refers to itself goes when the interpreter does, and is complained of.
     (folder / "mine.py").write_text(FORGETFUL, "utf-8")
     (folder / "mcp-resources.yaml").write_text("providers: {mine: {use: mine.py}}\n", "utf-8")
@@ -49,7 +49,7 @@ def test_a_first_line_of_the_log_at_the_very_end_does_not_keep_the_process(folde
 
 
 @pytest.mark.slow
-def test_who_does_not_read_the_log_is_served_all_the_same(tmp_path: Path) -> None:
+def test_an_unread_log_does_not_block_serving(tmp_path: Path) -> None:
     (tmp_path / "mcp-resources.yaml").write_text("roots: {gone: {path: gone}}\n", "utf-8")
     unread, log = os.pipe()
     os.set_blocking(log, False)
@@ -70,7 +70,7 @@ def test_who_does_not_read_the_log_is_served_all_the_same(tmp_path: Path) -> Non
     assert len(done.stdout.splitlines()) == 2
 
 
-def test_more_is_logged_where_that_is_asked_for(run: Run, tmp_path: Path) -> None:
+def test_the_verbose_option_logs_more(run: Run, tmp_path: Path) -> None:
     manifest = tmp_path / "mcp-resources.yaml"
     manifest.write_text("roots:\n  gone: {path: no}\n", "utf-8")
     assert "resource-server: info: " not in run("list", manifest).err

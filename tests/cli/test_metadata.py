@@ -8,7 +8,7 @@ from tests.cli.conftest import Run
 README = "file:///project/README.md"
 
 
-def test_what_is_known_is_printed_in_two_columns(run: Run, folder: Path) -> None:
+def test_metadata_is_printed_in_two_columns(run: Run, folder: Path) -> None:
     done = run("metadata", folder, README)
     facts = dict(line.split(maxsplit=1) for line in done.out.splitlines())
     assert (done.status, done.err) == (0, "")
@@ -24,7 +24,7 @@ def test_json_is_the_entry_of_the_listing(run: Run, folder: Path) -> None:
     assert described in listed
 
 
-def test_a_name_that_could_steer_a_terminal_is_escaped(run: Run, folder: Path) -> None:
+def test_terminal_control_characters_in_a_name_are_escaped(run: Run, folder: Path) -> None:
     (folder / "a\x1b[31m.txt").touch()
     done = run("metadata", folder, "file:///project/a%1B%5B31m.txt")
     assert "\x1b" not in done.out

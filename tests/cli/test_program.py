@@ -49,7 +49,7 @@ def test_help_names_every_command_in_one_short_line(run: Run) -> None:
         assert not line.endswith("...")
 
 
-def test_without_a_command_help_is_printed_as_an_error(run: Run) -> None:
+def test_a_missing_command_prints_help_as_an_error(run: Run) -> None:
     done = run()
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith("Usage: resource-server")
@@ -77,7 +77,7 @@ def test_a_usage_error_is_one_line_and_status_2(run: Run, arguments: list[str], 
 
 
 @pytest.mark.parametrize("command", ["list", "check"])
-def test_a_source_that_is_not_there_is_one_line_and_status_2(run: Run, command: str) -> None:
+def test_a_missing_source_is_one_line_and_status_2(run: Run, command: str) -> None:
     done = run(command, "no/such/folder")
     assert (done.status, done.out) == (2, "")
     assert done.err == "no/such/folder: no such file or folder\n"
@@ -87,7 +87,7 @@ def test_a_source_that_is_not_there_is_one_line_and_status_2(run: Run, command: 
 
 
 @pytest.mark.parametrize("command", ["list", "check", "serve", "read", "watch", "metadata"])
-def test_a_url_that_cannot_be_used_is_one_line_without_it(run: Run, command: str) -> None:
+def test_an_unusable_url_is_one_line_that_does_not_repeat_it(run: Run, command: str) -> None:
     uri = ["a://b/c"] if command in ("read", "metadata") else []
     done = run(command, "mysql://me:se@cret@host/db", *uri)
     assert (done.status, done.out) == (2, "")
@@ -96,7 +96,7 @@ def test_a_url_that_cannot_be_used_is_one_line_without_it(run: Run, command: str
     assert "cret" not in done.err
 
 
-def test_every_problem_of_a_manifest_is_a_line(run: Run, tmp_path: Path) -> None:
+def test_every_problem_of_a_manifest_is_one_line(run: Run, tmp_path: Path) -> None:
     manifest = tmp_path / "mcp-resources.yaml"
     manifest.write_text("version: 2\nroots:\n  a: {path: ., exlude: [b]}\n", "utf-8")
     done = run("list", manifest)
@@ -107,20 +107,20 @@ def test_every_problem_of_a_manifest_is_a_line(run: Run, tmp_path: Path) -> None
     assert "did you mean 'exclude'?" in second
 
 
-def test_the_source_is_the_current_folder_where_it_is_left_out(
+def test_the_source_defaults_to_the_current_folder(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
     assert run("read", "file:///project/README.md").out == "# Read me\n"
 
 
-def test_a_manifest_that_is_named_is_the_source(run: Run, folder: Path) -> None:
+def test_a_named_manifest_is_the_source(run: Run, folder: Path) -> None:
     manifest = folder.parent / "other.yaml"
     manifest.write_text(f"roots:\n  mine: {{path: {folder}}}\n", "utf-8")
     assert run("read", manifest, "file:///mine/README.md").out == "# Read me\n"
 
 
-def test_an_error_that_nobody_foresaw_is_one_line(run: Run, tmp_path: Path) -> None:
+def test_an_unexpected_error_is_one_line(run: Run, tmp_path: Path) -> None:
     plugin = tmp_path / "broken.py"
     plugin.write_text(
         "class Broken:\n"
@@ -137,7 +137,7 @@ def test_an_error_that_nobody_foresaw_is_one_line(run: Run, tmp_path: Path) -> N
     assert done.err.splitlines()[-1] == "resource-server: internal error"
 
 
-def test_a_reader_that_has_gone_ends_the_command_silently(tmp_path: Path) -> None:
+def test_a_reader_that_closes_the_pipe_ends_the_command_silently(tmp_path: Path) -> None:
     for number in range(300):
         (tmp_path / f"{number:0200}.txt").touch()
     with started("list", "--json", tmp_path) as (process, errors):
@@ -148,7 +148,7 @@ def test_a_reader_that_has_gone_ends_the_command_silently(tmp_path: Path) -> Non
         assert errors.read() == ""
 
 
-def test_a_reader_that_has_never_been_there_ends_the_command_silently(folder: Path) -> None:
+def test_an_output_without_a_reader_ends_the_command_silently(folder: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with started("list", folder, stdout=writer) as (process, errors):
@@ -157,7 +157,7 @@ def test_a_reader_that_has_never_been_there_ends_the_command_silently(folder: Pa
         assert errors.read() == ""
 
 
-def test_a_server_whose_answers_cannot_be_written_says_so(folder: Path) -> None:
+def test_unwritable_responses_are_logged_and_end_the_server(folder: Path) -> None:
     full = os.open("/dev/full", os.O_WRONLY)
     with started("serve", folder, stdin=subprocess.PIPE, stdout=full) as (process, errors):
         os.close(full)

@@ -33,20 +33,20 @@ def on_a_terminal(*arguments: str | Path) -> tuple[int, str, str]:
         return status, seen.decode().replace("\r\n", "\n"), errors.read()
 
 
-def test_text_is_printed_as_it_is(run: Run, folder: Path) -> None:
+def test_text_is_printed_verbatim(run: Run, folder: Path) -> None:
     (folder / "odd.txt").write_bytes("no end\r\n\x1b[31m\u202e ☃".encode())
     done = run("read", folder, "file:///project/odd.txt")
     assert (done.status, done.err) == (0, "")
     assert done.raw == "no end\r\n\x1b[31m\u202e ☃".encode()
 
 
-def test_bytes_are_printed_as_they_are(run: Run, folder: Path) -> None:
+def test_bytes_are_printed_verbatim(run: Run, folder: Path) -> None:
     done = run("read", folder, BLOB)
     assert (done.status, done.err) == (0, "")
     assert done.raw == bytes(range(256)) * 8
 
 
-def test_text_on_a_terminal_cannot_steer_it(folder: Path) -> None:
+def test_text_cannot_control_a_terminal(folder: Path) -> None:
     (folder / "odd.txt").write_bytes("a\tb\r\n\x1b[31mred \u202e grüße\n".encode())
     status, seen, errors = on_a_terminal("read", folder, "file:///project/odd.txt")
     assert (status, errors) == (0, "")
@@ -77,7 +77,7 @@ def test_a_collection_is_listed_with_a_note(run: Run, folder: Path) -> None:
     ]
 
 
-def test_a_range_says_on_standard_error_where_it_goes_on(run: Run, folder: Path) -> None:
+def test_the_continuation_of_a_range_is_on_standard_error(run: Run, folder: Path) -> None:
     guide = "file:///project/docs/guide.txt"
     done = run("read", folder, f"{guide}?lines=1-2")
     assert (done.status, done.out) == (0, "one\ntwo\n")
@@ -118,18 +118,18 @@ def test_hidden_absent_and_malformed_look_the_same(
     assert done.err == f"resource-server: resource not found: {uri}\n"
 
 
-def test_a_uri_in_an_error_cannot_steer_a_terminal(run: Run, folder: Path) -> None:
+def test_a_uri_in_an_error_cannot_control_a_terminal(run: Run, folder: Path) -> None:
     done = run("read", folder, "file:///project/\x1b[31m\n")
     assert done.err == "resource-server: resource not found: file:///project/\\x1b[31m\\n\n"
 
 
-def test_a_query_that_is_unknown_is_one_line(run: Run, folder: Path) -> None:
+def test_an_unknown_query_is_one_line(run: Run, folder: Path) -> None:
     done = run("read", folder, f"{README}?lnes=1")
     assert (done.status, done.out) == (1, "")
     assert done.err.count("\n") == 1
     assert done.err.endswith(f": {README}?lnes=1\n")
 
 
-def test_json_is_the_result_as_a_client_sees_it(run: Run, folder: Path) -> None:
+def test_json_is_the_result_sent_to_clients(run: Run, folder: Path) -> None:
     (content,) = json.loads(run("read", folder, README, "--json").out)["contents"]
     assert (content["uri"], content["text"]) == (README, "# Read me\n")

@@ -70,7 +70,7 @@ def relisted(client: Client) -> list[str]:
     return client.listed()
 
 
-def test_a_mount_that_is_added_is_listed_and_clients_are_told(top: Path) -> None:
+def test_an_added_mount_is_listed_and_clients_are_notified(top: Path) -> None:
     with connected(top) as client:
         assert client.listed() == ["file:///docs", "file:///docs/docs.txt"]
         keep(top, MORE)
@@ -79,7 +79,7 @@ def test_a_mount_that_is_added_is_listed_and_clients_are_told(top: Path) -> None
         assert client.end() == []
 
 
-def test_a_mount_that_is_removed_is_gone_and_who_subscribed_is_told(top: Path) -> None:
+def test_a_removed_mount_is_gone_and_its_subscribers_are_notified(top: Path) -> None:
     keep(top, MORE)
     with connected(top) as client:
         client.request("resources/subscribe", uri="file:///more/more.txt")
@@ -95,7 +95,7 @@ def test_a_mount_that_is_removed_is_gone_and_who_subscribed_is_told(top: Path) -
         assert client.untold() == []
 
 
-def test_subscriptions_in_a_mount_that_stays_survive(top: Path) -> None:
+def test_subscriptions_in_an_unchanged_mount_survive(top: Path) -> None:
     with connected(top) as client:
         client.request("resources/subscribe", uri="file:///docs/docs.txt")
         keep(top, MORE)
@@ -105,7 +105,7 @@ def test_subscriptions_in_a_mount_that_stays_survive(top: Path) -> None:
         assert read(client, "file:///docs/docs.txt") == "changed"
 
 
-def test_a_mount_that_stays_the_same_is_not_started_again(top: Path) -> None:
+def test_an_unchanged_mount_is_not_restarted(top: Path) -> None:
     keep(top, DOCS + PLUGIN)
     with connected(top) as client:
         client.errors.until("entered")
@@ -116,7 +116,7 @@ def test_a_mount_that_stays_the_same_is_not_started_again(top: Path) -> None:
         assert client.end() == ["closed"]
 
 
-def test_who_subscribed_to_what_a_changed_option_hides_is_told(top: Path) -> None:
+def test_subscribers_are_notified_when_a_changed_option_hides_a_resource(top: Path) -> None:
     with connected(top) as client:
         client.request("resources/subscribe", uri="file:///docs/docs.txt")
         keep(top, "roots:\n  docs: {path: docs, exclude: ['*.txt']}\n")
@@ -136,7 +136,9 @@ def test_who_subscribed_to_what_a_changed_option_hides_is_told(top: Path) -> Non
         "types: {'*.txt': text/html}",
     ],
 )
-def test_who_subscribed_to_what_reads_differently_is_told(top: Path, option: str) -> None:
+def test_subscribers_are_notified_when_an_option_changes_what_is_read(
+    top: Path, option: str
+) -> None:
     (top / "docs" / "sub").mkdir()
     (top / "docs" / "sub" / "some.txt").write_text("some", "utf-8")
     with connected(top) as client:
@@ -145,7 +147,7 @@ def test_who_subscribed_to_what_reads_differently_is_told(top: Path, option: str
         assert ("updated", "file:///docs/sub/some.txt") in {client.told(), client.told()}
 
 
-def test_a_limit_that_changes_is_no_change_of_the_list(top: Path) -> None:
+def test_a_changed_limit_does_not_change_the_list(top: Path) -> None:
     with connected("-v", top) as client:
         keep(top, "server: {page_size: 1}\n" + DOCS)
         client.errors.until("the manifest was loaded again: no mount changed")
@@ -161,7 +163,7 @@ def test_the_log_names_the_mounts_that_changed(top: Path) -> None:
         assert told.endswith(": added new; removed gone; changed docs")
 
 
-def test_an_invalid_manifest_is_reported_and_what_was_served_goes_on(top: Path) -> None:
+def test_an_invalid_manifest_is_reported_and_the_previous_one_stays(top: Path) -> None:
     with connected(top) as client:
         keep(top, MORE + "  x: {path: ., exlude: [a]}\n")
         assert "the manifest is invalid" in client.errors.next()
@@ -202,7 +204,7 @@ def test_a_manifest_is_not_loaded_while_it_is_being_written(top: Path) -> None:
         ]
 
 
-def test_a_manifest_that_is_removed_is_served_on_until_there_is_one_again(top: Path) -> None:
+def test_a_removed_manifest_stays_in_effect_until_it_is_back(top: Path) -> None:
     with connected(top) as client:
         (top / "mcp-resources.yaml").unlink()
         assert "the manifest is gone" in client.errors.next()
@@ -212,7 +214,7 @@ def test_a_manifest_that_is_removed_is_served_on_until_there_is_one_again(top: P
         assert client.end() == []
 
 
-def test_a_manifest_that_appears_in_a_folder_without_one_decides_nothing(top: Path) -> None:
+def test_a_manifest_added_to_a_folder_without_one_is_ignored(top: Path) -> None:
     (top / "mcp-resources.yaml").unlink()
     with connected(top / ".") as client:
         before = client.listed()
@@ -221,7 +223,7 @@ def test_a_manifest_that_appears_in_a_folder_without_one_decides_nothing(top: Pa
         assert sorted(after) == sorted([*before, f"file:///{top.name}/mcp-resources.yaml"])
 
 
-def test_a_manifest_that_becomes_a_folder_is_gone(top: Path) -> None:
+def test_a_manifest_replaced_by_a_folder_counts_as_removed(top: Path) -> None:
     with connected(top / "mcp-resources.yaml") as client:
         before = client.listed()
         (top / "mcp-resources.yaml").unlink()
@@ -230,7 +232,7 @@ def test_a_manifest_that_becomes_a_folder_is_gone(top: Path) -> None:
         assert client.listed() == before
 
 
-def test_a_manifest_behind_a_link_is_loaded_again_when_the_link_leads_elsewhere(top: Path) -> None:
+def test_a_manifest_behind_a_link_is_reloaded_when_the_link_changes(top: Path) -> None:
     (top / "one").mkdir()
     (top / "two").mkdir()
     keep(top / "one", "roots:\n  docs: {path: docs}\n")
@@ -245,7 +247,7 @@ def test_a_manifest_behind_a_link_is_loaded_again_when_the_link_leads_elsewhere(
         assert len(relisted(client)) == 4
 
 
-def test_a_new_mount_that_cannot_start_is_reported_and_comes_when_it_can(top: Path) -> None:
+def test_a_new_mount_that_cannot_start_is_reported_and_appears_once_it_can(top: Path) -> None:
     with connected(top) as client:
         keep(top, DOCS + "  late: {path: late}\n")
         assert len(relisted(client)) == 2
@@ -254,13 +256,13 @@ def test_a_new_mount_that_cannot_start_is_reported_and_comes_when_it_can(top: Pa
         assert relisted(client)[2:] == ["file:///late"]
 
 
-def test_a_new_mount_that_nobody_asks_for_is_reported_if_it_cannot_start(top: Path) -> None:
+def test_an_unlisted_new_mount_is_reported_if_it_cannot_start(top: Path) -> None:
     with connected(top) as client:
         keep(top, DOCS + "  late: {path: late, listed: false}\n")
         assert "mount late is unavailable" in client.errors.next()
 
 
-def test_a_plugin_that_could_not_be_loaded_is_tried_again(top: Path) -> None:
+def test_a_plugin_that_failed_to_load_is_retried(top: Path) -> None:
     (top / "telling.py").write_text("import nothing_of_that_name\n", "utf-8")
     keep(top, DOCS + PLUGIN)
     with connected(top) as client:
@@ -271,7 +273,7 @@ def test_a_plugin_that_could_not_be_loaded_is_tried_again(top: Path) -> None:
         assert relisted(client)[-1] == "resource://plugin"
 
 
-def test_plugins_stay_refused_where_they_were(top: Path) -> None:
+def test_plugins_stay_refused_after_a_reload(top: Path) -> None:
     with connected("--no-plugins", top) as client:
         keep(top, MORE + PLUGIN)
         assert len(relisted(client)) == 4
@@ -279,7 +281,7 @@ def test_plugins_stay_refused_where_they_were(top: Path) -> None:
         assert "not allowed" in told
 
 
-def test_strict_keeps_serving_what_could_be_served(top: Path) -> None:
+def test_strict_keeps_the_previous_manifest_after_a_failed_reload(top: Path) -> None:
     with connected("--strict", top) as client:
         keep(top, DOCS + "providers:\n  plugin: {use: no.py}\n")
         assert "the manifest is invalid" in client.errors.next()
@@ -287,7 +289,7 @@ def test_strict_keeps_serving_what_could_be_served(top: Path) -> None:
         assert len(client.listed()) == 2
 
 
-def test_requests_are_answered_while_a_manifest_is_being_loaded(top: Path) -> None:
+def test_requests_are_served_while_a_manifest_loads(top: Path) -> None:
     (top / "telling.py").write_text(TELLING.format(at_import="wait_for('released')"), "utf-8")
     with connected(top) as client:
         keep(top, DOCS + PLUGIN)
@@ -297,7 +299,7 @@ def test_requests_are_answered_while_a_manifest_is_being_loaded(top: Path) -> No
         assert relisted(client)[-1] == "resource://plugin"
 
 
-def test_serving_ends_while_a_manifest_is_being_loaded(top: Path) -> None:
+def test_serving_can_end_while_a_manifest_loads(top: Path) -> None:
     (top / "telling.py").write_text(TELLING.format(at_import="wait_for('released')"), "utf-8")
     with connected(top) as client:
         keep(top, DOCS + PLUGIN)
@@ -305,7 +307,7 @@ def test_serving_ends_while_a_manifest_is_being_loaded(top: Path) -> None:
         assert client.end() == []
 
 
-def test_what_is_in_flight_in_a_mount_that_is_removed_is_answered(top: Path) -> None:
+def test_requests_in_flight_in_a_removed_mount_complete(top: Path) -> None:
     keep(top, DOCS + PLUGIN)
     with connected(top) as client:
         reading = client.send("resources/read", uri="resource://plugin/x")
@@ -318,13 +320,13 @@ def test_what_is_in_flight_in_a_mount_that_is_removed_is_answered(top: Path) -> 
         assert client.end() == ["closed"]
 
 
-def test_clients_are_told_that_the_list_may_change_although_nothing_is_watched(top: Path) -> None:
+def test_list_changed_is_advertised_although_nothing_is_watched(top: Path) -> None:
     keep(top, "roots:\n  docs: {path: docs, watch: off}\n")
     with connected(top) as client:
         assert client.capabilities["resources"] == {"subscribe": False, "listChanged": True}
 
 
-def test_tools_that_are_added_renamed_and_switched_off_are_told_of(top: Path) -> None:
+def test_clients_are_notified_of_added_renamed_and_disabled_tools(top: Path) -> None:
     def offered(client: Client) -> list[str]:
         """Return the tools once the client has been told that they are others."""
         assert client.told() == ("notifications/tools/list_changed", None)
@@ -349,7 +351,7 @@ def test_tools_that_are_added_renamed_and_switched_off_are_told_of(top: Path) ->
         assert client.untold() == []
 
 
-def test_without_tools_none_are_advertised(top: Path) -> None:
+def test_disabled_tools_are_not_advertised(top: Path) -> None:
     keep(top, DOCS + "tools: false\n")
     with connected(top) as client:
         assert "tools" not in client.capabilities

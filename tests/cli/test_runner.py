@@ -90,7 +90,7 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_a_mount_that_does_not_start_keeps_no_other_from_being_listed(folder: Path) -> None:
+def test_a_mount_that_does_not_start_does_not_block_the_listing_of_others(folder: Path) -> None:
     with connected(hanging(folder, enter="hang_on")) as client:
         # At once, whatever hangs.
         document = client.request("resources/read", uri="file:///r/guide.txt")
@@ -110,9 +110,7 @@ def test_a_mount_that_does_not_start_keeps_no_other_from_being_listed(folder: Pa
         ("list", "listing mount mine failed: no answer within 1 s"),
     ],
 )
-def test_a_listing_on_the_command_line_ends_without_the_mount_that_hangs(
-    folder: Path, where: str, told: str
-) -> None:
+def test_a_listing_ends_without_a_hanging_mount(folder: Path, where: str, told: str) -> None:
     done = run("list", hanging(folder, **{where: "hang_on"}))
     assert done.returncode == 1
     assert "file:///r/" in done.stdout
@@ -134,7 +132,7 @@ def test_a_listing_on_the_command_line_ends_without_the_mount_that_hangs(
         ("leave", "hang_on"),
     ],
 )
-def test_the_end_of_input_ends_the_process_whatever_hangs(
+def test_end_of_input_ends_the_process_despite_a_hanging_mount(
     folder: Path, where: str, how: str
 ) -> None:
     with connected(hanging(folder, **{where: how})) as client:
@@ -165,7 +163,7 @@ def test_a_second_signal_ends_the_process_while_a_mount_hangs(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_second_signal_ends_the_process_over_http_as_well(
+def test_a_second_signal_ends_the_process_over_http_too(
     folder: Path, number: signal.Signals
 ) -> None:
     with started("serve", hanging(folder, leave="hang_on"), "--http", "127.0.0.1:0") as (
@@ -181,9 +179,7 @@ def test_a_second_signal_ends_the_process_over_http_as_well(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["hang", "hang_on"])
-def test_what_was_read_is_no_failure_where_a_mount_hangs_when_it_is_left(
-    folder: Path, how: str
-) -> None:
+def test_a_mount_that_hangs_on_exit_does_not_fail_a_completed_read(folder: Path, how: str) -> None:
     done = run("read", hanging(folder, leave=how), "resource://mine/x")
     assert (done.returncode, done.stdout.strip()) == (0, "body")
     told = [line for line in done.stderr.splitlines() if line != "hanging"]
@@ -192,7 +188,7 @@ def test_what_was_read_is_no_failure_where_a_mount_hangs_when_it_is_left(
 
 
 @pytest.mark.slow
-def test_a_thread_that_hangs_does_not_keep_the_process(folder: Path) -> None:
+def test_a_hanging_thread_does_not_keep_the_process(folder: Path) -> None:
     read = {"id": 2, "method": "resources/read", "params": {"uri": "resource://mine/x"}}
     source = with_plugin(folder)
     with started("serve", source, stdin=subprocess.PIPE) as (process, errors):
@@ -206,7 +202,7 @@ def test_a_thread_that_hangs_does_not_keep_the_process(folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("interrupts")
-def test_an_interrupt_ends_the_command_although_a_thread_hangs(folder: Path) -> None:
+def test_an_interrupt_ends_the_command_despite_a_hanging_thread(folder: Path) -> None:
     with started("read", with_plugin(folder), "resource://mine/x") as (process, errors):
         wait_for("hanging", errors)
         process.send_signal(signal.SIGINT)

@@ -38,7 +38,7 @@ def test_a_folder_is_served_until_end_of_input(folder: Path) -> None:
     assert len(answers[1]["result"]["resources"]) == 7
 
 
-def test_what_a_folder_has_no_use_for_is_not_loaded(folder: Path) -> None:
+def test_serving_a_folder_loads_no_unneeded_modules(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", *serve_command(folder)[1:]],
         input=json_lines(INITIALIZE),
@@ -52,7 +52,7 @@ def test_what_a_folder_has_no_use_for_is_not_loaded(folder: Path) -> None:
     assert not LATER & loaded
 
 
-def test_a_manifest_that_cannot_be_used_is_status_2(tmp_path: Path) -> None:
+def test_an_unusable_manifest_is_status_2(tmp_path: Path) -> None:
     manifest = tmp_path / "x.yaml"
     manifest.write_text("rotos: {}\n", "utf-8")
     status, answers, errors = serve(manifest)
@@ -84,14 +84,14 @@ def test_strict_refuses_to_serve_without_a_mount(folder: Path) -> None:
     assert errors.endswith("resource-server: refused to serve without gone\n")
 
 
-def test_nothing_that_a_plugin_prints_reaches_the_client(folder: Path) -> None:
+def test_output_printed_by_a_plugin_never_reaches_the_client(folder: Path) -> None:
     status, answers, errors = serve(with_plugin(folder))
     assert (status, [answer["id"] for answer in answers]) == (0, [1, 2])
     assert errors.count("imported\n") == 2
     assert "entered\n" in errors
 
 
-def test_a_mount_that_takes_its_time_does_not_delay_initialize(folder: Path) -> None:
+def test_a_slow_mount_does_not_delay_initialize(folder: Path) -> None:
     with_plugin(folder, enter="await __import__('anyio').sleep_forever()")
     status, answers, _ = serve(folder, messages=(INITIALIZE,))
     assert (status, answers[0]["id"]) == (0, 1)
@@ -112,7 +112,7 @@ class Mine:
 """
 
 
-def test_a_plugin_whose_own_task_was_cancelled_takes_no_other_mount_with_it(folder: Path) -> None:
+def test_a_cancelled_task_of_a_plugin_affects_no_other_mount(folder: Path) -> None:
     (with_plugin(folder) / "mine.py").write_text(CANCELLED, "utf-8")
     status, answers, errors = serve(folder)
     result = answers[1]["result"]
@@ -121,7 +121,7 @@ def test_a_plugin_whose_own_task_was_cancelled_takes_no_other_mount_with_it(fold
     assert "listing mount mine failed: CancelledError" in errors
 
 
-def test_a_person_at_a_terminal_is_told_who_is_expected(folder: Path) -> None:
+def test_at_a_terminal_serve_explains_how_to_configure_a_client(folder: Path) -> None:
     terminal, end = pty.openpty()
     with started("serve", folder, stdin=end, stdout=end) as (process, errors):
         os.close(end)
@@ -135,7 +135,7 @@ def test_a_person_at_a_terminal_is_told_who_is_expected(folder: Path) -> None:
     assert config == {"command": "resource-server", "args": ["serve", str(folder)]}
 
 
-def test_nobody_is_shown_the_password_of_a_database() -> None:
+def test_database_passwords_are_never_printed() -> None:
     terminal, end = pty.openpty()
     url = "postgresql+asyncpg://me:topsecret@127.0.0.1:1/db?password=topsecret"
     with started("serve", url, stdin=end, stdout=end) as (process, errors):

@@ -17,7 +17,7 @@ from tests.cli.conftest import (
 
 
 @pytest.mark.slow
-def test_a_plugin_that_cannot_be_loaded_is_reported_and_the_others_serve(folder: Path) -> None:
+def test_an_unloadable_plugin_is_reported_and_the_others_serve(folder: Path) -> None:
     (with_plugin(folder) / "mine.py").write_text("import nothing_of_that_name\n", "utf-8")
     status, answers, errors = serve(folder)
     assert status == 0
@@ -28,7 +28,7 @@ def test_a_plugin_that_cannot_be_loaded_is_reported_and_the_others_serve(folder:
 
 
 @pytest.mark.slow
-def test_strict_refuses_a_plugin_that_cannot_be_loaded(folder: Path) -> None:
+def test_strict_refuses_an_unloadable_plugin(folder: Path) -> None:
     (with_plugin(folder) / "mine.py").write_text("import nothing_of_that_name\n", "utf-8")
     status, answers, errors = serve("--strict", folder)
     assert (status, answers) == (2, [])

@@ -8,7 +8,7 @@ from resource_server.cli import source_arguments
 from tests.cli.conftest import Run
 
 
-def test_a_uri_that_is_not_utf_8_means_its_bytes(run: Run, tmp_path: Path) -> None:
+def test_a_uri_argument_that_is_not_utf_8_keeps_its_bytes(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a\udcff.txt").write_text("found", "utf-8")
     (base,) = (run("list", tmp_path).out.split()[0],)
     assert run("read", tmp_path, f"{base}a\udcff.txt").out == "found"

@@ -23,14 +23,14 @@ def two(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("option", ["--role", "--notify"])
-def test_a_file_needs_nothing(run: Run, two: Path, option: str) -> None:
+def test_a_sqlite_file_needs_no_sql(run: Run, two: Path, option: str) -> None:
     done = run("sql", option, two / "a.db")
     assert (done.status, done.err) == (0, "")
     assert done.out.startswith("-- a: ")
     assert "Nothing to do." in done.out
 
 
-def test_of_several_databases_one_is_named(run: Run, two: Path) -> None:
+def test_several_databases_require_a_name(run: Run, two: Path) -> None:
     done = run("sql", "--role", two)
     assert (done.status, done.out) == (2, "")
     assert done.err == "resource-server: --name is missing; one of a, b\n"
@@ -39,13 +39,13 @@ def test_of_several_databases_one_is_named(run: Run, two: Path) -> None:
     assert (done.status, done.err) == (2, "resource-server: unknown database; did you mean 'b'?\n")
 
 
-def test_a_source_without_a_database_says_so(run: Run, folder: Path) -> None:
+def test_a_source_without_a_database_is_refused(run: Run, folder: Path) -> None:
     done = run("sql", "--role", folder)
     assert (done.status, done.out) == (1, "")
     assert done.err == "resource-server: the source has no database\n"
 
 
-def test_what_to_print_has_to_be_said(run: Run, two: Path) -> None:
+def test_the_kind_of_sql_is_required(run: Run, two: Path) -> None:
     done = run("sql", two)
     assert (done.status, done.out) == (2, "")
     assert "--role or --notify is missing" in done.err

@@ -108,14 +108,14 @@ def test_a_save_is_one_change(folder: Path) -> None:
             assert watch.told(1) == ["changed README.md"], commands
 
 
-def test_a_document_that_changes_again_is_told_again(folder: Path) -> None:
+def test_every_change_of_a_document_is_reported(folder: Path) -> None:
     with watching(folder) as watch:
         for number in range(3):
             watch.do(f"echo {number} > docs/guide.txt")
             assert watch.told(1) == ["changed docs/guide.txt"]
 
 
-def test_what_is_new_is_added_once_and_watched(folder: Path) -> None:
+def test_new_resources_are_reported_once_and_watched(folder: Path) -> None:
     with watching(folder) as watch:
         watch.do("mkdir -p a/b/c && echo > a/b/c/new.txt")
         assert watch.told(4) == ["added a", "added a/b", "added a/b/c", "added a/b/c/new.txt"]
@@ -123,7 +123,7 @@ def test_what_is_new_is_added_once_and_watched(folder: Path) -> None:
         assert watch.told(1) == ["changed a/b/c/new.txt"]
 
 
-def test_what_goes_is_removed_once(folder: Path) -> None:
+def test_deleted_resources_are_reported_once(folder: Path) -> None:
     with watching(folder) as watch:
         watch.do("rm README.md; rm -r docs")
         assert watch.told(5) == [
@@ -148,7 +148,7 @@ def test_a_rename_is_a_removal_and_an_addition(folder: Path) -> None:
         ]
 
 
-def test_what_comes_back_is_added_again(folder: Path) -> None:
+def test_a_restored_resource_is_reported_as_added(folder: Path) -> None:
     with watching(folder) as watch:
         watch.do("rm README.md")
         assert watch.told(1) == ["removed README.md"]
@@ -158,7 +158,7 @@ def test_what_comes_back_is_added_again(folder: Path) -> None:
         assert watch.told(1) == ["changed README.md"]
 
 
-def test_a_document_that_a_collection_replaces_is_removed_and_added(folder: Path) -> None:
+def test_a_document_replaced_by_a_collection_is_removed_and_added(folder: Path) -> None:
     with watching(folder) as watch:
         watch.do("rm README.md && mkdir README.md")
         assert watch.told(2) == ["added README.md", "removed README.md"]
@@ -166,13 +166,13 @@ def test_a_document_that_a_collection_replaces_is_removed_and_added(folder: Path
         assert watch.told(2) == ["added README.md", "removed README.md"]
 
 
-def test_what_is_hidden_is_not_told_of(folder: Path) -> None:
+def test_changes_of_hidden_resources_are_not_reported(folder: Path) -> None:
     with watching(folder) as watch:
         watch.do("echo TOKEN=2 > .env; mkdir .cache; echo > .cache/x; echo > README.md")
         assert watch.told(1) == ["changed README.md"]
 
 
-def test_an_ignore_file_removes_and_adds_what_it_names(folder: Path) -> None:
+def test_editing_an_ignore_file_removes_and_adds_matching_resources(folder: Path) -> None:
     with watching(folder) as watch:
         watch.do("echo '*.bin' > .gitignore")
         assert watch.told(1) == ["removed blob.bin"]
@@ -180,7 +180,7 @@ def test_an_ignore_file_removes_and_adds_what_it_names(folder: Path) -> None:
         assert watch.told(1) == ["added blob.bin"]
 
 
-def test_a_folder_that_goes_and_comes_back_is_told_of(folder: Path) -> None:
+def test_a_folder_is_reported_when_it_vanishes_and_returns(folder: Path) -> None:
     with watching(folder) as watch:
         watch.do("mv ../project ../elsewhere")
         gone = [watch.event(line) for line in watch.lines.some(7)]
@@ -190,7 +190,7 @@ def test_a_folder_that_goes_and_comes_back_is_told_of(folder: Path) -> None:
         assert sorted(came) == sorted(line.replace("removed", "added") for line in gone)
 
 
-def test_a_checkout_of_another_branch_tells_each_file_once(folder: Path) -> None:
+def test_a_branch_checkout_reports_each_file_once(folder: Path) -> None:
     def tree(names: range, text: str) -> None:
         for number in names:
             file = folder / f"d{number % 7}" / f"{number:03}.txt"
@@ -226,7 +226,7 @@ def test_a_checkout_of_another_branch_tells_each_file_once(folder: Path) -> None
         }
 
 
-def test_of_chosen_resources_only_these_are_told(folder: Path) -> None:
+def test_only_selected_resources_are_reported(folder: Path) -> None:
     with watching(folder, folder, "file:///project/README.md", "file:///project/docs/") as watch:
         watch.do("touch blob.bin docs/deep/note.txt; echo > new.txt; echo > README.md")
         assert watch.told(1) == ["changed README.md"]
@@ -242,7 +242,7 @@ def test_of_chosen_resources_only_these_are_told(folder: Path) -> None:
         assert watch.told(1) == ["added docs"]
 
 
-def test_json_is_one_object_a_line(folder: Path) -> None:
+def test_json_is_one_object_per_line(folder: Path) -> None:
     with watching(folder, "--json", folder) as watch:
         before = datetime.now(UTC)
         watch.do("echo > 'docs/grüße.txt'")
@@ -258,13 +258,13 @@ def test_json_is_one_object_a_line(folder: Path) -> None:
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", added["time"])
 
 
-def test_a_name_cannot_steer_the_terminal(folder: Path) -> None:
+def test_a_name_cannot_control_the_terminal(folder: Path) -> None:
     with watching(folder) as watch:
         (folder / "a\x1b[31m\n.txt").touch()
         assert watch.told(1) == ["added a%1B%5B31m%0A.txt"]
 
 
-def test_the_beginning_says_what_is_watched(folder: Path) -> None:
+def test_the_first_line_reports_what_is_watched(folder: Path) -> None:
     with started("watch", folder) as (_, errors):
         assert errors.readline() == (
             "resource-server: watching 4 documents and 3 collections of file:///project/; "
@@ -276,7 +276,7 @@ def test_the_beginning_says_what_is_watched(folder: Path) -> None:
         )
 
 
-def test_a_resource_that_is_not_there_is_one_line_and_status_1(run: Run, folder: Path) -> None:
+def test_a_missing_resource_is_one_line_and_status_1(run: Run, folder: Path) -> None:
     for uri in ("file:///project/missing.txt", "file:///project/.env", "other://x"):
         done = run("watch", folder, "file:///project/README.md", uri)
         assert (done.status, done.out) == (1, "")
@@ -292,7 +292,7 @@ def test_a_mount_without_change_events_is_named(folder: Path) -> None:
         )
 
 
-def test_a_mount_that_cannot_start_is_reported_and_its_resources_come(folder: Path) -> None:
+def test_a_mount_that_cannot_start_is_reported_and_its_resources_appear_later(folder: Path) -> None:
     keep(folder, "roots:\n  project: {path: later}\n")
     with started("watch", folder) as (process, stream):
         errors = Lines(stream)
@@ -315,7 +315,7 @@ def test_a_provider_that_polls_is_watched(folder: Path) -> None:
             assert watch.told(1) == [event]
 
 
-def test_a_manifest_that_changes_adds_and_removes(folder: Path) -> None:
+def test_a_changed_manifest_adds_and_removes_resources(folder: Path) -> None:
     keep(folder, "roots:\n  project: {path: docs/deep}\n")
     with watching(folder) as watch:
         keep(folder, "roots:\n  project: {path: docs}\n")
@@ -331,7 +331,7 @@ def test_a_manifest_that_changes_adds_and_removes(folder: Path) -> None:
         assert watch.told(2) == ["removed deep", "removed deep/note.txt"]
 
 
-def test_what_is_no_longer_listed_is_removed_although_it_can_be_read(folder: Path) -> None:
+def test_a_resource_that_becomes_unlisted_is_reported_as_removed(folder: Path) -> None:
     keep(folder, "roots:\n  project: {path: docs}\n")
     with watching(folder) as watch:
         unlisted = "directories: {deep: {listed: false}}"
@@ -339,7 +339,7 @@ def test_what_is_no_longer_listed_is_removed_although_it_can_be_read(folder: Pat
         assert watch.told(2) == ["removed deep", "removed deep/note.txt"]
 
 
-def test_a_manifest_that_becomes_invalid_is_reported_and_the_watch_goes_on(folder: Path) -> None:
+def test_a_manifest_that_becomes_invalid_is_reported_and_the_watch_continues(folder: Path) -> None:
     keep(folder, "roots:\n  project: {path: docs}\n")
     with watching(folder) as watch:
         keep(folder, "rotos: {}\n")
@@ -348,7 +348,7 @@ def test_a_manifest_that_becomes_invalid_is_reported_and_the_watch_goes_on(folde
         assert watch.told(1) == ["changed guide.txt"]
 
 
-def test_a_reader_that_has_gone_ends_the_watch_before_the_next_event(folder: Path) -> None:
+def test_a_reader_that_closes_the_pipe_ends_the_watch_before_the_next_event(folder: Path) -> None:
     with started("watch", folder) as (process, errors):
         assert process.stdout is not None
         errors.readline()
@@ -423,7 +423,7 @@ async def test_documents_past_the_limit_of_subscriptions_are_still_added_and_rem
 
 
 @pytest.mark.anyio
-async def test_a_document_is_subscribed_to_as_soon_as_there_is_room() -> None:
+async def test_a_document_is_subscribed_to_once_the_limit_allows() -> None:
     tree = WatchedTree({"a": "", "b": "", "c": ""})
     async with watched_listing(tree, limits=ServerLimits(subscriptions=2)) as (_, events):
         tree.set("a", to=None)

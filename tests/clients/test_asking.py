@@ -94,7 +94,7 @@ async def called(client: Client, name: str) -> str:
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_a_tool_asks_one_thing_after_the_other(
+async def test_a_tool_asks_several_questions_in_sequence(
     asking: list[str], reach: Reach, transport: str, revision: str
 ) -> None:
     human = Human()
@@ -105,7 +105,7 @@ async def test_a_tool_asks_one_thing_after_the_other(
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_who_declines_is_not_asked_again(
+async def test_a_person_who_declines_is_not_asked_again(
     asking: list[str], reach: Reach, transport: str, revision: str
 ) -> None:
     human = Human("decline")
@@ -114,12 +114,12 @@ async def test_who_declines_is_not_asked_again(
         assert len(human.asked) == 1
 
 
-async def test_who_cannot_be_asked_is_told_so(asking: list[str], revision: str) -> None:
+async def test_a_client_without_elicitation_gets_an_error(asking: list[str], revision: str) -> None:
     async with connect(asking, revision) as client:
         assert await called(client, "greet") == CANNOT
 
 
-async def test_a_client_that_fails_to_ask_has_refused(asking: list[str]) -> None:
+async def test_a_client_that_fails_to_ask_counts_as_refusing(asking: list[str]) -> None:
     async with connect(asking, "2025-11-25", elicitation_callback=Human("error")) as client:
         assert await called(client, "greet") == "cannot ask: the client has refused the question"
 
@@ -156,7 +156,7 @@ async def test_the_folders_of_a_client_are_served_and_followed(tmp_path: Path) -
         assert (await listed())[2:] == ["file:///second", "file:///second/a.txt"]
 
 
-async def test_at_the_latest_revision_no_folder_is_asked_for(tmp_path: Path) -> None:
+async def test_the_latest_revision_requests_no_roots(tmp_path: Path) -> None:
     (tmp_path / "mcp-resources.yaml").write_text("roots: {workspace: {from: client}}\n")
     asked: list[object] = []
 
@@ -176,7 +176,7 @@ async def test_at_the_latest_revision_no_folder_is_asked_for(tmp_path: Path) -> 
 
 @typescript.NEEDS
 @pytest.mark.parametrize(("kind", "transport", "asked_in"), typescript.cases(since="2025-06-18"))
-def test_the_typescript_clients_are_asked(
+def test_the_typescript_clients_answer_questions(
     asking: list[str], reach: Reach, kind: str, transport: str, asked_in: str
 ) -> None:
     asked = {

@@ -22,7 +22,7 @@ def url(tmp_path_factory: pytest.TempPathFactory, reach: Reach) -> str:
     return target
 
 
-async def test_the_python_client_repeats_whatever_is_asked(url: str) -> None:
+async def test_the_python_client_mirrors_every_argument(url: str) -> None:
     async with Client(url, mode="auto") as client:
         assert client.protocol_version == "2026-07-28"
         assert TOOL in [tool.name for tool in (await client.list_tools()).tools]
@@ -31,7 +31,7 @@ async def test_the_python_client_repeats_whatever_is_asked(url: str) -> None:
 
 
 @typescript.NEEDS
-def test_the_typescript_client_repeats_whatever_is_asked(url: str) -> None:
+def test_the_typescript_client_mirrors_every_argument(url: str) -> None:
     asked = {
         "client": "v2",
         "revision": "2026-07-28",

@@ -95,7 +95,7 @@ async def test_prompts_are_listed_with_their_arguments(client: Client) -> None:
     assert client.server_capabilities.prompts.list_changed is True
 
 
-async def test_a_prompt_embeds_the_file_it_is_about(client: Client) -> None:
+async def test_a_prompt_embeds_the_requested_file(client: Client) -> None:
     asked = {"file": "docs/read%20me.md", "focus": "style"}
     shown, said = (await client.get_prompt("review", asked)).messages
     assert (shown.role, said.role) == ("user", "assistant")
@@ -107,7 +107,7 @@ async def test_a_prompt_embeds_the_file_it_is_about(client: Client) -> None:
     assert said.content.text == "On style: {ok}"
 
 
-async def test_pictures_and_sounds_are_blocks_that_hosts_show(client: Client) -> None:
+async def test_images_and_audio_are_sent_as_displayable_blocks(client: Client) -> None:
     picture, _ = (await client.get_prompt("review", {"file": "logo.png"})).messages
     assert isinstance(picture.content, ImageContent)
     assert base64.b64decode(picture.content.data) == BLOB
@@ -116,14 +116,14 @@ async def test_pictures_and_sounds_are_blocks_that_hosts_show(client: Client) ->
     assert isinstance(sound.content, EmbeddedResource if early else AudioContent)
 
 
-async def test_a_collection_is_a_message_for_each_child(client: Client) -> None:
+async def test_a_collection_has_a_message_for_each_child(client: Client) -> None:
     *children, _ = (await client.get_prompt("review", {"file": "docs"})).messages
     blocks = [each.content for each in children]
     names = [each.resource.uri for each in blocks if isinstance(each, EmbeddedResource)]
     assert names == ["file:///project/docs/other.md", "file:///project/docs/read%20me.md"]
 
 
-async def test_what_cannot_be_is_refused_with_the_name_of_the_argument(client: Client) -> None:
+async def test_an_unusable_argument_is_refused_by_name(client: Client) -> None:
     not_found = -32602 if client.protocol_version in MODERN else -32002
     for file in ("absent", "server.pem", "../../etc/passwd"):
         with pytest.raises(MCPError) as refused:
@@ -147,7 +147,7 @@ async def test_arguments_are_completed(client: Client) -> None:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_other_prompts_in_the_manifest_are_told_of_and_listed(
+async def test_changed_prompts_in_the_manifest_are_notified_and_listed(
     revision: str, transport: str, tmp_path: Path, reach: Reach
 ) -> None:
     keep(tmp_path, ROOT)

@@ -111,17 +111,17 @@ async def listing(client: Client) -> list[Resource]:
     return found
 
 
-async def test_every_page_of_the_listing(client: Client, listed: list[str]) -> None:
+async def test_all_pages_of_the_listing_are_read(client: Client, listed: list[str]) -> None:
     assert [str(resource.uri) for resource in await listing(client)] == listed
 
 
-async def test_the_typed_client_keeps_the_mirror_of_the_type(client: Client) -> None:
+async def test_the_typed_client_keeps_the_resource_type_in_meta(client: Client) -> None:
     found = {str(resource.uri): resource for resource in await listing(client)}
     for uri, kind in ((README, "document"), ("file:///project/docs", "collection")):
         assert (found[uri].meta or {})["resource-server/resourceType"] == kind
 
 
-async def test_text_and_blob(client: Client) -> None:
+async def test_text_and_blobs_are_read(client: Client) -> None:
     (text,) = (await client.read_resource(README)).contents
     assert isinstance(text, TextResourceContents)
     assert (text.text, text.mime_type) == (TEXT, "text/markdown")
@@ -143,7 +143,7 @@ async def test_not_found_has_the_code_of_the_revision(client: Client) -> None:
     assert refused.value.error.data == {"uri": "file:///project/absent"}
 
 
-async def test_templates_and_the_completion_of_their_variables(client: Client) -> None:
+async def test_templates_are_listed_and_their_variables_completed(client: Client) -> None:
     shapes = (await client.list_resource_templates()).resource_templates
     assert "file:///project/{+path}" in [shape.uri_template for shape in shapes]
     reference = ResourceTemplateReference(uri="file:///project/{+path}")
@@ -151,7 +151,7 @@ async def test_templates_and_the_completion_of_their_variables(client: Client) -
     assert found.completion.values == ["docs/read%20me.md"]
 
 
-async def test_the_extension_by_raw_requests(client: Client, listed: list[str]) -> None:
+async def test_raw_requests_reach_the_extension(client: Client, listed: list[str]) -> None:
     asked = Metadata(params=ReadResourceRequestParams(uri=README))
     described = (await client.session.send_request(asked, Raw)).model_extra
     assert described is not None
@@ -181,7 +181,7 @@ async def test_progress_reaches_the_client(
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_a_client_that_gives_up_cancels_the_work(
+async def test_a_client_timeout_cancels_the_request(
     revision: str, transport: str, slow: list[str], reach: Reach
 ) -> None:
     async with connect(reach(slow, transport), revision) as client:
@@ -197,7 +197,7 @@ async def test_a_client_that_gives_up_cancels_the_work(
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE)
-async def test_what_is_subscribed_to_is_told_of(
+async def test_subscribed_resources_notify_the_client(
     revision: str,
     transport: str,
     changing: Callable[[], Path],
@@ -237,7 +237,7 @@ async def updated(told: asyncio.Queue[object]) -> None:
     assert message.params.uri == WATCHED
 
 
-async def test_what_is_listened_to_is_told_of(
+async def test_a_listen_notifies_the_client(
     transport: str, changing: Callable[[], Path], reach: Reach
 ) -> None:
     folder = changing()

@@ -118,7 +118,7 @@ async def test_the_python_client_calls_each_tool(
         assert unknown.value.error.code == -32602
 
 
-async def test_a_person_is_told_of_other_tools(
+async def test_changed_tools_notify_the_client(
     tmp_path: Path, reach: Reach, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "LATEST_HANDSHAKE_VERSION", "2025-11-25")

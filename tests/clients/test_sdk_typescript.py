@@ -71,25 +71,25 @@ def seen(request: pytest.FixtureRequest, everything: dict[tuple[str, str], dict[
     return {**seen, "client": client, "transport": transport}
 
 
-def test_every_page_of_the_listing(seen: Any, listed: list[str]) -> None:
+def test_all_pages_of_the_listing_are_read(seen: Any, listed: list[str]) -> None:
     assert seen["listed"] == listed
 
 
-def test_the_children_of_a_collection(seen: Any) -> None:
+def test_the_children_of_a_collection_are_listed(seen: Any) -> None:
     assert seen["children"] == [README]
 
 
-def test_the_typed_client_keeps_the_mirror_of_the_type(seen: Any) -> None:
+def test_the_typed_client_keeps_the_resource_type_in_meta(seen: Any) -> None:
     assert seen["typed"] == ["collection", "collection", "document"]
     assert seen["text"]["_meta"]["resource-server/resourceType"] == "document"
 
 
-def test_text_and_blob(seen: Any) -> None:
+def test_text_and_blobs_are_read(seen: Any) -> None:
     assert (seen["text"]["text"], seen["text"]["mimeType"]) == (TEXT, "text/markdown")
     assert base64.b64decode(seen["blob"]) == BLOB
 
 
-def test_not_found_is_what_the_client_takes_for_it(seen: Any) -> None:
+def test_not_found_is_recognized_by_the_client(seen: Any) -> None:
     assert seen["absent"]["data"] == {"uri": "file:///project/absent"}
     if seen["client"] == "v2":
         assert seen["absent"]["name"] == "ResourceNotFoundError"
@@ -97,12 +97,12 @@ def test_not_found_is_what_the_client_takes_for_it(seen: Any) -> None:
         assert seen["absent"]["code"] == -32002
 
 
-def test_the_extension_by_raw_requests(seen: Any) -> None:
+def test_raw_requests_reach_the_extension(seen: Any) -> None:
     assert seen["metadata"]["resourceType"] == "document"
     assert seen["metadata"]["capabilities"] == {"list": False, "subscribe": True}
 
 
-def test_templates_and_the_completion_of_their_variables(seen: Any) -> None:
+def test_templates_are_listed_and_their_variables_completed(seen: Any) -> None:
     assert "file:///project/{+path}" in seen["templates"]
     assert seen["completed"] == ["docs/read%20me.md"]
 
@@ -112,18 +112,18 @@ def test_progress_reaches_the_client(seen: Any) -> None:
     assert seen["progress"] == [[done + 1, 5] for done in range(len(seen["progress"]))]
 
 
-def test_a_client_that_gives_up_cancels_the_work(seen: Any) -> None:
+def test_a_client_timeout_cancels_the_request(seen: Any) -> None:
     assert seen["refused"] is not None
     assert seen["cancelled"] == "1"
 
 
-def test_what_is_subscribed_to_is_told_of(seen: Any) -> None:
+def test_subscribed_resources_notify_the_client(seen: Any) -> None:
     updated = ["notifications/resources/updated", WATCHED]
     # Over HTTP a listen knows nothing of what was read by another request.
     count = 1 if seen["transport"] == "http" and seen["revision"] >= "2026" else 2
     assert seen["told"] == [updated] * count + [["notifications/resources/list_changed"]]
 
 
-def test_what_a_listen_honours_reaches_the_client(seen: Any) -> None:
+def test_the_acknowledgement_of_a_listen_reaches_the_client(seen: Any) -> None:
     honoured = {"resourcesListChanged": True, "resourceSubscriptions": [WATCHED]}
     assert seen.get("honoured") == (honoured if seen["revision"] >= "2026" else None)

@@ -82,7 +82,7 @@ def url(tmp_path_factory: pytest.TempPathFactory, reach: Reach) -> str:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_every_scenario_passes_but_those_that_stay_out(
+def test_every_scenario_passes_except_those_excluded(
     url: str, revision: str, tmp_path: Path
 ) -> None:
     listed = _LISTED.findall(run("list", "--server", "--spec-version", revision).stdout)

@@ -12,5 +12,5 @@ from tests.conformance.tools import Diagnostics
 
 
 @pytest.mark.anyio
-async def test_the_provider_of_the_tools_keeps_to_the_contract(tmp_path: Path) -> None:
+async def test_the_provider_of_the_tools_keeps_the_contract(tmp_path: Path) -> None:
     await check_provider(Diagnostics(copied(tmp_path), 0))

@@ -16,19 +16,19 @@ def read(folder: Path, text: str) -> Manifest:
     return load(folder / "m.yaml")
 
 
-def test_they_are_no_mounts_before_there_is_a_client(tmp_path: Path) -> None:
+def test_client_roots_are_not_mounts_until_a_client_connects(tmp_path: Path) -> None:
     found = read(tmp_path, "roots: {a: {from: client}, b: {path: .}, c: {from: client}}")
     assert [spec.name for spec in found.mounts] == ["b"]
     assert [spec.name for spec in found.client_roots] == ["a", "c"]
 
 
-def test_they_alone_are_something_to_serve(tmp_path: Path) -> None:
+def test_client_roots_alone_are_enough_to_serve(tmp_path: Path) -> None:
     (spec,) = read(tmp_path, "roots: {a: {from: client}}").client_roots
     assert spec.client is not None
     assert spec.client.allow == ()
 
 
-def test_what_is_allowed_is_relative_to_the_manifest(
+def test_allowed_paths_are_relative_to_the_manifest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -84,25 +84,27 @@ def test_what_is_allowed_is_relative_to_the_manifest(
         ("{path: ., form: client}", "1:22: roots.a.form: unknown option; did you mean 'from'?"),
     ],
 )
-def test_each_problem_says_where_and_what_to_do(tmp_path: Path, options: str, problem: str) -> None:
+def test_each_problem_has_a_position_and_a_remedy(
+    tmp_path: Path, options: str, problem: str
+) -> None:
     with pytest.raises(ManifestError) as raised:
         read(tmp_path, f"roots: {{a: {options}}}")
     (diagnostic,) = raised.value.diagnostics
     assert str(diagnostic).removeprefix(str(tmp_path / "m.yaml") + ":") == problem
 
 
-def test_a_provider_has_no_folders_of_the_client(tmp_path: Path) -> None:
+def test_a_provider_cannot_use_client_folders(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="unknown option"):
         read(tmp_path, "providers: {a: {use: filesystem, from: client}}")
 
 
-def test_names_are_not_given_twice(tmp_path: Path) -> None:
+def test_mount_names_are_unique(tmp_path: Path) -> None:
     text = "roots: {a: {from: client}}\nproviders: {a: {use: x.py}}"
     with pytest.raises(ManifestError, match=r"roots\.a on line 1 already has this name"):
         read(tmp_path, text)
 
 
-def test_prompts_may_be_about_folders_that_nobody_knows_yet(tmp_path: Path) -> None:
+def test_prompts_may_name_client_folders_that_are_not_known_yet(tmp_path: Path) -> None:
     text = (
         "roots: {a: {from: client}}\n"
         "prompts: {p: {messages: [{role: user, resource: 'file:///project/x'}]}}"

@@ -93,7 +93,7 @@ def test_a_database_is_read_with_all_its_options(tmp_path: pathlib.Path) -> None
     assert found.require_readonly_role is True
 
 
-def test_what_is_left_out_has_its_default(tmp_path: pathlib.Path) -> None:
+def test_omitted_options_have_their_defaults(tmp_path: pathlib.Path) -> None:
     found = provider(tmp_path, "databases: {shop: {url: 'sqlite:///shop.db'}}")
     assert (found.tables, found.schemas, found.queries) == ({}, (), {})
     assert found.limits == options.ReadLimits()
@@ -111,7 +111,7 @@ def test_what_is_left_out_has_its_default(tmp_path: pathlib.Path) -> None:
         ("mariadb://host/db", "mariadb://shop-1_a/"),
     ],
 )
-def test_the_base_uri_is_of_the_engine_and_the_name(
+def test_the_base_uri_consists_of_the_engine_and_the_name(
     tmp_path: pathlib.Path, url: str, base: str
 ) -> None:
     (spec,) = specs(tmp_path, f"databases: {{shop-1_a: {{url: '{url}'}}}}")
@@ -120,7 +120,7 @@ def test_the_base_uri_is_of_the_engine_and_the_name(
     assert spec.base == "shop://a/"
 
 
-def test_a_database_may_stand_among_the_providers(tmp_path: pathlib.Path) -> None:
+def test_a_database_may_be_listed_among_the_providers(tmp_path: pathlib.Path) -> None:
     text = "providers: {Shop.1: {use: database, url: 'sqlite:///shop.db', uri: 'sqlite://x/'}}"
     assert provider(tmp_path, text).url == f"sqlite:///{tmp_path}/shop.db"
 
@@ -211,7 +211,7 @@ def test_the_url_may_come_from_the_environment(
         ),
     ],
 )
-def test_each_problem_says_where_and_what_to_do(
+def test_each_problem_has_a_position_and_a_remedy(
     tmp_path: pathlib.Path, text: str, message: str
 ) -> None:
     found = problems(tmp_path, f"databases: {{a: {text}}}")
@@ -219,21 +219,21 @@ def test_each_problem_says_where_and_what_to_do(
     assert "secret" not in found[0]
 
 
-def test_a_url_that_cannot_be_used_hides_no_other_problem(tmp_path: pathlib.Path) -> None:
+def test_an_unusable_url_hides_no_other_problem(tmp_path: pathlib.Path) -> None:
     found = problems(tmp_path, "databases: {a: {url: 'x:secret', limits: {rows: 0}}}")
     assert [line.split(": ")[1] for line in found] == ["databases.a.url", "databases.a.limits.rows"]
     assert not any("secret" in line for line in found)
 
 
 @pytest.mark.parametrize("name", ["Shop", "a.b", "a b", "x" * 65, "ü"])
-def test_a_name_is_one_that_urls_keep_as_it_is(tmp_path: pathlib.Path, name: str) -> None:
+def test_a_name_must_be_unchanged_by_urls(tmp_path: pathlib.Path, name: str) -> None:
     (found,) = problems(tmp_path, f"databases: {{{name}: {{url: 'sqlite:///x'}}}}")
     assert found.endswith(
         "the name of a database consists of lower-case letters, digits, '_' and '-', 64 at most"
     )
 
 
-def test_a_password_is_kept_out_of_what_the_provider_says(tmp_path: pathlib.Path) -> None:
+def test_the_password_is_scrubbed_from_provider_messages(tmp_path: pathlib.Path) -> None:
     text = "databases: {a: {url: 'mysql://me:top%20secret@h/d'}}"
     (tmp_path / "m.yaml").write_text(text, encoding="utf-8")
     positions = load(tmp_path / "m.yaml").positions
@@ -253,7 +253,7 @@ def test_a_password_is_kept_out_of_what_the_provider_says(tmp_path: pathlib.Path
         ("", ()),
     ],
 )
-def test_what_is_said_of_an_option_stands_at_it(
+def test_a_message_about_an_option_has_its_position(
     tmp_path: pathlib.Path, words: str, where: tuple[str, ...]
 ) -> None:
     (tmp_path / "m.yaml").write_text(
@@ -271,7 +271,7 @@ class Picky:
         raise ValueError("queries.a.b: sql: not a SELECT: this")
 
 
-def test_a_provider_names_an_option_however_deep(tmp_path: pathlib.Path) -> None:
+def test_a_provider_can_name_options_at_any_depth(tmp_path: pathlib.Path) -> None:
     (tmp_path / "m.yaml").write_text("providers:\n  x: {use: x.py, queries: {a.b: {sql: drop}}}\n")
     with pytest.raises(ManifestError) as caught:
         load(tmp_path / "m.yaml", find_class=lambda reference, directory: Picky)

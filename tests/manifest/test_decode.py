@@ -133,7 +133,7 @@ def test_any_other_error_of_the_class_is_named_with_its_type() -> None:
     assert decoded("{name: n}", Breaks) == (None, ["1:1: KeyError: 'n'"])
 
 
-def test_problems_that_providers_find_stand_at_the_option_they_name(
+def test_problems_found_by_providers_have_the_position_of_their_option(
     tmp_path: pathlib.Path,
 ) -> None:
     text = (

@@ -40,12 +40,12 @@ def filled(value: str) -> object:
         ("${YAML}", "x: [1, 2]\n- &a"),
     ],
 )
-def test_variables_are_filled_in_once_and_as_text(text: str, value: str) -> None:
+def test_variables_are_substituted_once_and_as_text(text: str, value: str) -> None:
     assert filled(text) == value
 
 
 @pytest.mark.parametrize("text", ["${", "${1X}", "${A-B}", "${NAME", "${NONE:-${NAME}}", "${}"])
-def test_an_unfinished_reference_says_how_to_write_one(text: str) -> None:
+def test_an_unfinished_reference_is_reported_with_the_correct_form(text: str) -> None:
     with pytest.raises(ManifestError) as caught:
         filled(text)
     assert str(caught.value) == (
@@ -53,7 +53,7 @@ def test_an_unfinished_reference_says_how_to_write_one(text: str) -> None:
     )
 
 
-def test_every_variable_that_is_not_set_is_named_at_its_value() -> None:
+def test_every_unset_variable_is_named_at_its_position() -> None:
     problems = Problems("m.yaml")
     data, positions = yaml_reader.parse_manifest("a: ${ONE} ${TWO}\nb:\n  - ${THREE}\n", problems)
     substitute(data, positions, ENVIRONMENT, problems)
@@ -65,13 +65,13 @@ def test_every_variable_that_is_not_set_is_named_at_its_value() -> None:
     ]
 
 
-def test_keys_are_left_as_they_are() -> None:
+def test_keys_are_not_substituted() -> None:
     data, _ = substitute({"${NAME}": 1}, Positions(), ENVIRONMENT, Problems("m.yaml"))
     assert data == {"${NAME}": 1}
 
 
 @given(st.text("${}:-NAME ", max_size=30))
-def test_any_text_is_filled_in_or_refused(text: str) -> None:
+def test_any_text_is_substituted_or_refused(text: str) -> None:
     problems = Problems("m.yaml")
     data, _ = substitute({"key": text}, Positions(), ENVIRONMENT, problems)
     assert isinstance(data["key"], str)

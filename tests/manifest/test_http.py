@@ -33,7 +33,7 @@ def auth(folder: pathlib.Path, text: str) -> Auth:
     return found
 
 
-def test_nobody_needs_a_token_where_nothing_is_said(tmp_path: pathlib.Path) -> None:
+def test_authentication_is_off_by_default(tmp_path: pathlib.Path) -> None:
     assert http(tmp_path, "").auth is False
 
 
@@ -45,18 +45,18 @@ def test_an_issuer_is_read(tmp_path: pathlib.Path, issuer: str) -> None:
     assert (found.issuers, found.audience, found.scopes) == ((issuer,), "a", ("mcp:read",))
 
 
-def test_there_may_be_several_issuers(tmp_path: pathlib.Path) -> None:
+def test_several_issuers_are_allowed(tmp_path: pathlib.Path) -> None:
     found = auth(tmp_path, f"issuer: ['{ISSUER}', 'https://b.example'], audience: a")
     assert found.issuers == (ISSUER, "https://b.example")
 
 
-def test_the_public_address_may_be_the_audience(tmp_path: pathlib.Path) -> None:
+def test_the_public_url_is_the_default_audience(tmp_path: pathlib.Path) -> None:
     found = http(tmp_path, f"url: 'https://f.example/mcp', auth: {{issuer: '{ISSUER}'}}")
     assert found.auth
     assert (found.url, found.auth.audience) == ("https://f.example/mcp", None)
 
 
-def test_given_tokens_have_subjects_that_are_not_the_tokens(tmp_path: pathlib.Path) -> None:
+def test_static_tokens_have_subjects_other_than_the_tokens(tmp_path: pathlib.Path) -> None:
     text = "tokens: ['${SECRET}', {token: '${OTHER}', subject: ci, scopes: [a]}]"
     assert auth(tmp_path, text).named_tokens == (
         StaticToken(token=GOOD, subject="token-1"),
@@ -64,12 +64,12 @@ def test_given_tokens_have_subjects_that_are_not_the_tokens(tmp_path: pathlib.Pa
     )
 
 
-def test_two_tokens_may_be_one_subjects(tmp_path: pathlib.Path) -> None:
+def test_two_tokens_may_have_the_same_subject(tmp_path: pathlib.Path) -> None:
     text = "tokens: [{token: '${SECRET}', subject: ci}, {token: '${OTHER}', subject: ci}]"
     assert [each.subject for each in auth(tmp_path, text).named_tokens] == ["ci", "ci"]
 
 
-def test_no_token_is_shown(tmp_path: pathlib.Path) -> None:
+def test_tokens_never_appear_in_a_repr(tmp_path: pathlib.Path) -> None:
     found = http(tmp_path, "auth: {tokens: ['${SECRET}', {token: '${OTHER}'}]}")
     assert found.auth
     shown = f"{found!r} {found.auth.named_tokens!r} {found.auth}"
@@ -77,7 +77,7 @@ def test_no_token_is_shown(tmp_path: pathlib.Path) -> None:
     assert not [secret for secret in (GOOD, OTHER) if secret in shown]
 
 
-def test_how_often_somebody_may_ask_is_a_rate_or_a_number(
+def test_a_request_limit_is_a_rate_or_a_number(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RATE", "7.5")
@@ -186,7 +186,7 @@ EXPECTED = (
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused_without_a_secret(
+def test_invalid_http_options_are_refused_without_revealing_secrets(
     tmp_path: pathlib.Path, text: str, message: str
 ) -> None:
     with pytest.raises(ManifestError) as caught:

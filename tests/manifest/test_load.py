@@ -60,7 +60,7 @@ def problems(folder: pathlib.Path, text: str) -> list[str]:
     return [str(found).removeprefix(f"{folder}/") for found in caught.value.diagnostics]
 
 
-def test_ten_mistakes_are_reported_at_once_in_file_order(tmp_path: pathlib.Path) -> None:
+def test_ten_mistakes_are_reported_together_in_file_order(tmp_path: pathlib.Path) -> None:
     assert problems(tmp_path, TEN_MISTAKES) == [
         "mcp-resources.yaml:1:10: version: expected 1, found the number 2",
         "mcp-resources.yaml:3:14: server.page_size: expected 1 or more, found the number 0",
@@ -84,7 +84,7 @@ def test_ten_mistakes_are_reported_at_once_in_file_order(tmp_path: pathlib.Path)
     ]
 
 
-def test_a_manifest_with_everything_is_read(tmp_path: pathlib.Path) -> None:
+def test_a_manifest_with_every_option_is_read(tmp_path: pathlib.Path) -> None:
     found = manifest(
         tmp_path,
         """\
@@ -141,18 +141,18 @@ def test_a_manifest_with_everything_is_read(tmp_path: pathlib.Path) -> None:
     )
 
 
-def test_what_is_left_out_has_its_default(tmp_path: pathlib.Path) -> None:
+def test_omitted_options_have_their_defaults(tmp_path: pathlib.Path) -> None:
     found = manifest(tmp_path, "server:\nroots:\n  a: {path: .}\nproviders:\n")
     assert found.server == ServerOptions()
     assert [spec.base for spec in found.mounts] == ["file:///a/"]
 
 
-def test_a_provider_without_a_uri_has_its_name_as_base(tmp_path: pathlib.Path) -> None:
+def test_the_default_base_of_a_provider_is_its_name(tmp_path: pathlib.Path) -> None:
     found = manifest(tmp_path, "providers: {Notes: {use: x.py}}")
     assert [spec.base for spec in found.mounts] == ["resource://notes/"]
 
 
-def test_an_access_that_would_let_everybody_in_is_a_mistake(tmp_path: pathlib.Path) -> None:
+def test_an_access_rule_without_scopes_is_a_mistake(tmp_path: pathlib.Path) -> None:
     text = (
         "roots:\n"
         "  a: {path: ., access: {scopes: []}, directories: {d: {access: {}}}}\n"
@@ -174,7 +174,7 @@ def test_an_access_that_would_let_everybody_in_is_a_mistake(tmp_path: pathlib.Pa
     ]
 
 
-def test_there_are_few_different_scopes_inside_a_mount(tmp_path: pathlib.Path) -> None:
+def test_different_scopes_within_a_mount_are_limited(tmp_path: pathlib.Path) -> None:
     directories = "".join(f"      d{n}: {{access: {{scopes: [s{n}, s0]}}}}\n" for n in range(7))
     assert problems(tmp_path, f"roots:\n  a:\n    path: .\n    directories:\n{directories}") == [
         "mcp-resources.yaml:11:20: roots.a.directories.d6.access: more than 6 different scopes "
@@ -212,7 +212,7 @@ def mount(folder: pathlib.Path, cls: type | None, options: str) -> MountSpec:
         (None, ", watch: off", False),
     ],
 )
-def test_every_mount_can_be_told_not_to_watch(
+def test_watching_can_be_switched_off_for_every_mount(
     tmp_path: pathlib.Path, cls: type | None, options: str, watch: bool
 ) -> None:
     assert mount(tmp_path, cls, options).watch is watch
@@ -234,7 +234,7 @@ def test_every_mount_can_be_told_not_to_watch(
         ),
     ],
 )
-def test_a_word_for_watching_that_the_provider_does_not_know_is_refused(
+def test_an_unknown_value_of_watch_is_refused(
     tmp_path: pathlib.Path, cls: type, options: str, message: str
 ) -> None:
     with pytest.raises(ManifestError) as caught:
@@ -243,13 +243,13 @@ def test_a_word_for_watching_that_the_provider_does_not_know_is_refused(
     assert (found.line, found.where, found.message) == (2, "providers.a.watch", message)
 
 
-def test_to_watch_is_among_the_options_that_may_have_been_meant(tmp_path: pathlib.Path) -> None:
+def test_watch_is_among_the_suggested_options(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ManifestError, match="wach: unknown option; did you mean 'watch'"):
         mount(tmp_path, Plain, ", wach: off")
 
 
 @pytest.mark.parametrize("text", ["version: 1\n", "roots:\nproviders:\n", "server: {name: a}\n"])
-def test_a_manifest_that_serves_nothing_says_what_to_write(
+def test_a_manifest_that_serves_nothing_is_refused_with_an_example(
     tmp_path: pathlib.Path, text: str
 ) -> None:
     assert problems(tmp_path, text) == [
@@ -367,7 +367,7 @@ def test_only_version_1_is_read(tmp_path: pathlib.Path, version: str) -> None:
         ),
     ],
 )
-def test_each_problem_says_where_what_was_found_and_what_to_do(
+def test_each_problem_has_its_position_the_value_found_and_a_remedy(
     tmp_path: pathlib.Path, text: str, message: str
 ) -> None:
     if "roots" not in text and "providers" not in text:
@@ -382,7 +382,7 @@ def test_two_mounts_with_one_default_base_are_refused(tmp_path: pathlib.Path) ->
     ]
 
 
-def test_a_name_is_given_to_one_mount_only(tmp_path: pathlib.Path) -> None:
+def test_two_mounts_of_one_name_are_refused(tmp_path: pathlib.Path) -> None:
     assert problems(tmp_path, "roots:\n  a: {path: .}\nproviders:\n  a: {use: x.py}\n") == [
         "mcp-resources.yaml:4:3: providers.a: roots.a on line 2 already has this name"
     ]
@@ -406,7 +406,7 @@ def test_relative_paths_are_relative_to_the_manifest(
     assert (found.file, found.directory) == (pathlib.Path("conf/m.yaml"), folder)
 
 
-def test_loading_runs_no_code_of_plugins(tmp_path: pathlib.Path) -> None:
+def test_loading_runs_no_plugin_code(tmp_path: pathlib.Path) -> None:
     (tmp_path / "plugin.py").write_text("raise SystemExit('ran')")
     found = manifest(tmp_path, "providers: {a: {use: plugin.py, anything: 1}}")
     assert found.mounts[0].options == {"anything": 1}

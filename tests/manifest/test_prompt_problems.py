@@ -56,7 +56,9 @@ def of_complete(folder: pathlib.Path, template: str) -> list[str]:
     return [each.partition("arguments.file.complete: ")[2] for each in found]
 
 
-def test_ten_mistakes_in_prompts_are_reported_at_once_in_file_order(tmp_path: pathlib.Path) -> None:
+def test_ten_mistakes_in_prompts_are_reported_together_in_file_order(
+    tmp_path: pathlib.Path,
+) -> None:
     assert problems(tmp_path, TEN_MISTAKES) == [
         '3:3: prompts["a b"]: a name starts with a letter or digit and continues with those, '
         "'.', '_' or '-', 64 at most",
@@ -86,7 +88,7 @@ def test_ten_mistakes_in_prompts_are_reported_at_once_in_file_order(tmp_path: pa
 @pytest.mark.parametrize(
     "section", ["5", "[a]", "x", "{a: 5}", "{a: {arguments: 5, messages: 5}}", "{1: }"]
 )
-def test_prompts_that_are_no_prompts_are_refused_where_they_stand(
+def test_malformed_prompts_are_refused_at_their_position(
     tmp_path: pathlib.Path, section: str
 ) -> None:
     found = problems(tmp_path, f"roots: {{p: {{path: .}}}}\nprompts: {section}\n")
@@ -103,7 +105,7 @@ def test_a_prompt_needs_a_message(tmp_path: pathlib.Path) -> None:
     "uri",
     ["file:///q/{+file}", "{+file}", "{file}", "/a.txt", "file:///p{file}", "file:///p/../a", ""],
 )
-def test_a_resource_that_no_mount_has_is_refused(tmp_path: pathlib.Path, uri: str) -> None:
+def test_a_resource_outside_every_mount_is_refused(tmp_path: pathlib.Path, uri: str) -> None:
     assert of_message(tmp_path, f"resource: '{uri}'") == [
         "prompts.p.messages[0].resource: the URI is outside all mounts; known base URIs: file:///p/"
     ]
@@ -112,19 +114,19 @@ def test_a_resource_that_no_mount_has_is_refused(tmp_path: pathlib.Path, uri: st
 @pytest.mark.parametrize(
     "uri", ["file:///p", "file:///p/{+file}", "FILE:///%70/a", "file:///p{?file}"]
 )
-def test_a_resource_of_a_mount_is_accepted_however_it_is_spelled(
+def test_a_resource_of_a_mount_is_accepted_in_any_spelling(
     tmp_path: pathlib.Path, uri: str
 ) -> None:
     assert of_message(tmp_path, f"resource: '{uri}'") == []
 
 
-def test_mounts_that_are_not_known_are_not_missed(tmp_path: pathlib.Path) -> None:
+def test_unknown_mounts_cause_no_prompt_errors(tmp_path: pathlib.Path) -> None:
     found = of_message(tmp_path, "resource: 'file:///q/a'", roots="q: {path: ., uri: nonsense}")
     assert all("resource" not in each for each in found)
 
 
 @pytest.mark.parametrize("uri", ["file:///p/{+file", "file:///p/{#file}", "file:///p/{{file}}"])
-def test_a_resource_that_is_no_template_is_refused(tmp_path: pathlib.Path, uri: str) -> None:
+def test_a_malformed_resource_template_is_refused(tmp_path: pathlib.Path, uri: str) -> None:
     assert of_message(tmp_path, f"resource: '{uri}'") == [
         "prompts.p.messages[0].resource: expected a URI template such as "
         f"file:///project/{{+file}}, found '{uri}'"
@@ -165,7 +167,7 @@ def test_a_resource_that_is_no_template_is_refused(tmp_path: pathlib.Path, uri: 
         ("file:///q/{+file}", "the URI is outside all mounts; known base URIs: file:///p/"),
     ],
 )
-def test_what_cannot_be_completed_is_refused(
+def test_an_unusable_completion_template_is_refused(
     tmp_path: pathlib.Path, template: str, reason: str
 ) -> None:
     assert of_complete(tmp_path, template) == [reason]
@@ -180,11 +182,11 @@ def test_what_cannot_be_completed_is_refused(
         "file:///p/x{?file}",
     ],
 )
-def test_what_can_be_completed_is_accepted(tmp_path: pathlib.Path, template: str) -> None:
+def test_a_usable_completion_template_is_accepted(tmp_path: pathlib.Path, template: str) -> None:
     assert of_complete(tmp_path, template) == []
 
 
-def test_what_came_out_of_the_environment_is_not_shown(
+def test_values_from_the_environment_are_not_shown_in_problems(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET", "file:///{hunter2}/{x y}")
@@ -194,7 +196,7 @@ def test_what_came_out_of_the_environment_is_not_shown(
         assert not [each for each in found if "hunter2" in each or "x y" in each]
 
 
-def test_a_variable_that_is_not_set_is_the_only_problem_of_its_text(
+def test_an_unset_variable_is_the_only_problem_of_its_text(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NOT_SET", raising=False)

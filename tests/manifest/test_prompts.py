@@ -61,7 +61,7 @@ def test_a_prompt_is_read_with_its_arguments_and_messages_in_order(tmp_path: pat
     assert list(found["first"].arguments) == ["b", "a"]
 
 
-def test_prompts_without_resources_can_be_all_that_is_served(tmp_path: pathlib.Path) -> None:
+def test_prompts_alone_are_enough_to_serve(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "m.yaml"
     file.write_text("prompts: {p: {messages: [{text: x}]}}")
     assert list(load(file).prompts) == ["p"]
@@ -73,24 +73,24 @@ def test_a_default_that_is_never_used_is_refused(tmp_path: pathlib.Path) -> None
     )
 
 
-def test_a_default_that_may_not_be_given_is_refused(tmp_path: pathlib.Path) -> None:
+def test_a_default_outside_the_enum_is_refused(tmp_path: pathlib.Path) -> None:
     assert refusal(tmp_path, "enum: [security, style], default: secuity") == (
         "prompts.p.arguments.a.default: expected one of the 'enum' values security, style; "
         "did you mean 'security'?"
     )
 
 
-def test_a_template_beside_the_only_values_is_refused(tmp_path: pathlib.Path) -> None:
+def test_a_completion_template_beside_an_enum_is_refused(tmp_path: pathlib.Path) -> None:
     assert refusal(tmp_path, "enum: [x], complete: 'file:///p/{+a}'") == (
         "prompts.p.arguments.a.complete: never used, since 'enum' lists the values"
     )
 
 
-def test_braces_are_written_twice_and_names_once() -> None:
+def test_braces_are_escaped_by_doubling() -> None:
     assert filled_text("{{a}} {a} {{{a}}} }}{{", {"a": "1"}) == "{a} 1 {1} }{"
 
 
-def test_an_argument_without_a_value_leaves_nothing() -> None:
+def test_an_argument_without_a_value_is_replaced_by_nothing() -> None:
     assert filled_text("<{a}>", {}) == "<>"
 
 
@@ -98,7 +98,7 @@ def test_an_argument_without_a_value_leaves_nothing() -> None:
 @given(values, values)
 @example("{b}", "x")
 @example("{{b}}", "x")
-def test_what_is_filled_in_is_never_filled_in_again(a: str, b: str) -> None:
+def test_substituted_values_are_not_substituted_again(a: str, b: str) -> None:
     assert filled_text("<{a}|{b}|{a}>", {"a": a, "b": b}) == f"<{a}|{b}|{a}>"
 
 
@@ -106,7 +106,7 @@ TOKENS = {"{{": "{", "}}": "}", "{a}": "1", "x": "x"}
 
 
 @given(st.lists(st.sampled_from(list(TOKENS))))
-def test_braces_and_names_stand_beside_each_other_in_any_order(tokens: list[str]) -> None:
+def test_braces_and_names_may_be_adjacent_in_any_order(tokens: list[str]) -> None:
     text = "".join(tokens)
     assert list(placeholder_names(text)) == ["a"] * tokens.count("{a}")
     assert filled_text(text, {"a": "1"}) == "".join(TOKENS[token] for token in tokens)
@@ -118,7 +118,7 @@ def test_a_brace_without_its_counterpart_is_refused(text: str) -> None:
         placeholder_names(text)
 
 
-def test_names_are_found_each_time_they_stand_there() -> None:
+def test_every_occurrence_of_a_name_is_found() -> None:
     assert list(placeholder_names("{a}{{b}}{c} {a}")) == ["a", "c", "a"]
 
 
@@ -134,7 +134,7 @@ def test_names_are_found_each_time_they_stand_there() -> None:
         ("x://m/", []),
     ],
 )
-def test_what_an_argument_completes_is_of_its_name_or_of_no_other_argument(
+def test_an_argument_completes_its_own_variable_or_one_no_other_argument_has(
     template: str, expected: list[str]
 ) -> None:
     assert completable_variables(template, "file", {"file": 0, "table": 0}) == expected

@@ -81,7 +81,9 @@ def accepts(validator: Any, text: str) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", GOOD)
-def test_the_schema_accepts_what_loads(tmp_path: pathlib.Path, validator: Any, text: str) -> None:
+def test_the_schema_accepts_every_manifest_that_loads(
+    tmp_path: pathlib.Path, validator: Any, text: str
+) -> None:
     (tmp_path / "m.yaml").write_text(text)
     assert load(tmp_path / "m.yaml")
     assert accepts(validator, text)
@@ -92,7 +94,7 @@ def test_the_schema_refuses_mistakes(validator: Any, text: str) -> None:
     assert not accepts(validator, text)
 
 
-def test_the_schema_accepts_what_init_writes(validator: Any) -> None:
+def test_the_schema_accepts_the_manifest_written_by_init(validator: Any) -> None:
     assert accepts(validator, starter.folder_manifest(REPOSITORY))
 
 
@@ -102,7 +104,7 @@ def test_the_schema_accepts_every_manifest_of_the_repository(validator: Any) -> 
             assert accepts(validator, file.read_text(encoding="utf-8")), file
 
 
-def test_an_installed_provider_that_cannot_be_imported_is_left_open(
+def test_an_unimportable_installed_provider_has_an_open_schema(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = tmp_path / "demo-1.0.dist-info"

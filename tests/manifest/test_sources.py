@@ -92,7 +92,7 @@ def test_a_folder_is_served_by_its_manifest(
 
 
 @pytest.mark.parametrize("name", ["mcp-resources.yml", "mcp-resources.json"])
-def test_a_folder_is_served_by_its_manifest_whatever_its_name_ends_in(
+def test_a_folder_of_any_suffix_is_served_by_its_manifest(
     tmp_path: pathlib.Path, name: str
 ) -> None:
     (tmp_path / name).write_text('{"providers": {"a": {"use": "x.py"}}}')
@@ -117,7 +117,7 @@ def test_a_manifest_may_have_any_name_that_ends_in_yaml(tmp_path: pathlib.Path) 
         assert only_mount(sources.find_manifest(str(tmp_path / name)))[0] == "a"
 
 
-def test_problems_of_a_manifest_name_it_as_it_was_named(
+def test_problems_name_the_manifest_as_it_was_given(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mcp-resources.yaml").write_text("rots: {}")
@@ -160,7 +160,7 @@ def test_a_sqlite_file_of_any_name_is_one_database_named_after_it(
     assert sources.find_manifest(sqlite_url(path).text) == found
 
 
-def test_a_url_of_a_file_is_relative_to_where_one_is(
+def test_a_file_url_is_relative_to_the_working_directory(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sqlite_file(tmp_path / "shop.db")
@@ -188,7 +188,7 @@ def test_a_url_of_a_server_is_one_database_named_after_it(
     assert "secret" not in repr(found)
 
 
-def test_what_is_no_database_says_why(tmp_path: pathlib.Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused_with_the_reason(tmp_path: pathlib.Path) -> None:
     (tmp_path / "empty.db").touch()
     (tmp_path / "text.sqlite").write_text("something else entirely")
     (tmp_path / "folder.db").mkdir()
@@ -224,14 +224,14 @@ def test_what_is_no_database_says_why(tmp_path: pathlib.Path) -> None:
         "mysql+asyncmy://me:s?secret@host/db",
     ],
 )
-def test_a_url_that_cannot_be_used_is_refused_without_being_shown(source: str) -> None:
+def test_an_unusable_url_is_refused_without_being_shown(source: str) -> None:
     found = refusal(source)
     assert found.startswith(f"{source.partition('://')[0]}://…: ")
     assert "secret" not in found
     assert "me" not in found.split()
 
 
-def test_only_manifests_and_folders_have_a_manifest_to_follow(tmp_path: pathlib.Path) -> None:
+def test_only_manifests_and_folders_have_a_manifest_to_watch(tmp_path: pathlib.Path) -> None:
     assert sources.manifest_file() == pathlib.Path("mcp-resources.yaml")
     assert sources.manifest_file(str(tmp_path)) == tmp_path / "mcp-resources.yaml"
     assert sources.manifest_file("a/m.yml") == pathlib.Path("a/m.yml")
@@ -240,7 +240,7 @@ def test_only_manifests_and_folders_have_a_manifest_to_follow(tmp_path: pathlib.
     assert sources.manifest_file("mysql://me:secret@host/x.yaml") is None
 
 
-def test_what_is_no_source_says_so_in_one_line(tmp_path: pathlib.Path) -> None:
+def test_an_unusable_source_is_refused_in_one_line(tmp_path: pathlib.Path) -> None:
     (tmp_path / "README.md").write_text("# Hello")
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "folder").mkdir()
@@ -264,7 +264,7 @@ def test_what_is_no_source_says_so_in_one_line(tmp_path: pathlib.Path) -> None:
     assert refusal("") == "source: empty; name a folder, a manifest or a database"
 
 
-def test_a_socket_is_no_source(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_socket_is_not_a_source(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("socket")
@@ -272,7 +272,7 @@ def test_a_socket_is_no_source(tmp_path: pathlib.Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_folder_that_cannot_be_opened_says_why(tmp_path: pathlib.Path) -> None:
+def test_an_unreadable_folder_is_refused_with_the_reason(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "closed"
     folder.mkdir(mode=0)
     assert refusal(str(folder)) == f"{folder}: cannot be read: permission denied"
@@ -301,7 +301,7 @@ def test_a_folder_that_cannot_be_opened_says_why(tmp_path: pathlib.Path) -> None
         ("", False),
     ],
 )
-def test_a_source_is_told_from_a_resource_uri(
+def test_a_source_is_distinguished_from_a_resource_uri(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, argument: str, expected: bool
 ) -> None:
     (tmp_path / "there").touch()

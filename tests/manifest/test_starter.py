@@ -62,7 +62,7 @@ SHOP = (
 )
 
 
-def test_each_table_has_its_facts_its_comment_and_what_may_be_meant() -> None:
+def test_each_table_has_its_facts_its_comment_and_suggested_options() -> None:
     lines = database_manifest(database(*SHOP)).splitlines()
     first = lines.index("    tables:")
     last = next(n for n, line in enumerate(lines) if line.startswith("    # queries:"))
@@ -79,7 +79,7 @@ def test_each_table_has_its_facts_its_comment_and_what_may_be_meant() -> None:
     ]
 
 
-def test_columns_are_proposed_for_search_by_their_names_and_never_secrets() -> None:
+def test_columns_are_proposed_for_search_by_name_except_secrets() -> None:
     teas = table("teas", "Name", "price", "secret_note", "long description")
     loose = table("loose", "name", key=(), key_kind="none")
     text = database_manifest(database(SurveyedTable("teas", teas), SurveyedTable("loose", loose)))
@@ -87,7 +87,7 @@ def test_columns_are_proposed_for_search_by_their_names_and_never_secrets() -> N
     assert text.count("# search:") == 1
 
 
-def test_what_is_written_loads_and_changes_nothing(tmp_path: pathlib.Path) -> None:
+def test_a_written_manifest_loads_and_changes_no_defaults(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "mcp-resources.yaml"
     found_there = database(*SHOP, SurveyedTable("", table("")), title="${shop} 🍵 \x7f")
     file.write_text(database_manifest(found_there), encoding="utf-8")
@@ -101,7 +101,7 @@ def test_what_is_written_loads_and_changes_nothing(tmp_path: pathlib.Path) -> No
     assert all(options == TableOptions() for options in found.tables.values())
 
 
-def test_what_is_commented_out_loads_as_well(tmp_path: pathlib.Path) -> None:
+def test_options_in_comments_load_once_uncommented(tmp_path: pathlib.Path) -> None:
     lines = database_manifest(database(*SHOP)).splitlines()
     start = lines.index("    tables:")
     lines[start:] = [
@@ -137,7 +137,7 @@ def test_a_name_that_is_not_unicode_is_left_out() -> None:
     assert "mask: {email: hash}" in text
 
 
-def test_of_many_tables_the_first_are_named() -> None:
+def test_only_the_first_tables_up_to_the_limit_are_named() -> None:
     text = database_manifest(
         database(*(SurveyedTable(f"t{n}", table(f"t{n}")) for n in range(MAX_TABLES + 7)))
     )
@@ -146,11 +146,11 @@ def test_of_many_tables_the_first_are_named() -> None:
 
 
 @pytest.mark.parametrize("url", ["sqlite:///a%20b.db", "${DATABASE_URL}", "mysql://h/d?x=#1"])
-def test_a_url_is_kept_as_it_is(url: str) -> None:
+def test_a_url_is_kept_unchanged(url: str) -> None:
     assert yaml.safe_load(database_manifest(database(url=url)))["databases"]["shop"]["url"] == url
 
 
-def test_schemas_are_named_where_there_are_any() -> None:
+def test_schemas_are_named_if_there_are_any() -> None:
     found = database(SurveyedTable("public.orders", table("orders")))._replace(
         schemas=["public", "my one"]
     )
@@ -173,7 +173,9 @@ def test_schemas_are_named_where_there_are_any() -> None:
         "a\\b",
     ],
 )
-def test_what_init_writes_loads_without_a_diagnostic(tmp_path: pathlib.Path, folder: str) -> None:
+def test_a_manifest_written_by_init_loads_without_diagnostics(
+    tmp_path: pathlib.Path, folder: str
+) -> None:
     path = tmp_path / folder
     path.mkdir()
     (path / "mcp-resources.yaml").write_text(starter.folder_manifest(path), encoding="utf-8")
@@ -183,7 +185,7 @@ def test_what_init_writes_loads_without_a_diagnostic(tmp_path: pathlib.Path, fol
     assert spec.title == "".join(c if c.isprintable() else "\ufffd" for c in folder)
 
 
-def test_what_init_has_in_comments_loads_as_well(tmp_path: pathlib.Path) -> None:
+def test_options_commented_out_by_init_load_once_uncommented(tmp_path: pathlib.Path) -> None:
     text = starter.folder_manifest(tmp_path)
     start = text.index("    # exclude")
     options = re.sub("^    # ", "    ", text[start:], flags=re.MULTILINE)

@@ -29,14 +29,12 @@ def problem(folder: pathlib.Path, text: str) -> str:
 
 
 @pytest.mark.parametrize("text", ["", "tools:\n", "tools: {}\n", "tools: true\n"])
-def test_there_are_tools_unless_the_manifest_says_otherwise(
-    tmp_path: pathlib.Path, text: str
-) -> None:
+def test_tools_are_enabled_by_default(tmp_path: pathlib.Path, text: str) -> None:
     assert tools(tmp_path, text) == Tools(enabled=True, search=True, queries=True, prefix="")
 
 
 @pytest.mark.parametrize("text", ["tools: false\n", "tools: {enabled: false}\n"])
-def test_all_are_switched_off_in_either_way(tmp_path: pathlib.Path, text: str) -> None:
+def test_either_form_disables_all_tools(tmp_path: pathlib.Path, text: str) -> None:
     assert not tools(tmp_path, text).enabled
 
 
@@ -59,11 +57,13 @@ def test_every_option_is_read(tmp_path: pathlib.Path) -> None:
         ("tools: {search: often}", "3:17: tools.search: expected true or false, found 'often'"),
     ],
 )
-def test_a_mistake_is_told_where_it_stands(tmp_path: pathlib.Path, text: str, told: str) -> None:
+def test_a_mistake_is_reported_at_its_position(
+    tmp_path: pathlib.Path, text: str, told: str
+) -> None:
     assert problem(tmp_path, text) == told
 
 
-def test_editors_are_told_the_same() -> None:
+def test_the_schema_for_editors_finds_the_same_mistakes() -> None:
     validator: Any = Draft202012Validator(json.loads(json.dumps(manifest_schema())))
     for value in (True, False, {}, {"search": False, "prefix": "a_"}):
         assert validator.is_valid({"roots": {"a": {"path": "."}}, "tools": value})

@@ -55,7 +55,7 @@ def test_every_key_and_value_has_its_line_and_column() -> None:
     }
 
 
-def test_both_parsers_of_pyyaml_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_parsers_of_pyyaml_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "a: &x\n  - 1\n  - {b: 'c: d'}\ne: *x\nf: |\n  g\n  h\n"
     found = parse(text)
     monkeypatch.setattr(yaml_reader, "_Parser", yaml.SafeLoader)
@@ -95,7 +95,7 @@ def test_plain_values_are_read_as_yaml_1_2_does(written: str, value: object) -> 
     assert type(data["a"]) is type(value)
 
 
-def test_keys_are_the_text_that_was_written() -> None:
+def test_keys_are_the_text_as_written() -> None:
     data, _ = parse("2024: a\nno: b\n0x10: c\n")
     assert data == {"2024": "a", "no": "b", "0x10": "c"}
 
@@ -111,7 +111,7 @@ def test_byte_order_mark_and_windows_line_ends_do_not_shift_positions(
     assert positions.values == {(): (1, 1), ("a",): (1, 4), ("b",): (2, 4)}
 
 
-def test_a_byte_order_mark_is_no_column(tmp_path: pathlib.Path) -> None:
+def test_a_byte_order_mark_does_not_count_as_a_column(tmp_path: pathlib.Path) -> None:
     (tmp_path / "m.yaml").write_bytes("\ufeffa: \x01".encode())
     read = yaml_reader.read_manifest_text(tmp_path / "m.yaml", Problems("m.yaml"))
     assert problem(read).startswith("m.yaml:1:4: unprintable character")
@@ -120,7 +120,7 @@ def test_a_byte_order_mark_is_no_column(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "\n\n", "# only a comment\n", "---\n", "~\n", "--- null\n...\n"]
 )
-def test_an_empty_manifest_is_told_what_to_write(text: str) -> None:
+def test_an_empty_manifest_is_refused_with_an_example(text: str) -> None:
     assert problem(text) == (
         "m.yaml:1:1: the manifest is empty; start with: roots: {project: {path: .}}"
     )
@@ -187,7 +187,7 @@ def test_anything_but_a_mapping_is_refused(text: str, what: str) -> None:
         ("a:\n  <<: 5\n", '2:7: a["<<"]: expected a mapping, or a list of them, to merge'),
     ],
 )
-def test_what_is_not_usable_yaml_is_one_line_with_its_position(text: str, message: str) -> None:
+def test_unusable_yaml_is_one_line_with_its_position(text: str, message: str) -> None:
     assert problem(text) == f"m.yaml:{message}"
 
 
@@ -198,18 +198,18 @@ def test_all_duplicate_keys_are_reported() -> None:
     )
 
 
-def test_an_anchor_may_be_used_again() -> None:
+def test_an_anchor_may_be_reused() -> None:
     data, positions = parse("a: &x {b: 1}\nc: *x\n&k d: *k\n")
     assert data == {"a": {"b": 1}, "c": {"b": 1}, "d": "d"}
     assert positions.values["c", "b"] == (1, 11)
 
 
-def test_merged_keys_stand_back_behind_those_written() -> None:
+def test_written_keys_override_merged_keys() -> None:
     data, _ = parse("a: &a {b: 1, c: 1}\nd: &d {c: 2, e: 2}\nf: {<<: [*a, *d], b: 3}\n")
     assert data["f"] == {"b": 3, "c": 1, "e": 2}
 
 
-def test_aliases_that_explode_are_refused_at_once() -> None:
+def test_exponential_aliases_are_refused_before_expansion() -> None:
     levels = "".join(f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 10)}]\n" for i in range(1, 10))
     assert problem("l0: &l0 [a, b]\n" + levels).endswith(
         "more than 100,000 values after expanding aliases"
@@ -248,7 +248,7 @@ def test_text_of_one_mebibyte_is_read(tmp_path: pathlib.Path) -> None:
     )
 
 
-def test_text_that_is_not_utf_8_is_refused_where_it_is_not(tmp_path: pathlib.Path) -> None:
+def test_text_that_is_not_utf_8_is_refused_at_its_position(tmp_path: pathlib.Path) -> None:
     assert problem_of_bytes(tmp_path, "a: ü\nbé: é\n".encode() + b"c: \xff\n") == (
         "m.yaml:3:4: not UTF-8 text; save the file as UTF-8"
     )
@@ -263,7 +263,7 @@ def test_a_fifo_is_refused_without_waiting(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"), [("none.yaml", "no such file or directory"), ("a\0b", "not a file name")]
 )
-def test_a_file_that_cannot_be_read_says_why(
+def test_an_unreadable_file_is_refused_with_the_reason(
     tmp_path: pathlib.Path, name: str, reason: str
 ) -> None:
     with pytest.raises(ManifestError, match=f"cannot be read: {reason}"):
@@ -283,7 +283,7 @@ def test_any_bytes_are_read_or_refused(
 
 
 @given(st.text("ab:-{}[]&*!|>'\"%@`#,?~<\n \t0", max_size=60))
-def test_any_text_of_yaml_signs_is_read_or_refused(text: str) -> None:
+def test_any_text_of_yaml_indicators_is_read_or_refused(text: str) -> None:
     problems = Problems("any.yaml")
     with suppress(ManifestError):
         yaml_reader.parse_manifest(text, problems)

@@ -115,7 +115,7 @@ async def test_every_format_keeps_the_contract(file: Path) -> None:
     await check_provider(Archive(file))
 
 
-async def test_every_format_gives_the_same_tree_and_bodies(file: Path) -> None:
+async def test_every_format_has_the_same_tree_and_bodies(file: Path) -> None:
     archive = Archive(file)
     assert await paths(archive) == [
         "README.md",
@@ -133,7 +133,7 @@ async def test_every_format_gives_the_same_tree_and_bodies(file: Path) -> None:
         assert (found if isinstance(found, bytes) else found.encode()) == data
 
 
-async def test_members_are_found_by_name_and_by_their_text(file: Path) -> None:
+async def test_members_are_found_by_name_and_content(file: Path) -> None:
     async with Catalog([Mount("a", "archive://a/", Archive(file))]) as catalog:
         named = await catalog.search("*.MD", where="names")
         assert [hit.entry.uri for hit in named.hits] == [
@@ -153,14 +153,14 @@ async def test_utf_8_is_text_and_anything_else_is_bytes(file: Path) -> None:
     assert await body(archive, "latin") == FILES["latin"]
 
 
-async def test_metadata_tells_type_size_and_time(file: Path) -> None:
+async def test_metadata_has_type_size_and_time(file: Path) -> None:
     found = await Archive(file).metadata(("docs", "index.md"))
     assert (found.mime_type, found.size) == ("text/markdown", 8)
     assert isinstance(found.last_modified, datetime)
     assert found.last_modified.isoformat() == "2024-02-29T12:00:00+00:00"
 
 
-async def test_a_range_is_read_and_says_what_follows(file: Path) -> None:
+async def test_a_range_is_read_with_a_reference_to_the_rest(file: Path) -> None:
     archive = Archive(file, max_size=ByteSize(4))
     [content] = await archive.read(("docs", "guide", "install.md"), {"bytes": "4-"})
     assert content.data == "inst"
@@ -186,7 +186,7 @@ async def test_an_unusable_range_is_an_invalid_parameter(tmp_path: Path, value: 
         await body(archive, "README.md", bytes=value)
 
 
-async def test_a_limit_of_nothing_is_refused(tmp_path: Path) -> None:
+async def test_a_limit_of_zero_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="max_size"):
         Archive(tmp_path / "a", max_size=ByteSize(0))
 
@@ -211,7 +211,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("name", HOSTILE, ids=lambda name: name[:20])
 @pytest.mark.parametrize("make", [zip_of, tar_of], ids=["zip", "tar"])
-async def test_a_hostile_name_is_not_shown_and_its_neighbour_is(
+async def test_a_hostile_name_is_hidden_and_its_neighbour_is_visible(
     tmp_path: Path, make: Callable[[Path, Mapping[str, bytes]], Path], name: str
 ) -> None:
     archive = Archive(make(tmp_path / "a", {name: b"x", "b.txt": b"fine"}))
@@ -219,18 +219,18 @@ async def test_a_hostile_name_is_not_shown_and_its_neighbour_is(
     assert await body(archive, "b.txt") == "fine"
 
 
-async def test_hidden_names_are_shown_on_demand(tmp_path: Path) -> None:
+async def test_hidden_names_are_visible_on_request(tmp_path: Path) -> None:
     archive = Archive(zip_of(tmp_path / "a", {".github/ci.yml": b"on: push"}), hidden=True)
     assert await body(archive, ".github/ci.yml") == "on: push"
 
 
-async def test_a_zip_name_with_a_nul_is_not_cut_to_another_name(tmp_path: Path) -> None:
+async def test_a_zip_name_with_a_nul_is_not_truncated_to_another_name(tmp_path: Path) -> None:
     file = zip_of(tmp_path / "a", {"a.txtXevil": b"x", "b.txt": b"fine"})
     file.write_bytes(file.read_bytes().replace(b"a.txtXevil", b"a.txt\0evil"))
     assert await paths(Archive(file)) == ["b.txt"]
 
 
-async def test_links_and_devices_are_not_shown_and_files_are(tmp_path: Path) -> None:
+async def test_links_and_devices_are_hidden_and_files_are_visible(tmp_path: Path) -> None:
     links = [
         special("symlink", tarfile.SYMTYPE, "/etc/passwd"),
         special("hardlink", tarfile.LNKTYPE, "b.txt"),
@@ -241,7 +241,7 @@ async def test_links_and_devices_are_not_shown_and_files_are(tmp_path: Path) -> 
     assert await paths(archive) == ["b.txt"]
 
 
-async def test_a_symlink_in_a_zip_is_not_shown(tmp_path: Path) -> None:
+async def test_a_symlink_in_a_zip_is_hidden(tmp_path: Path) -> None:
     link = zipfile.ZipInfo("link")
     link.create_system, link.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
     with zipfile.ZipFile(tmp_path / "a", "w") as made:
@@ -250,7 +250,7 @@ async def test_a_symlink_in_a_zip_is_not_shown(tmp_path: Path) -> None:
     assert await paths(Archive(tmp_path / "a")) == ["b.txt"]
 
 
-async def test_an_encrypted_member_is_not_shown(tmp_path: Path) -> None:
+async def test_an_encrypted_member_is_hidden(tmp_path: Path) -> None:
     file = zip_of(tmp_path / "a", {"secret": b"x", "b.txt": b"fine"})
     data = bytearray(file.read_bytes())
     data[data.index(b"PK\1\2") + 8] |= 1
@@ -258,7 +258,7 @@ async def test_an_encrypted_member_is_not_shown(tmp_path: Path) -> None:
     assert await paths(Archive(file)) == ["b.txt"]
 
 
-async def test_names_in_cp437_and_names_that_are_not_utf_8(tmp_path: Path) -> None:
+async def test_names_in_cp437_and_names_that_are_not_utf_8_are_decoded(tmp_path: Path) -> None:
     old = zip_of(tmp_path / "old.zip", {"u?.txt": b"x"})
     old.write_bytes(old.read_bytes().replace(b"u?.txt", b"u\x81.txt"))
     assert await paths(Archive(old)) == ["uü.txt"]
@@ -269,7 +269,7 @@ async def test_names_in_cp437_and_names_that_are_not_utf_8(tmp_path: Path) -> No
     await check_provider(Archive(raw))
 
 
-async def test_of_two_members_with_one_name_the_last_counts(tmp_path: Path) -> None:
+async def test_the_last_of_two_members_with_the_same_name_wins(tmp_path: Path) -> None:
     file = tmp_path / "a"
     file.write_bytes(
         tar_bytes({"a": b"1", "b/c": b"1"})[:-10240] + tar_bytes({"a/d": b"2", "b": b"2"})
@@ -289,7 +289,7 @@ async def test_an_unknown_query_parameter_is_named(tmp_path: Path) -> None:
         await body(Archive(zip_of(tmp_path / "a", FILES)), "README.md", line="1")
 
 
-async def test_completion_goes_one_segment_further(file: Path) -> None:
+async def test_completion_extends_a_path_by_one_segment(file: Path) -> None:
     archive = Archive(file)
     assert await archive.complete("path", "do", given={}) == ["docs/"]
     assert await archive.complete("path", "docs/", given={}) == [
@@ -323,21 +323,23 @@ async def test_a_bomb_that_understates_its_size_is_damaged_and_an_honest_member_
     assert await body(honest, "a") == bytes(100)
 
 
-async def test_a_bomb_that_tells_its_size_is_too_large_and_read_in_ranges(tmp_path: Path) -> None:
+async def test_a_bomb_that_declares_its_size_is_too_large_but_readable_in_ranges(
+    tmp_path: Path,
+) -> None:
     archive = Archive(zip_of(tmp_path / "bomb", {"a": bytes(50_000_000)}))
     with pytest.raises(ResourceTooLarge):
         await body(archive, "a")
     assert await body(archive, "a", bytes="49999998-") == bytes(2)
 
 
-async def test_a_range_behind_what_may_be_unpacked_is_refused(tmp_path: Path) -> None:
+async def test_a_range_beyond_the_unpacking_limit_is_refused(tmp_path: Path) -> None:
     archive = Archive(zip_of(tmp_path / "a", {"a": bytes(5000)}), max_unpacked=ByteSize(4000))
     with pytest.raises(InvalidParameter, match="4000"):
         await body(archive, "a", bytes="4500-")
     assert await body(archive, "a", bytes="3000-3001") == bytes(2)
 
 
-async def test_a_stored_member_does_not_read_on_into_its_neighbour(tmp_path: Path) -> None:
+async def test_a_stored_member_is_not_read_beyond_its_end(tmp_path: Path) -> None:
     file = zip_of(tmp_path / "a", {"a": b"1", ".secret": b"x" * 100}, zipfile.ZIP_STORED)
     assert await paths(Archive(declare(file, 50))) == []
 
@@ -349,7 +351,7 @@ async def refused(archive: Archive) -> str:
     return str(caught.value)
 
 
-async def test_a_compressed_tar_that_unpacks_without_end_is_refused(tmp_path: Path) -> None:
+async def test_a_compressed_tar_that_unpacks_endlessly_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "a"
     file.write_bytes(gzip.compress(tar_bytes({"zero": bytes(5_000_000), "b": b""})))
     limit = ByteSize(1_000_000)
@@ -358,7 +360,7 @@ async def test_a_compressed_tar_that_unpacks_without_end_is_refused(tmp_path: Pa
         assert await paths(archive) == ["b", "zero"]
 
 
-async def test_a_header_that_claims_much_is_not_read(tmp_path: Path) -> None:
+async def test_an_oversized_header_is_not_read(tmp_path: Path) -> None:
     info = special("././@PaxHeader", tarfile.XHDTYPE)
     info.size = 10_000_000
     header = info.tobuf(tarfile.USTAR_FORMAT) + bytes(10_000_000)
@@ -377,7 +379,7 @@ async def test_more_members_than_allowed_are_refused(
         assert len(await paths(archive)) == 100
 
 
-async def test_a_tar_that_leads_back_to_itself_is_refused(tmp_path: Path) -> None:
+async def test_a_self_referential_tar_is_refused(tmp_path: Path) -> None:
     first = special("first", tarfile.REGTYPE).tobuf(tarfile.GNU_FORMAT)
     block = bytearray(special("loop", tarfile.REGTYPE).tobuf(tarfile.GNU_FORMAT))
     block[124:136] = b"\xff" * 10 + (0x10000 - 512).to_bytes(2, "big")  # a size of -512
@@ -408,7 +410,7 @@ NO_ARCHIVES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("make", NO_ARCHIVES.values(), ids=NO_ARCHIVES)
-async def test_what_is_no_whole_archive_is_refused_by_name(
+async def test_an_incomplete_archive_is_refused_by_name(
     tmp_path: Path, make: Callable[[Path], object]
 ) -> None:
     make(tmp_path / "release.zip")
@@ -452,7 +454,7 @@ async def test_an_archive_that_vanishes_is_busy_until_it_is_back(tmp_path: Path)
 
 @pytest.mark.parametrize("make", [zip_of, tar_of], ids=["zip", "tar"])
 @pytest.mark.parametrize("name", ["docs/index.md", "docs/new.md"])
-async def test_a_member_that_changes_or_comes_is_told(
+async def test_a_changed_or_new_member_is_reported(
     tmp_path: Path, make: Callable[[Path, Mapping[str, bytes]], Path], name: str
 ) -> None:
     file = make(tmp_path / "a", FILES)
@@ -464,7 +466,7 @@ async def test_a_member_that_changes_or_comes_is_told(
     await check_provider(Archive(file), make_change=make_change)
 
 
-async def test_of_a_replaced_zip_only_what_differs_has_another_version(tmp_path: Path) -> None:
+async def test_in_a_replaced_zip_only_changed_members_have_a_new_version(tmp_path: Path) -> None:
     async def versions(files: Mapping[str, bytes]) -> dict[str, str | None]:
         found = await Archive(zip_of(tmp_path / "a", files)).walk(after=None, limit=1000)
         return {"/".join(r.path): r.version for r in found if r.type == "document"}
@@ -481,7 +483,7 @@ class Impatient(MountInterest):
         return await super().next(within and 0.02)
 
 
-async def test_an_archive_that_goes_and_comes_back_is_told_each_time(tmp_path: Path) -> None:
+async def test_an_archive_that_vanishes_and_returns_is_reported_each_time(tmp_path: Path) -> None:
     file = zip_of(tmp_path / "a", FILES)
     interest = Impatient()
     interest.listing = True
@@ -498,7 +500,7 @@ async def test_an_archive_that_goes_and_comes_back_is_told_each_time(tmp_path: P
 
 
 @pytest.mark.parametrize("make", [zip_of, tar_of], ids=["zip", "tar"])
-async def test_of_a_replaced_archive_the_directories_are_told_that_list_other_names(
+async def test_a_replaced_archive_reports_directories_with_different_children(
     tmp_path: Path, make: Callable[[Path, Mapping[str, bytes]], Path]
 ) -> None:
     file = make(tmp_path / "a", FILES)
@@ -522,7 +524,9 @@ async def test_of_a_replaced_archive_the_directories_are_told_that_list_other_na
         assert await anext(changes) == Change(("last",))
 
 
-async def test_names_that_may_have_been_listed_in_between_are_told(tmp_path: Path) -> None:
+async def test_names_that_may_have_been_listed_between_two_changes_are_reported(
+    tmp_path: Path,
+) -> None:
     file = zip_of(tmp_path / "a", FILES)
     interest = MountInterest()
     interest.add(())
@@ -535,7 +539,7 @@ async def test_names_that_may_have_been_listed_in_between_are_told(tmp_path: Pat
         assert await anext(changes) == Change((), "children")
 
 
-async def test_what_changed_before_anybody_was_interested_is_told(tmp_path: Path) -> None:
+async def test_a_change_before_the_first_subscription_is_reported(tmp_path: Path) -> None:
     file = zip_of(tmp_path / "a", FILES)
     interest = MountInterest()
     async with Archive(file) as archive:
@@ -545,7 +549,7 @@ async def test_what_changed_before_anybody_was_interested_is_told(tmp_path: Path
         assert await anext(changes) == Change((), "children")
 
 
-async def test_a_file_system_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
+async def test_a_hanging_file_system_does_not_delay_the_end(tmp_path: Path) -> None:
     looks, hangs = threading.Event(), threading.Event()
 
     class Hanging(Archive):
@@ -567,7 +571,7 @@ async def test_a_file_system_that_hangs_does_not_hold_up_the_end(tmp_path: Path)
         hangs.set()
 
 
-async def test_a_client_is_told_which_members_of_a_replaced_archive_differ(
+async def test_a_replaced_archive_notifies_of_the_members_that_differ(
     tmp_path: Path,
 ) -> None:
     file = zip_of(tmp_path / "a", FILES)

@@ -69,7 +69,7 @@ CHANGES: list[tuple[Callable[[Mount], Server], list[str]]] = [
 @pytest.mark.slow
 @pytest.mark.parametrize("revision", EVERY)
 @pytest.mark.parametrize(("after", "expected"), CHANGES)
-async def test_a_client_is_told_what_has_changed_and_nothing_else(
+async def test_a_client_is_notified_only_of_what_changed(
     revision: str, after: Callable[[Mount], Server], expected: list[str]
 ) -> None:
     kept = mount()
@@ -80,7 +80,7 @@ async def test_a_client_is_told_what_has_changed_and_nothing_else(
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_who_does_not_see_a_mount_is_not_told_of_its_tools(revision: str) -> None:
+async def test_a_caller_is_not_notified_of_tools_of_hidden_mounts(revision: str) -> None:
     async with served(mount("hr", HR), mount()) as server:
         with acting(Caller("clerk", HR)):
             clerk = follow(server, revision)
@@ -92,7 +92,7 @@ async def test_who_does_not_see_a_mount_is_not_told_of_its_tools(revision: str) 
 
 
 @pytest.mark.parametrize("revision", MODERN)
-async def test_a_listen_is_told_only_what_it_asked_for(revision: str) -> None:
+async def test_a_listen_receives_only_requested_notifications(revision: str) -> None:
     async with served(mount()) as server:
         wire = Wire(server, revision)
         wanted = {"promptsListChanged": True, "toolsListChanged": False}
@@ -105,7 +105,7 @@ async def test_a_listen_is_told_only_what_it_asked_for(revision: str) -> None:
 
 
 @pytest.mark.parametrize("revision", MODERN)
-async def test_what_never_changes_is_not_honoured(revision: str) -> None:
+async def test_a_listen_for_lists_that_never_change_is_not_honoured(revision: str) -> None:
     async with served(mount(), settings=ToolSettings(enabled=False)) as server:
         asked = {"notifications": {"toolsListChanged": True, "promptsListChanged": True}}
         wire = Wire(server, revision)
@@ -119,7 +119,7 @@ async def test_what_never_changes_is_not_honoured(revision: str) -> None:
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE)
-async def test_nobody_is_told_before_the_handshake_is_over(revision: str) -> None:
+async def test_no_notification_is_sent_before_the_handshake_is_complete(revision: str) -> None:
     async with served(mount()) as server:
         wire = Wire(server)
         wire.ask(initialize(revision))
@@ -130,7 +130,7 @@ async def test_nobody_is_told_before_the_handshake_is_over(revision: str) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("revision", EVERY)
-async def test_who_has_left_is_told_nothing_and_forgotten(revision: str) -> None:
+async def test_a_closed_connection_is_not_notified_and_is_released(revision: str) -> None:
     async with served(mount()) as server:
         wire = follow(server, revision)
         await wire.connection.close()

@@ -28,7 +28,7 @@ async def wire() -> Wire:
 
 
 @pytest.mark.parametrize("revision", [None, *HANDSHAKE, "2026-07-28"])
-async def test_batches_are_refused_but_on_2025_03_26(revision: str | None) -> None:
+async def test_batches_are_refused_except_in_2025_03_26(revision: str | None) -> None:
     wire = Wire(await server_of(Tree({})), revision)
     if revision == "2026-07-28":
         await wire.result("server/discover")
@@ -45,21 +45,21 @@ async def test_an_empty_batch_is_an_invalid_request(wire: Wire) -> None:
     assert (reply["error"]["code"], reply["id"]) == (-32600, None)
 
 
-async def test_a_batch_of_one_is_answered_by_an_array(wire: Wire) -> None:
+async def test_the_response_to_a_batch_of_one_is_an_array(wire: Wire) -> None:
     assert wire.ask([request("ping")]) == [pong(1)]
 
 
-async def test_a_batch_of_notifications_is_not_answered(wire: Wire) -> None:
+async def test_a_batch_of_notifications_has_no_response(wire: Wire) -> None:
     wire.send([NOTIFICATION, {"jsonrpc": "2.0", "method": "unknown"}])
     assert wire.messages == []
 
 
-async def test_a_batch_of_responses_is_not_answered(wire: Wire) -> None:
+async def test_a_batch_of_responses_has_no_response(wire: Wire) -> None:
     wire.send([pong(1)])
     assert wire.messages == []
 
 
-async def test_each_member_of_a_mixed_batch_is_answered_by_itself(wire: Wire) -> None:
+async def test_each_member_of_a_mixed_batch_has_its_own_response(wire: Wire) -> None:
     replies = wire.ask(
         [
             request("ping", {}, "a"),
@@ -84,7 +84,7 @@ async def test_each_member_of_a_mixed_batch_is_answered_by_itself(wire: Wire) ->
     ]
 
 
-async def test_the_largest_batch_is_answered_and_one_more_is_refused(wire: Wire) -> None:
+async def test_the_largest_batch_is_accepted_and_one_more_message_is_refused(wire: Wire) -> None:
     whole = [request("ping", {}, n) for n in range(MAX_BATCH)]
     assert len(wire.ask(whole)) == MAX_BATCH
     assert wire.ask([*whole, NOTIFICATION])["error"]["code"] == -32600
@@ -95,7 +95,7 @@ async def test_an_unparsable_batch_is_a_parse_error(wire: Wire) -> None:
     assert wire.ask(b"[1,]")["error"]["code"] == -32700
 
 
-async def test_initialize_does_not_belong_into_a_batch() -> None:
+async def test_initialize_in_a_batch_is_refused() -> None:
     wire = Wire(await server_of(Tree({})))
     assert wire.ask([initialize("2025-03-26")])["error"]["code"] == -32600
     assert "result" in wire.ask(initialize("2025-03-26"))
@@ -103,7 +103,7 @@ async def test_initialize_does_not_belong_into_a_batch() -> None:
     assert (reply["error"]["code"], reply["id"]) == (-32600, 5)
 
 
-async def test_a_batch_with_slow_members_is_answered_once_when_all_are_done() -> None:
+async def test_a_batch_with_slow_members_gets_one_response_when_all_are_done() -> None:
     gate = Gate()
     wire = Wire(await server_of(Tree({"gate": gate, "a": "text"})), "2025-03-26")
     wire.send(
@@ -119,7 +119,7 @@ async def test_a_batch_with_slow_members_is_answered_once_when_all_are_done() ->
     assert replies[2]["contents"][0]["text"] == "text"
 
 
-async def test_cancelled_members_are_missing_from_the_answer() -> None:
+async def test_cancelled_members_are_missing_from_the_response() -> None:
     gate = Gate()
     wire = Wire(await server_of(Tree({"gate": gate})), "2025-03-26")
     wire.send([request("resources/read", {"uri": "test://one/gate"}, 1), request("ping", {}, 2)])
@@ -128,7 +128,7 @@ async def test_cancelled_members_are_missing_from_the_answer() -> None:
     assert await wire.next_reply() == [pong(2)]
 
 
-async def test_a_batch_whose_members_are_all_cancelled_is_not_answered() -> None:
+async def test_a_batch_whose_members_are_all_cancelled_has_no_response() -> None:
     gates = {"x": Gate(), "y": Gate()}
     wire = Wire(await server_of(Tree(gates)), "2025-03-26")
     reads = [request("resources/read", {"uri": f"test://one/{name}"}, name) for name in gates]
@@ -150,7 +150,7 @@ async def test_an_id_that_is_in_flight_in_the_same_batch_is_refused() -> None:
 
 
 @pytest.mark.parametrize("tree", [Tree, SlowTree])
-async def test_a_batch_is_answered_up_to_a_limit_and_each_of_the_rest_is_told_so(
+async def test_batch_members_beyond_the_byte_limit_get_a_retryable_error(
     tree: type[Tree],
 ) -> None:
     wire = Wire(await server_of(tree({"long": "x" * (MAX_BATCH_BYTES // 8)})), "2025-03-26")

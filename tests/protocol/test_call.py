@@ -10,7 +10,7 @@ from tests.protocol.client_features.asking import accepted, modern, wired, words
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_question_is_the_result_and_the_answer_comes_with_the_next_call() -> None:
+async def test_a_question_is_a_result_and_its_answer_arrives_with_the_next_call() -> None:
     wire = await wired("2026-07-28")
     asked = modern(await wire.result("tools/call", {"name": "greet"}))
     params = {"message": "What is your name?", "requestedSchema": NAME}
@@ -22,7 +22,7 @@ async def test_a_question_is_the_result_and_the_answer_comes_with_the_next_call(
     assert wire.questions == []
 
 
-async def test_a_question_in_a_task_group_is_one_as_well() -> None:
+async def test_a_question_may_be_asked_in_a_task_group() -> None:
     wire = await wired("2026-07-28")
     asked = modern(await wire.result("tools/call", {"name": "meet"}))
     assert list(asked["inputRequests"]) == ["name"]
@@ -32,7 +32,7 @@ async def test_a_question_in_a_task_group_is_one_as_well() -> None:
 
 
 @pytest.mark.parametrize("answer", [12345, None, [], {}, {"action": "perhaps"}])
-async def test_what_is_no_answer_is_invalid(answer: object) -> None:
+async def test_a_malformed_answer_is_invalid_params(answer: object) -> None:
     wire = await wired("2026-07-28")
     asked = {"name": "greet", "inputResponses": {"name": answer}}
     error = await wire.error("tools/call", asked)
@@ -40,7 +40,7 @@ async def test_what_is_no_answer_is_invalid(answer: object) -> None:
     assert error["message"].startswith("Invalid params: inputResponses: name: ")
 
 
-async def test_other_methods_take_no_answers() -> None:
+async def test_other_methods_reject_input_responses() -> None:
     wire = await wired("2026-07-28")
     answers = {"name": accepted(name="Ada")}
     error = await wire.error("resources/read", {"uri": "test://one", "inputResponses": answers})

@@ -29,7 +29,7 @@ async def reading(gate: Gate, revision: str = "2025-11-25") -> tuple[Wire, objec
 
 
 @ERAS
-async def test_a_cancelled_request_is_stopped_and_never_answered(
+async def test_a_cancelled_request_is_stopped_and_gets_no_response(
     revision: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     gate = Gate()
@@ -43,7 +43,7 @@ async def test_a_cancelled_request_is_stopped_and_never_answered(
     assert await wire.result("resources/read", {"uri": "test://one/a"})
 
 
-async def test_a_request_that_is_not_cancelled_is_answered() -> None:
+async def test_cancelling_another_id_leaves_a_request_running() -> None:
     gate = Gate()
     wire, id = await reading(gate)
     cancel(wire, "another")
@@ -61,14 +61,14 @@ async def test_cancelling_an_id_that_is_not_in_flight_changes_nothing(id: object
     assert "result" in await wire.reply_to(running)
 
 
-async def test_an_answered_request_can_no_longer_be_cancelled() -> None:
+async def test_a_completed_request_can_no_longer_be_cancelled() -> None:
     wire = Wire(await server_of(Tree({"a": "text"})), "2025-11-25")
     reply = wire.ask(request("resources/read", {"uri": "test://one/a"}, 5))
     cancel(wire, 5)
     assert wire.replies == [reply]
 
 
-async def test_a_request_may_be_cancelled_before_it_has_begun() -> None:
+async def test_a_request_can_be_cancelled_before_it_starts() -> None:
     gate = Gate()
     wire = Wire(await server_of(Tree({"gate": gate})), "2025-11-25")
     for _ in range(2):
@@ -79,7 +79,7 @@ async def test_a_request_may_be_cancelled_before_it_has_begun() -> None:
     assert not gate.started.is_set()
 
 
-async def test_the_id_of_a_cancelled_request_is_free_again() -> None:
+async def test_the_id_of_a_cancelled_request_can_be_reused() -> None:
     gate = Gate()
     wire, id = await reading(gate)
     cancel(wire, id)
@@ -106,7 +106,7 @@ class Stubborn(Tree):
 
 
 @pytest.mark.parametrize("ending", ["answers", "fails"])
-async def test_a_cancelled_request_whose_provider_goes_on_is_not_answered_either(
+async def test_a_cancelled_request_gets_no_response_even_if_its_provider_continues(
     ending: str,
 ) -> None:
     provider = Stubborn(ending)
@@ -129,12 +129,12 @@ class TimeLimited(Tree):
             return super().metadata(path)
 
 
-async def test_a_provider_that_uses_time_limits_itself_is_answered() -> None:
+async def test_a_provider_may_use_its_own_timeouts() -> None:
     wire = Wire(await server_of(TimeLimited({})), "2025-11-25")
     assert await wire.result("resources/metadata", {"uri": "test://one"})
 
 
-async def test_closing_a_connection_stops_what_is_in_flight() -> None:
+async def test_closing_a_connection_stops_requests_in_flight() -> None:
     gate = Gate()
     wire, _ = await reading(gate)
     await wire.connection.close()
@@ -142,7 +142,7 @@ async def test_closing_a_connection_stops_what_is_in_flight() -> None:
     assert wire.messages == []
 
 
-async def test_closing_a_connection_at_once_stops_what_has_not_begun() -> None:
+async def test_closing_a_connection_stops_requests_that_have_not_started() -> None:
     wire = Wire(await server_of(SlowTree({"a": "text"})), "2025-11-25")
     for _ in range(10):
         wire.start("resources/read", {"uri": "test://one/a"})

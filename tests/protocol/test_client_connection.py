@@ -42,7 +42,7 @@ def enveloped(method: str, id: int = 1, **changes: Any) -> dict[str, Any]:
 # -- handshake
 
 
-async def test_a_client_that_never_says_initialized_is_served(wire: Wire) -> None:
+async def test_a_client_that_never_sends_initialized_is_served(wire: Wire) -> None:
     wire.ask(initialize())
     assert "result" in wire.ask(request("resources/list"))
 
@@ -53,7 +53,7 @@ async def test_initialize_a_second_time_is_refused_and_changes_nothing(wire: Wir
     assert wire.ask([request("ping")]) == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
 
 
-async def test_initialize_that_was_refused_may_be_tried_again(wire: Wire) -> None:
+async def test_a_refused_initialize_can_be_retried(wire: Wire) -> None:
     assert wire.ask(request("initialize", {}))["error"]["code"] == -32602
     assert "result" in wire.ask(initialize())
 
@@ -75,7 +75,7 @@ async def test_requests_before_initialize_are_refused(wire: Wire, method: str) -
     assert "result" in wire.ask(initialize())
 
 
-async def test_ping_is_answered_before_initialize_and_decides_nothing(wire: Wire) -> None:
+async def test_ping_is_allowed_before_initialize_and_selects_no_revision(wire: Wire) -> None:
     assert wire.ask(request("ping"))["result"] == {}
     assert wire.ask(request("resources/list"))["error"]["code"] == -32600
     assert wire.ask(enveloped("resources/list"))["result"]["resultType"] == "complete"
@@ -131,7 +131,7 @@ async def test_an_unknown_revision_in_the_envelope_names_those_supported(
     assert error["data"] == {"supported": list(MODERN), "requested": "2099-01-01"}
 
 
-async def test_a_client_whose_envelope_was_too_new_may_fall_back_to_initialize(wire: Wire) -> None:
+async def test_a_client_with_a_newer_revision_may_fall_back_to_initialize(wire: Wire) -> None:
     wire.ask(enveloped("server/discover", meta={VERSION: "2099-01-01"}))
     assert "result" in wire.ask(initialize())
 
@@ -144,7 +144,7 @@ async def test_a_handshake_revision_in_the_envelope_is_unsupported(
     assert (error["code"], error["data"]["requested"]) == (-32022, revision)
 
 
-async def test_an_unknown_revision_is_named_before_what_else_its_envelope_lacks(wire: Wire) -> None:
+async def test_an_unknown_revision_is_reported_before_missing_envelope_members(wire: Wire) -> None:
     error = wire.ask(request("resources/list", {"_meta": {VERSION: "2099-01-01"}}))["error"]
     assert error["code"] == -32022
 
@@ -170,7 +170,7 @@ async def test_a_modern_connection_refuses_a_request_without_an_envelope(wire: W
     "method", ["ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"]
 )
 @pytest.mark.parametrize("opened", [False, True])
-async def test_what_the_modern_revision_dropped_is_not_found(
+async def test_methods_dropped_by_the_modern_revision_are_not_found(
     wire: Wire, method: str, opened: bool
 ) -> None:
     if opened:
@@ -187,14 +187,14 @@ async def test_initialize_on_a_modern_connection_names_the_revisions_supported(w
 
 
 @pytest.mark.parametrize("params", [{}, {"protocolVersion": 5}, {"protocolVersion": None}])
-async def test_even_a_malformed_initialize_on_a_modern_connection(
+async def test_a_malformed_initialize_on_a_modern_connection_names_the_revisions_too(
     wire: Wire, params: dict[str, Any]
 ) -> None:
     wire.send(enveloped("server/discover"))
     assert wire.ask(request("initialize", params))["error"]["code"] == -32022
 
 
-async def test_the_envelope_may_leave_out_who_the_client_is(wire: Wire) -> None:
+async def test_the_envelope_may_omit_the_client_info(wire: Wire) -> None:
     meta: dict[str, Any] = {
         VERSION: "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},

@@ -65,7 +65,7 @@ def updated(uri: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE)
-async def test_a_change_is_told_to_the_subscriber(
+async def test_a_change_notifies_the_subscriber(
     server: Server, tree: WatchedTree, revision: str
 ) -> None:
     wire = Wire(server, revision)
@@ -74,7 +74,9 @@ async def test_a_change_is_told_to_the_subscriber(
     assert await wire.notified(1) == [updated(A)]
 
 
-async def test_nothing_is_told_of_what_nobody_subscribed_to(wire: Wire, tree: WatchedTree) -> None:
+async def test_resources_without_subscribers_send_no_notification(
+    wire: Wire, tree: WatchedTree
+) -> None:
     await wire.result("resources/subscribe", {"uri": A})
     tree.set("read me", to="more words")
     await wire.quiet()
@@ -85,7 +87,7 @@ async def test_nothing_is_told_of_what_nobody_subscribed_to(wire: Wire, tree: Wa
     "uri",
     ["TEST://One/a", "test://one/%61", "test://one/a/", "test://one/a?lines=1", "test://one/a?"],
 )
-async def test_a_change_is_told_in_the_spelling_that_was_asked_for(
+async def test_a_notification_has_the_spelling_of_the_subscribed_uri(
     wire: Wire, tree: WatchedTree, uri: str
 ) -> None:
     await wire.result("resources/subscribe", {"uri": uri})
@@ -118,15 +120,13 @@ async def test_subscribing_twice_is_one_subscription(wire: Wire, tree: WatchedTr
     await tree.asked()
 
 
-async def test_a_collection_is_told_of_when_a_child_comes(wire: Wire, tree: WatchedTree) -> None:
+async def test_a_new_child_notifies_of_its_collection(wire: Wire, tree: WatchedTree) -> None:
     await wire.result("resources/subscribe", {"uri": "test://one/folder/"})
     tree.set("folder", "new", to="")
     await wire.until(lambda: "test://one/folder/" in wire.updates)
 
 
-async def test_what_is_deleted_and_comes_back_is_told_of_each_time(
-    wire: Wire, tree: WatchedTree
-) -> None:
+async def test_deletion_and_restoration_notify_each_time(wire: Wire, tree: WatchedTree) -> None:
     await wire.result("resources/subscribe", {"uri": A})
     tree.set("a", to=None)
     await wire.until(lambda: wire.updates == [A])
@@ -134,7 +134,7 @@ async def test_what_is_deleted_and_comes_back_is_told_of_each_time(
     await wire.until(lambda: wire.updates == [A, A])
 
 
-async def test_two_clients_are_told_each(server: Server, tree: WatchedTree) -> None:
+async def test_each_subscribed_client_is_notified(server: Server, tree: WatchedTree) -> None:
     wires = [Wire(server, "2025-11-25"), Wire(server, "2025-06-18")]
     for wire in wires:
         await wire.result("resources/subscribe", {"uri": A})
@@ -151,14 +151,14 @@ async def test_two_clients_are_told_each(server: Server, tree: WatchedTree) -> N
 @pytest.mark.parametrize(
     "uri", ["test://one/none", "test://two/a", "nonsense", "", "test://one/../a"]
 )
-async def test_what_cannot_be_read_cannot_be_subscribed_to(
+async def test_an_unreadable_resource_cannot_be_subscribed_to(
     server: Server, revision: str, uri: str
 ) -> None:
     error = await Wire(server, revision).error("resources/subscribe", {"uri": uri})
     assert (error["code"], error["data"]) == (-32002, {"uri": uri})
 
 
-async def test_a_refused_subscription_leaves_nothing_and_may_be_tried_again(
+async def test_a_refused_subscription_leaves_no_state_and_can_be_retried(
     wire: Wire, tree: WatchedTree
 ) -> None:
     await wire.error("resources/subscribe", {"uri": "test://one/new"})
@@ -169,11 +169,11 @@ async def test_a_refused_subscription_leaves_nothing_and_may_be_tried_again(
 
 
 @pytest.mark.parametrize("uri", [A, "test://one/none", "nonsense", ""])
-async def test_unsubscribing_is_always_fine(wire: Wire, uri: str) -> None:
+async def test_unsubscribing_always_succeeds(wire: Wire, uri: str) -> None:
     assert await wire.result("resources/unsubscribe", {"uri": uri}) == {}
 
 
-async def test_nothing_is_told_after_unsubscribing(wire: Wire, tree: WatchedTree) -> None:
+async def test_no_notification_is_sent_after_unsubscribing(wire: Wire, tree: WatchedTree) -> None:
     await wire.result("resources/subscribe", {"uri": A})
     for _ in range(2):
         assert await wire.result("resources/unsubscribe", {"uri": A}) == {}
@@ -183,12 +183,12 @@ async def test_nothing_is_told_after_unsubscribing(wire: Wire, tree: WatchedTree
     assert wire.notifications == []
 
 
-async def test_a_resource_of_a_mount_that_does_not_watch_can_be_subscribed_to() -> None:
+async def test_a_resource_of_an_unwatched_mount_can_be_subscribed_to() -> None:
     async with await server_of(Tree(NODES)) as server:
         assert await Wire(server, "2025-11-25").result("resources/subscribe", {"uri": A}) == {}
 
 
-async def test_subscriptions_in_a_batch(server: Server, tree: WatchedTree) -> None:
+async def test_a_batch_may_contain_subscriptions(server: Server, tree: WatchedTree) -> None:
     wire = Wire(server, "2025-03-26")
     asked = [request("resources/subscribe", {"uri": uri}, uri) for uri in (A, "test://one/none")]
     wire.send([INITIALIZED, *asked])
@@ -203,7 +203,7 @@ async def test_subscriptions_in_a_batch(server: Server, tree: WatchedTree) -> No
 
 
 @pytest.mark.parametrize("query", ["", "?lines=1"])
-async def test_a_change_between_read_and_subscription_is_told_after_the_answer(
+async def test_a_change_between_read_and_subscribe_is_notified_after_the_response(
     wire: Wire, tree: WatchedTree, query: str
 ) -> None:
     await wire.result("resources/read", {"uri": A + query})
@@ -219,7 +219,7 @@ async def test_a_change_between_read_and_subscription_is_told_after_the_answer(
     assert wire.updates == ["TEST://one/a"]
 
 
-async def test_a_change_after_a_document_was_read_with_its_collection(
+async def test_a_change_since_a_collection_read_notifies_of_the_document(
     wire: Wire, tree: WatchedTree
 ) -> None:
     await wire.result("resources/read", {"uri": "test://one/folder"})
@@ -228,7 +228,7 @@ async def test_a_change_after_a_document_was_read_with_its_collection(
     await wire.until(lambda: wire.updates == ["test://one/folder/inner"])
 
 
-async def test_a_child_that_comes_between_read_and_subscription_is_told_of_the_collection(
+async def test_a_child_added_between_read_and_subscribe_notifies_of_the_collection(
     wire: Wire, tree: WatchedTree
 ) -> None:
     await wire.result("resources/read", {"uri": "test://one/folder"})
@@ -237,7 +237,7 @@ async def test_a_child_that_comes_between_read_and_subscription_is_told_of_the_c
     await wire.until(lambda: wire.updates == ["test://one/folder"])
 
 
-async def test_a_child_that_changes_between_a_read_of_some_and_a_subscription(
+async def test_a_child_changed_between_a_partial_read_and_subscribe_is_notified(
     tree: WatchedTree,
 ) -> None:
     async with await server_of(tree, limits=CatalogLimits(collection_children=2)) as server:
@@ -253,7 +253,7 @@ async def test_a_child_that_changes_between_a_read_of_some_and_a_subscription(
         await wire.connection.close()
 
 
-async def test_the_result_of_a_query_that_changes_between_read_and_subscription(
+async def test_a_query_result_changed_between_read_and_subscribe_is_notified(
     tmp_path: Path,
 ) -> None:
     with closing(sqlite3.connect(tmp_path / "shop.db", isolation_level=None)) as owner:
@@ -277,7 +277,7 @@ async def test_the_result_of_a_query_that_changes_between_read_and_subscription(
             await wire.connection.close()
 
 
-async def test_what_could_not_be_read_and_is_there_when_it_is_subscribed_to_is_told_of(
+async def test_a_resource_created_between_a_failed_read_and_subscribe_is_notified(
     wire: Wire, tree: WatchedTree
 ) -> None:
     await wire.error("resources/read", {"uri": "test://one/new"})
@@ -286,7 +286,7 @@ async def test_what_could_not_be_read_and_is_there_when_it_is_subscribed_to_is_t
     await wire.until(lambda: wire.updates == ["test://one/new"])
 
 
-async def test_what_was_read_while_it_was_away_for_a_moment_is_told_of(
+async def test_a_resource_read_while_briefly_missing_is_notified(
     wire: Wire, tree: WatchedTree
 ) -> None:
     await wire.result("resources/subscribe", {"uri": A})
@@ -296,21 +296,23 @@ async def test_what_was_read_while_it_was_away_for_a_moment_is_told_of(
     await wire.until(lambda: wire.updates == [A])
 
 
-async def test_a_collection_that_is_as_it_was_read_is_not_told_of(wire: Wire) -> None:
+async def test_an_unchanged_collection_is_not_notified_on_subscribe(wire: Wire) -> None:
     await wire.result("resources/read", {"uri": "test://one/folder"})
     await wire.result("resources/subscribe", {"uri": "test://one/folder"})
     await wire.quiet()
     assert wire.notifications == []
 
 
-async def test_what_was_read_in_its_present_version_is_not_told_of(wire: Wire) -> None:
+async def test_a_document_read_in_its_current_version_is_not_notified(wire: Wire) -> None:
     await wire.result("resources/read", {"uri": A})
     await wire.result("resources/subscribe", {"uri": A})
     await wire.quiet()
     assert wire.notifications == []
 
 
-async def test_what_was_never_read_is_not_told_of(wire: Wire, tree: WatchedTree) -> None:
+async def test_a_document_never_read_is_not_notified_on_subscribe(
+    wire: Wire, tree: WatchedTree
+) -> None:
     tree.set("a", to="changed before")
     await wire.result("resources/subscribe", {"uri": A})
     await wire.quiet()
@@ -329,7 +331,7 @@ async def test_subscribing_again_after_a_read_compares_again(wire: Wire, tree: W
 # -- what is listed
 
 
-async def test_nothing_is_watched_before_the_client_says_initialized(
+async def test_nothing_is_watched_before_the_initialized_notification(
     server: Server, tree: WatchedTree
 ) -> None:
     wire = Wire(server)
@@ -360,7 +362,7 @@ async def test_changed_content_does_not_change_the_list(wire: Wire, tree: Watche
 # -- clients that do not read
 
 
-async def test_a_client_that_does_not_read_is_told_once_of_each_when_it_does(
+async def test_changes_are_merged_while_a_client_does_not_read(
     server: Server, tree: WatchedTree
 ) -> None:
     room = asyncio.Event()
@@ -385,7 +387,7 @@ async def test_a_client_that_does_not_read_is_told_once_of_each_when_it_does(
     assert len(wire.notifications) == 3
 
 
-async def test_what_was_not_told_before_unsubscribing_is_never_told(
+async def test_a_pending_notification_is_dropped_on_unsubscribe(
     server: Server, tree: WatchedTree
 ) -> None:
     room = asyncio.Event()
@@ -407,7 +409,7 @@ async def test_what_was_not_told_before_unsubscribing_is_never_told(
 
 
 @pytest.mark.slow
-async def test_a_storm_ends_with_what_was_asked_last(wire: Wire, tree: WatchedTree) -> None:
+async def test_the_last_request_of_a_storm_decides(wire: Wire, tree: WatchedTree) -> None:
     uris = [A, "test://one/lines", "test://one/folder"]
     waiting = [
         wire.start(f"resources/{method}", {"uri": uri})
@@ -427,7 +429,7 @@ async def test_a_storm_ends_with_what_was_asked_last(wire: Wire, tree: WatchedTr
     await tree.asked()
 
 
-async def test_many_subscriptions_to_the_same_at_once_are_one(
+async def test_concurrent_subscriptions_to_one_resource_are_one(
     wire: Wire, tree: WatchedTree
 ) -> None:
     waiting = [wire.start("resources/subscribe", {"uri": A}) for _ in range(50)]
@@ -440,7 +442,7 @@ async def test_many_subscriptions_to_the_same_at_once_are_one(
     await tree.asked()
 
 
-async def test_unsubscribing_overtakes_a_subscription_that_waits() -> None:
+async def test_unsubscribing_overtakes_a_pending_subscription() -> None:
     tree = SlowWatchedTree(NODES)
     async with await server_of(tree) as server:
         wire = Wire(server, "2025-11-25")
@@ -474,7 +476,7 @@ class Late(WatchedTree):
         return Tree.metadata(self, path)  # pyright: ignore[reportReturnType]
 
 
-async def test_one_that_fails_late_leaves_one_that_succeeded_meanwhile() -> None:
+async def test_a_late_failure_keeps_a_subscription_that_succeeded_meanwhile() -> None:
     tree = Late(NODES)
     async with await server_of(tree) as server:
         wire = Wire(server, "2025-11-25")
@@ -490,7 +492,7 @@ async def test_one_that_fails_late_leaves_one_that_succeeded_meanwhile() -> None
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_one_that_is_given_up_leaves_one_that_still_waits(fails: bool) -> None:
+async def test_an_abandoned_subscription_keeps_another_that_is_pending(fails: bool) -> None:
     tree = Late(NODES)
     async with await server_of(tree) as server:
         wire = Wire(server, "2025-11-25")
@@ -517,7 +519,7 @@ async def test_one_that_is_given_up_leaves_one_that_still_waits(fails: bool) -> 
         await tree.asked()
 
 
-async def test_a_subscription_that_is_cancelled_leaves_nothing() -> None:
+async def test_a_cancelled_subscription_leaves_no_state() -> None:
     tree = Late(NODES)
     async with await server_of(tree) as server:
         wire = Wire(server, "2025-11-25")
@@ -538,7 +540,7 @@ async def test_a_subscription_that_is_cancelled_leaves_nothing() -> None:
 # -- bounds
 
 
-async def test_a_connection_has_a_bounded_number_of_subscriptions(
+async def test_the_subscriptions_of_a_connection_are_limited(
     server: Server,
 ) -> None:
     server.limits = ServerLimits(subscriptions=2)
@@ -556,7 +558,7 @@ async def test_a_connection_has_a_bounded_number_of_subscriptions(
 
 
 @pytest.mark.slow
-async def test_the_spellings_of_a_connection_are_bounded_in_length(
+async def test_the_spellings_kept_for_a_connection_are_limited_in_length(
     wire: Wire, tree: WatchedTree
 ) -> None:
     long = f"{A}?x=" + "x" * 15_000
@@ -586,7 +588,7 @@ async def test_closing_the_connection_ends_its_watches(wire: Wire, tree: Watched
 
 
 @pytest.mark.parametrize(("kind", "watches"), [(WatchedTree, True), (Tree, False)])
-async def test_every_resource_and_template_says_whether_its_changes_are_noticed(
+async def test_every_resource_and_template_has_its_subscribe_capability(
     kind: type[Tree], watches: bool
 ) -> None:
     async with await server_of(kind(NODES)) as server:
@@ -609,7 +611,7 @@ def test_the_version_read_last_is_remembered() -> None:
     assert versions.get("test://one/b") is None
 
 
-def test_even_an_empty_version_is_one() -> None:
+def test_an_empty_version_is_a_version() -> None:
     versions = ReadVersions()
     versions.put("test://one/a", "1")
     for number in range(MIN_READ_VERSIONS):
@@ -618,7 +620,7 @@ def test_even_an_empty_version_is_one() -> None:
     assert versions.get("test://one/a") == ""
 
 
-def test_the_last_reads_are_remembered_and_old_ones_forgotten() -> None:
+def test_only_the_latest_reads_are_remembered() -> None:
     versions = ReadVersions()
     for number in range(10 * MIN_READ_VERSIONS):
         versions.put(str(number), str(number))

@@ -47,7 +47,7 @@ def accept(made: Any, revision: Revision) -> None:
 
 
 @every
-async def test_text_is_embedded_with_all_that_is_known_of_it(revision: Revision) -> None:
+async def test_text_is_embedded_with_its_metadata(revision: Revision) -> None:
     found = await block("text", revision)
     assert found["type"] == "resource"
     assert found["resource"]["text"] == "grüße"
@@ -57,7 +57,7 @@ async def test_text_is_embedded_with_all_that_is_known_of_it(revision: Revision)
 
 
 @every
-async def test_annotations_are_inside_and_up_to_2025_11_25_beside_as_well(
+async def test_annotations_are_inside_the_resource_and_until_2025_11_25_beside_it(
     revision: Revision,
 ) -> None:
     found = await block("text", revision)
@@ -66,7 +66,7 @@ async def test_annotations_are_inside_and_up_to_2025_11_25_beside_as_well(
 
 
 @every
-async def test_a_picture_is_a_picture_with_its_resource_beside_it(revision: Revision) -> None:
+async def test_an_image_is_an_image_block_with_its_resource_in_meta(revision: Revision) -> None:
     found = await block("logo", revision)
     assert (found["type"], found["mimeType"]) == ("image", "image/png")
     assert base64.b64decode(found["data"]) == b"\x89PNG"
@@ -76,7 +76,7 @@ async def test_a_picture_is_a_picture_with_its_resource_beside_it(revision: Revi
 
 
 @every
-async def test_a_sound_is_a_sound_wherever_there_are_sounds(revision: Revision) -> None:
+async def test_audio_is_an_audio_block_in_revisions_that_have_one(revision: Revision) -> None:
     found = await block("tone", revision)
     if revision.name == "2024-11-05":
         assert base64.b64decode(found["resource"]["blob"]) == b"RIFF"
@@ -91,18 +91,18 @@ async def test_other_bytes_are_embedded(revision: Revision) -> None:
     assert base64.b64decode(found["resource"]["blob"]) == b"\x00\xff"
 
 
-async def test_a_drawing_made_of_text_is_embedded_as_text() -> None:
+async def test_an_svg_image_is_embedded_as_text() -> None:
     assert (await block("drawing"))["resource"]["text"] == "<svg/>"
 
 
-async def test_a_part_says_what_is_missing() -> None:
+async def test_a_truncated_part_names_the_next_range() -> None:
     found = await block("lines?lines=1")
     assert found["resource"]["text"] == "one\n"
     notice = found["resource"]["_meta"]["resource-server/truncated"]
     assert notice["next"] == "test://one/lines?lines=2"
 
 
-async def test_a_part_of_a_picture_is_no_picture() -> None:
+async def test_a_part_of_an_image_is_not_an_image_block() -> None:
     cut = Truncation("requested", "bytes", 4, {"bytes": "2-3"})
     async with Catalog([Mount("one", "test://one/", Tree(NODES))]) as catalog:
         entry = await catalog.metadata("test://one/logo")
@@ -118,7 +118,7 @@ async def test_a_collection_below_is_embedded_without_a_body() -> None:
 
 
 @every
-async def test_a_link_is_the_metadata_or_where_there_are_no_links_the_uri(
+async def test_a_link_is_a_resource_link_or_in_older_revisions_the_uri(
     revision: Revision,
 ) -> None:
     async with Catalog([Mount("one", "test://one/", Tree(NODES))]) as catalog:
@@ -132,10 +132,10 @@ async def test_a_link_is_the_metadata_or_where_there_are_no_links_the_uri(
         assert found["resourceType"] == "document"
 
 
-def test_words_that_are_no_unicode_can_be_sent() -> None:
+def test_text_that_is_not_unicode_can_be_sent() -> None:
     assert json.loads(content_blocks.text_block("a\udcffb"))["text"] == "a\ufffdb"
 
 
 @pytest.mark.parametrize("mime_type", ["text/plain", "imagery/png", "", "video/mp4"])
-def test_what_is_neither_a_picture_nor_a_sound_has_no_block_of_its_own(mime_type: str) -> None:
+def test_other_media_types_have_no_block_type(mime_type: str) -> None:
     assert content_blocks.media_block(b"x", mime_type, LATEST_HANDSHAKE) is None

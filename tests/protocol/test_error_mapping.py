@@ -39,7 +39,7 @@ async def error_of(tree: type[Tree], revision: str, raised: BaseException) -> di
 
 @TREES
 @pytest.mark.parametrize("revision", EVERY)
-async def test_what_is_absent_is_not_found_and_named(tree: type[Tree], revision: str) -> None:
+async def test_a_missing_resource_is_not_found_and_named(tree: type[Tree], revision: str) -> None:
     error = await error_of(tree, revision, ResourceNotFound())
     assert error["code"] == NOT_FOUND[revision]
     assert error["message"] == "Resource not found"
@@ -71,7 +71,7 @@ async def test_what_is_absent_is_not_found_and_named(tree: type[Tree], revision:
         "test://one/\u0000",
     ],
 )
-async def test_no_uri_that_names_nothing_can_be_told_from_another(revision: str, uri: str) -> None:
+async def test_all_missing_uris_produce_the_same_error(revision: str, uri: str) -> None:
     wire = Wire(await server_of(Tree({"a": "text"})), revision)
     expected = {
         "code": NOT_FOUND[revision],
@@ -107,7 +107,7 @@ async def test_the_children_of_a_document_are_bad_params(tree: type[Tree], revis
         ),
     ],
 )
-async def test_what_a_provider_raises_has_its_code_and_data(
+async def test_each_provider_error_has_its_code_and_data(
     tree: type[Tree], revision: str, raised: Exception, code: int, data: dict[str, Any]
 ) -> None:
     error = await error_of(tree, revision, raised)
@@ -116,7 +116,7 @@ async def test_what_a_provider_raises_has_its_code_and_data(
     assert "/srv" not in error["message"]
 
 
-async def test_a_message_begins_with_a_capital_and_is_valid_unicode() -> None:
+async def test_an_error_message_is_capitalized_valid_unicode() -> None:
     error = await error_of(Tree, "2025-11-25", InvalidParameter("wrong name 'a\udcff'"))
     assert error["message"] == "Wrong name 'a\ufffd'"
 
@@ -137,7 +137,7 @@ async def test_a_message_begins_with_a_capital_and_is_valid_unicode() -> None:
         UnicodeEncodeError("utf-8", "secret", 0, 1, "secret"),
     ],
 )
-async def test_a_defect_is_an_internal_error_that_says_nothing(
+async def test_a_defect_is_an_internal_error_without_details(
     tree: type[Tree], revision: str, raised: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
@@ -164,7 +164,7 @@ class ConfusedAtOnce(Tree):
 
 
 @pytest.mark.parametrize("tree", [Confused, ConfusedAtOnce])
-async def test_a_provider_whose_own_work_was_cancelled_is_an_internal_error(
+async def test_a_provider_that_cancels_its_own_work_is_an_internal_error(
     tree: type[Tree],
 ) -> None:
     wire = Wire(await server_of(tree({})), "2025-11-25")
@@ -201,7 +201,7 @@ class Grouped(Tree):
         raise OSError("secret")
 
 
-async def test_what_fails_in_a_task_group_is_answered_as_well() -> None:
+async def test_a_failure_in_a_task_group_is_an_internal_error() -> None:
     wire = Wire(await server_of(Grouped({"bad": "x"})), "2025-11-25")
     error = await wire.error("resources/read", {"uri": URI})
     assert (error["code"], error["message"]) == (-32603, "Internal error")

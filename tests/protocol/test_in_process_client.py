@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 A = {"uri": "test://one/a"}
 
 
-async def test_notifications_are_given_to_whoever_takes_them() -> None:
+async def test_notifications_are_passed_to_the_callback() -> None:
     tree = WatchedTree({"a": "text"})
     told = asyncio.Queue[dict[str, Any]]()
     async with (
@@ -38,7 +38,7 @@ async def test_a_client_that_does_not_follow_the_list_has_nothing_watched() -> N
         assert tree.interest is None
 
 
-async def test_a_client_that_follows_the_list_is_told_when_it_changes() -> None:
+async def test_a_client_that_follows_the_list_is_notified_when_it_changes() -> None:
     tree = WatchedTree({"a": "text"})
     told = asyncio.Queue[dict[str, Any]]()
     async with (

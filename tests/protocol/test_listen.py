@@ -77,18 +77,18 @@ def frame(id: object, name: str, **params: Any) -> dict[str, Any]:
 # -- the acknowledgement
 
 
-async def test_what_is_honoured_is_acknowledged(wire: Wire) -> None:
+async def test_honoured_subscriptions_are_acknowledged(wire: Wire) -> None:
     honoured = await listen(wire, A, FOLDER, resourcesListChanged=True)
     assert honoured == {"resourcesListChanged": True, "resourceSubscriptions": [A, FOLDER]}
 
 
-async def test_what_cannot_be_read_is_left_out(wire: Wire) -> None:
+async def test_unreadable_resources_are_left_out(wire: Wire) -> None:
     uris = ["test://one/none", A, "test://two/a", "nonsense", "", "test://one/a?x=1&x=2", FOLDER]
     assert await listen(wire, *uris) == {"resourceSubscriptions": [A, FOLDER]}
     assert await listen(wire, "nonsense", id=2) == {"resourceSubscriptions": []}
 
 
-async def test_a_uri_is_honoured_as_it_is_spelled_and_once(wire: Wire) -> None:
+async def test_a_uri_is_honoured_once_in_its_spelling(wire: Wire) -> None:
     honoured = await listen(wire, "TEST://one/%61?lines=1", A, A, "TEST://one/%61?lines=1")
     assert honoured == {"resourceSubscriptions": ["TEST://one/%61?lines=1", A]}
 
@@ -103,13 +103,13 @@ async def test_a_uri_is_honoured_as_it_is_spelled_and_once(wire: Wire) -> None:
         {"resourceSubscriptions": []},
     ],
 )
-async def test_what_is_not_wanted_or_not_known_is_not_echoed(
+async def test_unwanted_and_unknown_members_are_not_echoed(
     wire: Wire, wanted: dict[str, Any]
 ) -> None:
     assert await listen(wire, **wanted) == {}
 
 
-async def test_list_changes_that_are_never_told_are_not_honoured() -> None:
+async def test_list_changes_that_are_never_sent_are_not_honoured() -> None:
     async with await server_of(Tree(NODES)) as server:
         wire = Wire(server, "2026-07-28")
         assert await listen(wire, A, resourcesListChanged=True) == {"resourceSubscriptions": [A]}
@@ -131,14 +131,14 @@ async def test_list_changes_that_are_never_told_are_not_honoured() -> None:
         {"notifications": {"resourceSubscriptions": {A: True}}},
     ],
 )
-async def test_wrong_types_are_refused_and_nothing_is_told(
+async def test_wrong_types_are_refused_without_a_notification(
     wire: Wire, params: dict[str, Any]
 ) -> None:
     assert (await wire.error("subscriptions/listen", params))["code"] == -32602
     assert wire.notifications == []
 
 
-async def test_nothing_is_told_before_the_acknowledgement() -> None:
+async def test_no_notification_precedes_the_acknowledgement() -> None:
     gate = Gate()
 
     class Held(WatchedTree):
@@ -186,7 +186,9 @@ async def test_every_frame_carries_the_id_of_its_listen(
     ]
 
 
-async def test_a_listen_is_told_of_nothing_else(wire: Wire, tree: WatchedTree) -> None:
+async def test_each_listen_receives_only_its_own_notifications(
+    wire: Wire, tree: WatchedTree
+) -> None:
     await listen(wire, A, id="a")
     await listen(wire, id="list", resourcesListChanged=True)
     await listen(wire, "TEST://one/a", LINES, id="both")
@@ -206,7 +208,7 @@ async def test_a_listen_is_told_of_nothing_else(wire: Wire, tree: WatchedTree) -
     assert wire.replies == []
 
 
-async def test_a_change_between_read_and_listen_is_told_after_the_acknowledgement(
+async def test_a_change_between_read_and_listen_follows_the_acknowledgement(
     wire: Wire, tree: WatchedTree
 ) -> None:
     for uri in (A, LINES):
@@ -219,7 +221,7 @@ async def test_a_change_between_read_and_listen_is_told_after_the_acknowledgemen
     assert wire.messages[1:] == [frame("listen", "resources/updated", uri=A)]
 
 
-async def test_a_client_that_does_not_read_is_told_once_of_each_when_it_does(
+async def test_changes_are_merged_while_a_client_does_not_read(
     server: Server, tree: WatchedTree
 ) -> None:
     room = asyncio.Event()
@@ -243,7 +245,7 @@ async def test_a_client_that_does_not_read_is_told_once_of_each_when_it_does(
 # -- cancellation
 
 
-async def test_a_cancelled_listen_is_told_nothing_more_and_never_answered(
+async def test_a_cancelled_listen_gets_no_notification_and_no_response(
     wire: Wire, tree: WatchedTree
 ) -> None:
     await listen(wire, A, resourcesListChanged=True)
@@ -257,7 +259,7 @@ async def test_a_cancelled_listen_is_told_nothing_more_and_never_answered(
     assert len(wire.messages) == 1
 
 
-async def test_what_is_still_to_be_told_when_a_listen_is_cancelled_is_not_told(
+async def test_pending_notifications_of_a_cancelled_listen_are_dropped(
     server: Server, tree: WatchedTree
 ) -> None:
     room = asyncio.Event()
@@ -290,7 +292,7 @@ async def test_a_listen_that_is_cancelled_before_its_acknowledgement_is_silent()
         assert wire.messages == []
 
 
-async def test_the_id_of_an_open_listen_is_in_use_until_it_is_cancelled(
+async def test_the_id_of_an_open_listen_is_reserved_until_it_is_cancelled(
     wire: Wire, tree: WatchedTree
 ) -> None:
     await listen(wire, A, id=7)
@@ -318,7 +320,7 @@ async def test_cancelling_another_id_leaves_the_listen(
 
 
 @pytest.mark.parametrize("how", ["drain", "close"])
-async def test_the_end_of_the_connection_answers_every_listen(
+async def test_closing_the_connection_completes_every_listen(
     server: Server, tree: WatchedTree, how: str
 ) -> None:
     wire = Wire(server, "2026-07-28")
@@ -337,7 +339,7 @@ async def test_the_end_of_the_connection_answers_every_listen(
     await tree.asked(listing=False)
 
 
-async def test_what_is_still_to_be_told_comes_before_the_answer(
+async def test_pending_notifications_precede_the_response(
     server: Server, tree: WatchedTree
 ) -> None:
     room = asyncio.Event()
@@ -357,7 +359,7 @@ async def test_what_is_still_to_be_told_comes_before_the_answer(
     assert wire.messages[2]["id"] == "listen"
 
 
-async def test_a_client_that_does_not_read_is_not_waited_for_forever(
+async def test_draining_does_not_wait_forever_for_a_stalled_client(
     server: Server, tree: WatchedTree
 ) -> None:
     room = asyncio.Event()
@@ -371,7 +373,7 @@ async def test_a_client_that_does_not_read_is_not_waited_for_forever(
     assert len(wire.messages) == 1
 
 
-async def test_a_listen_that_is_not_acknowledged_yet_is_acknowledged_and_answered() -> None:
+async def test_draining_acknowledges_and_completes_a_pending_listen() -> None:
     async with await server_of(SlowWatchedTree(NODES)) as server:
         wire = Wire(server, "2026-07-28")
         start(wire, A)
@@ -382,7 +384,7 @@ async def test_a_listen_that_is_not_acknowledged_yet_is_acknowledged_and_answere
 # -- others
 
 
-async def test_open_listens_are_not_in_the_way_of_requests() -> None:
+async def test_open_listens_do_not_block_requests() -> None:
     tree = SlowWatchedTree(NODES)
     async with await server_of(tree) as server:
         wire = Wire(server, "2026-07-28")
@@ -392,7 +394,7 @@ async def test_open_listens_are_not_in_the_way_of_requests() -> None:
         assert await wire.result("resources/read", {"uri": A})
 
 
-async def test_there_may_be_many_listens_and_no_more(
+async def test_open_listens_are_limited(
     server: Server,
 ) -> None:
     server.limits = ServerLimits(listens=3)
@@ -408,9 +410,7 @@ async def test_there_may_be_many_listens_and_no_more(
         assert await listen(wire, id=2) == {}
 
 
-async def test_the_id_of_a_listen_may_be_so_long_and_no_longer(
-    wire: Wire, tree: WatchedTree
-) -> None:
+async def test_the_id_of_a_listen_is_limited_in_length(wire: Wire, tree: WatchedTree) -> None:
     longest = "é" * MAX_LISTEN_ID_CHARACTERS
     reply = wire.ask(wire.request("subscriptions/listen", {"notifications": {}}, f"{longest}é"))
     assert reply["error"]["code"] == -32602
@@ -422,7 +422,7 @@ async def test_the_id_of_a_listen_may_be_so_long_and_no_longer(
     assert of(wire, longest)[1:] == [frame(longest, "resources/updated", uri=A)]
 
 
-async def test_what_is_too_much_for_one_connection_is_not_honoured(
+async def test_subscriptions_beyond_the_limit_are_not_honoured(
     server: Server,
 ) -> None:
     server.limits = ServerLimits(subscriptions=2)
@@ -434,7 +434,7 @@ async def test_what_is_too_much_for_one_connection_is_not_honoured(
 
 
 @pytest.mark.slow
-async def test_others_are_served_while_a_listen_subscribes_to_very_much() -> None:
+async def test_others_are_served_while_a_large_listen_subscribes() -> None:
     tree = WatchedTree({str(number): "" for number in range(20_000)})
     async with await server_of(tree) as server:
         wire = Wire(server, "2026-07-28")
@@ -449,7 +449,7 @@ async def test_others_are_served_while_a_listen_subscribes_to_very_much() -> Non
         await tree.asked()
 
 
-async def test_a_provider_that_fails_is_left_out_and_named_once_in_the_log(
+async def test_a_failing_provider_is_left_out_and_logged_once(
     tree: WatchedTree, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(path: Path) -> Any:
@@ -463,7 +463,7 @@ async def test_a_provider_that_fails_is_left_out_and_named_once_in_the_log(
         assert "secret" not in caplog.text
 
 
-async def test_a_provider_whose_work_is_cancelled_is_left_out(tree: WatchedTree) -> None:
+async def test_resources_of_a_provider_that_cancels_itself_are_left_out(tree: WatchedTree) -> None:
     async def give_up(path: Path) -> Any:
         await asyncio.sleep(0)
         raise asyncio.CancelledError
@@ -484,13 +484,11 @@ async def test_handshake_revisions_have_no_listen(server: Server, revision: str)
 
 
 @pytest.mark.parametrize("method", ["resources/subscribe", "resources/unsubscribe"])
-async def test_the_modern_revision_has_nothing_but_listen(wire: Wire, method: str) -> None:
+async def test_the_modern_revision_has_only_listen(wire: Wire, method: str) -> None:
     assert (await wire.error(method, {"uri": A}))["code"] == -32601
 
 
-async def test_initialized_means_nothing_to_a_modern_connection(
-    wire: Wire, tree: WatchedTree
-) -> None:
+async def test_initialized_is_ignored_by_a_modern_connection(wire: Wire, tree: WatchedTree) -> None:
     await listen(wire, A)
     wire.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
     await tree.asked(("a",), listing=False)
@@ -513,14 +511,14 @@ async def test_a_listen_in_a_batch_of_2025_03_26_is_not_found(server: Server) ->
     assert reply["error"]["code"] == -32601
 
 
-async def test_a_listen_may_be_the_first_request_of_all(wire: Wire, tree: WatchedTree) -> None:
+async def test_a_listen_may_be_the_first_request(wire: Wire, tree: WatchedTree) -> None:
     assert await listen(wire, A) == {"resourceSubscriptions": [A]}
     assert wire.connection.revision is not None
     assert wire.connection.revision.modern
 
 
 @pytest.mark.parametrize("attempt", range(5))
-async def test_what_comes_right_after_the_acknowledgement_changes_the_list(
+async def test_a_file_created_right_after_the_acknowledgement_notifies(
     tmp_path: pathlib.Path, attempt: int
 ) -> None:
     (tmp_path / "folder").mkdir()

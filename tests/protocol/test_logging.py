@@ -30,7 +30,9 @@ async def failing(revision: str) -> Wire:
 
 @pytest.mark.parametrize("revision", HANDSHAKE)
 @pytest.mark.parametrize("level", LEVELS)
-async def test_a_handshake_client_is_told_from_the_level_it_set(revision: str, level: str) -> None:
+async def test_a_handshake_client_gets_log_messages_from_its_level_on(
+    revision: str, level: str
+) -> None:
     wire = await failing(revision)
     assert await wire.result("logging/setLevel", {"level": level}) == {}
     await wire.error("resources/read", READ_BAD)
@@ -39,14 +41,14 @@ async def test_a_handshake_client_is_told_from_the_level_it_set(revision: str, l
 
 
 @pytest.mark.parametrize("revision", [*HANDSHAKE, "2026-07-28"])
-async def test_a_client_that_asked_for_no_level_is_told_nothing(revision: str) -> None:
+async def test_a_client_without_a_level_gets_no_log_messages(revision: str) -> None:
     wire = await failing(revision)
     await wire.error("resources/read", READ_BAD)
     assert wire.notifications == []
 
 
 @pytest.mark.parametrize("level", LEVELS)
-async def test_a_modern_client_asks_for_the_level_of_each_request(level: str) -> None:
+async def test_a_modern_client_sets_the_log_level_of_each_request(level: str) -> None:
     wire = await failing("2026-07-28")
     asked = {**READ_BAD, "_meta": {"io.modelcontextprotocol/logLevel": level}}
     await wire.error("resources/read", asked)
@@ -57,14 +59,14 @@ async def test_a_modern_client_asks_for_the_level_of_each_request(level: str) ->
 
 
 @pytest.mark.parametrize("level", ["ERROR", "warn", "", "trace", 3, None, ["error"]])
-async def test_a_level_that_does_not_exist_is_bad_params(level: Any) -> None:
+async def test_an_unknown_level_is_bad_params(level: Any) -> None:
     wire = await failing("2025-11-25")
     assert wire.ask(request("logging/setLevel", {"level": level}))["error"]["code"] == -32602
     await wire.error("resources/read", READ_BAD)
     assert wire.notifications == []
 
 
-async def test_an_expected_refusal_is_no_log_message() -> None:
+async def test_an_expected_refusal_is_not_logged() -> None:
     wire = await failing("2025-11-25")
     await wire.result("logging/setLevel", {"level": "debug"})
     await wire.error("resources/read", {"uri": "test://one/absent"})

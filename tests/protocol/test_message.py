@@ -39,24 +39,24 @@ def refusal(reply: Any) -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize("id", [0, -1, 1, 2**31, 2**53, 2**63 - 1, "", "a", "1", "\u0000é\u2028"])
-async def test_an_id_comes_back_as_it_was(wire: Wire, id: object) -> None:
+async def test_an_id_is_returned_unchanged(wire: Wire, id: object) -> None:
     reply = wire.ask(request("ping", {}, id))
     assert reply == {"jsonrpc": "2.0", "id": id, "result": {}}
     assert type(reply["id"]) is type(id)
 
 
 @pytest.mark.parametrize("id", [None, 1.5, True, False, [], {}, [1], {"id": 1}])
-async def test_a_request_whose_id_is_no_id_is_refused_without_one(wire: Wire, id: object) -> None:
+async def test_a_request_with_an_invalid_id_is_refused_without_one(wire: Wire, id: object) -> None:
     assert refusal(wire.ask(request("ping", {}, id))) == (-32600, None)
 
 
 @pytest.mark.parametrize("id", [2**64, 10**30, -(10**30), 10**400])
-async def test_a_huge_id_is_answered_or_refused_but_never_rounded(wire: Wire, id: int) -> None:
+async def test_a_huge_id_is_returned_or_refused_but_never_rounded(wire: Wire, id: int) -> None:
     reply = wire.ask(request("ping", {}, id))
     assert reply["id"] in (id, None)
 
 
-async def test_an_id_in_flight_is_refused_to_a_second_request(wire: Wire) -> None:
+async def test_a_second_request_with_an_id_in_flight_is_refused(wire: Wire) -> None:
     gate = Gate()
     wire = Wire(await server_of(Tree({"gate": gate})), "2025-11-25")
     wire.start("resources/read", {"uri": "test://one/gate"}, id=7)
@@ -68,7 +68,7 @@ async def test_an_id_in_flight_is_refused_to_a_second_request(wire: Wire) -> Non
     assert "result" in wire.ask(request("ping", {}, 7))
 
 
-async def test_more_requests_than_can_be_held_are_told_to_come_again(wire: Wire) -> None:
+async def test_requests_beyond_the_limit_get_a_retryable_error(wire: Wire) -> None:
     gate = Gate()
     wire = Wire(await server_of(Tree({"gate": gate})), "2025-11-25")
     for _ in range(MAX_IN_FLIGHT):
@@ -80,7 +80,7 @@ async def test_more_requests_than_can_be_held_are_told_to_come_again(wire: Wire)
     assert sum("result" in reply for reply in wire.replies) == MAX_IN_FLIGHT
 
 
-async def test_long_requests_that_have_to_wait_are_held_up_to_a_limit() -> None:
+async def test_waiting_requests_are_limited_in_bytes() -> None:
     gate = Gate()
     wire = Wire(await server_of(Tree({"gate": gate})), "2025-11-25")
     long = {"uri": "test://one/gate", "padding": "p" * (MAX_BYTES_IN_FLIGHT // 4)}
@@ -113,27 +113,25 @@ async def test_long_requests_that_have_to_wait_are_held_up_to_a_limit() -> None:
         {"jsonrpc": "2.0", "id": 1, "params": {}},
     ],
 )
-async def test_what_is_no_request_is_refused_with_the_id_it_has(
-    wire: Wire, message: object
-) -> None:
+async def test_an_invalid_request_is_refused_with_its_id(wire: Wire, message: object) -> None:
     assert refusal(wire.ask(message)) == (-32600, 1)
 
 
 @pytest.mark.parametrize("message", [{}, {"jsonrpc": "2.0"}, 5, "x", None, True, 1.5])
-async def test_what_is_no_message_is_refused_without_an_id(wire: Wire, message: object) -> None:
+async def test_an_invalid_message_is_refused_without_an_id(wire: Wire, message: object) -> None:
     assert refusal(wire.ask(message)) == (-32600, None)
 
 
 @pytest.mark.parametrize("revision", [None, *HANDSHAKE])
 @pytest.mark.parametrize("params", [None, [], [1], "x", 5, True])
-async def test_params_that_are_no_object_are_an_invalid_request(
+async def test_params_that_are_not_an_object_are_an_invalid_request(
     server: Server, revision: str | None, params: object
 ) -> None:
     message = {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": params}
     assert refusal(Wire(server, revision).ask(message)) == (-32600, 1)
 
 
-async def test_params_may_be_left_out_or_spaced_out(wire: Wire) -> None:
+async def test_params_may_be_omitted_or_contain_whitespace(wire: Wire) -> None:
     assert "result" in wire.ask(b'{"jsonrpc":"2.0","id":1,"method":"resources/list"}')
     spaced = b' { "jsonrpc" : "2.0" , "id" : 1 , "method" : "ping" , "params" : \n { } } '
     assert "result" in wire.ask(spaced)
@@ -168,7 +166,7 @@ async def test_a_response_is_ignored(wire: Wire, message: object) -> None:
 )
 @pytest.mark.parametrize("params", ["absent", None, {}, [], "x", {"requestId": {}}, {"uri": 5}])
 @pytest.mark.parametrize("revision", [None, "2025-11-25"])
-async def test_a_notification_is_never_answered(
+async def test_a_notification_has_no_response(
     server: Server, method: str, params: object, revision: str | None
 ) -> None:
     wire = Wire(server, revision)
@@ -207,9 +205,7 @@ async def test_a_notification_is_never_answered(
         '{"jsonrpc":"2.0","id":1,"method":"ping"}'.encode("utf-16"),
     ],
 )
-async def test_what_cannot_be_parsed_is_a_parse_error_without_an_id(
-    wire: Wire, data: bytes
-) -> None:
+async def test_unparsable_input_is_a_parse_error_without_an_id(wire: Wire, data: bytes) -> None:
     assert refusal(wire.ask(data)) == (-32700, None)
 
 
@@ -232,7 +228,7 @@ async def test_text_that_is_not_unicode_inside_params_is_a_parse_error(
         rb'"id":"\ud83d\ude00 \\ud800","method":"ping","params":{"a":"\ud83d"}',
     ],
 )
-async def test_half_a_character_is_a_parse_error_with_the_id(wire: Wire, members: bytes) -> None:
+async def test_a_lone_surrogate_is_a_parse_error_with_the_id(wire: Wire, members: bytes) -> None:
     code, request_id = refusal(wire.ask(b'{"jsonrpc":"2.0",%b}' % members))
     assert code == -32700
     assert request_id == (1 if b'"id":1' in members else "\U0001f600 \\ud800")
@@ -247,7 +243,7 @@ async def test_half_a_character_is_a_parse_error_with_the_id(wire: Wire, members
         rb'"id":"ask-1","result":{"roots":[{"uri":"\ud83d"}]}',
     ],
 )
-async def test_half_a_character_in_what_asks_nothing_is_not_answered(
+async def test_a_lone_surrogate_in_a_notification_or_response_is_ignored(
     wire: Wire, members: bytes
 ) -> None:
     wire.send(b'{"jsonrpc":"2.0",%b}' % members)
@@ -277,7 +273,7 @@ def test_replacing_lone_surrogates_never_changes_an_id(pieces: list[str]) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("opening", [b"[", b'{"a":', b'{"jsonrpc":"2.0","id":1,"params":['])
 @pytest.mark.parametrize("revision", [None, "2025-03-26"])
-async def test_nesting_without_end_is_a_parse_error(
+async def test_unbounded_nesting_is_a_parse_error(
     server: Server, revision: str | None, opening: bytes
 ) -> None:
     reply = Wire(server, revision).ask(opening * 500_000)
@@ -293,7 +289,7 @@ async def test_nesting_inside_params_is_a_parse_error_and_the_next_request_is_se
     assert "result" in wire.ask(request("ping"))
 
 
-async def test_a_repeated_member_is_taken_once(wire: Wire) -> None:
+async def test_the_last_of_repeated_members_wins(wire: Wire) -> None:
     reply = wire.ask(b'{"jsonrpc":"2.0","id":1,"id":2,"method":"x","method":"ping"}')
     assert reply == {"jsonrpc": "2.0", "id": 2, "result": {}}
 
@@ -337,7 +333,7 @@ LINES = (
 @pytest.mark.parametrize("revision", [None, "2025-03-26", "2025-11-25", "2026-07-28"])
 @settings(max_examples=30)
 @given(lines=st.lists(LINES, min_size=1, max_size=5))
-def test_whatever_arrives_is_answered_by_messages_and_does_no_harm(
+def test_arbitrary_input_produces_only_valid_messages_and_does_no_harm(
     revision: str | None, lines: list[bytes]
 ) -> None:
     asyncio.run(_attack(revision, lines))

@@ -22,27 +22,25 @@ def wire(server: Server) -> Wire:
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE)
-async def test_initialize_answers_with_the_revision_that_was_asked(
-    wire: Wire, revision: str
-) -> None:
+async def test_initialize_accepts_the_requested_revision(wire: Wire, revision: str) -> None:
     assert wire.ask(initialize(revision))["result"]["protocolVersion"] == revision
 
 
 @pytest.mark.parametrize("revision", ["2026-07-28", "2099-01-01", "1", "", "2025-11-25 "])
-async def test_initialize_answers_an_unknown_revision_with_the_latest_handshake(
+async def test_initialize_answers_an_unknown_revision_with_the_latest_one(
     wire: Wire, revision: str
 ) -> None:
     assert wire.ask(initialize(revision))["result"]["protocolVersion"] == "2025-11-25"
 
 
-async def test_initialize_tells_who_serves(server: Server) -> None:
+async def test_initialize_returns_the_server_info(server: Server) -> None:
     server.instructions = "Read docs first."
     result = Wire(server).ask(initialize())["result"]
     assert result["serverInfo"] == server.info
     assert result["instructions"] == "Read docs first."
 
 
-async def test_discover_tells_what_the_server_speaks_and_who_it_is(server: Server) -> None:
+async def test_discover_returns_the_supported_revisions_and_the_server_info(server: Server) -> None:
     server.instructions = "Read docs first."
     result = Wire(server).ask(request("server/discover", {"_meta": ENVELOPE}))["result"]
     assert result["supportedVersions"] == list(MODERN)

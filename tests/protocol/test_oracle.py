@@ -101,7 +101,7 @@ async def test_the_sdk_accepts_the_result_of_a_listen(revision: str) -> None:
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_the_sdk_accepts_every_notification_of_changes(revision: str) -> None:
+async def test_the_sdk_accepts_every_change_notification(revision: str) -> None:
     tree = WatchedTree(NODES)
     async with await server_of(tree) as server:
         wire = Wire(server, revision)
@@ -125,7 +125,7 @@ async def test_the_sdk_accepts_every_notification_of_changes(revision: str) -> N
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_every_method_of_ours_that_the_sdk_knows_is_among_those_tried(revision: str) -> None:
+async def test_every_supported_method_known_to_the_sdk_is_tested(revision: str) -> None:
     tried = {method for method, _ in CALLS} | {"prompts/get"}  # in prompts/test_messages.py
     tried |= (
         {"server/discover", "subscriptions/listen"}
@@ -146,7 +146,7 @@ async def test_every_method_of_ours_that_the_sdk_knows_is_among_those_tried(revi
 
 @pytest.mark.parametrize("revision", EVERY)
 @pytest.mark.parametrize("tree", [Tree, SlowTree])
-async def test_what_is_known_of_a_resource_is_the_same_in_lists_metadata_and_reads(
+async def test_a_resource_has_equal_metadata_in_lists_metadata_and_reads(
     revision: str, tree: type[Tree]
 ) -> None:
     wire = Wire(await server_of(tree(NODES)), revision)
@@ -192,7 +192,7 @@ async def test_a_collection_is_a_directory_without_size_or_trailing_slash() -> N
     assert "size" not in found
 
 
-async def test_other_formats_are_announced_with_the_uri_that_reads_them() -> None:
+async def test_other_formats_are_listed_with_their_uris() -> None:
     wire = Wire(await server_of(Tree(NODES)), "2025-11-25")
     found = await wire.result("resources/metadata", {"uri": "test://one/formats"})
     (announced,) = found["resource"]["_meta"]["resource-server/formats"]
@@ -202,14 +202,14 @@ async def test_other_formats_are_announced_with_the_uri_that_reads_them() -> Non
     assert (content["text"], content["mimeType"], content["size"]) == ("<p>x</p>", "text/html", 8)
 
 
-async def test_a_content_has_the_uri_that_was_asked_for() -> None:
+async def test_a_content_has_the_requested_uri() -> None:
     wire = Wire(await server_of(Tree(NODES)), "2025-11-25")
     for uri in ("test://one/a%20b.txt", "TEST://One/%61%20b.txt", "test://one/a%20b.txt?lines=1"):
         (content,) = (await wire.result("resources/read", {"uri": uri}))["contents"]
         assert content["uri"] == uri
 
 
-async def test_a_cut_content_says_what_was_cut_and_how_to_read_on() -> None:
+async def test_a_truncated_content_has_the_reason_and_the_next_range() -> None:
     wire = Wire(await server_of(Tree(NODES)), "2025-11-25")
     asked = await wire.result("resources/read", {"uri": "test://one/a%20b.txt?lines=1"})
     (content,) = asked["contents"]
@@ -237,7 +237,7 @@ async def test_a_template_carries_its_capabilities_as_an_upper_bound() -> None:
     "method",
     ["resources/list", "resources/read", "resources/templates/list", "tools/list", "prompts/list"],
 )
-async def test_what_may_be_cached_says_for_how_long_and_for_whom(method: str) -> None:
+async def test_cacheable_results_have_a_ttl_and_a_scope(method: str) -> None:
     assert method in CACHEABLE_METHODS
     wire = Wire(await server_of(Tree(NODES)), "2026-07-28")
     result = await wire.result(method, {"uri": "test://one/blob"} if "read" in method else {})
@@ -245,7 +245,7 @@ async def test_what_may_be_cached_says_for_how_long_and_for_whom(method: str) ->
 
 
 @pytest.mark.parametrize("method", ["resources/list", "resources/templates/list"])
-async def test_the_last_page_has_no_cursor_at_all(method: str) -> None:
+async def test_the_last_page_has_no_cursor_member(method: str) -> None:
     server = await server_of(Tree({}), Tree({}), limits=CatalogLimits(page_size=1))
     wire = Wire(server, "2025-11-25")
     first = await wire.result(method)
@@ -261,14 +261,14 @@ async def test_completion_has_no_caching_hints() -> None:
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE)
-async def test_handshake_revisions_see_nothing_of_the_modern_envelope(revision: str) -> None:
+async def test_handshake_results_have_no_modern_envelope(revision: str) -> None:
     wire = Wire(await server_of(Tree(NODES)), revision)
     for method, params in CALLS:
         result = await wire.result(method, params)
         assert not {"resultType", "ttlMs", "cacheScope", "_meta"} & set(result)
 
 
-async def test_the_envelope_keeps_what_a_result_says_of_itself() -> None:
+async def test_the_envelope_keeps_the_meta_of_a_result() -> None:
     server = await server_of(Tree({f"{n:03}": "" for n in range(65)}))
     result = await Wire(server, "2026-07-28").result("resources/read", {"uri": "test://one"})
     assert result["_meta"]["resource-server/truncated"] == {"returned": 64, "more": True}
@@ -276,7 +276,7 @@ async def test_the_envelope_keeps_what_a_result_says_of_itself() -> None:
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE)
-async def test_a_cut_collection_says_so_in_handshake_revisions_too(revision: str) -> None:
+async def test_a_truncated_collection_is_marked_in_handshake_revisions_too(revision: str) -> None:
     server = await server_of(Tree({f"{n:03}": "" for n in range(65)}))
     result = await Wire(server, revision).result("resources/read", {"uri": "test://one"})
     assert result["_meta"] == {"resource-server/truncated": {"returned": 64, "more": True}}
@@ -291,7 +291,7 @@ async def test_a_cut_collection_says_so_in_handshake_revisions_too(revision: str
         ((Tree,), True, False, True),
     ],
 )
-async def test_what_is_advertised_is_what_clients_are_told(
+async def test_the_advertised_capabilities_match_the_notifications_sent(
     revision: str,
     trees: tuple[type[Tree], ...],
     reloads: bool,

@@ -46,7 +46,7 @@ def room() -> asyncio.Event:
     return room
 
 
-async def test_nothing_is_sent_before_the_caller_is_done() -> None:
+async def test_nothing_is_sent_before_the_current_task_yields() -> None:
     outbox, messages = Outbox(), Messages(3)
     outbox.put(messages)
     assert messages.sent == []
@@ -54,7 +54,7 @@ async def test_nothing_is_sent_before_the_caller_is_done() -> None:
     assert messages.sent == [0, 1, 2]
 
 
-async def test_others_have_their_turn_between_very_many_messages() -> None:
+async def test_many_messages_do_not_block_the_event_loop() -> None:
     outbox, messages = Outbox(), Messages(10_000)
     outbox.put(messages)
     turns = 0
@@ -64,7 +64,7 @@ async def test_others_have_their_turn_between_very_many_messages() -> None:
     assert turns > 10
 
 
-async def test_nothing_is_sent_without_room(room: asyncio.Event) -> None:
+async def test_messages_wait_for_room(room: asyncio.Event) -> None:
     outbox, messages = Outbox(room), Messages(10, room, full=(3, 7))
     outbox.put(messages)
     await messages.until(4)
@@ -79,7 +79,7 @@ async def test_nothing_is_sent_without_room(room: asyncio.Event) -> None:
     assert messages.sent == list(range(10))
 
 
-async def test_draining_goes_on_as_long_as_the_client_takes_anything(room: asyncio.Event) -> None:
+async def test_draining_continues_while_the_client_reads(room: asyncio.Event) -> None:
     outbox, messages = Outbox(room), Messages(5, room, full=(0, 1, 2, 3))
     outbox.put(messages)
     draining = asyncio.create_task(outbox.drain(0.4))
@@ -92,7 +92,7 @@ async def test_draining_goes_on_as_long_as_the_client_takes_anything(room: async
     assert messages.sent == list(range(5))
 
 
-async def test_draining_ends_when_the_client_takes_nothing(room: asyncio.Event) -> None:
+async def test_draining_ends_when_the_client_stops_reading(room: asyncio.Event) -> None:
     outbox, messages = Outbox(room), Messages(1)
     before = asyncio.all_tasks()
     room.clear()
@@ -106,7 +106,7 @@ async def test_draining_ends_when_the_client_takes_nothing(room: asyncio.Event) 
     assert messages.sent == []
 
 
-async def test_a_source_that_is_removed_sends_no_more() -> None:
+async def test_a_removed_source_sends_nothing_further() -> None:
     outbox, removed, kept = Outbox(), Messages(3), Messages(1)
     outbox.put(removed)
     outbox.put(kept)

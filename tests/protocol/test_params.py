@@ -200,7 +200,7 @@ def test_parameters_with_every_member_are_accepted(
 
 
 @pytest.mark.parametrize("revision", EVERY)
-def test_every_method_that_both_know_is_among_those_damaged(revision: str) -> None:
+def test_every_method_known_to_both_is_mutated(revision: str) -> None:
     known = {method for method, version in CLIENT_REQUESTS if version == revision}
     ours = revisions.MODERN if revision in MODERN else revisions.HANDSHAKE
     assert known & ours[revision].methods == {m for m, version in _CASES if version == revision}
@@ -229,7 +229,7 @@ def test_parameters_that_the_sdk_refuses_are_refused(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "revision"), _CASES)
-def test_each_member_in_turn_is_refused_where_the_sdk_refuses_it(
+def test_each_damaged_member_is_refused_if_the_sdk_refuses_it(
     asked: Asked, method: str, revision: str
 ) -> None:
     whole = valid(method, revision)
@@ -254,7 +254,7 @@ def test_the_uri_of_metadata_is_a_string(asked: Asked, revision: str, junk: obje
 
 
 @pytest.mark.parametrize("method", ["resources/read", "resources/metadata", "logging/setLevel"])
-def test_a_member_that_is_missing_is_named(asked: Asked, method: str) -> None:
+def test_a_missing_member_is_named(asked: Asked, method: str) -> None:
     error = asked.reply(method, "2025-11-25", {})["error"]
     assert error["code"] == -32602
     assert ("`level`" if method == "logging/setLevel" else "`uri`") in error["message"]

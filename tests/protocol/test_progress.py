@@ -26,7 +26,7 @@ def with_token(token: object, params: dict[str, Any] = READ) -> dict[str, Any]:
 @pytest.mark.parametrize("revision", EVERY)
 @pytest.mark.parametrize("tree", [Tree, SlowTree])
 @pytest.mark.parametrize("token", ["t", 0, 7])
-async def test_progress_counts_the_children_read_before_the_answer(
+async def test_progress_counts_the_children_read_before_the_response(
     revision: str, tree: type[Tree], token: object
 ) -> None:
     wire = Wire(await server_of(tree(NODES), timing=UNTHROTTLED), revision)
@@ -39,20 +39,20 @@ async def test_progress_counts_the_children_read_before_the_answer(
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_there_is_no_progress_without_a_token(revision: str) -> None:
+async def test_no_progress_is_sent_without_a_token(revision: str) -> None:
     wire = Wire(await server_of(SlowTree(NODES), timing=UNTHROTTLED), revision)
     await wire.result("resources/read", READ)
     assert wire.notifications == []
 
 
-async def test_a_listing_counts_its_entries_and_never_goes_back() -> None:
+async def test_the_progress_of_a_listing_counts_entries_and_never_decreases() -> None:
     trees = [SlowTree({"a": "x"}), SlowTree({}), SlowTree({"b": "y"})]
     wire = Wire(await server_of(*trees, timing=UNTHROTTLED), "2025-11-25")
     await wire.result("resources/list", with_token("t", {}))
     assert [note["params"]["progress"] for note in wire.notifications] == [2, 3, 5]
 
 
-async def test_progress_is_not_told_more_often_than_it_is_of_use() -> None:
+async def test_progress_notifications_are_limited_in_frequency() -> None:
     nodes = {f"{n:04}": "" for n in range(1000)}
     limits = CatalogLimits(collection_children=1000)
     wire = Wire(await server_of(Tree(nodes), limits=limits), "2025-11-25")
@@ -61,6 +61,6 @@ async def test_progress_is_not_told_more_often_than_it_is_of_use() -> None:
 
 
 @pytest.mark.parametrize("token", [1.5, True, [], {}])
-async def test_a_token_that_is_no_token_is_bad_params(token: object) -> None:
+async def test_an_invalid_progress_token_is_bad_params(token: object) -> None:
     wire = Wire(await server_of(Tree(NODES)), "2025-11-25")
     assert (await wire.error("resources/read", with_token(token)))["code"] == -32602

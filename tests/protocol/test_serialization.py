@@ -18,7 +18,7 @@ ROOT = Resource(path=(), name="root", type="collection")
 
 
 @pytest.mark.parametrize("contents", [[Content("\udcff")], [Content(cast("str", 5))], None, 5])
-async def test_contents_that_cannot_be_sent_are_an_internal_error(contents: object) -> None:
+async def test_unsendable_contents_are_an_internal_error(contents: object) -> None:
     wire = Wire(await server_of(Broken(read=lambda *_: contents)), "2025-11-25")
     assert (await wire.error("resources/read", {"uri": URI}))["code"] == -32603
 
@@ -36,7 +36,7 @@ WRONG: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-async def test_a_resource_that_cannot_be_sent_is_left_out_and_its_neighbours_are_not(
+async def test_an_unsendable_resource_is_left_out_and_its_neighbours_are_listed(
     wrong: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     described = {"a": Resource(path=("a",), name="a"), "b": Resource(path=("b",), name="b")}
@@ -60,7 +60,7 @@ async def test_a_resource_that_cannot_be_sent_is_left_out_and_its_neighbours_are
         assert (await wire.error(method, {"uri": "test://one/a"}))["code"] == -32603
 
 
-async def test_text_for_display_is_made_valid_unicode() -> None:
+async def test_text_for_display_is_converted_to_valid_unicode() -> None:
     odd = Resource(path=("a\udcff",), name="n\udcff", title="t\udcff", description="d\udcff")
     wire = Wire(await server_of(Broken(metadata=lambda _: odd)), "2025-11-25")
     found = (await wire.result("resources/metadata", {"uri": "test://one/a%FF"}))["resource"]

@@ -40,7 +40,7 @@ async def test_leaving_the_server_ends_its_watches_and_closes_its_providers() ->
     assert tree.closed
 
 
-async def test_a_server_serves_what_it_has_adopted_under_its_name() -> None:
+async def test_adopting_another_server_keeps_the_broker_and_serves_its_catalog() -> None:
     server = await server_of(Tree({"a": "text"}))
     modern, opened = Wire(server, "2026-07-28"), Wire(server, "2025-11-25")
     before = await modern.result("resources/read", {"uri": "test://one/a"})
@@ -67,7 +67,7 @@ async def test_a_server_serves_what_it_has_adopted_under_its_name() -> None:
     assert greeting["instructions"] == "x"
 
 
-async def test_subscriptions_survive_another_catalog() -> None:
+async def test_subscriptions_survive_a_new_catalog() -> None:
     trees = [WatchedTree({"a": "text"}), WatchedTree({"a": "text", "b": ""})]
     servers = [await server_of(tree) for tree in trees]
     async with servers[0] as server:

@@ -13,7 +13,7 @@ from tests.providers_for_tests import Gate, Tree
 pytestmark = pytest.mark.anyio
 
 
-async def test_no_more_requests_are_worked_on_at_once_than_may_be() -> None:
+async def test_concurrent_requests_are_limited() -> None:
     gates = {str(number): Gate() for number in range(MAX_RUNNING + 1)}
     wire = Wire(await server_of(Tree(gates)), "2025-11-25")
     for name in gates:
@@ -28,7 +28,7 @@ async def test_no_more_requests_are_worked_on_at_once_than_may_be() -> None:
     await wire.connection.close()
 
 
-async def test_nothing_that_has_to_wait_is_begun_while_the_client_does_not_read() -> None:
+async def test_no_waiting_request_starts_while_the_client_does_not_read() -> None:
     gate, room = Gate(), asyncio.Event()
     wire = Wire(await server_of(Tree({"gate": gate, "a": "text"})), "2025-11-25", room=room)
     gate.released.set()

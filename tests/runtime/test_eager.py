@@ -21,17 +21,17 @@ async def later(value: int) -> int:
     return value
 
 
-async def test_what_is_there_at_once_is_returned_at_once() -> None:
+async def test_an_available_result_is_returned_immediately() -> None:
     assert run(twice(21)) == 42
 
 
-async def test_what_has_to_wait_is_finished_by_awaiting_it() -> None:
+async def test_a_suspended_coroutine_is_completed_by_awaiting_it() -> None:
     suspended = run(twice(later(21)))
     assert isinstance(suspended, Suspended)
     assert await suspended == 42
 
 
-async def test_nothing_that_has_to_wait_begins_outside_a_task() -> None:
+async def test_a_coroutine_that_waits_starts_only_inside_a_task() -> None:
     tasks: list[asyncio.Task[None] | None] = []
 
     async def whose() -> int:
@@ -50,7 +50,7 @@ async def test_nothing_that_has_to_wait_begins_outside_a_task() -> None:
     assert tasks == [task]
 
 
-async def test_time_limits_work_in_what_has_to_wait() -> None:
+async def test_timeouts_work_in_a_suspended_coroutine() -> None:
     async def limited() -> int:
         async with asyncio.timeout(0):
             await asyncio.Event().wait()
@@ -62,7 +62,7 @@ async def test_time_limits_work_in_what_has_to_wait() -> None:
         await suspended
 
 
-async def test_what_fails_at_once_raises_at_once() -> None:
+async def test_an_immediate_failure_raises_immediately() -> None:
     async def failing() -> int:
         raise LookupError
 
@@ -70,7 +70,7 @@ async def test_what_fails_at_once_raises_at_once() -> None:
         run(failing())
 
 
-async def test_what_fails_later_raises_when_awaited() -> None:
+async def test_a_later_failure_raises_when_awaited() -> None:
     async def failing() -> int:
         raise LookupError
 
@@ -80,7 +80,7 @@ async def test_what_fails_later_raises_when_awaited() -> None:
         await suspended
 
 
-async def test_a_run_inside_a_task_leaves_that_task_as_it_was() -> None:
+async def test_running_a_coroutine_leaves_the_current_task_unchanged() -> None:
     async def ready() -> int:
         return 21
 
@@ -90,7 +90,7 @@ async def test_a_run_inside_a_task_leaves_that_task_as_it_was() -> None:
         outside.send(None)
 
 
-async def test_what_is_given_up_before_it_has_begun_is_closed(
+async def test_a_coroutine_abandoned_before_it_starts_is_closed(
     recwarn: pytest.WarningsRecorder,
 ) -> None:
     suspended = run(twice(later(21)))
@@ -100,7 +100,7 @@ async def test_what_is_given_up_before_it_has_begun_is_closed(
     assert recwarn.list == []
 
 
-async def test_futures_are_awaited_and_survive_being_given_up() -> None:
+async def test_futures_are_awaited_and_survive_abandonment() -> None:
     future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     suspended = run(twice(future))
     del suspended
@@ -110,7 +110,7 @@ async def test_futures_are_awaited_and_survive_being_given_up() -> None:
     assert await again == 42
 
 
-async def test_what_waits_for_a_future_already_goes_on_when_that_is_done() -> None:
+async def test_a_coroutine_waiting_for_a_future_resumes_when_it_is_done() -> None:
     future = asyncio.get_running_loop().create_future()
 
     async def waiting() -> int:
@@ -122,7 +122,7 @@ async def test_what_waits_for_a_future_already_goes_on_when_that_is_done() -> No
     assert await suspended == 42
 
 
-async def test_a_task_that_is_cancelled_tells_what_waits_for_a_future_already() -> None:
+async def test_cancelling_the_task_cancels_a_coroutine_waiting_for_a_future() -> None:
     told: list[str] = []
 
     async def waiting() -> int:
@@ -144,7 +144,7 @@ async def test_a_task_that_is_cancelled_tells_what_waits_for_a_future_already() 
     assert told == ["cancelled", "cleaned up"]
 
 
-async def test_who_waits_for_a_future_already_may_survive_being_cancelled() -> None:
+async def test_a_coroutine_waiting_for_a_future_may_suppress_cancellation() -> None:
     async def stubborn() -> int:
         try:
             await asyncio.get_running_loop().create_future()
@@ -169,13 +169,13 @@ async def begun(work: asyncio.Task[int]) -> None:
     assert not work.done()
 
 
-async def test_what_is_there_at_once_needs_no_task_to_be_within_a_time() -> None:
+async def test_an_available_result_needs_no_task_for_its_timeout() -> None:
     before = asyncio.all_tasks()
     assert run(within(60, twice(21))) == 42
     assert asyncio.all_tasks() == before
 
 
-async def test_what_comes_within_its_time_is_returned_and_what_fails_raises() -> None:
+async def test_results_and_errors_within_the_timeout_are_passed_on() -> None:
     async def failing() -> int:
         await asyncio.sleep(0)
         raise LookupError
@@ -188,7 +188,7 @@ async def test_what_comes_within_its_time_is_returned_and_what_fails_raises() ->
         await within(60, twice(failing()))
 
 
-async def test_what_takes_longer_than_its_time_is_cancelled() -> None:
+async def test_work_that_exceeds_its_timeout_is_cancelled() -> None:
     ended = asyncio.Event()
 
     async def hanging() -> int:
@@ -219,7 +219,7 @@ class Stubborn:
         return 1
 
 
-async def test_what_does_not_end_even_when_it_is_cancelled_is_left_alone() -> None:
+async def test_work_that_ignores_cancellation_is_abandoned() -> None:
     stubborn = Stubborn()
     with pytest.raises(MountUnavailable):
         await within(0.05, twice(stubborn.work()))
@@ -228,7 +228,7 @@ async def test_what_does_not_end_even_when_it_is_cancelled_is_left_alone() -> No
     stubborn.released.set()
 
 
-async def test_who_is_cancelled_waits_until_what_it_waited_for_has_ended() -> None:
+async def test_a_cancelled_waiter_waits_for_its_work_to_end() -> None:
     ended = False
 
     async def slow_to_end() -> int:
@@ -247,7 +247,7 @@ async def test_who_is_cancelled_waits_until_what_it_waited_for_has_ended() -> No
     assert ended
 
 
-async def test_who_is_cancelled_does_not_wait_for_ever_for_what_does_not_end() -> None:
+async def test_a_cancelled_waiter_does_not_wait_forever_for_stubborn_work() -> None:
     stubborn = Stubborn()
     work = asyncio.create_task(within(60, twice(stubborn.work()), cancel_s=0.05))
     await begun(work)

@@ -76,7 +76,7 @@ def add(shared: Inotify, path: Path, watcher: Watcher, mask: int, place: str = "
 # -- what is told
 
 
-async def test_an_event_has_its_place_and_its_name(shared: Inotify, tmp_path: Path) -> None:
+async def test_an_event_has_its_directory_and_its_name(shared: Inotify, tmp_path: Path) -> None:
     watcher = Watcher()
     add(shared, tmp_path, watcher, STRUCTURE, "here/")
     names = ["plain", "new\nline", "ü 🎉", os.fsdecode(b"caf\xe9"), "x" * 255]
@@ -86,7 +86,7 @@ async def test_an_event_has_its_place_and_its_name(shared: Inotify, tmp_path: Pa
     assert watcher.events == [("here/", inotify.CREATE, name) for name in names]
 
 
-async def test_a_directory_is_watched_and_not_what_its_name_leads_to_later(
+async def test_a_watch_follows_the_directory_and_not_its_name(
     shared: Inotify, tmp_path: Path
 ) -> None:
     (tmp_path / "a").mkdir()
@@ -102,7 +102,7 @@ async def test_a_directory_is_watched_and_not_what_its_name_leads_to_later(
 
 
 @pytest.mark.slow
-async def test_more_events_than_one_read_takes_are_all_told(
+async def test_all_events_are_reported_even_if_they_exceed_one_read(
     shared: Inotify, tmp_path: Path
 ) -> None:
     watcher = Watcher()
@@ -116,7 +116,7 @@ async def test_more_events_than_one_read_takes_are_all_told(
 
 
 @pytest.mark.slow
-async def test_lost_events_are_told_to_every_watcher(shared: Inotify, tmp_path: Path) -> None:
+async def test_lost_events_are_reported_to_every_watcher(shared: Inotify, tmp_path: Path) -> None:
     most = _longest_queue()
     if most > 100_000:
         pytest.skip("the queue is too long to be filled")
@@ -137,7 +137,9 @@ async def test_lost_events_are_told_to_every_watcher(shared: Inotify, tmp_path: 
 # -- several watchers
 
 
-async def test_watchers_of_one_directory_are_each_told(shared: Inotify, tmp_path: Path) -> None:
+async def test_every_watcher_of_one_directory_gets_the_events(
+    shared: Inotify, tmp_path: Path
+) -> None:
     watchers = [Watcher(), Watcher()]
     watch = add(shared, tmp_path, watchers[0], STRUCTURE, "one/")
     assert add(shared, tmp_path, watchers[1], STRUCTURE, "two/") == watch
@@ -149,7 +151,7 @@ async def test_watchers_of_one_directory_are_each_told(shared: Inotify, tmp_path
     ]
 
 
-async def test_a_watcher_that_leaves_deafens_no_other(shared: Inotify, tmp_path: Path) -> None:
+async def test_removing_a_watcher_does_not_affect_others(shared: Inotify, tmp_path: Path) -> None:
     stays, leaves = Watcher(), Watcher()
     add(shared, tmp_path, stays, STRUCTURE | CONTENT, "stays/")
     watch = add(shared, tmp_path, leaves, STRUCTURE, "leaves/")
@@ -159,9 +161,7 @@ async def test_a_watcher_that_leaves_deafens_no_other(shared: Inotify, tmp_path:
     assert leaves.events == []
 
 
-async def test_a_watcher_with_two_places_keeps_one_when_it_leaves_the_other(
-    shared: Inotify, tmp_path: Path
-) -> None:
+async def test_a_watcher_of_two_directories_can_drop_one(shared: Inotify, tmp_path: Path) -> None:
     watcher = Watcher()
     watch = add(shared, tmp_path, watcher, STRUCTURE, "one/")
     add(shared, tmp_path, watcher, STRUCTURE, "two/")
@@ -172,7 +172,7 @@ async def test_a_watcher_with_two_places_keeps_one_when_it_leaves_the_other(
 
 
 @pytest.mark.slow
-async def test_who_wants_to_know_less_takes_nothing_from_another_not_even_for_a_moment(
+async def test_a_watcher_of_fewer_events_never_takes_events_from_another(
     shared: Inotify, tmp_path: Path
 ) -> None:
     more, less = Watcher(), Watcher()
@@ -202,9 +202,7 @@ async def test_who_wants_to_know_less_takes_nothing_from_another_not_even_for_a_
     assert more.names(CONTENT) == [*names, "last"]
 
 
-async def test_who_wants_to_know_less_than_before_is_told_less(
-    shared: Inotify, tmp_path: Path
-) -> None:
+async def test_a_watcher_can_reduce_its_events(shared: Inotify, tmp_path: Path) -> None:
     watcher = Watcher()
     add(shared, tmp_path, watcher, STRUCTURE | CONTENT)
     add(shared, tmp_path, watcher, STRUCTURE)
@@ -217,7 +215,7 @@ async def test_who_wants_to_know_less_than_before_is_told_less(
 # -- what is gone
 
 
-async def test_a_directory_that_is_gone_can_be_watched_no_longer(
+async def test_a_deleted_directory_can_no_longer_be_watched(
     shared: Inotify, tmp_path: Path
 ) -> None:
     (tmp_path / "a").mkdir()
@@ -231,9 +229,7 @@ async def test_a_directory_that_is_gone_can_be_watched_no_longer(
     assert add(shared, tmp_path / "a", watcher, STRUCTURE) != watch
 
 
-async def test_nothing_is_told_of_what_is_watched_no_longer(
-    shared: Inotify, tmp_path: Path
-) -> None:
+async def test_a_removed_watch_reports_no_events(shared: Inotify, tmp_path: Path) -> None:
     watcher, other = Watcher(), Watcher()
     watch = add(shared, tmp_path, watcher, STRUCTURE)
     (tmp_path / "before").touch()
@@ -244,7 +240,7 @@ async def test_nothing_is_told_of_what_is_watched_no_longer(
     assert watcher.events == []
 
 
-async def test_what_cannot_be_watched_says_why(shared: Inotify) -> None:
+async def test_a_failing_watch_raises_the_reason(shared: Inotify) -> None:
     with pytest.raises(OSError, match="No such file") as refused:
         shared.add(987_654, STRUCTURE, Watcher(), "p/")
     assert refused.value.errno == errno.ENOENT
@@ -253,7 +249,7 @@ async def test_what_cannot_be_watched_says_why(shared: Inotify) -> None:
 # -- the descriptor
 
 
-async def test_a_process_has_one_descriptor_which_is_closed_with_the_last_user(
+async def test_a_process_has_one_descriptor_closed_with_its_last_user(
     tmp_path: Path,
 ) -> None:
     # A descriptor is closed in a thread, that of the test before this one as well.

@@ -6,18 +6,18 @@ from resource_server.runtime.near_name import did_you_mean, near_name
 
 
 @pytest.mark.parametrize("name", ["maxsize", "maxSize", "max-size", "MAX_SIZE", "max_sze"])
-def test_spelling_and_case_do_not_hide_the_name_that_was_meant(name: str) -> None:
+def test_misspelt_names_suggest_the_intended_one(name: str) -> None:
     assert near_name(name, ["page_size", "max_size", "title"]) == "max_size"
 
 
-def test_nothing_is_suggested_for_a_name_like_no_other() -> None:
+def test_a_dissimilar_name_has_no_suggestion() -> None:
     assert near_name("zzz", ["max_size", "title"]) is None
     assert did_you_mean("zzz", ["max_size", "title"]) == ""
 
 
-def test_a_suggestion_reads_as_the_end_of_a_message() -> None:
+def test_a_suggestion_is_phrased_as_the_end_of_a_message() -> None:
     assert did_you_mean("titel", ["title"]) == "; did you mean 'title'?"
 
 
-def test_a_name_of_a_million_characters_is_compared_by_its_start() -> None:
+def test_a_very_long_name_is_compared_by_its_start() -> None:
     assert near_name("title" + "x" * 1_000_000, ["title"]) is None

@@ -58,7 +58,7 @@ def test_any_text_is_a_duration_or_refused(text: str) -> None:
         ("1TB", 10**12),
     ],
 )
-def test_a_size_is_a_number_of_bytes_or_one_with_a_unit(written: object, size: int) -> None:
+def test_a_size_is_a_number_of_bytes_or_has_a_unit(written: object, size: int) -> None:
     assert ByteSize.parse(written) == size
 
 
@@ -71,12 +71,12 @@ def test_anything_but_a_size_is_refused_with_an_example(written: object) -> None
 
 
 @given(st.integers(min_value=0, max_value=2**63))
-def test_a_plain_number_is_exact_however_it_is_written(size: int) -> None:
+def test_a_plain_number_is_exact_in_every_spelling(size: int) -> None:
     assert ByteSize.parse(size) == size
     assert ByteSize.parse(str(size)) == size
 
 
-def test_a_size_can_be_an_option_and_says_what_it_expected() -> None:
+def test_a_size_option_reports_the_expected_form() -> None:
     option = TypeAdapter(ByteSize)
     assert option.validate_python("64KiB") == 65536
     with pytest.raises(ValidationError, match="not a size"):
@@ -84,14 +84,14 @@ def test_a_size_can_be_an_option_and_says_what_it_expected() -> None:
 
 
 @pytest.mark.parametrize("written", ["9" * 400, "9" * 400 + "TiB"], ids=["plain", "with a unit"])
-def test_an_absurd_size_is_refused_as_any_other(written: str) -> None:
+def test_an_absurd_size_is_refused_like_any_invalid_size(written: str) -> None:
     with pytest.raises(ValueError, match="64KiB"):
         ByteSize.parse(written)
 
 
 @pytest.mark.slow
 @given(st.from_regex(r"\A[0-9]{1,3}(\.[0-9])? ?[kKmMgGtT]?[iI]?[bB]?\Z"))
-def test_the_json_schema_of_a_size_accepts_what_is_accepted(written: str) -> None:
+def test_the_json_schema_of_a_size_accepts_exactly_the_valid_sizes(written: str) -> None:
     number, text = TypeAdapter(ByteSize).json_schema()["anyOf"]
     assert number == {"minimum": 0, "type": "integer"}
     try:

@@ -7,7 +7,7 @@ import pytest
 from resource_server.runtime.rate_limit import MAX_CALLERS, RateLimiter
 
 
-def test_each_caller_has_a_bucket_and_the_memory_of_them_is_bounded() -> None:
+def test_each_caller_has_a_bucket_and_the_number_of_buckets_is_bounded() -> None:
     rates = RateLimiter(0.001, 1)
     assert rates.take("first") == 0
     for _ in range(2):
@@ -19,7 +19,7 @@ def test_each_caller_has_a_bucket_and_the_memory_of_them_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("burst", [1, 3, 400])
-def test_as_many_as_the_burst_are_never_refused(burst: int) -> None:
+def test_requests_within_the_burst_are_never_refused(burst: int) -> None:
     # Rounding is no reason, whatever the rate.
     for rate in range(1, 200):
         rates = RateLimiter(rate / 7e6, burst)

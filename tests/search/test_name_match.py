@@ -37,13 +37,13 @@ def found(query: str, *paths: str) -> list[str]:
         ("rea/d", None),
     ],
 )
-def test_a_name_fits_whole_at_its_beginning_at_a_word_or_somewhere(
+def test_names_are_ranked_by_whole_prefix_word_and_substring_matches(
     path: str, rank: int | None
 ) -> None:
     assert NameQuery("Read").rank(tuple(path.split("/"))) == rank
 
 
-def test_the_best_comes_first_then_the_shorter_path_then_by_path() -> None:
+def test_hits_are_ordered_by_rank_length_and_path() -> None:
     paths = ["x/b/orders", "orders", "a/orders.py", "b/orders.py", "c/reorders", "c/my_orders"]
     assert found("orders", *reversed(paths)) == [
         "orders",
@@ -55,7 +55,7 @@ def test_the_best_comes_first_then_the_shorter_path_then_by_path() -> None:
     ]
 
 
-def test_a_query_with_a_slash_is_about_paths() -> None:
+def test_a_query_with_a_slash_matches_paths() -> None:
     paths = ["src/main.py", "lib/src/main.py", "lib/mysrc/main.py", "src", "main.py"]
     assert found("src/main", *paths) == ["src/main.py", "lib/src/main.py", "lib/mysrc/main.py"]
     assert found("/src/main", *paths) == ["src/main.py", "lib/src/main.py"]
@@ -76,14 +76,14 @@ def test_a_query_with_a_slash_is_about_paths() -> None:
         ("x*y/z", ["xyzy/z"], ["xyzy/a"]),
     ],
 )
-def test_a_glob_fits_whole_names_or_the_ends_of_paths(
+def test_a_glob_matches_whole_names_or_the_ends_of_paths(
     glob: str, fits: list[str], not_: list[str]
 ) -> None:
     assert sorted(found(glob, *fits, *not_)) == sorted(fits)
 
 
 @pytest.mark.parametrize("unclosed", ["[", "a[", "[]", "a[0"])
-def test_a_bracket_that_is_not_closed_is_a_part_of_a_name(unclosed: str) -> None:
+def test_an_unclosed_bracket_is_literal(unclosed: str) -> None:
     assert found(unclosed, f"x{unclosed}y", "x") == [f"x{unclosed}y"]
 
 
@@ -96,14 +96,14 @@ def test_a_bracket_that_is_not_closed_is_a_part_of_a_name(unclosed: str) -> None
         ("[" + "a-z" * 300 + "]*" * 3, ("a" * 255,)),
     ],
 )
-def test_no_glob_takes_long(glob: str, name: tuple[str, ...]) -> None:
+def test_hostile_globs_are_fast(glob: str, name: tuple[str, ...]) -> None:
     # Without care these take longer than the universe lasts; the suite's own time limit tells.
     assert NameQuery(glob).rank(name) is None
 
 
 @pytest.mark.slow
 @given(query=WORDS, path=PATHS)
-def test_any_query_is_answered_alike_for_one_name_and_for_many(
+def test_any_query_ranks_names_alike_individually_and_in_bulk(
     query: str, path: tuple[str, ...]
 ) -> None:
     names = NameQuery(query)

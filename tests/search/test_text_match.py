@@ -23,7 +23,7 @@ def found(query: str, text: str | bytes) -> list[tuple[int, str]]:
     return [(line.number, line.text) for line in LineQuery(sought).matches(data)]
 
 
-def test_a_part_is_found_in_any_case_with_the_number_of_its_line() -> None:
+def test_a_text_is_found_ignoring_case_with_its_line_number() -> None:
     assert found("Hello", "x\nsay HELLO\r\n\nhello\n") == [(2, "say HELLO"), (4, "hello")]
 
 
@@ -37,11 +37,11 @@ def test_a_part_is_found_in_any_case_with_the_number_of_its_line() -> None:
         ("日本", "日本語"),
     ],
 )
-def test_letters_beyond_ascii_have_no_case_either(query: str, text: str) -> None:
+def test_letters_beyond_ascii_are_matched_ignoring_case(query: str, text: str) -> None:
     assert found(query, f"\n{text}") == [(2, text)]
 
 
-def test_an_expression_is_matched_against_each_line_and_in_its_case() -> None:
+def test_an_expression_is_matched_case_sensitively_against_each_line() -> None:
     text = "def a\nDef b\ndef\n\nc def d\n"
     assert found(r"/^def/", text) == [(1, "def a"), (3, "def")]
     assert found(r"/(?i)^def \w$/", text) == [(1, "def a"), (2, "Def b")]
@@ -51,21 +51,21 @@ def test_an_expression_is_matched_against_each_line_and_in_its_case() -> None:
     assert found(r"/f\nD/", text) == []
 
 
-def test_an_expression_finds_the_end_of_lines_as_windows_writes_them() -> None:
+def test_an_expression_matches_the_end_of_windows_lines() -> None:
     assert found("/a;$/", "a;\r\nb;\r\nxa;") == [(1, "a;"), (3, "xa;")]
 
 
 @pytest.mark.parametrize("text", ["", "\n", "\n\n"])
-def test_what_is_empty_has_as_many_lines_as_it_has_ends(text: str) -> None:
+def test_empty_text_has_as_many_lines_as_line_ends(text: str) -> None:
     assert found("/^/", text) == [(number + 1, "") for number in range(len(text))]
 
 
-def test_only_the_first_lines_are_quoted_each_once() -> None:
+def test_only_the_first_matching_lines_are_quoted_once_each() -> None:
     assert found("a", "a a a\n" * 50) == [(number, "a a a") for number in range(1, MAX_LINES + 1)]
 
 
 @pytest.mark.parametrize("at", [0, 30, 150, 199, 1000, 40_000])
-def test_a_long_line_is_cut_around_what_matches(at: int) -> None:
+def test_a_long_line_is_truncated_around_the_match(at: int) -> None:
     line = "ä" * at + "NEEDLE" + "ö" * 5000
     ((number, text),) = found("needle", f"first\n{line}\nlast")
     assert number == 2
@@ -76,7 +76,7 @@ def test_a_long_line_is_cut_around_what_matches(at: int) -> None:
     assert text.strip("…") in line
 
 
-def test_a_line_that_fits_is_not_cut() -> None:
+def test_a_line_that_fits_is_not_truncated() -> None:
     line = "ä" * (MAX_LINE_LENGTH - 6) + "needle"
     assert found("needle", line) == [(1, line)]
 
@@ -91,19 +91,19 @@ def reference(query: str, text: str) -> list[int]:
 
 @pytest.mark.parametrize(("query", "cut"), [("needle", 64 * 1024), ("/n+eedle$/", 64 * 1024)])
 @pytest.mark.parametrize("before", [0, 1, 3, 5, 6, 100])
-def test_what_stands_where_a_long_line_is_cut_is_found(query: str, cut: int, before: int) -> None:
+def test_a_match_at_the_seam_of_two_slices_is_found(query: str, cut: int, before: int) -> None:
     text = "\n" + "x" * (cut - before) + "needle"
     assert [number for number, _ in found(query, text + "\nx\n")] == [2]
 
 
 @pytest.mark.parametrize("begin", [61_440, 61_441, 63_000, 65_535, 65_536])
-def test_an_expression_matches_4_kib_wherever_a_long_line_is_cut(begin: int) -> None:
+def test_an_expression_matches_4_kib_across_any_slice_boundary(begin: int) -> None:
     text = "\n" + "x" * (begin - 1) + "a" + "b" * 4094 + "c"
     for end in "", "y", "\n", "y" * 100_000:
         assert [number for number, _ in found("/ab+c/", text + end)] == [2]
 
 
-def test_where_a_long_line_is_cut_it_neither_begins_nor_ends() -> None:
+def test_a_slice_boundary_counts_as_neither_start_nor_end_of_a_line() -> None:
     text = "a" * 300_000
     for expression in "/^a.*$/", "/.^a/", "/a$./", r"/\ba\b/":
         assert found(expression, f"\n{text}\nb") == []
@@ -111,7 +111,7 @@ def test_where_a_long_line_is_cut_it_neither_begins_nor_ends() -> None:
     assert [number for number, _ in found("/a$/", f"\n{text}\nba")] == [2, 3]
 
 
-def test_an_expression_is_never_asked_of_more_than_64_kib_at_once(
+def test_an_expression_is_never_run_on_more_than_64_kib_per_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[int] = []
@@ -136,7 +136,7 @@ TEXTS = st.text(st.sampled_from("abßé日\n\n "), max_size=120)
 
 
 @given(text=TEXTS, query=st.text("abßé日 ", min_size=1, max_size=3), size=st.integers(24, 64))
-def test_a_part_is_found_alike_in_one_piece_and_in_slices(text: str, query: str, size: int) -> None:
+def test_a_text_is_found_alike_in_one_piece_and_in_slices(text: str, query: str, size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_match, "_SLICE", size)
         patch.setattr(text_match, "_OVERLAP", 20)
@@ -170,20 +170,20 @@ def test_an_expression_matches_as_in_python_in_one_piece_and_in_slices(
     "expression",
     ["(a+)+$", "(a|aa)+$", "(a*)*b", "(.*)*x", "(a?){50}a{50}", "(x+x+)+y", "^(([a-z])+.)+[A-Z]$"],
 )
-def test_an_expression_that_explodes_elsewhere_takes_a_moment(expression: str) -> None:
+def test_an_expression_prone_to_backtracking_is_fast(expression: str) -> None:
     found(f"/{expression}/", "a" * 500_000 + "!")
 
 
 @pytest.mark.parametrize(
     "expression", ["(", "a(?=b)", r"(a)\1", "[z-a]", "a{1001}", "*", r"\pL{900}", "(?<=a)b"]
 )
-def test_an_expression_that_cannot_be_used_is_refused_with_the_reason(expression: str) -> None:
+def test_an_unusable_expression_is_refused_with_the_reason(expression: str) -> None:
     with pytest.raises(InvalidParameter, match=r"not a regular expression of RE2.*: .+") as caught:
         found(f"/{expression}/", "")
     assert "(?m)" not in str(caught.value)
 
 
-def test_without_its_engine_an_expression_is_refused_and_a_part_is_found(
+def test_without_re2_expressions_are_refused_but_plain_text_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "re2", None)
@@ -192,7 +192,7 @@ def test_without_its_engine_an_expression_is_refused_and_a_part_is_found(
     assert found("a", "A") == [(1, "A")]
 
 
-def test_one_line_of_50_megabytes_is_looked_through_in_steps_that_can_be_ended() -> None:
+def test_a_50_megabyte_line_is_searched_in_interruptible_steps() -> None:
     data = b"a" * 50_000_000 + b"needle"
     text = LineQuery(SearchRequest(text="needle", where="text"))
     assert [line.number for line in text.matches(data)] == [1]
@@ -214,7 +214,7 @@ def test_one_line_of_50_megabytes_is_looked_through_in_steps_that_can_be_ended()
             LineQuery(sought).matches(data, check)
 
 
-def test_no_step_keeps_other_threads_from_their_turn_for_long() -> None:
+def test_no_step_blocks_other_threads_for_long() -> None:
     # A ratio: what takes long as a whole is many steps, each a small part of it.
     data = b"abc def\n" * 2_000_000
     for sought in (

@@ -30,7 +30,7 @@ def page(
 
 @pytest.mark.slow
 @given(walk=NAMES, limit=st.integers(1, 7), seed=st.integers())
-def test_pages_give_each_once_however_early_a_walk_ends(
+def test_each_name_is_on_one_page_however_early_a_walk_ends(
     walk: list[str], limit: int, seed: int
 ) -> None:
     walk.sort()
@@ -50,7 +50,7 @@ def test_pages_give_each_once_however_early_a_walk_ends(
 
 
 @given(walk=NAMES, limit=st.integers(1, 7))
-def test_of_whole_walks_the_best_come_first_over_all_pages(walk: list[str], limit: int) -> None:
+def test_after_complete_walks_pages_are_ordered_best_first(walk: list[str], limit: int) -> None:
     found: list[str] = []
     after: str | None = ""
     while after is not None:
@@ -64,11 +64,11 @@ def test_of_whole_walks_the_best_come_first_over_all_pages(walk: list[str], limi
 
 
 @pytest.mark.parametrize("forged", ["a//b", "../x", "a/.", "\0zzz", "a\0b\0c", "\0a/../b"])
-def test_where_no_search_was_is_refused(forged: str) -> None:
+def test_a_forged_cursor_is_refused(forged: str) -> None:
     with pytest.raises(InvalidParameter):
         TopK[str](NameQuery("a"), forged, 1)
 
 
-def test_a_path_with_odd_bytes_comes_back() -> None:
+def test_a_path_with_invalid_utf_8_round_trips() -> None:
     assert to_path("a/\udcff b") == ("a", "\udcff b")
     assert to_path("") == ()

@@ -254,7 +254,7 @@ NO_INTERVAL = Timing(notify_interval_s=0.0, list_notify_interval_s=0.0, vanish_g
 # -- updates: when they are told
 
 
-async def test_the_first_change_is_told_at_once() -> None:
+async def test_the_first_change_notifies_immediately() -> None:
     shelf = Shelf(a="1")
     async with served(mounted(shelf), timing=Timing(notify_interval_s=_LONG_S)) as live:
         recorder = await subscribed(live, "a")
@@ -264,7 +264,7 @@ async def test_the_first_change_is_told_at_once() -> None:
         assert recorder.told == ["a"]
 
 
-async def test_further_changes_are_told_as_one_after_an_interval(clock: Clock) -> None:
+async def test_further_changes_are_merged_after_an_interval(clock: Clock) -> None:
     shelf = Shelf(a="0")
     async with served(mounted(shelf), timing=INTERVAL) as live:
         recorder = await subscribed(live, "a")
@@ -280,7 +280,7 @@ async def test_further_changes_are_told_as_one_after_an_interval(clock: Clock) -
         assert recorder.take() == []
 
 
-async def test_what_is_told_last_is_what_is_there_last(clock: Clock) -> None:
+async def test_the_last_notification_follows_the_last_change(clock: Clock) -> None:
     shelf = Shelf(a="0")
     read: list[str | None] = []
 
@@ -301,7 +301,7 @@ async def test_what_is_told_last_is_what_is_there_last(clock: Clock) -> None:
         assert 2 <= len(read) <= 6
 
 
-async def test_what_is_again_as_it_was_told_is_not_told_again(clock: Clock) -> None:
+async def test_a_state_already_notified_is_not_notified_again(clock: Clock) -> None:
     shelf = Shelf(a="1")
     async with served(mounted(shelf), timing=INTERVAL) as live:
         recorder = await subscribed(live, "a")
@@ -313,7 +313,7 @@ async def test_what_is_again_as_it_was_told_is_not_told_again(clock: Clock) -> N
         assert recorder.told == ["a"]
 
 
-async def test_what_has_not_changed_is_not_told_whatever_is_said() -> None:
+async def test_an_unchanged_resource_is_not_notified_despite_reported_changes() -> None:
     shelf = Shelf(a="1", b="1")
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a", "")
@@ -324,7 +324,7 @@ async def test_what_has_not_changed_is_not_told_whatever_is_said() -> None:
         assert recorder.told == []
 
 
-async def test_what_changes_is_told_to_its_subscribers_only() -> None:
+async def test_a_change_notifies_only_its_subscribers() -> None:
     shelf = Shelf(a="1", b="1")
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         one, other, both = [await subscribed(live, *names) for names in ("a", "b", ("a", "b"))]
@@ -334,7 +334,7 @@ async def test_what_changes_is_told_to_its_subscribers_only() -> None:
         assert (one.told, other.told, both.told) == (["a"], [], ["a"])
 
 
-async def test_a_change_of_the_tree_is_a_reason_to_look_at_all_below() -> None:
+async def test_a_tree_change_checks_all_topics_below() -> None:
     shelf = Shelf(a="1", **{"b/c/d": "1", "b/e": "1", "bb": "1"})
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a", "b/c/d", "b/e", "b", "bb")
@@ -345,7 +345,7 @@ async def test_a_change_of_the_tree_is_a_reason_to_look_at_all_below() -> None:
         assert sorted(recorder.told) == ["b", "b/c/d", "b/e"]
 
 
-async def test_the_sweep_finds_what_nobody_says() -> None:
+async def test_the_sweep_finds_unreported_changes() -> None:
     shelf = Shelf(a="1", b="1")
     timing = replace(NO_INTERVAL, sweep_s=0.02)
     unwatched = mounted(Shelf(a="1"), "two", watch=False)
@@ -360,7 +360,7 @@ async def test_the_sweep_finds_what_nobody_says() -> None:
 # -- updates: what a comparison cannot tell
 
 
-async def test_a_certain_change_is_told_though_the_version_is_the_same() -> None:
+async def test_a_certain_change_notifies_although_the_version_is_the_same() -> None:
     shelf = Shelf(a="1")
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a", "")
@@ -369,7 +369,7 @@ async def test_a_certain_change_is_told_though_the_version_is_the_same() -> None
         assert sorted(recorder.told) == ["", "a"]
 
 
-async def test_a_certain_change_within_the_interval_is_told_after_it(clock: Clock) -> None:
+async def test_a_certain_change_within_the_interval_notifies_after_it(clock: Clock) -> None:
     shelf = Shelf(a="1")
     async with served(mounted(shelf), timing=INTERVAL) as live:
         recorder = await subscribed(live, "a")
@@ -381,7 +381,7 @@ async def test_a_certain_change_within_the_interval_is_told_after_it(clock: Cloc
         assert recorder.take() == ["a"]
 
 
-async def test_not_even_a_certain_change_is_told_of_what_is_not_there() -> None:
+async def test_a_certain_change_of_a_missing_resource_is_not_notified() -> None:
     shelf = Shelf(a="1", b="1")
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a", "")
@@ -395,7 +395,7 @@ async def test_not_even_a_certain_change_is_told_of_what_is_not_there() -> None:
         assert await recorder.quiet() == []
 
 
-async def test_size_and_time_tell_a_change_where_there_is_no_version() -> None:
+async def test_without_a_version_size_and_time_reveal_a_change() -> None:
     shelf = Shelf()
     shelf.put("a", None, size=1)
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
@@ -410,7 +410,9 @@ async def test_size_and_time_tell_a_change_where_there_is_no_version() -> None:
 
 
 @pytest.mark.parametrize(("name", "kind"), [("a", "resource"), ("", "tree")])
-async def test_every_change_is_told_of_what_nothing_tells_apart(name: str, kind: str) -> None:
+async def test_every_reported_change_of_an_unversioned_resource_notifies(
+    name: str, kind: str
+) -> None:
     shelf = Shelf(a=None, b="1")
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a")
@@ -422,7 +424,7 @@ async def test_every_change_is_told_of_what_nothing_tells_apart(name: str, kind:
             assert recorder.take() == ["a"]
 
 
-async def test_what_is_read_with_a_query_is_told_of_by_itself_where_no_version_tells() -> None:
+async def test_without_a_version_each_query_result_is_compared_separately() -> None:
     shelf = Shelf(a=None)
     results = Results(shelf)
     results.results = {"1": "x", "2": "x"}
@@ -454,7 +456,7 @@ async def test_what_is_read_with_a_query_is_told_of_by_itself_where_no_version_t
         assert shelf.interest.paths == {("a",)}
 
 
-async def test_of_one_document_only_so_many_parts_are_read_at_once() -> None:
+async def test_concurrent_reads_of_one_document_are_limited() -> None:
     shelf = Shelf(a=None)
     results = Results(shelf)
     results.results = {str(number): "x" for number in range(100)}
@@ -478,7 +480,7 @@ async def test_of_one_document_only_so_many_parts_are_read_at_once() -> None:
 # -- updates: collections
 
 
-async def test_a_collection_changes_with_its_children_and_not_with_what_is_below_them() -> None:
+async def test_a_collection_changes_with_its_children_but_not_with_grandchildren() -> None:
     shelf = Shelf(a="1", **{"b/c": "1"})
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "")
@@ -510,7 +512,7 @@ async def crowd(monkeypatch: pytest.MonkeyPatch) -> Shelf:
     return Shelf(**{f"d/{number:02}": "1" for number in range(20)})
 
 
-async def test_every_change_of_a_child_is_told_where_there_are_too_many(crowd: Shelf) -> None:
+async def test_with_too_many_children_every_change_of_one_notifies(crowd: Shelf) -> None:
     async with served(mounted(crowd), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "d")
         crowd.put("d/19", "2")
@@ -531,7 +533,7 @@ async def test_every_change_of_a_child_is_told_where_there_are_too_many(crowd: S
         assert recorder.take() == ["d"]
 
 
-async def test_nothing_is_told_of_a_hidden_child_where_there_are_too_many(crowd: Shelf) -> None:
+async def test_with_too_many_children_a_hidden_child_never_notifies(crowd: Shelf) -> None:
     async with served(mounted(crowd), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "d")
         crowd.say("d/hidden", certain=True)
@@ -541,7 +543,7 @@ async def test_nothing_is_told_of_a_hidden_child_where_there_are_too_many(crowd:
         assert recorder.told == []
 
 
-async def test_a_collection_is_looked_at_seldom_though_much_is_said_of_it(clock: Clock) -> None:
+async def test_frequent_reports_check_a_collection_only_rarely(clock: Clock) -> None:
     shelf = Shelf(a="1")
     async with served(mounted(shelf), timing=INTERVAL) as live:
         await subscribed(live, "")
@@ -557,7 +559,7 @@ async def test_a_collection_is_looked_at_seldom_though_much_is_said_of_it(clock:
 # -- updates: what is gone
 
 
-async def test_what_is_missing_for_a_moment_is_not_told_if_it_is_the_same_again(
+async def test_a_brief_absence_without_a_change_is_not_notified(
     clock: Clock,
 ) -> None:
     shelf = Shelf(a="1", b="1")
@@ -572,7 +574,7 @@ async def test_what_is_missing_for_a_moment_is_not_told_if_it_is_the_same_again(
         assert recorder.told == []
 
 
-async def test_what_is_missing_for_a_moment_and_then_another_is_told_once(clock: Clock) -> None:
+async def test_a_brief_absence_with_a_change_is_notified_once(clock: Clock) -> None:
     shelf = Shelf(a="1", b="1")
     async with served(mounted(shelf), timing=Timing(vanish_grace_s=_INTERVAL_S)) as live:
         recorder = await subscribed(live, "a")
@@ -586,7 +588,7 @@ async def test_what_is_missing_for_a_moment_and_then_another_is_told_once(clock:
         assert recorder.told == ["a"]
 
 
-async def test_what_is_gone_is_told_once_and_again_when_it_is_back() -> None:
+async def test_deletion_is_notified_once_and_so_is_restoration() -> None:
     shelf = Shelf(a="1", **{"d/b": "1"})
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a", "d", "d/b")
@@ -607,7 +609,7 @@ async def test_what_is_gone_is_told_once_and_again_when_it_is_back() -> None:
 # -- the list
 
 
-async def test_a_changed_list_is_told_at_once_and_then_as_one_after_an_interval(
+async def test_a_changed_list_notifies_immediately_and_then_merged_per_interval(
     clock: Clock,
 ) -> None:
     shelf = Shelf(a="1")
@@ -627,7 +629,7 @@ async def test_a_changed_list_is_told_at_once_and_then_as_one_after_an_interval(
         assert recorder.take() == []
 
 
-async def test_the_list_changes_with_children_and_trees_and_not_with_mere_content() -> None:
+async def test_the_list_changes_with_children_and_trees_but_not_with_content() -> None:
     shelf = Shelf(a="1", **{"b/c": "1"})
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = Recorder()
@@ -643,7 +645,7 @@ async def test_the_list_changes_with_children_and_trees_and_not_with_mere_conten
             assert recorder.take() == [LIST]
 
 
-async def test_nothing_is_told_of_the_list_for_what_is_not_listed_or_not_there() -> None:
+async def test_unlisted_and_missing_resources_do_not_change_the_list() -> None:
     shelf = Shelf(**{"a/b/c": "1", "d": "1"})
     shelf.unlisted.add(("a",))
     unlisted = Shelf(a="1")
@@ -659,7 +661,7 @@ async def test_nothing_is_told_of_the_list_for_what_is_not_listed_or_not_there()
         assert recorder.told == []
 
 
-async def test_the_list_changes_when_a_mount_cannot_be_looked_at_any_more() -> None:
+async def test_the_list_changes_when_a_mount_becomes_unreadable() -> None:
     shelf = Shelf(**{"a/b": "1"})
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = Recorder()
@@ -672,7 +674,7 @@ async def test_the_list_changes_when_a_mount_cannot_be_looked_at_any_more() -> N
             assert recorder.take() == [LIST]
 
 
-async def test_a_changed_list_is_not_forgotten_because_a_look_fails() -> None:
+async def test_a_changed_list_is_notified_despite_a_failed_check() -> None:
     shelf = Shelf(**{"a/b": "1"})
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = Recorder()
@@ -684,7 +686,7 @@ async def test_a_changed_list_is_not_forgotten_because_a_look_fails() -> None:
         assert recorder.told == [LIST]
 
 
-async def test_who_follows_the_list_no_longer_is_told_no_more() -> None:
+async def test_unfollowing_the_list_ends_its_notifications() -> None:
     shelf = Shelf(a="1")
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         stays, leaves = Recorder(), Recorder()
@@ -702,7 +704,7 @@ async def test_who_follows_the_list_no_longer_is_told_no_more() -> None:
         assert not shelf.interest.listing
 
 
-async def test_who_follows_the_list_twice_with_other_scopes_is_forgotten_at_once() -> None:
+async def test_unfollowing_the_list_forgets_the_follower_under_all_scopes() -> None:
     shelf = Shelf(a="1")
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = Recorder()
@@ -741,7 +743,7 @@ async def test_another_spelling_is_the_same_subscription() -> None:
 
 
 @pytest.mark.parametrize("uri", ["test://one/none", "test://none/a", "nonsense", ""])
-async def test_what_cannot_be_seen_cannot_be_subscribed_to(uri: str) -> None:
+async def test_hidden_and_missing_resources_cannot_be_subscribed_to(uri: str) -> None:
     shelf = Shelf(a="1")
     async with served(mounted(shelf), timing=DEFAULT_TIMING) as live:
         with pytest.raises(ResourceNotFound):
@@ -751,7 +753,7 @@ async def test_what_cannot_be_seen_cannot_be_subscribed_to(uri: str) -> None:
         assert shelf.interest is None
 
 
-async def test_what_cannot_be_looked_at_cannot_be_subscribed_to_for_now() -> None:
+async def test_a_failing_resource_cannot_be_subscribed_to_until_it_recovers() -> None:
     shelf = Shelf(a="1")
     async with served(mounted(shelf), timing=DEFAULT_TIMING) as live:
         shelf.failing = ResourceBusy()
@@ -762,7 +764,7 @@ async def test_what_cannot_be_looked_at_cannot_be_subscribed_to_for_now() -> Non
 
 
 @pytest.mark.parametrize("name", ["a", ""])
-async def test_a_change_while_somebody_subscribes_is_told(name: str) -> None:
+async def test_a_change_during_a_subscription_is_detected(name: str) -> None:
     shelf = Shelf(a="1")
     slow = SlowShelf(shelf)
     async with served(mounted(slow), timing=NO_INTERVAL) as live:
@@ -778,7 +780,7 @@ async def test_a_change_while_somebody_subscribes_is_told(name: str) -> None:
         assert topic.read_digest != known
 
 
-async def test_many_that_subscribe_at_once_share_one_watch() -> None:
+async def test_concurrent_subscribers_share_one_watch() -> None:
     shelf = Shelf(a="1")
     slow = SlowShelf(shelf)
     async with served(mounted(slow), timing=DEFAULT_TIMING) as live:
@@ -798,7 +800,7 @@ async def test_many_that_subscribe_at_once_share_one_watch() -> None:
         assert shelf.interest.paths == set()
 
 
-async def test_a_listener_may_unsubscribe_whoever_while_it_is_told(
+async def test_a_listener_may_unsubscribe_others_while_it_is_notified(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     shelf = Shelf(a="1")
@@ -821,7 +823,7 @@ async def test_a_listener_may_unsubscribe_whoever_while_it_is_told(
         assert caplog.text == ""
 
 
-async def test_a_storm_of_subscriptions_leaves_only_those_that_last() -> None:
+async def test_a_storm_of_subscriptions_leaves_only_the_active_ones() -> None:
     shelf = Shelf(**{str(number): "1" for number in range(50)})
     slow = SlowShelf(shelf)
     async with served(mounted(slow), timing=NO_INTERVAL) as live:
@@ -856,7 +858,7 @@ async def test_a_storm_of_subscriptions_leaves_only_those_that_last() -> None:
 
 
 @pytest.mark.slow
-async def test_of_ten_thousand_those_that_changed_are_told_and_others_have_their_turn() -> None:
+async def test_changes_among_ten_thousand_topics_notify_without_blocking_the_loop() -> None:
     shelf = Shelf(**{f"{number:05}": "1" for number in range(10_000)})
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = Recorder()
@@ -887,7 +889,7 @@ async def test_of_ten_thousand_those_that_changed_are_told_and_others_have_their
         assert sorted(await recorder.quiet()) == changed
 
 
-async def test_of_many_changed_trees_each_topic_is_looked_at_once_or_so() -> None:
+async def test_overlapping_tree_changes_check_each_topic_about_once() -> None:
     names = [f"{number // 20}/{number % 20}" for number in range(2000)]
     shelf = Shelf(**dict.fromkeys(names, "1"))
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
@@ -901,7 +903,7 @@ async def test_of_many_changed_trees_each_topic_is_looked_at_once_or_so() -> Non
         assert len(shelf.looks) < 10 * len(names)
 
 
-async def test_nobody_is_told_of_what_very_many_unsubscribed_from_at_once() -> None:
+async def test_bulk_unsubscribing_ends_all_notifications() -> None:
     names = [f"{number:04}" for number in range(2000)]
     shelf = Shelf(**dict.fromkeys(names, "1"))
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
@@ -915,7 +917,7 @@ async def test_nobody_is_told_of_what_very_many_unsubscribed_from_at_once() -> N
         assert await recorder.quiet(0.02) == []
 
 
-async def test_what_a_client_was_given_for_a_moment_is_told_of_though_it_is_as_before() -> None:
+async def test_a_transient_state_read_by_a_client_is_notified() -> None:
     shelf = Shelf(a="1")
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a")
@@ -929,7 +931,7 @@ async def test_what_a_client_was_given_for_a_moment_is_told_of_though_it_is_as_b
         assert await recorder.quiet(0.02) == ["a", "a"]
 
 
-async def test_a_read_that_never_gives_what_is_told_does_not_go_on_for_ever() -> None:
+async def test_diverging_reads_do_not_notify_forever() -> None:
     shelf = Shelf(a="1")
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a")
@@ -939,7 +941,7 @@ async def test_a_read_that_never_gives_what_is_told_does_not_go_on_for_ever() ->
         assert 1 <= len(recorder.told) < 20
 
 
-async def test_a_change_during_a_look_is_a_reason_for_another() -> None:
+async def test_a_change_during_a_check_causes_another_check() -> None:
     shelf = Shelf(a="1")
     slow = SlowShelf(shelf)
     async with served(mounted(slow), timing=NO_INTERVAL) as live:
@@ -956,7 +958,7 @@ async def test_a_change_during_a_look_is_a_reason_for_another() -> None:
         assert topic.read_digest == DocumentState("3")
 
 
-async def test_only_so_many_wait_for_a_slow_provider_at_once() -> None:
+async def test_concurrent_checks_of_a_slow_provider_are_limited() -> None:
     shelf = Shelf(**{str(number): "1" for number in range(200)})
     slow = SlowShelf(shelf)
     async with served(mounted(slow), timing=DEFAULT_TIMING) as live:
@@ -976,7 +978,7 @@ async def test_only_so_many_wait_for_a_slow_provider_at_once() -> None:
         assert slow.most_waiting < 100
 
 
-async def test_a_mount_that_hangs_keeps_no_other_waiting() -> None:
+async def test_a_hanging_mount_does_not_delay_others() -> None:
     shelf = Shelf(**{str(number): "1" for number in range(100)})
     slow = SlowShelf(shelf)
     other = Shelf(**{str(number): "1" for number in range(100)})
@@ -996,7 +998,7 @@ async def test_a_mount_that_hangs_keeps_no_other_waiting() -> None:
 
 
 @pytest.mark.slow
-async def test_a_mount_that_hangs_keeps_the_sweep_from_no_other() -> None:
+async def test_a_hanging_mount_does_not_stop_the_sweep_of_others() -> None:
     shelf = Shelf(**{str(number): "1" for number in range(100)})
     slow = SlowShelf(shelf)
     other = Shelf(a="1")
@@ -1014,7 +1016,7 @@ async def test_a_mount_that_hangs_keeps_the_sweep_from_no_other() -> None:
 
 
 @pytest.mark.parametrize("failing", [ResourceBusy(), RuntimeError("broken"), SystemExit()])
-async def test_what_cannot_be_looked_at_is_looked_at_again(failing: Exception) -> None:
+async def test_a_failed_check_is_retried(failing: Exception) -> None:
     shelf = Shelf(a="1")
     async with served(mounted(shelf), timing=replace(NO_INTERVAL, compare_retry_s=0.02)) as live:
         recorder = await subscribed(live, "a")
@@ -1028,7 +1030,7 @@ async def test_what_cannot_be_looked_at_is_looked_at_again(failing: Exception) -
 
 
 @pytest.mark.parametrize("method", ["metadata", "list"])
-async def test_what_a_provider_cancels_by_itself_is_looked_at_again(
+async def test_a_check_cancelled_by_its_provider_is_retried(
     caplog: pytest.LogCaptureFixture, method: str
 ) -> None:
     caplog.set_level("INFO", "resource_server.subscriptions.broker")
@@ -1046,7 +1048,7 @@ async def test_what_a_provider_cancels_by_itself_is_looked_at_again(
         await recorder.of("")
 
 
-async def test_a_further_change_is_looked_at_though_the_look_before_has_failed() -> None:
+async def test_a_further_change_is_checked_although_the_last_check_failed() -> None:
     shelf = Shelf(a="1")
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a")
@@ -1064,7 +1066,7 @@ async def test_a_further_change_is_looked_at_though_the_look_before_has_failed()
 # -- another catalog
 
 
-async def test_after_a_swap_what_differs_is_told_and_what_is_the_same_is_not() -> None:
+async def test_replacing_the_catalog_notifies_only_of_differences() -> None:
     before, after = Shelf(a="1", b="1", c="1"), Shelf(a="1", b="2", d="1")
     async with served(mounted(before), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a", "b", "c")
@@ -1080,7 +1082,7 @@ async def test_after_a_swap_what_differs_is_told_and_what_is_the_same_is_not() -
         assert after.interest.listing
 
 
-async def test_a_swap_tells_of_the_list_if_it_says_so() -> None:
+async def test_replacing_the_catalog_notifies_of_the_list_if_requested() -> None:
     mount = mounted(Shelf(a="1"))
     async with served(mount, timing=NO_INTERVAL) as live:
         recorder = Recorder()
@@ -1094,7 +1096,7 @@ async def test_a_swap_tells_of_the_list_if_it_says_so() -> None:
         assert recorder.told == [LIST]
 
 
-async def test_a_mount_that_stays_is_watched_on() -> None:
+async def test_a_mount_kept_by_a_new_catalog_stays_watched() -> None:
     shelf = Shelf(a="1", b=None)
     mount = mounted(shelf)
     async with served(mount, timing=NO_INTERVAL) as live:
@@ -1111,7 +1113,7 @@ async def test_a_mount_that_stays_is_watched_on() -> None:
         assert recorder.told == ["a"]
 
 
-async def test_what_no_mount_has_any_more_is_told_and_told_again_when_one_has() -> None:
+async def test_resources_of_removed_and_restored_mounts_are_notified() -> None:
     shelf = Shelf(a="1")
     mount = mounted(shelf)
     async with served(mount, timing=NO_INTERVAL) as live:
@@ -1127,7 +1129,7 @@ async def test_what_no_mount_has_any_more_is_told_and_told_again_when_one_has() 
         assert await recorder.quiet() == []
 
 
-async def test_a_deeper_mount_takes_over_what_lies_below_it() -> None:
+async def test_a_deeper_mount_takes_over_the_resources_below_its_base() -> None:
     outer, inner = Shelf(**{"sub/a": "1", "b": "1"}), Shelf(a="2")
     mounts = [mounted(outer)]
     async with served(*mounts, timing=NO_INTERVAL) as live:
@@ -1141,7 +1143,7 @@ async def test_a_deeper_mount_takes_over_what_lies_below_it() -> None:
         await recorder.of("sub/a")
 
 
-async def test_what_nothing_tells_apart_is_told_after_a_swap() -> None:
+async def test_unversioned_resources_are_notified_after_replacing_the_catalog() -> None:
     async with served(mounted(Shelf(a=None)), timing=NO_INTERVAL) as live:
         recorder = await subscribed(live, "a")
         recorder.take()
@@ -1150,7 +1152,7 @@ async def test_what_nothing_tells_apart_is_told_after_a_swap() -> None:
 
 
 @pytest.mark.slow
-async def test_nothing_is_kept_of_a_mount_that_is_served_no_more() -> None:
+async def test_removed_mounts_are_released() -> None:
     async with served(timing=DEFAULT_TIMING) as live:
         shelves: list[weakref.ref[Shelf]] = []
         recorder = Recorder()
@@ -1169,7 +1171,7 @@ async def test_nothing_is_kept_of_a_mount_that_is_served_no_more() -> None:
 # -- the end
 
 
-async def test_nothing_is_left_and_nothing_told_after_the_end() -> None:
+async def test_closing_the_broker_leaves_no_tasks_and_sends_nothing() -> None:
     tasks = asyncio.all_tasks()
     shelf = Shelf(**{str(number): "1" for number in range(100)})
     slow, failing = SlowShelf(shelf), Shelf(a="1")
@@ -1196,7 +1198,7 @@ async def test_nothing_is_left_and_nothing_told_after_the_end() -> None:
     await live.close()
 
 
-async def test_who_never_listens_needs_no_end() -> None:
+async def test_a_broker_without_subscribers_has_no_tasks() -> None:
     tasks = asyncio.all_tasks()
     live = Broker(Catalog([mounted(Shelf(a="1"))]), DEFAULT_TIMING)
     await calm()

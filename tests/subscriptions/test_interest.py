@@ -12,14 +12,14 @@ pytestmark = pytest.mark.anyio
 A, B = ("a",), ("b", "c")
 
 
-async def test_the_first_to_ask_is_told_of_all_there_is() -> None:
+async def test_the_first_call_returns_all_paths() -> None:
     interests = MountInterest()
     interests.add(A)
     interests.add(B)
     assert await interests.next() == ({A, B}, set())
 
 
-async def test_who_asks_again_is_told_of_what_came_and_went_since() -> None:
+async def test_later_calls_return_the_paths_added_and_removed_since() -> None:
     interests = MountInterest()
     interests.add(A)
     await interests.next()
@@ -28,7 +28,7 @@ async def test_who_asks_again_is_told_of_what_came_and_went_since() -> None:
     assert await interests.next() == ({B}, {A})
 
 
-async def test_who_asks_waits_until_there_is_something_to_tell() -> None:
+async def test_a_call_waits_until_paths_change() -> None:
     interests = MountInterest()
     asked = asyncio.create_task(interests.next())
     await asyncio.sleep(0)
@@ -37,14 +37,14 @@ async def test_who_asks_waits_until_there_is_something_to_tell() -> None:
     assert await asked == ({A}, set())
 
 
-async def test_who_asks_waits_no_longer_than_he_wants() -> None:
+async def test_a_call_waits_no_longer_than_its_timeout() -> None:
     interests = MountInterest()
     assert await interests.next(within=0.01) == (set(), set())
     interests.add(A)
     assert await interests.next(within=0.01) == ({A}, set())
 
 
-async def test_nothing_is_lost_to_who_gives_up_waiting() -> None:
+async def test_a_cancelled_call_loses_no_paths() -> None:
     interests = MountInterest()
     asked = asyncio.create_task(interests.next())
     await asyncio.sleep(0)
@@ -54,14 +54,14 @@ async def test_nothing_is_lost_to_who_gives_up_waiting() -> None:
     assert await interests.next() == ({A}, set())
 
 
-async def test_what_came_and_went_unseen_is_not_told_of() -> None:
+async def test_a_path_added_and_removed_between_calls_is_not_returned() -> None:
     interests = MountInterest()
     interests.add(A)
     interests.remove(A)
     assert await interests.next(within=0.01) == (set(), set())
 
 
-async def test_what_went_and_came_again_is_told_of_as_both() -> None:
+async def test_a_path_removed_and_added_again_is_returned_as_both() -> None:
     interests = MountInterest()
     interests.add(A)
     await interests.next()
@@ -70,7 +70,7 @@ async def test_what_went_and_came_again_is_told_of_as_both() -> None:
     assert await interests.next() == ({A}, {A})
 
 
-async def test_what_went_came_and_went_again_has_gone() -> None:
+async def test_a_path_removed_twice_between_calls_is_returned_as_removed() -> None:
     interests = MountInterest()
     interests.add(A)
     await interests.next()
@@ -80,7 +80,7 @@ async def test_what_went_came_and_went_again_has_gone() -> None:
     assert await interests.next() == (set(), {A})
 
 
-async def test_what_is_known_already_is_no_news() -> None:
+async def test_repeated_additions_and_removals_are_not_returned() -> None:
     interests = MountInterest()
     interests.add(A)
     await interests.next()
@@ -89,7 +89,7 @@ async def test_what_is_known_already_is_no_news() -> None:
     assert await interests.next(within=0.01) == (set(), set())
 
 
-async def test_the_paths_are_those_of_now() -> None:
+async def test_the_paths_are_current() -> None:
     interests = MountInterest()
     paths = interests.paths
     interests.add(A)
@@ -98,7 +98,7 @@ async def test_the_paths_are_those_of_now() -> None:
     assert paths == set()
 
 
-async def test_whether_the_listing_matters_is_news_when_it_changes() -> None:
+async def test_a_change_of_interest_in_the_listing_ends_the_wait() -> None:
     interests = MountInterest()
     for wanted in (True, False):
         interests.listing = wanted
@@ -111,7 +111,7 @@ async def test_whether_the_listing_matters_is_news_when_it_changes() -> None:
         asked.cancel()
 
 
-async def test_since_when_the_listing_matters_is_known() -> None:
+async def test_the_start_of_interest_in_the_listing_is_recorded() -> None:
     interests = MountInterest()
     before = clock.now_ns()
     interests.listing = True
@@ -121,7 +121,7 @@ async def test_since_when_the_listing_matters_is_known() -> None:
     assert interests.listing_since_ns == since
 
 
-async def test_who_begins_again_is_told_all_again() -> None:
+async def test_restarting_returns_all_paths_again() -> None:
     interests = MountInterest()
     interests.add(A)
     interests.add(B)

@@ -140,7 +140,7 @@ async def watched(
 # -- what is taken in
 
 
-async def test_what_a_provider_yields_is_taken_in_and_no_more() -> None:
+async def test_exactly_the_changes_a_provider_yields_are_taken() -> None:
     async with watched(Watched(yielding(A, Change((), "children")))) as (_, taker):
         await taker.until(lambda: len(taker.taken) >= 2)
         await asyncio.sleep(0.02)
@@ -155,7 +155,7 @@ async def test_a_watch_that_is_started_twice_runs_once() -> None:
         assert provider.begun == 1
 
 
-async def test_a_provider_that_does_not_watch_needs_no_watch(
+async def test_a_provider_without_watching_has_no_watch(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     taker = Taker()
@@ -166,7 +166,7 @@ async def test_a_provider_that_does_not_watch_needs_no_watch(
     assert (taker.taken, caplog.text) == ([], "")
 
 
-async def test_a_provider_that_never_waits_lets_others_have_their_turn() -> None:
+async def test_a_provider_that_never_waits_does_not_block_others() -> None:
     async def endless(interest: Interest) -> AsyncIterator[Change]:
         for _ in range(500_000):
             yield A
@@ -179,7 +179,7 @@ async def test_a_provider_that_never_waits_lets_others_have_their_turn() -> None
         assert len(taker.taken) < 500_000
 
 
-async def test_any_asynchronous_iterator_will_do() -> None:
+async def test_any_asynchronous_iterator_is_accepted() -> None:
     class Iterator:
         def __init__(self, interest: Interest) -> None:
             self._left = [A]
@@ -216,7 +216,7 @@ FAULTS: dict[str, Callable[[Interest], Any]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_a_watch_that_fails_begins_again_and_all_may_have_changed(
+async def test_a_failed_watch_restarts_and_everything_may_have_changed(
     fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider = Watched(FAULTS[fault], silent)
@@ -231,7 +231,7 @@ async def test_a_watch_that_fails_begins_again_and_all_may_have_changed(
     assert "secret-password" not in warnings[0]
 
 
-async def test_a_watch_that_begins_again_learns_all_that_is_wanted() -> None:
+async def test_a_restarted_watch_receives_all_interests() -> None:
     learnt: list[set[Path]] = []
 
     async def learning(interest: Interest) -> AsyncIterator[Change]:
@@ -246,7 +246,7 @@ async def test_a_watch_that_begins_again_learns_all_that_is_wanted() -> None:
     assert learnt == [{("a",), ("b",)}] * 2
 
 
-async def test_a_watch_that_fails_again_and_again_is_begun_less_and_less_often() -> None:
+async def test_a_watch_that_keeps_failing_restarts_with_growing_delays() -> None:
     provider = Watched(never)
     async with watched(provider, replace(HASTY, watch_retry_max_s=0.1)) as (_, taker):
         loop = asyncio.get_running_loop()
@@ -261,7 +261,7 @@ async def test_a_watch_that_fails_again_and_again_is_begun_less_and_less_often()
 # -- mounts that cannot start
 
 
-async def test_a_mount_that_starts_late_has_changed_altogether() -> None:
+async def test_a_mount_that_starts_late_counts_as_completely_changed() -> None:
     provider = Lived(failures=2)
     async with watched(provider) as (watching, taker):
         await taker.until(lambda: taker.taken == [EVERYTHING])
@@ -269,7 +269,7 @@ async def test_a_mount_that_starts_late_has_changed_altogether() -> None:
         assert (watching.mount.problem, provider.begun) == (None, 1)
 
 
-async def test_a_mount_that_starts_at_once_has_not_changed() -> None:
+async def test_a_mount_that_starts_immediately_has_not_changed() -> None:
     async with watched(Lived(failures=0)) as (_, taker):
         await asyncio.sleep(0.02)
         assert taker.taken == []
@@ -278,7 +278,7 @@ async def test_a_mount_that_starts_at_once_has_not_changed() -> None:
 # -- the end
 
 
-async def test_the_end_closes_what_runs() -> None:
+async def test_closing_ends_the_running_watch() -> None:
     ended: list[str] = []
 
     async def closing(interest: Interest) -> AsyncIterator[Change]:
@@ -296,7 +296,7 @@ async def test_the_end_closes_what_runs() -> None:
     assert asyncio.all_tasks() == tasks
 
 
-async def test_a_watch_that_fails_at_its_end_harms_nobody() -> None:
+async def test_a_watch_that_fails_on_closing_is_harmless() -> None:
     async def failing(interest: Interest) -> AsyncIterator[Change]:
         try:
             yield A
@@ -308,7 +308,7 @@ async def test_a_watch_that_fails_at_its_end_harms_nobody() -> None:
         await taker.until(lambda: bool(taker.taken))
 
 
-async def test_a_watch_that_takes_its_end_for_an_end_of_its_changes_is_not_begun_again() -> None:
+async def test_a_watch_that_returns_on_cancellation_is_not_restarted() -> None:
     async def swallowing(interest: Interest) -> AsyncIterator[Change]:
         yield A
         try:
@@ -324,7 +324,7 @@ async def test_a_watch_that_takes_its_end_for_an_end_of_its_changes_is_not_begun
     assert provider.begun == 1
 
 
-async def test_a_watch_that_does_not_end_is_left_alone(
+async def test_a_watch_that_does_not_end_is_abandoned(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     let_go = asyncio.Event()
@@ -346,7 +346,7 @@ async def test_a_watch_that_does_not_end_is_left_alone(
     await asyncio.sleep(0.01)
 
 
-async def test_a_watch_may_end_before_it_begins() -> None:
+async def test_a_watch_may_end_before_it_starts() -> None:
     watching = WatchRunner(mounted(Watched(one)), Taker())
     await watching.close()
     watching.start()

@@ -128,17 +128,17 @@ BROKEN: list[tuple[type[Shelf], str]] = [
 
 
 @pytest.mark.parametrize(("broken", "rule"), BROKEN, ids=[kind.__name__ for kind, _ in BROKEN])
-async def test_each_broken_rule_is_told(broken: type[Shelf], rule: str) -> None:
+async def test_each_broken_rule_is_reported(broken: type[Shelf], rule: str) -> None:
     with pytest.raises(ProviderViolations) as caught:
         await check_provider(broken())
     assert any(sentence.startswith(rule) for sentence in caught.value.violations), caught.value
 
 
-async def test_a_provider_of_which_parts_need_scopes_passes() -> None:
+async def test_a_provider_with_scoped_parts_passes() -> None:
     await check_provider(Guarded())
 
 
-async def test_a_provider_is_narrowed_to_no_scope_to_each_and_to_all() -> None:
+async def test_a_provider_is_narrowed_to_no_scopes_to_each_and_to_all() -> None:
     asked: list[frozenset[str]] = []
 
     class Asked(Guarded):
@@ -150,7 +150,7 @@ async def test_a_provider_is_narrowed_to_no_scope_to_each_and_to_all() -> None:
     assert asked == [frozenset(), A, A | Z, Z]
 
 
-async def test_what_is_broken_by_narrowing_is_told_with_the_scopes() -> None:
+async def test_violations_by_narrowing_are_reported_with_the_scopes() -> None:
     with pytest.raises(ProviderViolations) as caught:
         await check_provider(KeepsFromAll())
     assert caught.value.violations == (

@@ -342,14 +342,14 @@ def put(shelf: Watched, path: Path, data: str | None) -> Callable[[], Path]:
         (TellsTimes, ("a", "empty"), "full"),
     ],
 )
-async def test_a_provider_that_tells_of_a_change_passes(
+async def test_a_provider_that_reports_a_change_passes(
     kind: type[Watched], path: Path, data: str | None
 ) -> None:
     shelf = kind()
     await check_provider(shelf, make_change=put(shelf, path, data), within_s=1)
 
 
-async def test_a_change_may_be_made_while_others_run() -> None:
+async def test_a_change_may_be_made_asynchronously() -> None:
     shelf = Watched()
 
     async def make_change() -> Path:
@@ -363,21 +363,21 @@ async def test_a_change_may_be_made_while_others_run() -> None:
 @pytest.mark.parametrize(
     ("broken", "rule"), BROKEN_WATCHES, ids=[kind.__name__ for kind, _ in BROKEN_WATCHES]
 )
-async def test_each_broken_rule_of_watching_is_told(broken: type[Watched], rule: str) -> None:
+async def test_each_broken_rule_of_watching_is_reported(broken: type[Watched], rule: str) -> None:
     shelf = broken()
     with pytest.raises(ProviderViolations) as caught:
         await check_provider(shelf, make_change=put(shelf, ("a", "empty"), "full"), within_s=0.2)
     assert any(sentence.startswith(rule) for sentence in caught.value.violations), caught.value
 
 
-async def test_what_was_not_told_is_named_with_its_bound() -> None:
+async def test_a_missing_change_is_reported_with_its_time_limit() -> None:
     shelf = TellsNoChanges()
     with pytest.raises(ProviderViolations) as caught:
         await check_provider(shelf, make_change=put(shelf, ("a", "empty"), "full"), within_s=0.2)
     assert caught.value.violations == (f"{TOLD}: no Change for ('a', 'empty') within 0.2 s",)
 
 
-async def test_a_change_that_is_told_before_it_can_be_seen_is_told_too_early() -> None:
+async def test_a_change_reported_before_it_is_visible_is_a_violation() -> None:
     class Early(Watched):
         async def metadata(self, path: Path) -> Resource:
             if path == ("a", "empty"):
@@ -389,7 +389,7 @@ async def test_a_change_that_is_told_before_it_can_be_seen_is_told_too_early() -
         await check_provider(shelf, make_change=put(shelf, ("a", "empty"), "full"), within_s=0.2)
 
 
-async def test_a_provider_that_is_not_to_watch_is_not_asked_to() -> None:
+async def test_watching_is_not_checked_if_it_is_switched_off() -> None:
     class Off(Watched):
         watch = "off"
 
@@ -401,11 +401,11 @@ async def test_a_provider_that_is_not_to_watch_is_not_asked_to() -> None:
     assert shelf.items == SHELF
 
 
-async def test_a_change_cannot_be_made_where_nothing_watches() -> None:
+async def test_make_change_requires_a_provider_that_watches() -> None:
     with pytest.raises(ProviderViolations, match="make_change requires a provider with changes"):
         await check_provider(Shelf(), make_change=lambda: ("a",))
 
 
-async def test_a_change_without_a_path_is_a_mistake_of_the_test() -> None:
+async def test_a_make_change_without_a_path_is_a_test_error() -> None:
     with pytest.raises(TypeError, match="make_change returned 'a'"):
         await check_provider(Watched(), make_change=lambda: "a")  # pyright: ignore[reportArgumentType]

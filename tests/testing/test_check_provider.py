@@ -75,7 +75,7 @@ BROKEN: list[tuple[type[Shelf], str]] = [
 
 
 @pytest.mark.parametrize(("broken", "rule"), BROKEN, ids=[kind.__name__ for kind, _ in BROKEN])
-async def test_each_broken_rule_is_told(broken: type[Shelf], rule: str) -> None:
+async def test_each_broken_rule_is_reported(broken: type[Shelf], rule: str) -> None:
     with pytest.raises(ProviderViolations) as caught:
         await check_provider(broken())
     assert any(sentence.startswith(rule) for sentence in caught.value.violations), caught.value
@@ -91,7 +91,7 @@ async def test_the_check_is_bounded_on_a_large_provider() -> None:
     assert large.calls < 600
 
 
-async def test_a_provider_that_cannot_serve_says_so_itself() -> None:
+async def test_an_unavailable_provider_raises_its_own_error() -> None:
     class Away(Shelf):
         async def __aenter__(self) -> Self:
             raise MountUnavailable("gone")
@@ -103,7 +103,7 @@ async def test_a_provider_that_cannot_serve_says_so_itself() -> None:
         await check_provider(Away())
 
 
-async def test_the_client_sees_what_any_client_sees() -> None:
+async def test_the_test_client_gets_the_same_responses_as_any_client() -> None:
     async with client(Shelf(), base="shelf://books/") as connected:
         read = await connected.request("resources/read", {"uri": "shelf://books/a/b/deep"})
         assert read["contents"][0]["text"] == "deep"

@@ -145,7 +145,7 @@ BROKEN: list[tuple[type[Shelf], str]] = [
 
 
 @pytest.mark.parametrize(("broken", "rule"), BROKEN, ids=[kind.__name__ for kind, _ in BROKEN])
-async def test_each_broken_rule_is_told(broken: type[Shelf], rule: str) -> None:
+async def test_each_broken_rule_is_reported(broken: type[Shelf], rule: str) -> None:
     with pytest.raises(ProviderViolations) as caught:
         await check_provider(broken())
     assert any(sentence.startswith(rule) for sentence in caught.value.violations), caught.value

@@ -22,7 +22,7 @@ from tests.testing.shelf import Shelf
 pytestmark = pytest.mark.anyio
 
 
-async def test_plain_methods_are_as_good_as_asynchronous_ones() -> None:
+async def test_plain_methods_are_accepted_like_asynchronous_ones() -> None:
     class Plain:
         templates = ()
 

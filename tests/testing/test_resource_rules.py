@@ -262,13 +262,13 @@ BROKEN: list[tuple[type[Shelf], str]] = [
 
 
 @pytest.mark.parametrize(("broken", "rule"), BROKEN, ids=[kind.__name__ for kind, _ in BROKEN])
-async def test_each_broken_rule_is_told(broken: type[Shelf], rule: str) -> None:
+async def test_each_broken_rule_is_reported(broken: type[Shelf], rule: str) -> None:
     with pytest.raises(ProviderViolations) as caught:
         await check_provider(broken())
     assert any(sentence.startswith(rule) for sentence in caught.value.violations), caught.value
 
 
-async def test_a_violation_tells_the_path_and_what_was_seen() -> None:
+async def test_a_violation_names_the_path_and_the_observed_value() -> None:
     with pytest.raises(ProviderViolations) as caught:
         await check_provider(Misjudges())
     assert caught.value.violations == (
@@ -276,7 +276,7 @@ async def test_a_violation_tells_the_path_and_what_was_seen() -> None:
     )
 
 
-async def test_all_broken_rules_are_told_at_once() -> None:
+async def test_all_broken_rules_are_reported_together() -> None:
     class Twice(HasNoName, HasTwinTemplates):
         pass
 
@@ -286,7 +286,7 @@ async def test_all_broken_rules_are_told_at_once() -> None:
     assert all(sentence in str(caught.value) for sentence in caught.value.violations)
 
 
-async def test_of_many_places_of_one_rule_three_are_told() -> None:
+async def test_at_most_three_violations_of_one_rule_are_reported() -> None:
     with pytest.raises(ProviderViolations) as caught:
         await check_provider(ListsDocuments({(str(n),): "x" for n in range(10)}))
     [*_, last] = told = [s for s in caught.value.violations if s.startswith("listing a document")]
@@ -294,7 +294,7 @@ async def test_of_many_places_of_one_rule_three_are_told() -> None:
     assert last.endswith("(and 7 more)")
 
 
-async def test_what_is_listed_and_never_readable_can_be_named() -> None:
+async def test_unreadable_resources_can_be_declared() -> None:
     await check_provider(RefusesToRead(), unreadable=[("hidden",)])
     with pytest.raises(
         ProviderViolations, match="reading an unreadable document raises ResourceNotFound"

@@ -149,7 +149,7 @@ async def test_a_provider_whose_search_keeps_the_contract_passes() -> None:
         (Fails, "a provider raises only errors from resource_server.errors"),
     ],
 )
-async def test_each_broken_rule_of_searching_is_told(broken: type[Searched], rule: str) -> None:
+async def test_each_broken_rule_of_searching_is_reported(broken: type[Searched], rule: str) -> None:
     with pytest.raises(ProviderViolations) as caught:
         await check_provider(broken())
     assert rule in {violation.partition(": ")[0] for violation in caught.value.violations}, (

@@ -97,7 +97,7 @@ class ChangesItsTools(Tooled):
         (returning(ToolResult(["x"], {"n": 1})), "a result consists of content blocks"),  # pyright: ignore[reportArgumentType]
     ],
 )
-async def test_each_broken_rule_of_tools_is_found(provider: type[Tooled], rule: str) -> None:
+async def test_each_broken_rule_of_tools_is_reported(provider: type[Tooled], rule: str) -> None:
     with pytest.raises(ProviderViolations) as found:
         await check_provider(provider())
     assert rule in str(found.value)

@@ -245,7 +245,7 @@ def start() -> Iterator[Start]:
 # -- the descriptors
 
 
-def test_only_messages_reach_standard_output_and_nothing_else_is_read(start: Start) -> None:
+def test_plugins_can_neither_write_to_the_client_nor_read_from_it(start: Start) -> None:
     server = start()
     server.send(message("resources/read", 1, uri=LOUD) + message("ping", 2))
     assert server.reply()["result"]["contents"][0]["text"] == "quiet"
@@ -272,7 +272,7 @@ def test_end_of_input_ends_the_process(start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_in_flight_at_end_of_input_is_still_answered(start: Start) -> None:
+def test_requests_in_flight_at_end_of_input_complete(start: Start) -> None:
     server = start()
     server.send(message("resources/read", 1, uri=LATE))
     server.end()
@@ -282,7 +282,7 @@ def test_what_is_in_flight_at_end_of_input_is_still_answered(start: Start) -> No
 
 
 @pytest.mark.slow
-def test_what_takes_too_long_at_end_of_input_is_given_up(start: Start) -> None:
+def test_slow_requests_at_end_of_input_are_abandoned(start: Start) -> None:
     server = start(limit=0.1)
     server.send(message("resources/read", 1, uri=NEVER) + message("ping", 2))
     server.end()
@@ -292,7 +292,7 @@ def test_what_takes_too_long_at_end_of_input_is_given_up(start: Start) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_process_whatever_is_in_flight(
+def test_a_signal_ends_the_process_despite_requests_in_flight(
     start: Start, number: signal.Signals
 ) -> None:
     server = start(limit=1000)
@@ -304,7 +304,7 @@ def test_a_signal_ends_the_process_whatever_is_in_flight(
 
 
 @pytest.mark.slow
-def test_a_signal_during_the_last_answers_ends_the_process(start: Start) -> None:
+def test_a_signal_during_the_last_responses_ends_the_process(start: Start) -> None:
     server = start(limit=1000)
     server.send(message("resources/read", 1, uri=NEVER) + message("ping", 2))
     assert server.reply()["id"] == 2
@@ -316,7 +316,7 @@ def test_a_signal_during_the_last_answers_ends_the_process(start: Start) -> None
 
 
 @pytest.mark.slow
-def test_a_client_that_hangs_up_ends_the_process(start: Start) -> None:
+def test_a_client_that_disconnects_ends_the_process(start: Start) -> None:
     server = start(limit=1000)
     server.send(message("resources/read", 1, uri=NEVER))
     assert server.process.stdout is not None
@@ -337,7 +337,7 @@ def test_garbage_is_refused_and_the_next_request_is_served(start: Start) -> None
 
 
 @pytest.mark.slow
-def test_a_line_of_100_megabytes_is_refused_once_and_not_kept(start: Start) -> None:
+def test_a_line_of_100_megabytes_is_refused_once_and_discarded(start: Start) -> None:
     server = start()
     before = server.memory("VmHWM")
     for _ in range(100):
@@ -369,7 +369,7 @@ def test_ten_thousand_pipelined_requests_are_all_answered_in_order(start: Start)
 
 
 @pytest.mark.slow
-def test_a_client_that_never_reads_is_not_read_from_until_it_does(start: Start) -> None:
+def test_input_is_paused_while_the_client_does_not_read(start: Start) -> None:
     server = start()
     before = server.memory("VmRSS")
     begun, rest = server.stuff(message("resources/read", n, uri=LARGE) for n in itertools.count())
@@ -381,7 +381,7 @@ def test_a_client_that_never_reads_is_not_read_from_until_it_does(start: Start) 
 
 
 @pytest.mark.slow
-def test_answers_that_have_to_wait_do_not_pile_up_for_a_client_that_never_reads(
+def test_responses_do_not_accumulate_for_a_client_that_never_reads(
     start: Start,
 ) -> None:
     server = start()
@@ -405,14 +405,14 @@ def test_a_regular_file_is_served_to_its_end(start: Start, tmp_path: Path, endin
 
 
 @pytest.mark.slow
-def test_nothing_at_all_on_standard_input_ends_the_process(start: Start) -> None:
+def test_an_empty_standard_input_ends_the_process(start: Start) -> None:
     server = start(stdin=subprocess.DEVNULL)
     assert list(server.replies()) == []
     assert (server.code(), server.errors()) == (0, "")
 
 
 @pytest.mark.slow
-def test_a_large_file_of_requests_is_read_no_faster_than_it_is_answered(
+def test_a_large_file_of_requests_is_read_only_as_fast_as_responses_drain(
     start: Start, tmp_path: Path
 ) -> None:
     count = 3000
@@ -430,7 +430,7 @@ def test_a_large_file_of_requests_is_read_no_faster_than_it_is_answered(
 
 
 @pytest.mark.slow
-def test_a_client_that_reads_slowly_gets_every_answer_after_its_end_of_input(
+def test_a_slow_reader_gets_every_response_after_its_end_of_input(
     start: Start,
 ) -> None:
     server = start(limit=0.5)
@@ -447,7 +447,7 @@ def test_a_client_that_reads_slowly_gets_every_answer_after_its_end_of_input(
 
 
 @pytest.mark.slow
-def test_the_last_request_is_answered_even_if_it_came_while_nothing_could_be_written(
+def test_a_last_request_that_arrives_under_backpressure_completes(
     start: Start,
 ) -> None:
     server = start(high_water=1)
@@ -475,7 +475,7 @@ def listen(id: object, *uris: str) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["input", "signal"])
-def test_the_end_answers_every_listen(start: Start, ending: str) -> None:
+def test_shutdown_completes_every_listen(start: Start, ending: str) -> None:
     server = start(limit=1000, opens=False)
     server.send(listen("a", CHURNED[0]) + listen(2))
     for _ in range(2):
@@ -492,7 +492,7 @@ def test_the_end_answers_every_listen(start: Start, ending: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_told_does_not_pile_up_for_a_client_that_never_reads(start: Start) -> None:
+def test_notifications_do_not_accumulate_for_a_client_that_never_reads(start: Start) -> None:
     server = start()
     for uri in CHURNED:
         server.send(message("resources/subscribe", uri, uri=uri))
@@ -523,7 +523,7 @@ PIECES = st.lists(st.sampled_from([b"", b"a", b"b" * 5, b" ", b"\r", b"c" * 20])
     last=PIECES.map(b"".join),
     data=st.data(),
 )
-def test_lines_are_the_same_however_the_stream_was_cut(
+def test_lines_are_the_same_for_every_chunking_of_the_stream(
     lines: list[bytes], last: bytes, data: st.DataObject
 ) -> None:
     stream = b"".join(line + b"\n" for line in lines) + last
@@ -537,13 +537,13 @@ def test_lines_are_the_same_however_the_stream_was_cut(
 
 
 @given(data=st.binary(), cut=st.integers(0, 50))
-def test_no_bytes_are_lost_or_made_up(data: bytes, cut: int) -> None:
+def test_no_bytes_are_lost_or_added(data: bytes, cut: int) -> None:
     splitter = LineSplitter(1000)
     found = splitter.feed(data[:cut]) + splitter.feed(data[cut:]) + splitter.end()
     assert found == [line.strip() for line in data.split(b"\n") if line.strip()]
 
 
-def test_a_line_that_is_too_long_is_reported_once_and_before_it_ends() -> None:
+def test_an_overlong_line_is_reported_once_before_it_ends() -> None:
     splitter = LineSplitter(3)
     assert splitter.feed(b"abc") == []
     assert splitter.feed(b"d") == [None]

@@ -24,7 +24,7 @@ WORDS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=20)
 
 
 @given(FILES)
-def test_the_url_of_a_file_leads_back_to_it(name: str) -> None:
+def test_a_file_path_round_trips_through_its_url(name: str) -> None:
     path = pathlib.Path("/folder") / name
     assert parse_database_url(sqlite_url(path).text).database == str(path)
 
@@ -49,7 +49,7 @@ def test_a_file_is_relative_to_a_folder_unless_it_is_absolute() -> None:
 
 @pytest.mark.slow
 @given(WORDS, WORDS, WORDS)
-def test_a_server_is_understood_as_sqlalchemy_does(user: str, password: str, name: str) -> None:
+def test_a_server_url_is_parsed_as_by_sqlalchemy(user: str, password: str, name: str) -> None:
     url = (
         f"postgresql://{quote(user, safe='')}:{quote(password, safe='')}"
         f"@host:5432/{quote(name, safe='')}"
@@ -73,7 +73,7 @@ def test_a_server_is_understood_as_sqlalchemy_does(user: str, password: str, nam
         ("MariaDB+asyncmy://u@h/", "h", ""),
     ],
 )
-def test_what_may_be_left_out_is_empty(url: str, host: str, database: str) -> None:
+def test_optional_parts_of_a_url_default_to_empty(url: str, host: str, database: str) -> None:
     found = parse_database_url(url)
     assert (found.host, found.database) == (host, database)
 
@@ -104,7 +104,7 @@ def test_what_may_be_left_out_is_empty(url: str, host: str, database: str) -> No
         ("mysql://u:p@/d", "a user without a host; write user@host"),
     ],
 )
-def test_what_cannot_be_used_says_what_to_do(url: str, reason: str) -> None:
+def test_an_unusable_url_is_refused_with_the_remedy(url: str, reason: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(reason)}"):
         parse_database_url(url)
 
@@ -119,5 +119,5 @@ def test_what_cannot_be_used_says_what_to_do(url: str, reason: str) -> None:
         ("folder", "folder"),
     ],
 )
-def test_what_is_shown_of_a_url_has_no_login(text: str, shown: str) -> None:
+def test_a_redacted_url_has_no_login(text: str, shown: str) -> None:
     assert redacted_url(text) == shown

@@ -102,7 +102,7 @@ def backquoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def test_a_role_of_postgresql_reads_the_exposed_tables_and_nothing_else(postgresql: Server) -> None:
+def test_a_role_of_postgresql_reads_only_the_exposed_tables(postgresql: Server) -> None:
     run, reader = postgresql.run, ("-U", f"{postgresql.name}_reader")
     run(f"create schema {quoted('my schema')};")
     for name in (*HOSTILE, "hidden"):
@@ -135,7 +135,7 @@ def test_a_role_of_postgresql_reads_the_exposed_tables_and_nothing_else(postgres
     assert run('select id from "my schema".plain;', *reader) == "1\n"
 
 
-def test_a_login_of_mariadb_reads_the_exposed_tables_and_nothing_else(mariadb: Server) -> None:
+def test_a_login_of_mariadb_reads_only_the_exposed_tables(mariadb: Server) -> None:
     run, login = mariadb.run, f"`{mariadb.name}_reader`@`%`"
     reader = ("-u", f"{mariadb.name}_reader", "-ppass")
     for name in (*HOSTILE, "hidden"):
@@ -169,7 +169,7 @@ def test_a_login_of_mariadb_reads_the_exposed_tables_and_nothing_else(mariadb: S
     assert run("select id from plain;", *reader) == "1\n"
 
 
-def test_only_the_shown_columns_can_be_given(postgresql: Server, mariadb: Server) -> None:
+def test_only_visible_columns_are_granted(postgresql: Server, mariadb: Server) -> None:
     for server, engine, schema in (
         (postgresql, "postgresql", "public"),
         (mariadb, "mariadb", None),
@@ -192,7 +192,7 @@ def test_only_the_shown_columns_can_be_given(postgresql: Server, mariadb: Server
             server.run("select secret from t;", *reader, f"{server.name}_reader")
 
 
-def test_triggers_tell_of_every_commit_and_of_nothing_in_it(postgresql: Server) -> None:
+def test_triggers_notify_of_every_commit_without_its_content(postgresql: Server) -> None:
     run = postgresql.run
     for name in HOSTILE:
         run(f"create table {quoted(name)} (id int primary key);")
@@ -229,9 +229,7 @@ def printed(*arguments: str | Path) -> str:
     return done.stdout
 
 
-def test_what_is_exposed_can_be_served_by_the_login_that_is_printed_for_it(
-    postgresql: Server, tmp_path: Path
-) -> None:
+def test_the_printed_login_can_serve_everything_exposed(postgresql: Server, tmp_path: Path) -> None:
     run, name = postgresql.run, postgresql.name
     run(
         "create table orders (id int primary key, status text, card text);"
@@ -260,7 +258,7 @@ def test_what_is_exposed_can_be_served_by_the_login_that_is_printed_for_it(
     assert json.loads(row) == {"id": 1, "status": "sent"}
 
 
-def test_the_login_that_is_printed_for_mariadb_serves_what_is_exposed(
+def test_the_login_printed_for_mariadb_can_serve_everything_exposed(
     mariadb: Server, tmp_path: Path
 ) -> None:
     run, name = mariadb.run, mariadb.name
@@ -296,7 +294,7 @@ def test_the_login_that_is_printed_for_mariadb_serves_what_is_exposed(
         ]
 
 
-def test_a_manifest_of_a_server_has_its_schemas_and_never_its_password(postgresql: Server) -> None:
+def test_a_manifest_of_a_server_has_its_schemas_but_not_its_password(postgresql: Server) -> None:
     postgresql.run("create table orders (id int primary key, email text);")
     postgresql.run("comment on table orders is 'One per order';")
     url = f"postgresql+asyncpg://postgres:topsecret@127.0.0.1/{postgresql.name}"
@@ -313,7 +311,7 @@ def test_a_manifest_of_a_server_has_its_schemas_and_never_its_password(postgresq
 
 @pytest.mark.parametrize("write", [role_sql, notify_sql])
 @pytest.mark.parametrize("engine", ["sqlite", "mysql", "mariadb", "postgresql"])
-def test_no_name_ends_a_comment(write: Callable[[ExposedSchema], str], engine: str) -> None:
+def test_names_never_end_a_comment(write: Callable[[ExposedSchema], str], engine: str) -> None:
     name = "a\nhostile\r\u2028hostile"
     table = TableName(name if engine == "postgresql" else None, name)
     found = ExposedSchema("m", engine, "d", [TableName("s", "t")], ReadLimits(), frozenset([table]))
@@ -321,7 +319,7 @@ def test_no_name_ends_a_comment(write: Callable[[ExposedSchema], str], engine: s
     assert not any(line.startswith("hostile") for line in text.splitlines())
 
 
-def test_what_needs_no_sql_says_so() -> None:
+def test_sql_that_is_not_needed_is_a_comment() -> None:
     sqlite = ExposedSchema("shop", "sqlite", "shop.db", [], ReadLimits())
     assert "Nothing to do." in role_sql(sqlite)
     assert "Nothing to do." in notify_sql(sqlite)

@@ -86,7 +86,7 @@ def answer(connection: ClientConnection, offering: Offering, roots: object) -> N
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE)
-async def test_a_client_is_asked_once_it_is_ready(revision: str) -> None:
+async def test_roots_are_requested_once_the_client_is_ready(revision: str) -> None:
     connection, offering = await connected(revision, CAN)
     await asyncio.sleep(0)
     assert offering.requests == []
@@ -101,7 +101,7 @@ async def test_a_client_is_asked_once_it_is_ready(revision: str) -> None:
     await connection.close()
 
 
-async def test_a_batch_may_hold_the_answer() -> None:
+async def test_a_batch_may_contain_the_response() -> None:
     connection, offering = await connected("2025-03-26", CAN)
     notify(connection, offering, "initialized")
     await offering.until(asked=1)
@@ -119,7 +119,7 @@ async def test_a_batch_may_hold_the_answer() -> None:
 
 
 @pytest.mark.parametrize("can", [{}, {"elicitation": {}}])
-async def test_a_client_that_has_said_nothing_of_roots_is_not_asked(can: Mapping[str, Any]) -> None:
+async def test_a_client_without_the_roots_capability_is_not_asked(can: Mapping[str, Any]) -> None:
     connection, offering = await connected("2025-11-25", can)
     notify(connection, offering, "initialized")
     notify(connection, offering, "initialized")
@@ -146,7 +146,7 @@ def answered(requests: ServerRequests, offering: Offering, result: object) -> No
     requests.receive(decode_message(data))
 
 
-async def test_a_client_is_asked_again_when_it_says_so_and_once_for_many() -> None:
+async def test_many_change_notifications_cause_one_further_request() -> None:
     offering = Offering()
     roots, requests = asking(offering)
     roots.follow(offering.take)
@@ -162,7 +162,7 @@ async def test_a_client_is_asked_again_when_it_says_so_and_once_for_many() -> No
     await roots.close()
 
 
-async def test_a_client_is_asked_however_many_questions_people_have_to_answer() -> None:
+async def test_roots_are_requested_despite_many_open_questions() -> None:
     offering = Offering()
     roots, requests = asking(offering)
     people = [
@@ -179,7 +179,7 @@ async def test_a_client_is_asked_however_many_questions_people_have_to_answer() 
     await asyncio.gather(*people, return_exceptions=True)
 
 
-async def test_between_two_questions_there_is_a_rest() -> None:
+async def test_repeated_roots_requests_are_spaced() -> None:
     offering = Offering()
     roots, requests = asking(offering, interval_s=3600.0)
     roots.follow(offering.take)
@@ -196,7 +196,7 @@ async def test_between_two_questions_there_is_a_rest() -> None:
     "result",
     [None, [], {}, {"roots": None}, {"roots": ["file:///a"]}, {"roots": [{"name": "no uri"}]}],
 )
-async def test_an_answer_that_is_no_list_is_logged_and_what_was_served_stays(
+async def test_a_malformed_roots_response_is_logged_and_the_old_roots_stay(
     result: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     offering = Offering()
@@ -211,7 +211,7 @@ async def test_an_answer_that_is_no_list_is_logged_and_what_was_served_stays(
     await roots.close()
 
 
-async def test_a_client_that_never_answers_is_asked_again_only_when_it_says_so(
+async def test_an_unresponsive_client_is_asked_again_only_after_it_notifies(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     offering = Offering()
@@ -227,7 +227,7 @@ async def test_a_client_that_never_answers_is_asked_again_only_when_it_says_so(
     await roots.close()
 
 
-async def test_what_fails_in_serving_them_does_not_end_the_asking(
+async def test_a_failure_to_serve_roots_does_not_stop_further_requests(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     offering = Offering()
@@ -242,7 +242,7 @@ async def test_what_fails_in_serving_them_does_not_end_the_asking(
     await roots.close()
 
 
-async def test_the_end_of_the_connection_is_the_end_of_the_asking() -> None:
+async def test_closing_the_connection_ends_roots_requests() -> None:
     connection, offering = await connected("2025-11-25", CAN)
     notify(connection, offering, "initialized")
     await offering.until(asked=1)

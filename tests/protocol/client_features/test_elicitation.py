@@ -29,7 +29,7 @@ WAITING = ("2025-06-18", "2025-11-25")
 
 
 @pytest.mark.parametrize("revision", WAITING)
-async def test_a_tool_asks_and_goes_on_with_the_answer(revision: str) -> None:
+async def test_a_tool_asks_and_continues_with_the_answer(revision: str) -> None:
     wire = await wired(revision)
     call = wire.start("tools/call", {"name": "greet"})
     question = await wire.asked()
@@ -41,14 +41,14 @@ async def test_a_tool_asks_and_goes_on_with_the_answer(revision: str) -> None:
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_who_does_not_answer_is_not_asked_again(action: str) -> None:
+async def test_a_person_who_declines_or_cancels_is_not_asked_again(action: str) -> None:
     wire = await wired()
     call = wire.start("tools/call", {"name": "greet"})
     wire.answer(await wire.asked(), {"action": action})
     assert words(await wire.reply_to(call)) == action
 
 
-async def test_nobody_is_asked_by_a_stream_that_is_not_heard() -> None:
+async def test_no_question_is_sent_on_a_stream_that_cannot_ask() -> None:
     wire = await wired()
     replies: list[bytes] = []
     message = json.dumps(wire.request("tools/call", {"name": "greet"}, 7)).encode()
@@ -58,7 +58,7 @@ async def test_nobody_is_asked_by_a_stream_that_is_not_heard() -> None:
     assert words(json.loads(replies[0])) == CANNOT
 
 
-async def test_people_take_no_time_of_a_tool_and_the_tool_has_no_more_than_its_own() -> None:
+async def test_the_timeout_of_a_tool_excludes_waiting_for_a_person() -> None:
     wire = await wired(timing=Timing(tool_timeout_s=0.2))
     call = wire.start("tools/call", {"name": "muse"})
     await wire.asked(2)
@@ -70,7 +70,7 @@ async def test_people_take_no_time_of_a_tool_and_the_tool_has_no_more_than_its_o
     assert "took longer" in words(await wire.reply_to(call))
 
 
-async def test_calls_that_wait_for_a_person_leave_room_for_others() -> None:
+async def test_calls_waiting_for_a_person_do_not_block_others() -> None:
     wire = Wire(await server_of(Person(), SlowTree({"a.txt": "a"})), "2025-11-25", can=FORMS)
     for _ in range(MAX_RUNNING):
         wire.start("tools/call", {"name": "greet"})
@@ -79,7 +79,7 @@ async def test_calls_that_wait_for_a_person_leave_room_for_others() -> None:
 
 
 @pytest.mark.parametrize("revision", [*WAITING, "2026-07-28"])
-async def test_a_tool_that_cannot_do_without_says_so(revision: str) -> None:
+async def test_a_tool_that_requires_an_answer_fails_without_elicitation(revision: str) -> None:
     wire = await wired(revision, {})
     reply = await wire.call("tools/call", {"name": "insist"})
     if revision in WAITING:
@@ -106,7 +106,7 @@ async def test_a_tool_that_cannot_do_without_says_so(revision: str) -> None:
         {"action": 1},
     ],
 )
-async def test_an_answer_to_something_else_fails_calmly(result: object) -> None:
+async def test_a_response_of_another_shape_fails_cleanly(result: object) -> None:
     wire = await wired()
     call = wire.start("tools/call", {"name": "greet"})
     wire.answer(await wire.asked(), result)
@@ -124,7 +124,7 @@ async def test_an_answer_to_something_else_fails_calmly(result: object) -> None:
         ({"name": "x" * 70_000}, "the answer is longer than 65536 bytes"),
     ],
 )
-async def test_a_form_that_is_filled_in_wrongly_fails_calmly(
+async def test_an_incorrectly_completed_form_fails_cleanly(
     content: Mapping[str, Any], problem: str
 ) -> None:
     wire = await wired()
@@ -133,7 +133,7 @@ async def test_a_form_that_is_filled_in_wrongly_fails_calmly(
     assert words(await wire.reply_to(call)) == f"cannot ask: {problem}"
 
 
-async def test_an_answer_nested_without_end_fails_calmly() -> None:
+async def test_a_deeply_nested_response_fails_cleanly() -> None:
     wire = await wired()
     call = wire.start("tools/call", {"name": "greet"})
     question = await wire.asked()
@@ -150,7 +150,7 @@ async def test_an_answer_nested_without_end_fails_calmly() -> None:
 # -- by a result
 
 
-async def test_what_was_answered_before_comes_back_as_state() -> None:
+async def test_earlier_answers_return_as_request_state() -> None:
     wire = await wired("2026-07-28")
     answers = {"name": accepted(name="Ada")}
     asked = modern(await wire.result("tools/call", {"name": "paint", "inputResponses": answers}))
@@ -164,20 +164,20 @@ async def test_what_was_answered_before_comes_back_as_state() -> None:
 
 
 @pytest.mark.parametrize("answers", [None, {}, {"other": accepted(name="Eve")}, {"other": 5}])
-async def test_an_answer_that_is_missing_is_asked_for_again(answers: object) -> None:
+async def test_a_missing_answer_is_requested_again(answers: object) -> None:
     wire = await wired("2026-07-28")
     asked = await wire.result("tools/call", {"name": "greet", "inputResponses": answers})
     assert list(modern(asked)["inputRequests"]) == ["name"]
 
 
-async def test_answers_that_nobody_asked_for_are_ignored() -> None:
+async def test_unrequested_answers_are_ignored() -> None:
     wire = await wired("2026-07-28")
     answers = {"name": accepted(name="Ada"), "other": accepted(x=1), "more": 12345}
     reply = await wire.call("tools/call", {"name": "greet", "inputResponses": answers})
     assert words(reply) == "Ada"
 
 
-async def test_an_answer_that_does_not_fit_the_question_fails_calmly() -> None:
+async def test_an_answer_that_violates_its_schema_fails_cleanly() -> None:
     wire = await wired("2026-07-28")
     asked = {"name": "greet", "inputResponses": {"name": accepted(name=5)}}
     reply = await wire.call("tools/call", asked)
@@ -201,14 +201,14 @@ def state_of(**answers: object) -> str:
         "A" * (MAX_STATE_CHARACTERS + 4),
     ],
 )
-async def test_a_state_that_is_none_of_ours_is_invalid(state: str) -> None:
+async def test_a_foreign_request_state_is_invalid(state: str) -> None:
     wire = await wired("2026-07-28")
     error = await wire.error("tools/call", {"name": "greet", "requestState": state})
     assert error["code"] == -32602
     assert error["message"] == "Invalid params: requestState is not one of this server's"
 
 
-async def test_a_state_that_was_made_up_counts_no_more_than_an_answer() -> None:
+async def test_a_forged_request_state_is_validated_like_an_answer() -> None:
     wire = await wired("2026-07-28")
     made_up = {"name": "greet", "requestState": state_of(name=accepted(name=5))}
     assert words(await wire.call("tools/call", made_up)).startswith("cannot ask: ")
@@ -222,14 +222,14 @@ async def test_a_state_that_was_made_up_counts_no_more_than_an_answer() -> None:
     assert words(await wire.call("tools/call", answered)) == "Ada"
 
 
-async def test_answers_that_are_too_long_to_come_back_are_not_asked_on() -> None:
+async def test_no_question_follows_answers_too_long_for_the_state() -> None:
     wire = await wired("2026-07-28")
     answers = {"name": accepted(name="Ada"), "more": "x" * MAX_STATE_CHARACTERS}
     reply = await wire.call("tools/call", {"name": "paint", "inputResponses": answers})
     assert words(reply) == "cannot ask: the answers so far are too long"
 
 
-async def test_answers_by_messages_are_ignored_where_questions_are_results() -> None:
+async def test_response_messages_are_ignored_where_questions_are_results() -> None:
     wire = await wired("2026-07-28")
     await wire.result("tools/call", {"name": "greet"})
     wire.answer({"id": "ask-1"}, accepted(name="Eve"))

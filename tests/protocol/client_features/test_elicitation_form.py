@@ -57,18 +57,18 @@ def answered(field: object, value: object, *, required: bool = True) -> object:
 
 
 @pytest.mark.parametrize("revision", LATER)
-def test_what_every_revision_since_2025_11_25_has_is_sent_as_it_is(revision: Any) -> None:
+def test_fields_known_since_2025_11_25_are_sent_unchanged(revision: Any) -> None:
     fields = FIELDS | SEVERAL
     assert form(**fields).schema(revision) == {"type": "object", "properties": fields}
 
 
 @pytest.mark.parametrize("field", SEVERAL.values())
-def test_before_nothing_of_which_several_are_chosen_is_asked_for(field: object) -> None:
+def test_older_revisions_have_no_multiple_choice(field: object) -> None:
     with pytest.raises(CannotElicit, match="cannot ask for 'x'"):
         sent(field, PLAIN)
 
 
-def test_before_choices_have_names_of_their_own_and_only_truth_values_a_default() -> None:
+def test_older_revisions_have_enum_names_and_defaults_only_for_booleans() -> None:
     properties = form(**FIELDS).schema(PLAIN)["properties"]
     assert properties["colour"] == {
         "type": "string",
@@ -109,7 +109,7 @@ def test_the_sdk_knows_every_field(revision: Any) -> None:
         ),
     ],
 )
-def test_what_no_form_can_say_is_left_out(asked: object, expected: object) -> None:
+def test_schema_keywords_unknown_to_forms_are_left_out(asked: object, expected: object) -> None:
     assert sent(asked) == expected
 
 
@@ -128,7 +128,7 @@ def test_what_no_form_can_say_is_left_out(asked: object, expected: object) -> No
         {"type": "array", "items": {"anyOf": [{"type": "string"}]}},
     ],
 )
-def test_what_no_form_can_show_is_not_asked_for(asked: object) -> None:
+def test_fields_that_forms_cannot_show_are_refused(asked: object) -> None:
     with pytest.raises(CannotElicit, match="cannot ask for 'x'"):
         form(x=asked)
 
@@ -153,11 +153,11 @@ def test_what_no_form_can_show_is_not_asked_for(asked: object) -> None:
         (SEVERAL["colours"], ["b"]),
     ],
 )
-def test_answers_that_fit_are_taken(field: object, value: object) -> None:
+def test_valid_answers_are_accepted(field: object, value: object) -> None:
     assert answered(field, value) == value
 
 
-def test_a_whole_number_may_be_written_with_a_point() -> None:
+def test_an_integer_may_have_a_decimal_point() -> None:
     found = answered({"type": "integer"}, 3.0)
     assert (found, type(found)) == (3, int)
 
@@ -195,12 +195,12 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
         ({"type": "string"}, {"deep": "er"}),
     ],
 )
-def test_answers_that_do_not_fit_are_refused(field: object, value: object) -> None:
+def test_invalid_answers_are_refused(field: object, value: object) -> None:
     with pytest.raises(CannotElicit, match="the answer for 'x' is not what was asked for"):
         answered(field, value)
 
 
-def test_what_may_be_left_out_may_be_and_what_was_not_asked_for_is_dropped() -> None:
+def test_optional_fields_may_be_omitted_and_unrequested_ones_are_dropped() -> None:
     schema = {"properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "required": ["a"]}
     data = b'{"action":"accept","content":{"a":"x","b":null,"c":{"d":[1]}}}'
     assert ElicitationForm(schema).answer(msgspec.Raw(data)) == ElicitationAnswer(
@@ -209,6 +209,6 @@ def test_what_may_be_left_out_may_be_and_what_was_not_asked_for_is_dropped() -> 
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_what_comes_with_a_refusal_is_dropped(action: str) -> None:
+def test_the_content_of_a_refusal_is_dropped(action: str) -> None:
     data = json.dumps({"action": action, "content": {"x": "y"}}).encode()
     assert form(x={"type": "string"}).answer(msgspec.Raw(data)).content == {}

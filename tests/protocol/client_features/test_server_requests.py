@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 SMALL_S = 0.01
 
 
-async def test_questions_of_many_calls_have_ids_of_their_own() -> None:
+async def test_questions_of_different_calls_have_different_ids() -> None:
     wire = await wired()
     calls = [wire.start("tools/call", {"name": "greet"}) for _ in range(3)]
     await wire.asked(3)
@@ -41,7 +41,7 @@ async def test_questions_of_many_calls_have_ids_of_their_own() -> None:
         ("2026-07-28", {"elicitation": {"url": {}}}),
     ],
 )
-async def test_who_cannot_be_asked_is_not(revision: str, can: Mapping[str, Any]) -> None:
+async def test_a_client_without_forms_is_not_asked(revision: str, can: Mapping[str, Any]) -> None:
     wire = await wired(revision, can)
     assert words(await wire.call("tools/call", {"name": "greet"})) == CANNOT
     assert wire.questions == []
@@ -50,14 +50,14 @@ async def test_who_cannot_be_asked_is_not(revision: str, can: Mapping[str, Any])
 @pytest.mark.parametrize(
     "can", [{"elicitation": {"form": {}}}, {"elicitation": {"form": {}, "url": {}}}]
 )
-async def test_who_says_that_forms_are_shown_is_asked(can: Mapping[str, Any]) -> None:
+async def test_a_client_that_supports_forms_is_asked(can: Mapping[str, Any]) -> None:
     wire = await wired(can=can)
     call = wire.start("tools/call", {"name": "greet"})
     wire.answer(await wire.asked(), accepted(name="Ada"))
     assert words(await wire.reply_to(call)) == "Ada"
 
 
-async def test_who_takes_too_long_is_told_that_the_question_is_withdrawn() -> None:
+async def test_a_question_that_times_out_is_cancelled() -> None:
     wire = await wired(timing=Timing(elicitation_timeout_s=SMALL_S))
     reply = await wire.call("tools/call", {"name": "greet"})
     assert words(reply) == "cannot ask: nobody has answered in time"
@@ -69,7 +69,7 @@ async def test_who_takes_too_long_is_told_that_the_question_is_withdrawn() -> No
     assert len(wire.replies) == 2
 
 
-async def test_a_call_that_is_cancelled_withdraws_its_question() -> None:
+async def test_a_cancelled_call_withdraws_its_question() -> None:
     wire = await wired()
     call = wire.start("tools/call", {"name": "greet"})
     question = await wire.asked()
@@ -82,7 +82,7 @@ async def test_a_call_that_is_cancelled_withdraws_its_question() -> None:
     assert wire.replies == []
 
 
-async def test_more_questions_than_anybody_answers_are_not_asked() -> None:
+async def test_open_questions_are_limited() -> None:
     wire = await wired()
     for _ in range(MAX_OPEN + 1):
         wire.start("tools/call", {"name": "greet"})
@@ -95,7 +95,7 @@ async def test_more_questions_than_anybody_answers_are_not_asked() -> None:
     assert words(await wire.reply_to(again)) == "Ada"
 
 
-async def test_the_end_of_the_connection_is_the_end_of_its_questions() -> None:
+async def test_closing_the_connection_ends_its_questions() -> None:
     wire = await wired()
     call = wire.start("tools/call", {"name": "greet"})
     question = await wire.asked()
@@ -106,7 +106,7 @@ async def test_the_end_of_the_connection_is_the_end_of_its_questions() -> None:
     assert wire.questions == [question]
 
 
-async def test_a_connection_that_is_closed_answers_nothing_and_leaves_no_question() -> None:
+async def test_a_closed_connection_sends_nothing_and_leaves_no_question() -> None:
     wire = await wired()
     wire.start("tools/call", {"name": "greet"})
     question = await wire.asked()
@@ -115,7 +115,7 @@ async def test_a_connection_that_is_closed_answers_nothing_and_leaves_no_questio
     assert wire.replies == []
 
 
-async def test_a_client_that_answers_with_an_error_has_refused() -> None:
+async def test_an_error_response_counts_as_a_refusal() -> None:
     wire = await wired()
     call = wire.start("tools/call", {"name": "greet"})
     question = await wire.asked()
@@ -126,7 +126,7 @@ async def test_a_client_that_answers_with_an_error_has_refused() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["ask-2", "nobody", 1, 0, -1, None, ""])
-async def test_answers_that_nobody_waits_for_are_ignored(name: object) -> None:
+async def test_unexpected_responses_are_ignored(name: object) -> None:
     wire = await wired()
     call = wire.start("tools/call", {"name": "greet"})
     question = await wire.asked()
@@ -149,7 +149,7 @@ async def test_only_the_first_of_two_answers_counts() -> None:
     assert words(await wire.reply_to(call)) == "Ada in blue"
 
 
-async def test_another_client_cannot_answer() -> None:
+async def test_another_client_cannot_answer_a_question() -> None:
     server = await server_of(Person())
     mine, other = (Wire(server, "2025-11-25", can=FORMS) for _ in range(2))
     call = mine.start("tools/call", {"name": "greet"})

@@ -46,7 +46,9 @@ def completing(template: str, *others: str, **options: Any) -> Prompt:
     return Prompt(arguments=arguments, messages=(PromptMessage(text="x"),))
 
 
-async def test_what_fits_no_uri_completes_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_value_too_long_for_a_uri_has_no_suggestions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     prompt = completing("test://one/{+folder}/{file}", "folder")
     assert await suggested(prompt, "n", Tree(NODES), folder="docs/deep") == ["note.md"]
     # Nothing of it is even encoded.
@@ -64,14 +66,14 @@ async def suggested(
 
 
 @pytest.mark.parametrize("tree", [Tree, SlowTree])
-async def test_paths_are_suggested_as_they_may_be_filled_in(tree: type[Tree]) -> None:
+async def test_paths_are_suggested_in_the_form_an_argument_accepts(tree: type[Tree]) -> None:
     prompt = completing("test://one/{+file}")
     assert (await suggested(prompt, "docs/", tree(NODES)))[0] == "docs/deep/"
     assert "docs/a%20b.md" in await suggested(prompt, "docs/a b", tree(NODES))
     assert "docs/a%20b.md" in await suggested(prompt, "docs/a%20", tree(NODES))
 
 
-async def test_below_a_folder_of_the_template_the_rest_is_suggested() -> None:
+async def test_paths_are_suggested_relative_to_the_folder_of_the_template() -> None:
     for template in ("test://one/docs/{+file}", "TEST://one/%64ocs/{+path}"):
         found = await suggested(completing(template), "", Tree(NODES))
         assert sorted(found) == ["a%20b.md", "deep/", "guide.md"]
@@ -79,7 +81,7 @@ async def test_below_a_folder_of_the_template_the_rest_is_suggested() -> None:
     assert found == ["deep/note.md"]
 
 
-async def test_of_one_segment_names_are_suggested_as_they_are() -> None:
+async def test_names_of_a_single_segment_are_suggested_unencoded() -> None:
     found = await suggested(completing("test://one/docs/{file}"), "", Tree(NODES))
     assert sorted(found) == ["a b.md", "deep", "guide.md"]
     found = await suggested(completing("test://one/{file}"), "100%", Tree(NODES))
@@ -89,13 +91,13 @@ async def test_of_one_segment_names_are_suggested_as_they_are() -> None:
 @pytest.mark.parametrize(
     "template", ["test://one/{+file}", "test://one/docs/{file}", "test://one/{file}"]
 )
-async def test_what_is_suggested_is_read_when_it_is_given(template: str) -> None:
+async def test_every_suggested_value_can_be_read(template: str) -> None:
     wire = Wire(await server_of(reading(template), Tree(NODES)), "2025-11-25")
     for value in await suggested(completing(template), "", Tree(NODES)):
         assert "result" in await wire.call(*got(file=value)), value
 
 
-async def test_other_arguments_are_filled_in_where_they_are_given_or_have_a_default() -> None:
+async def test_other_arguments_are_substituted_if_given_or_defaulted() -> None:
     prompt = completing("test://one/{table}/{+file}", "table")
     assert await suggested(prompt, "g", Tree(NODES)) == []
     assert "guide.md" in await suggested(prompt, "g", Tree(NODES), table="docs")
@@ -137,34 +139,34 @@ async def test_the_variable_position_a_variable_is_found_in_the_templates_of_its
     assert (None if found is None else found[1:]) == expected
 
 
-async def test_a_variable_of_a_query_is_suggested_as_it_is() -> None:
+async def test_a_query_variable_is_suggested_unencoded() -> None:
     prompt = completing("test://one/public/orders/~rows{?after}")
     assert await suggested(prompt, "a%", Tables({})) == ["a%after of public orders"]
     prompt = completing("test://one/public/{+file}")
     assert await suggested(prompt, "a", Tables({})) == ["atable%20of%20public"]
 
 
-async def test_what_is_typed_of_a_segment_is_taken_as_it_is() -> None:
+async def test_typed_text_of_a_segment_is_taken_literally() -> None:
     prompt = completing("test://one/public/orders/{file}")
     assert await suggested(prompt, "%41", Tables({})) == ["%41key of public orders"]
     prompt = completing("test://one/public/orders/{+file}")
     assert await suggested(prompt, "%41", Tables({})) == ["Akey%20of%20public%20orders"]
 
 
-async def test_of_mounts_with_the_same_templates_each_has_its_own() -> None:
+async def test_mounts_with_equal_templates_are_distinguished() -> None:
     server = await server_of({}, Tree({}), Tree({}))
     found = await variable_position(server.catalog, "test://two/{+file}")
     assert found is not None
     assert found.uri_template == "test://two/{+path}"
 
 
-async def test_where_no_template_fits_the_examples_are_suggested() -> None:
+async def test_examples_are_suggested_if_no_template_fits() -> None:
     prompt = completing("test://one/~query/other{?file}", examples=("DE", "FR"))
     assert await suggested(prompt, "d", Tables({})) == ["DE"]
     assert await suggested(completing("test://none/{+file}"), "d", Tables({})) == []
 
 
-async def test_values_of_a_list_are_suggested_that_hold_what_was_typed() -> None:
+async def test_listed_values_that_contain_the_typed_text_are_suggested() -> None:
     known = ("Security", "correctness")
     for argument in (PromptArgument(enum=known), PromptArgument(examples=known)):
         prompt = Prompt(arguments={"focus": argument}, messages=(PromptMessage(text="x"),))
@@ -174,7 +176,7 @@ async def test_values_of_a_list_are_suggested_that_hold_what_was_typed() -> None
         assert await suggested(prompt, "x" * 1_000_000, argument="focus") == []
 
 
-async def test_an_argument_of_which_nothing_is_known_has_no_suggestions() -> None:
+async def test_an_argument_without_known_values_has_no_suggestions() -> None:
     prompt = Prompt(arguments={"a": PromptArgument()}, messages=(PromptMessage(text="x"),))
     assert await suggested(prompt, "x", argument="a") == []
     with pytest.raises(InvalidParameter):
@@ -185,13 +187,13 @@ async def test_an_argument_of_which_nothing_is_known_has_no_suggestions() -> Non
     "typed", ["..", "../", "%2e%2e/", "/", "//", "%", "%zz", "\0", "x" * 100_000, "{+file}", "a?b"]
 )
 @pytest.mark.parametrize("template", ["test://one/{+file}", "test://one/docs/{file}"])
-async def test_nothing_is_suggested_for_what_no_path_begins_with(typed: str, template: str) -> None:
+async def test_no_dot_segments_or_empty_segments_are_suggested(typed: str, template: str) -> None:
     for value in await suggested(completing(template), typed, Tree(NODES)):
         assert value.removesuffix("/").split("/")[-1] not in ("", ".", "..")
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_clients_are_given_a_hundred_at_most_and_told_of_more(revision: str) -> None:
+async def test_at_most_a_hundred_values_are_sent_with_the_total(revision: str) -> None:
     names = {f"{number:03}.txt": "" for number in range(250)}
     prompt = completing("test://one/{+path}", "focus")
     wire = Wire(await server_of({"p": prompt}, Tree({"docs": names})), revision)
@@ -213,7 +215,7 @@ async def test_clients_are_given_a_hundred_at_most_and_told_of_more(revision: st
         assert (await wire.error("completion/complete", wrong))["code"] == -32602
 
 
-async def test_what_cannot_serve_now_says_so() -> None:
+async def test_completion_from_an_unavailable_mount_is_a_busy_error() -> None:
     class Closed(Tree):
         async def __aenter__(self) -> None:
             raise RuntimeError

@@ -23,27 +23,27 @@ def refusal(**given: object) -> str:
     return str(refused.value)
 
 
-def test_what_is_given_counts_and_else_the_default() -> None:
+def test_a_given_value_overrides_the_default() -> None:
     assert argument_values(PROMPT, {"file": "a"}) == {"file": "a", "focus": "correctness"}
     given = {"file": "a", "focus": "style", "note": "n"}
     assert argument_values(PROMPT, given) == given
 
 
-def test_a_field_that_was_left_empty_counts_as_not_given() -> None:
+def test_an_empty_value_counts_as_missing() -> None:
     given = {"file": "a", "focus": "", "note": ""}
     assert argument_values(PROMPT, given) == {"file": "a", "focus": "correctness"}
     assert refusal(file="") == "argument 'file' is required"
 
 
-def test_what_is_missing_is_named() -> None:
+def test_a_missing_argument_is_named() -> None:
     assert refusal() == "argument 'file' is required"
 
 
-def test_what_is_not_known_is_named_with_what_was_meant() -> None:
+def test_an_unknown_argument_is_named_with_a_suggestion() -> None:
     assert refusal(file="a", focsu="style") == "there is no argument 'focsu'; did you mean 'focus'?"
 
 
-def test_what_is_none_of_the_values_is_told_them() -> None:
+def test_a_value_outside_the_enum_is_refused_with_the_allowed_values() -> None:
     assert refusal(file="a", focus="styl") == (
         "argument 'focus' is one of correctness, style; did you mean 'style'?"
     )
@@ -59,12 +59,12 @@ def test_what_is_none_of_the_values_is_told_them() -> None:
         ({"x": 1}, "a mapping"),
     ],
 )
-def test_what_is_no_text_is_named(value: object, found: str) -> None:
+def test_a_value_that_is_not_text_is_named(value: object, found: str) -> None:
     assert refusal(file=value) == f"argument 'file': expected text, found {found}"
     assert refusal(file="a", note=value) == f"argument 'note': expected text, found {found}"
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     assert refusal(focus="x", zzz="y").split("; ") == [
         "argument 'file' is required",
         "argument 'focus' is one of correctness, style",
@@ -72,7 +72,9 @@ def test_all_problems_are_told_at_once() -> None:
     ]
 
 
-def test_very_many_names_are_refused_in_few_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_unknown_names_are_refused_with_a_short_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     shown: list[str] = []
 
     def printable(name: str) -> str:
@@ -86,7 +88,7 @@ def test_very_many_names_are_refused_in_few_words(monkeypatch: pytest.MonkeyPatc
     assert len(shown) <= 5
 
 
-def test_a_name_of_a_megabyte_or_of_control_characters_is_told_in_short() -> None:
+def test_huge_names_and_control_characters_are_shortened_in_errors() -> None:
     told = refusal(**{"file": "a", "x" * 1_000_000: "", "\x1b[31m\n\u202e": ""})
     assert len(told) < 500
     assert told.isprintable()

@@ -43,7 +43,7 @@ async def test_a_prompt_is_listed_with_its_arguments_in_every_revision(revision:
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_prompts_come_in_pages(revision: str) -> None:
+async def test_prompts_are_paged(revision: str) -> None:
     names = [f"p{number}" for number in (3, 1, 2, 5, 4)]
     prompts = {name: Prompt(messages=HELLO) for name in names}
     wire = Wire(await server_of(prompts, limits=CatalogLimits(page_size=2)), revision)
@@ -60,12 +60,12 @@ async def test_prompts_come_in_pages(revision: str) -> None:
 
 
 @pytest.mark.parametrize("cursor", ["x", "x" * 100_000, "AAAA", "\0"])
-async def test_a_cursor_of_nobody_is_refused(cursor: str) -> None:
+async def test_an_invalid_cursor_is_refused(cursor: str) -> None:
     wire = Wire(await server_of({"p": REVIEW}), "2025-11-25")
     assert (await wire.error("prompts/list", {"cursor": cursor}))["code"] == -32602
 
 
-async def test_a_cursor_of_a_prompt_that_is_gone_is_refused() -> None:
+async def test_a_cursor_of_a_removed_prompt_is_refused() -> None:
     server = await server_of({"p": REVIEW, "q": REVIEW}, limits=CatalogLimits(page_size=1))
     wire = Wire(server, "2025-11-25")
     cursor = (await wire.result("prompts/list"))["nextCursor"]
@@ -84,7 +84,7 @@ async def test_a_cursor_of_another_listing_is_refused() -> None:
         assert (await wire.error(other, {"cursor": cursor}))["code"] == -32602
 
 
-async def test_a_listing_may_be_kept_as_long_as_others() -> None:
+async def test_a_listing_has_the_same_caching_hints_as_others() -> None:
     assert "prompts/list" in CACHEABLE_METHODS
     result = await Wire(await server_of({"p": REVIEW}), "2026-07-28").result("prompts/list")
     assert (result["ttlMs"], result["cacheScope"]) == (0, "private")
@@ -99,7 +99,7 @@ async def test_a_listing_may_be_kept_as_long_as_others() -> None:
         ({}, True, {"listChanged": True}),
     ],
 )
-async def test_prompts_are_advertised_where_there_are_some_or_may_be(
+async def test_prompts_are_advertised_if_there_are_some_or_may_be_after_a_reload(
     revision: str, prompts: dict[str, Prompt], reloads: bool, advertised: object
 ) -> None:
     server = await server_of(prompts)
@@ -114,7 +114,7 @@ async def test_prompts_are_advertised_where_there_are_some_or_may_be(
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_a_name_that_no_prompt_has_is_refused_with_the_one_that_was_meant(
+async def test_an_unknown_prompt_is_refused_with_a_suggestion(
     revision: str,
 ) -> None:
     wire = Wire(await server_of({"review": REVIEW}), revision)
@@ -128,7 +128,7 @@ async def test_a_name_that_no_prompt_has_is_refused_with_the_one_that_was_meant(
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_clients_are_told_of_other_prompts_and_of_another_order_only(revision: str) -> None:
+async def test_clients_are_notified_only_when_prompts_or_their_order_change(revision: str) -> None:
     server = await server_of({"p": REVIEW, "q": REVIEW})
     server.reloads = True
     wire = Wire(server, revision)

@@ -84,7 +84,7 @@ async def test_the_sdk_accepts_every_prompt(revision: str, tree: type[Tree], fil
     assert texts(result)[-1] == f"Read {file}."
 
 
-async def test_messages_come_in_order_with_who_says_them() -> None:
+async def test_messages_are_in_order_with_their_roles() -> None:
     messages = (
         PromptMessage(text="question"),
         PromptMessage(role="assistant", text="answer"),
@@ -113,19 +113,19 @@ async def test_messages_come_in_order_with_who_says_them() -> None:
         "x" * 1_000_000,
     ],
 )
-async def test_a_value_in_a_text_stays_what_it_is(value: str) -> None:
+async def test_a_value_in_a_text_is_inserted_verbatim(value: str) -> None:
     prompt = saying("<{a}|{b}>", a=PromptArgument(), b=PromptArgument(default="B"))
     wire = await wire_of({"p": prompt})
     assert texts(await wire.result(*got(a=value))) == [f"<{value}|B>"]
 
 
-async def test_a_value_with_half_a_character_is_no_json_and_refused() -> None:
+async def test_a_value_with_a_lone_surrogate_is_refused() -> None:
     wire = await wire_of({"p": saying("{a}", a=PromptArgument())})
     message = json.dumps(wire.request(*got(a="x"), 7)).replace('"x"', '"\\ud800"')
     assert wire.ask(message.encode())["error"]["code"] == -32700
 
 
-async def test_a_long_value_many_times_is_refused_before_it_is_filled_in() -> None:
+async def test_an_oversized_repeated_value_is_refused_before_substitution() -> None:
     prompt = saying("{a}" * 1000, a=PromptArgument())
     wire = await wire_of({"p": prompt})
     error = await wire.error(*got(a="x" * (MAX_MESSAGE_CHARACTERS // 1000 + 1)))
@@ -133,7 +133,7 @@ async def test_a_long_value_many_times_is_refused_before_it_is_filled_in() -> No
     assert await wire.result(*got(a="x" * 1000))
 
 
-async def test_messages_are_bounded_all_together() -> None:
+async def test_messages_share_one_size_limit() -> None:
     said = tuple(PromptMessage(text="{a}") for _ in range(10))
     prompts = {"p": Prompt(arguments={"a": PromptArgument()}, messages=said)}
     server = await server_of(prompts, server_limits=ServerLimits(prompt_bytes=1000))
@@ -144,7 +144,7 @@ async def test_messages_are_bounded_all_together() -> None:
     assert "longer than 1000 bytes" in error["message"]
 
 
-async def test_a_value_that_fits_no_uri_is_refused_before_it_is_encoded(
+async def test_a_value_too_long_for_a_uri_is_refused_before_encoding(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wire = await wire_of(reading(ANY), Tree(NODES))
@@ -179,7 +179,7 @@ async def test_parameters_of_another_shape_are_refused(
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_arguments_that_cannot_be_used_are_refused(revision: str) -> None:
+async def test_unusable_arguments_are_refused(revision: str) -> None:
     wire = await wire_of(reading(ANY), Tree(NODES), revision=revision)
     for asked, words in (
         (got(), "'file' is required"),
@@ -194,7 +194,7 @@ async def test_arguments_that_cannot_be_used_are_refused(revision: str) -> None:
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_a_resource_is_embedded_as_a_read_of_it_is(revision: str) -> None:
+async def test_an_embedded_resource_equals_the_result_of_a_read(revision: str) -> None:
     wire = await wire_of(reading(ANY), Tree(NODES), revision=revision)
     result = await wire.result(*got(file="a b.txt"))
     read = await wire.result("resources/read", {"uri": "test://one/a%20b.txt"})
@@ -203,7 +203,7 @@ async def test_a_resource_is_embedded_as_a_read_of_it_is(revision: str) -> None:
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_pictures_and_sounds_are_shown_and_other_bytes_embedded(revision: str) -> None:
+async def test_images_and_audio_are_shown_and_other_bytes_are_embedded(revision: str) -> None:
     wire = await wire_of(reading(ANY), Tree(NODES), revision=revision)
     kinds = [contents(await wire.result(*got(file=file)))[0] for file in ("logo", "tone", "blob")]
     sound = "resource" if revision == "2024-11-05" else "audio"
@@ -227,7 +227,7 @@ async def test_a_value_never_becomes_a_query() -> None:
         assert (await wire.error(*got(file=value)))["code"] == -32002
 
 
-async def test_a_query_is_written_in_the_manifest_and_takes_any_value() -> None:
+async def test_a_query_parameter_of_the_template_accepts_any_value() -> None:
     prompt = reading("test://one/formats{?format}", arguments={"format": PromptArgument()})
     wire = await wire_of(prompt, Tree(NODES))
     assert texts(await wire.result(*got())) == ["x"]
@@ -236,7 +236,7 @@ async def test_a_query_is_written_in_the_manifest_and_takes_any_value() -> None:
     assert (error["code"], error["message"]) == (-32602, "No format 'html&lines=1'")
 
 
-async def test_a_segment_takes_any_name_and_no_more_than_one() -> None:
+async def test_a_segment_variable_accepts_any_single_name() -> None:
     nodes = {"folder": {"a b": "x", "%41": "y"}, "other": "z"}
     wire = await wire_of(reading("test://one/folder/{file}"), Tree(nodes))
     assert texts(await wire.result(*got(file="a b"))) == ["x"]
@@ -245,7 +245,7 @@ async def test_a_segment_takes_any_name_and_no_more_than_one() -> None:
         assert (await wire.error(*got(file=value)))["code"] == -32002
 
 
-async def test_an_optional_resource_is_left_out_where_it_is_not_given() -> None:
+async def test_an_optional_resource_is_left_out_if_its_argument_is_missing() -> None:
     prompts = reading(ANY, "and", arguments={"file": PromptArgument()})
     wire = await wire_of(prompts, Tree(NODES))
     assert texts(await wire.result(*got())) == ["and"]
@@ -253,12 +253,12 @@ async def test_an_optional_resource_is_left_out_where_it_is_not_given() -> None:
     assert texts(await wire.result(*got(file="100%.txt"))) == ["percent", "and"]
 
 
-def test_a_part_of_the_path_without_a_value_makes_no_uri() -> None:
+def test_a_path_segment_without_a_value_is_refused() -> None:
     assert filled_uri("x://m/{table}/{+key}{?format}", {"table": "t"}) is None
     assert filled_uri("x://m/{table}/{+key}{?format}", {"table": "t", "key": "1"}) == "x://m/t/1"
 
 
-async def test_of_all_formats_the_preferred_one_is_embedded() -> None:
+async def test_only_the_preferred_format_is_embedded() -> None:
     server = await server_of(reading(ANY), Tree(NODES), limits=CatalogLimits(alternatives=True))
     wire = Wire(server, "2025-11-25")
     assert texts(await wire.result(*got(file="formats"))) == ["x"]
@@ -268,7 +268,7 @@ async def test_of_all_formats_the_preferred_one_is_embedded() -> None:
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_a_collection_is_a_message_for_each_child(revision: str) -> None:
+async def test_a_collection_has_a_message_for_each_child(revision: str) -> None:
     wire = await wire_of(reading(ANY, "above"), Tree(NODES), revision=revision)
     result = await wire.result(*got(file="folder"))
     found = contents(result)
@@ -278,7 +278,7 @@ async def test_a_collection_is_a_message_for_each_child(revision: str) -> None:
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_a_collection_that_is_cut_says_so_to_the_model_and_the_client(revision: str) -> None:
+async def test_a_truncated_collection_is_marked_for_the_model_and_the_client(revision: str) -> None:
     limits = CatalogLimits(collection_children=2)
     server = await server_of(reading(ANY, "after"), Tree(NODES), limits=limits)
     result = await Wire(server, revision).result(*got(file="folder"))
@@ -291,13 +291,13 @@ async def test_a_collection_that_is_cut_says_so_to_the_model_and_the_client(revi
     assert result["_meta"]["resource-server/truncated"] == {"collections": 1, "more": True}
 
 
-async def test_a_collection_without_children_is_told_of() -> None:
+async def test_an_empty_collection_is_reported_as_empty() -> None:
     wire = await wire_of(reading(ANY), Tree(NODES))
     result = await wire.result(*got(file="empty"))
     assert texts(result) == ["There is nothing in test://one/empty."]
 
 
-async def test_children_that_cannot_be_given_are_left_out_and_that_is_told() -> None:
+async def test_unreadable_children_are_left_out_with_a_note() -> None:
     nodes = {
         "some": {"bad": Leaf("half \ud800"), "good": "good", "odd": Leaf("", mime_type="\ud800")},
         "all": {"bad": Leaf("", raises=ResourceNotFound())},
@@ -316,7 +316,7 @@ async def test_children_that_cannot_be_given_are_left_out_and_that_is_told() -> 
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_what_is_not_there_is_told_by_the_argument_that_names_it(revision: str) -> None:
+async def test_a_missing_resource_is_reported_by_its_argument(revision: str) -> None:
     wire = await wire_of(reading(ANY), Tree(NODES), revision=revision)
     assert await wire.error(*got(file="absent")) == {
         "code": -32602 if revision in MODERN else -32002,
@@ -324,7 +324,7 @@ async def test_what_is_not_there_is_told_by_the_argument_that_names_it(revision:
     }
 
 
-async def test_of_several_arguments_all_are_named_and_of_none_none() -> None:
+async def test_an_unreadable_resource_is_reported_with_all_of_its_arguments() -> None:
     arguments = {"a": PromptArgument(), "b": PromptArgument()}
     two = reading("test://one/{a}/{b}", arguments=arguments)["p"]
     none = reading("test://one/absent", arguments={})["p"]
@@ -346,7 +346,9 @@ async def test_of_several_arguments_all_are_named_and_of_none_none() -> None:
         (RuntimeError("secret"), -32603),
     ],
 )
-async def test_a_read_that_fails_is_answered_as_any_read(raised: Exception, code: int) -> None:
+async def test_a_failing_read_returns_the_error_of_resources_read(
+    raised: Exception, code: int
+) -> None:
     wire = await wire_of(reading(ANY), Tree({"a": Leaf("x", raises=raised)}))
     error = await wire.error(*got(file="a"))
     assert error == await wire.error("resources/read", {"uri": "test://one/a"})
@@ -355,7 +357,7 @@ async def test_a_read_that_fails_is_answered_as_any_read(raised: Exception, code
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_no_spelling_leads_outside_and_the_plain_ones_are_read(
+async def test_no_spelling_of_a_path_escapes_the_root_and_plain_ones_are_read(
     tmp_path: Path, revision: str
 ) -> None:
     top = tmp_path / "p"
@@ -401,7 +403,7 @@ SECRETS = (
 )
 
 
-async def test_no_secret_is_given_out_or_suggested(tmp_path: Path) -> None:
+async def test_secrets_are_neither_embedded_nor_suggested(tmp_path: Path) -> None:
     top = tmp_path / "p"
     for name in (*SECRETS, "shown.txt"):
         (top / name).parent.mkdir(parents=True, exist_ok=True)
@@ -433,7 +435,7 @@ async def suggested(wire: Wire, typed: str) -> list[str]:
     return (await wire.result("completion/complete", asked))["completion"]["values"]
 
 
-async def test_who_may_not_see_a_mount_is_answered_as_if_it_were_not_there() -> None:
+async def test_a_hidden_mount_looks_missing_to_the_caller() -> None:
     mount = Mount("one", "test://one/", Tree(NODES), access=frozenset(("hr:read",)))
     catalog = Catalog([mount])
     await catalog.start()
@@ -447,7 +449,7 @@ async def test_who_may_not_see_a_mount_is_answered_as_if_it_were_not_there() -> 
     assert {**refused, "data": 0} == {**absent, "data": 0}
 
 
-async def test_a_prompt_that_waits_can_be_cancelled() -> None:
+async def test_a_pending_prompt_can_be_cancelled() -> None:
     gate = Gate()
     wire = await wire_of(reading(ANY), Tree({"late": gate}))
     id = wire.start(*got(file="late"))
@@ -459,7 +461,7 @@ async def test_a_prompt_that_waits_can_be_cancelled() -> None:
 
 
 @given(st.binary(max_size=60).map(os.fsdecode))
-def test_whatever_a_value_is_its_uri_stays_below_the_mount(value: str) -> None:
+def test_the_uri_of_any_value_stays_below_the_mount(value: str) -> None:
     for template in (ANY, "test://one/{file}", "test://one/x{?file}"):
         uri = filled_uri(template, {"file": value})
         assert uri is not None

@@ -38,7 +38,7 @@ async def wired(revision: str, tree: type[Tree] = Tree, **more: Any) -> Wire:
 
 @pytest.mark.parametrize("revision", EVERY)
 @pytest.mark.parametrize("tree", [Tree, SlowTree])
-async def test_everything_is_listed_as_a_table_and_as_it_is(
+async def test_everything_is_listed_as_a_table_and_as_structured_content(
     revision: str, tree: type[Tree]
 ) -> None:
     wire = await wired(revision, tree)
@@ -69,7 +69,7 @@ async def test_a_collection_is_listed_page_by_page(revision: str) -> None:
     assert found == [f"test://one/folder/{name}" for name in ("empty", "inner.txt", "logo.png")]
 
 
-async def test_an_empty_text_is_what_a_model_leaves_out() -> None:
+async def test_an_empty_argument_counts_as_omitted() -> None:
     wire = await wired("2025-11-25")
     everything = await called(wire, "list_resources", "2025-11-25")
     assert await called(wire, "list_resources", "2025-11-25", uri="", cursor="") == everything
@@ -87,7 +87,7 @@ async def test_a_mount_that_is_missing_from_a_listing_is_named(revision: str) ->
         assert result["structuredContent"]["unavailable"] == ["two"]
 
 
-async def test_a_title_keeps_to_its_line() -> None:
+async def test_a_title_stays_on_one_line() -> None:
     def titled(path: Path) -> Resource:
         return Resource(path=path, name="x", type="collection", title="a\nb\tc\udcff")
 
@@ -101,7 +101,7 @@ async def test_a_title_keeps_to_its_line() -> None:
 
 @pytest.mark.parametrize("revision", EVERY)
 @pytest.mark.parametrize("uri", ["test://one/formats", "test://one/folder", "test://one"])
-async def test_metadata_is_said_twice_and_the_same(revision: str, uri: str) -> None:
+async def test_metadata_is_equal_in_text_and_structured_content(revision: str, uri: str) -> None:
     wire = await wired(revision)
     result = await called(wire, "resource_metadata", revision, uri=uri)
     described = await wire.result("resources/metadata", {"uri": uri})
@@ -115,7 +115,7 @@ async def test_metadata_is_said_twice_and_the_same(revision: str, uri: str) -> N
 
 @pytest.mark.parametrize("revision", EVERY)
 @pytest.mark.parametrize("tree", [Tree, SlowTree])
-async def test_a_text_is_one_block_and_nothing_else(revision: str, tree: type[Tree]) -> None:
+async def test_a_text_is_exactly_one_block(revision: str, tree: type[Tree]) -> None:
     wire = await wired(revision, tree)
     uri = "test://one/a%20b.txt"
     result = await called(wire, "read_resource", revision, uri=uri)
@@ -127,7 +127,7 @@ async def test_a_text_is_one_block_and_nothing_else(revision: str, tree: type[Tr
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_a_picture_and_a_sound_are_blocks_of_their_own(revision: str) -> None:
+async def test_images_and_audio_are_separate_blocks(revision: str) -> None:
     wire = await wired(revision)
     for name, kind, data in (("logo.png", "image", PICTURE), ("song.wav", "audio", b"RIFF")):
         uri = f"test://one/{name}"
@@ -156,7 +156,7 @@ async def test_other_data_is_an_embedded_resource_with_all_its_metadata(revision
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_a_part_says_which_uri_reads_on(revision: str) -> None:
+async def test_a_part_names_the_uri_of_the_next_range(revision: str) -> None:
     wire = await wired(revision)
     asked = "test://one/a%20b.txt?lines=1"
     result = await called(wire, "read_resource", revision, uri=asked)
@@ -193,7 +193,7 @@ async def test_a_collection_is_a_table_and_its_documents(revision: str, tree: ty
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_what_of_a_collection_is_left_out_is_said(revision: str) -> None:
+async def test_a_truncated_collection_is_marked(revision: str) -> None:
     wire = await wired(revision, limits=CatalogLimits(collection_children=2))
     result = await called(wire, "read_resource", revision, uri="test://one")
     assert words(result).endswith("Not all of it was read. List its children: uri=test://one")
@@ -201,14 +201,14 @@ async def test_what_of_a_collection_is_left_out_is_said(revision: str) -> None:
         assert result["structuredContent"]["truncated"] == {"returned": 2, "more": True}
 
 
-async def test_an_empty_collection_says_so() -> None:
+async def test_an_empty_collection_is_reported_as_empty() -> None:
     wire = await wired("2025-11-25")
     result = await called(wire, "read_resource", "2025-11-25", uri="test://one/folder/empty")
     assert words(result) == "There is nothing in this collection."
     assert result["structuredContent"] == {"contents": []}
 
 
-async def test_a_collection_of_which_nothing_can_be_read_is_not_called_empty() -> None:
+async def test_an_unreadable_collection_is_not_reported_as_empty() -> None:
     nodes: dict[str, Any] = {"kept": Folder({"secret": Leaf(raises=ResourceNotFound())})}
     wire = Wire(await server_of(Tree(nodes)), "2025-11-25")
     result = await called(wire, "read_resource", "2025-11-25", uri="test://one/kept")
@@ -217,7 +217,7 @@ async def test_a_collection_of_which_nothing_can_be_read_is_not_called_empty() -
     )
 
 
-async def test_a_document_is_read_in_all_its_formats_where_the_manifest_says_so() -> None:
+async def test_a_document_is_read_in_all_formats_if_the_manifest_enables_them() -> None:
     wire = await wired("2025-11-25", limits=CatalogLimits(alternatives=True))
     result = await called(wire, "read_resource", "2025-11-25", uri="test://one/formats")
     assert [block["text"] for block in result["content"]] == ["x", "<p>x</p>"]
@@ -226,7 +226,7 @@ async def test_a_document_is_read_in_all_its_formats_where_the_manifest_says_so(
 @pytest.mark.slow
 @pytest.mark.parametrize("revision", HANDSHAKE)
 @pytest.mark.parametrize("uri", ["test://one/a.txt", "test://one"])
-async def test_a_change_between_reading_and_subscribing_is_told(revision: str, uri: str) -> None:
+async def test_a_change_between_read_and_subscribe_is_notified(revision: str, uri: str) -> None:
     tree = WatchedTree({"a.txt": "text"})
     async with await server_of(tree) as server:
         wire = Wire(server, revision)
@@ -264,7 +264,7 @@ async def test_hits_are_quoted_with_their_lines_and_linked(revision: str, tree: 
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_a_search_goes_on_where_its_cursor_says(revision: str) -> None:
+async def test_a_search_continues_from_its_cursor(revision: str) -> None:
     wire = await wired(revision, limits=CatalogLimits(page_size=1))
     found: list[str] = []
     asked: dict[str, Any] = {"query": "inner", "in": "names"}
@@ -278,7 +278,7 @@ async def test_a_search_goes_on_where_its_cursor_says(revision: str) -> None:
     assert found == ["test://one/folder/inner.txt"]
 
 
-async def test_a_search_may_be_for_one_place_below_one_collection() -> None:
+async def test_a_search_can_be_limited_to_names_or_text_below_a_collection() -> None:
     wire = await wired("2025-11-25")
     asked = {"query": "t", "uri": "test://one/folder"}
     for place, hits in (("names", ["inner.txt"]), ("text", ["inner.txt"])):
@@ -289,7 +289,7 @@ async def test_a_search_may_be_for_one_place_below_one_collection() -> None:
         assert all(lines) if place == "text" else not any(lines)
 
 
-async def test_a_search_that_finds_nothing_says_so() -> None:
+async def test_a_search_without_hits_is_reported_as_empty() -> None:
     result = await called(await wired("2025-11-25"), "search_resources", "2025-11-25", query="zzz")
     assert words(result) == "Nothing was found."
     assert result["structuredContent"]["hits"] == []
@@ -298,7 +298,7 @@ async def test_a_search_that_finds_nothing_says_so() -> None:
 # -- errors
 
 
-async def test_a_document_is_no_collection() -> None:
+async def test_a_document_cannot_be_listed() -> None:
     wire = await wired("2025-11-25")
     told = refusal(await called(wire, "list_resources", "2025-11-25", uri="test://one/blob"))
     assert told == "Not a collection: test://one/blob. It is a document: read it."
@@ -320,7 +320,7 @@ PLACES: list[tuple[str, str, dict[str, Any]]] = [
 @pytest.mark.slow
 @pytest.mark.parametrize("revision", EVERY)
 @pytest.mark.parametrize(("name", "member", "others"), PLACES)
-async def test_arguments_of_wrong_types_are_said_to(
+async def test_arguments_of_wrong_types_are_reported(
     revision: str, name: str, member: str, others: dict[str, Any]
 ) -> None:
     wire = await wired(revision)
@@ -338,7 +338,7 @@ async def test_arguments_of_wrong_types_are_said_to(
     assert told.startswith("Invalid arguments: Object contains unknown field `nonsense`")
 
 
-async def test_null_is_as_good_as_nothing_where_nothing_is_needed() -> None:
+async def test_null_counts_as_omitted_for_optional_arguments() -> None:
     wire = await wired("2025-11-25")
     listed = await called(wire, "list_resources", "2025-11-25")
     assert await called(wire, "list_resources", "2025-11-25", uri=None, cursor=None) == listed
@@ -349,7 +349,7 @@ async def test_null_is_as_good_as_nothing_where_nothing_is_needed() -> None:
 
 
 @pytest.mark.parametrize("name", ["read_resource", "resource_metadata", "search_resources"])
-async def test_an_argument_that_is_missing_is_named(name: str) -> None:
+async def test_a_missing_required_argument_is_named(name: str) -> None:
     told = refusal(await called(await wired("2025-11-25"), name, "2025-11-25"))
     needed = "query" if name == "search_resources" else "uri"
     assert told == f"Invalid arguments: Object missing required field `{needed}`"
@@ -359,7 +359,7 @@ async def test_an_argument_that_is_missing_is_named(name: str) -> None:
 @pytest.mark.parametrize(
     "junk", ["", " ", "x" * 100_000, "\0", "\n", "\u202e", "%", "/(/", "/(a+)+$/", "[", "**/**/**"]
 )
-async def test_hostile_texts_are_answered(junk: str) -> None:
+async def test_hostile_arguments_do_no_harm(junk: str) -> None:
     wire = await wired("2025-11-25")
     for name, member, others in PLACES:
         await called(wire, name, "2025-11-25", **others, **{member: junk})
@@ -367,7 +367,7 @@ async def test_hostile_texts_are_answered(junk: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["list_resources", "read_resource"])
-async def test_the_progress_of_a_tool_is_that_of_the_catalog(name: str) -> None:
+async def test_a_catalog_tool_reports_the_progress_of_the_catalog(name: str) -> None:
     wire = await wired("2025-11-25", SlowTree, timing=Timing(progress_interval_s=0.0))
     uri = {"uri": "test://one"} if name == "read_resource" else {}
     asked = {"name": name, "arguments": uri, "_meta": {"progressToken": "t"}}

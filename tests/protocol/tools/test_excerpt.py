@@ -45,7 +45,7 @@ TEXT = "".join(f"line {number}\n" for number in range(1, 200))
 @pytest.mark.slow
 @pytest.mark.parametrize("max_size", [10**9, 50])
 @pytest.mark.parametrize("revision", EVERY)
-async def test_a_long_document_is_read_by_following_it_to_its_end(
+async def test_a_long_document_can_be_read_to_its_end_by_following_it(
     revision: str, max_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Ranged, "max_size", max_size)
@@ -65,7 +65,7 @@ async def test_a_long_document_is_read_by_following_it_to_its_end(
     assert found == TEXT
 
 
-async def test_of_long_data_only_the_beginning_is_given() -> None:
+async def test_long_binary_data_is_truncated() -> None:
     wire = Wire(
         await server_of(Tree({"blob": b"\x00\xff" * 200}), server_limits=SHORT), "2025-11-25"
     )
@@ -75,7 +75,7 @@ async def test_of_long_data_only_the_beginning_is_given() -> None:
     assert notice["text"].startswith("This is a part of 400 bytes")
 
 
-async def test_a_picture_is_given_whole_or_not_at_all() -> None:
+async def test_an_image_is_sent_complete_or_not_at_all() -> None:
     tree = Tree({"logo.png": Leaf(PICTURE, "image/png")})
     limits = ServerLimits(tool_text_bytes=10)
     wire = Wire(await server_of(tree, server_limits=limits), "2025-11-25")
@@ -88,7 +88,7 @@ async def test_a_picture_is_given_whole_or_not_at_all() -> None:
     assert block["text"] == f"[{len(PICTURE)} bytes, too long to be shown by a tool]"
 
 
-async def test_a_range_that_is_too_long_is_cut_as_well() -> None:
+async def test_a_long_range_is_truncated_too() -> None:
     wire = Wire(await server_of(Ranged({"long.txt": TEXT}), server_limits=SHORT), "2025-11-25")
     asked = {"uri": "test://one/long.txt?bytes=10-999"}
     text, notice = (await called(wire, "read_resource", "2025-11-25", **asked))["content"]
@@ -107,7 +107,7 @@ class ByLines(Tree):
         return [Content("".join(kept))]
 
 
-async def test_lines_that_are_too_many_are_cut_at_the_end_of_one() -> None:
+async def test_surplus_lines_are_truncated_at_a_line_end() -> None:
     wire = Wire(await server_of(ByLines({"long.txt": TEXT}), server_limits=SHORT), "2025-11-25")
     uri, found = "test://one/long.txt?lines=5-150", ""
     while uri:
@@ -118,7 +118,7 @@ async def test_lines_that_are_too_many_are_cut_at_the_end_of_one() -> None:
     assert found == "".join(TEXT.splitlines(keepends=True)[4:150])
 
 
-async def test_what_cannot_be_read_in_ranges_is_cut_and_says_so() -> None:
+async def test_text_without_ranges_is_truncated_and_marked() -> None:
     for text in (TEXT, "ä" * 500):
         wire = Wire(await server_of(ByLines({"long.txt": text}), server_limits=SHORT), "2025-11-25")
         result = await called(wire, "read_resource", "2025-11-25", uri="test://one/long.txt")

@@ -115,7 +115,7 @@ async def read(client: LocalClient, uri: str) -> str:
     return found["content"][0]["text"]
 
 
-async def test_no_spelling_leads_outside_by_any_tool(client: LocalClient) -> None:
+async def test_no_spelling_of_a_uri_escapes_the_root_through_any_tool(client: LocalClient) -> None:
     for spelling in TRAVERSALS:
         uri = f"file:///p/{spelling}"
         for name in ("read_resource", "resource_metadata", "list_resources"):
@@ -127,7 +127,7 @@ async def test_no_spelling_leads_outside_by_any_tool(client: LocalClient) -> Non
     assert await read(client, "FILE:///p/docs/%62.txt") == "deeper\n"
 
 
-async def test_a_secret_is_as_absent_as_what_was_never_there(client: LocalClient) -> None:
+async def test_a_secret_looks_like_a_missing_resource(client: LocalClient) -> None:
     for name in ("read_resource", "resource_metadata", "list_resources"):
         absent = refusal(await result(client, name, uri="file:///p/absent"))
         for secret in SECRETS:
@@ -137,14 +137,14 @@ async def test_a_secret_is_as_absent_as_what_was_never_there(client: LocalClient
                 assert told == absent.replace("file:///p/absent", uri)
 
 
-async def test_what_may_be_listed_and_not_read_is_not_read(client: LocalClient) -> None:
+async def test_a_listed_unreadable_document_is_not_read(client: LocalClient) -> None:
     uri = "file:///p/sealed/contract.txt"
     assert "isError" not in await result(client, "resource_metadata", uri=uri)
     refusal(await result(client, "read_resource", uri=uri))
     await result(client, "read_resource", uri="file:///p/sealed")
 
 
-async def test_nothing_hidden_of_a_database_gets_out_by_any_tool(client: LocalClient) -> None:
+async def test_no_tool_exposes_hidden_database_content(client: LocalClient) -> None:
     for spelling in DATABASE:
         uri = f"sqlite://shop/{spelling}"
         for name in ("read_resource", "resource_metadata", "list_resources"):
@@ -156,7 +156,7 @@ async def test_nothing_hidden_of_a_database_gets_out_by_any_tool(client: LocalCl
     assert "1234" in rows
 
 
-async def test_no_listing_names_what_is_hidden(client: LocalClient) -> None:
+async def test_no_listing_names_hidden_resources(client: LocalClient) -> None:
     told = ""
     for uri in ("", "file:///p", "file:///p/docs", "sqlite://shop", "sqlite://shop/people"):
         told += str(await result(client, "list_resources", uri=uri))
@@ -166,7 +166,7 @@ async def test_no_listing_names_what_is_hidden(client: LocalClient) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", [{}, {"in": "names"}, {"in": "text"}])
-async def test_a_search_finds_nothing_that_is_hidden(
+async def test_a_search_never_finds_hidden_resources(
     client: LocalClient, where: dict[str, str]
 ) -> None:
     names = [secret.rpartition("/")[2] for secret in SECRETS]
@@ -192,7 +192,7 @@ async def test_a_search_finds_nothing_that_is_hidden(
     assert "file:///p/docs/b.txt" in str(found)
 
 
-async def test_a_tool_of_a_query_gives_what_the_query_may(client: LocalClient) -> None:
+async def test_a_query_tool_returns_only_what_its_query_may_read(client: LocalClient) -> None:
     tools = (await client.request("tools/list"))["tools"]
     for tool in tools[4:]:
         found = await result(client, tool["name"])

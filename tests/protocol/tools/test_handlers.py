@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("junk", [None, 5, "x", [], ["x"], True])
-async def test_arguments_that_are_no_object_are_bad_params(junk: object) -> None:
+async def test_arguments_that_are_not_an_object_are_bad_params(junk: object) -> None:
     wire = await wired(returning())
     for name in ("x", "list_resources"):
         error = await wire.error("tools/call", {"name": name, "arguments": junk})
@@ -21,7 +21,7 @@ async def test_arguments_that_are_no_object_are_bad_params(junk: object) -> None
 
 
 @pytest.mark.parametrize("name", ["nothing", "", "X", "x ", "../x", "x" * 10_000, "\N{SNOWMAN}"])
-async def test_a_tool_that_is_none_is_bad_params(name: str) -> None:
+async def test_an_unknown_tool_is_bad_params(name: str) -> None:
     error = await (await wired(returning())).error("tools/call", {"name": name})
     assert error["code"] == -32602
     assert error["message"].startswith("Unknown tool: ")
@@ -38,7 +38,7 @@ async def test_a_tool_that_is_none_is_bad_params(name: str) -> None:
         b'{"country":"\\ud800"}',
     ],
 )
-async def test_what_is_no_json_is_refused_and_the_next_call_is_served(raw: bytes) -> None:
+async def test_invalid_json_is_refused_and_the_next_call_is_served(raw: bytes) -> None:
     wire = await wired(returning(TextBlock("fine")), of=COUNTRY)
     head = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"best","arguments":'
     wire.send(head + raw + b"}}")
@@ -47,7 +47,7 @@ async def test_what_is_no_json_is_refused_and_the_next_call_is_served(raw: bytes
     assert words(await called(wire, "best", "2025-11-25", country="DE")) == "fine"
 
 
-async def test_of_a_member_that_is_there_twice_the_last_counts() -> None:
+async def test_the_last_of_duplicate_members_wins() -> None:
     wire = await wired(saying("country"), of=COUNTRY)
     wire.send(
         b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"best","arguments":'
@@ -56,7 +56,7 @@ async def test_of_a_member_that_is_there_twice_the_last_counts() -> None:
     assert words((await wire.reply_to(7))["result"]) == "DE"
 
 
-async def test_calls_that_come_too_fast_are_told_to_wait() -> None:
+async def test_calls_beyond_the_rate_limit_are_refused_with_a_delay() -> None:
     limits = ServerLimits(tool_calls_per_s=0.001, tool_call_burst=3)
     wire = await wired(returning(TextBlock("fine")), limits=limits)
     results = [await wire.result("tools/call", {"name": "x"}) for _ in range(4)]
@@ -66,7 +66,7 @@ async def test_calls_that_come_too_fast_are_told_to_wait() -> None:
     assert len((await wire.result("tools/list"))["tools"]) == 5
 
 
-async def test_calls_of_others_are_none_of_ones_own() -> None:
+async def test_calls_of_other_clients_do_not_count_against_the_rate() -> None:
     limits = ServerLimits(tool_calls_per_s=0.001, tool_call_burst=1)
     wire = await wired(returning(TextBlock("fine")), limits=limits)
     told: list[str] = []

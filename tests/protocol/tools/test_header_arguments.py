@@ -26,18 +26,18 @@ def named(name: object = "Region", type: object = "string") -> Schema:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a:b", "a\r\nb", "é", "x" * 129, 5, None, ["Region"]])
-def test_a_header_has_a_name_that_http_allows(name: object) -> None:
+def test_a_header_name_must_be_valid_in_http(name: object) -> None:
     with pytest.raises(ResourceServerError, match=r"region: x-mcp-header: .* header's name"):
         HeaderArguments(of(region=named(name)))
 
 
 @pytest.mark.parametrize("type", ["number", "object", "array", "null", ["string", "null"], None])
-def test_only_texts_whole_numbers_and_truth_values_are_repeated(type: object) -> None:
+def test_only_strings_integers_and_booleans_are_mirrored(type: object) -> None:
     with pytest.raises(ResourceServerError, match="expected the type string, integer, boolean"):
         HeaderArguments(of(region=named(type=type)))
 
 
-def test_no_two_arguments_have_one_header() -> None:
+def test_two_arguments_cannot_have_the_same_header() -> None:
     with pytest.raises(ResourceServerError, match="'REGION' is named twice"):
         HeaderArguments(of(a=named("Region"), b=of(c=named("REGION"))))
 
@@ -52,16 +52,16 @@ def test_no_two_arguments_have_one_header() -> None:
         {**of(), "additionalProperties": named()},
     ],
 )
-def test_a_header_is_of_one_argument_and_not_of_many(elsewhere: Schema) -> None:
+def test_a_header_belongs_to_a_single_argument(elsewhere: Schema) -> None:
     with pytest.raises(ResourceServerError, match="only properties of properties"):
         HeaderArguments({**elsewhere, "type": "object"})
 
 
-def test_an_argument_may_itself_be_called_like_the_annotation() -> None:
+def test_an_argument_may_have_the_name_of_the_annotation() -> None:
     HeaderArguments(of(**{NAME: {"type": "string"}})).check({NAME: "a"}, lambda _: None)
 
 
-def test_a_tool_that_clients_would_leave_out_is_left_out_here() -> None:
+def test_a_tool_that_clients_would_drop_is_left_out() -> None:
     # `Toolbox` leaves out what this refuses.
     with pytest.raises(ResourceServerError, match="x-mcp-header"):
         ArgumentsValidator(tool("find", region=named(type="number")))
@@ -88,17 +88,17 @@ def is_taken(arguments: Mapping[str, Any], **headers: str) -> bool:
     ("limit", "header"),
     [(42, "42"), (42, "42.0"), (42.0, "42"), (-7, "-7"), (2**53 - 1, "9007199254740991")],
 )
-def test_whole_numbers_are_compared_as_numbers(limit: float, header: str) -> None:
+def test_integers_are_compared_as_numbers(limit: float, header: str) -> None:
     assert is_taken({"options": {"limit": limit}}, limit=header)
     assert not is_taken({"options": {"limit": limit}}, limit=f"{header}1")
 
 
 @pytest.mark.parametrize("header", ["", "4 2", "0x2a", "42.5", "4e1", "٤٢", "9" * 5000, "true"])
-def test_what_is_no_whole_number_is_none(header: str) -> None:
+def test_a_malformed_integer_does_not_match(header: str) -> None:
     assert not is_taken({"options": {"limit": 42}}, limit=header)
 
 
-def test_truth_values_are_written_as_in_json() -> None:
+def test_booleans_are_spelled_as_in_json() -> None:
     assert is_taken({"options": {"deep": {"sure": True}}}, sure="true")
     assert is_taken({"options": {"deep": {"sure": False}}}, sure="false")
     for header in ("True", "1", "false"):
@@ -109,13 +109,13 @@ def test_truth_values_are_written_as_in_json() -> None:
 @pytest.mark.parametrize(
     "arguments", [{}, {"region": None}, {"options": None}, {"options": []}, {"options": {}}]
 )
-def test_what_is_not_given_has_no_header(arguments: Mapping[str, Any]) -> None:
+def test_a_missing_argument_has_no_header(arguments: Mapping[str, Any]) -> None:
     assert is_taken(arguments)
     assert not is_taken(arguments, region="us-west1")
     assert not is_taken(arguments, limit="1")
 
 
-def test_what_no_header_can_say_is_left_to_the_schema() -> None:
+def test_arguments_that_no_header_can_hold_are_left_to_the_schema() -> None:
     assert is_taken({"region": ["us-west1"], "options": {"limit": {}}})
 
 
@@ -123,11 +123,11 @@ def test_what_no_header_can_say_is_left_to_the_schema() -> None:
     "header",
     ["=?base64?SGVsbG8?=", "=?base64?SGVs!!!bG8=?=", "=?base64?SGVsbG9=?=", "=?base64?/w==?="],
 )
-def test_base64_that_is_not_written_right_says_nothing(header: str) -> None:
+def test_malformed_base64_does_not_match(header: str) -> None:
     assert not is_taken({"region": "Hello"}, region=header)
     assert not is_taken({"region": header}, region=header)
 
 
-def test_without_both_of_its_marks_it_is_no_base64() -> None:
+def test_text_without_both_markers_is_not_base64() -> None:
     for text in ("SGVsbG8=", "=?base64?SGVsbG8=", "=?Base64?SGVsbG8=?="):
         assert is_taken({"region": text}, region=text)

@@ -56,7 +56,7 @@ FORMS: Mapping[str, Any] = {"elicitation": {}}
 # -- arguments
 
 
-async def test_arguments_reach_the_tool_as_they_were_sent() -> None:
+async def test_arguments_reach_the_tool_unchanged() -> None:
     seen: list[Mapping[str, Any]] = []
 
     async def call(arguments: Mapping[str, Any], _: ToolRequest) -> ToolResult:
@@ -72,7 +72,7 @@ async def test_arguments_reach_the_tool_as_they_were_sent() -> None:
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
-async def test_a_person_is_asked_for_what_is_missing(revision: str) -> None:
+async def test_a_person_is_asked_for_missing_arguments(revision: str) -> None:
     wire = await wired(saying("country", "count"), revision, COUNTRY, can=FORMS)
     call = wire.start("tools/call", {"name": "best", "arguments": {"count": 3}})
     question = await wire.asked()
@@ -95,13 +95,13 @@ async def test_a_person_is_asked_for_what_is_missing(revision: str) -> None:
         ({"contry": "DE"}, "known: country, count"),
     ],
 )
-async def test_nobody_is_asked_where_what_was_given_is_wrong(given: Any, told: str) -> None:
+async def test_no_question_is_asked_if_a_given_argument_is_invalid(given: Any, told: str) -> None:
     wire = await wired(raising(AssertionError("it was called")), of=COUNTRY, can=FORMS)
     assert told in refusal(await called(wire, "best", "2025-11-25", **given))
     assert wire.questions == []
 
 
-async def test_a_person_is_asked_by_the_result_where_that_is_the_way() -> None:
+async def test_in_the_modern_revision_a_question_is_a_result() -> None:
     wire = await wired(saying("country"), "2026-07-28", COUNTRY, can=FORMS)
     asked: dict[str, Any] = {"name": "best", "arguments": {}}
     result = await wire.result("tools/call", asked)
@@ -120,7 +120,7 @@ async def test_a_person_is_asked_by_the_result_where_that_is_the_way() -> None:
         ({"action": "accept", "content": {"country": "D"}}, "Missing arguments: country."),
     ],
 )
-async def test_who_does_not_answer_is_told_of_politely(answer: Any, told: str) -> None:
+async def test_a_declined_or_cancelled_question_is_an_error_result(answer: Any, told: str) -> None:
     wire = await wired(raising(AssertionError("it was called")), of=COUNTRY, can=FORMS)
     call = wire.start("tools/call", {"name": "best"})
     wire.answer(await wire.asked(), answer)
@@ -128,13 +128,13 @@ async def test_who_does_not_answer_is_told_of_politely(answer: Any, told: str) -
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_without_anybody_to_ask_the_result_names_what_is_missing(revision: str) -> None:
+async def test_without_elicitation_the_result_names_the_missing_arguments(revision: str) -> None:
     wire = await wired(raising(AssertionError("it was called")), revision, of=COUNTRY)
     told = refusal(await called(wire, "best", revision))
     assert told.startswith("Missing arguments: country. Call again with them.")
 
 
-async def test_what_no_form_can_ask_for_is_named() -> None:
+async def test_an_argument_that_no_form_can_request_is_named() -> None:
     several = tool("several", "ids", ids={"type": "array"})
     wire = await wired(raising(AssertionError("it was called")), of=several, can=FORMS)
     assert "Missing arguments: ids" in refusal(await called(wire, "several", "2025-11-25"))
@@ -145,7 +145,7 @@ async def test_what_no_form_can_ask_for_is_named() -> None:
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_each_block_is_sent_as_the_revision_has_it(revision: str) -> None:
+async def test_each_block_is_sent_in_the_form_of_the_revision(revision: str) -> None:
     wire = await wired(
         returning(
             TextBlock("words"),
@@ -179,7 +179,7 @@ async def test_each_block_is_sent_as_the_revision_has_it(revision: str) -> None:
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_a_structured_result_is_sent_where_the_revision_has_one(revision: str) -> None:
+async def test_a_structured_result_is_sent_if_the_revision_has_one(revision: str) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     wire = await wired(returning(structured={"n": 1}), revision, tool("x", output=schema))
     result = await called(wire, "x", revision)
@@ -191,13 +191,13 @@ async def test_a_structured_result_is_sent_where_the_revision_has_one(revision: 
     "block",
     [LinkBlock(("none",)), EmbeddedBlock(("none",)), EmbeddedBlock(("none",), Content("forged"))],
 )
-async def test_what_nobody_may_see_is_not_to_be_had_by_a_block(block: Block) -> None:
+async def test_a_block_cannot_expose_a_hidden_resource(block: Block) -> None:
     wire = await wired(returning(TextBlock("before"), block))
     assert "not found" in refusal(await called(wire, "x", "2025-11-25"))
 
 
 @pytest.mark.parametrize("path", [("..", "a"), ("a/b",), (".",), ("\0",)])
-async def test_a_block_leads_nowhere_but_into_its_own_mount(path: tuple[str, ...]) -> None:
+async def test_a_block_can_refer_only_to_its_own_mount(path: tuple[str, ...]) -> None:
     server = await server_of(Tooled(("x", returning(LinkBlock(path)))), Tree({"a": "elsewhere"}))
     result = await called(Wire(server, "2025-11-25"), "x", "2025-11-25")
     assert result["isError"]
@@ -218,7 +218,7 @@ async def test_a_block_leads_nowhere_but_into_its_own_mount(path: tuple[str, ...
         ToolResult(5),  # pyright: ignore[reportArgumentType]
     ],
 )
-async def test_a_result_that_is_none_is_an_internal_error(
+async def test_an_invalid_tool_result_is_an_internal_error(
     returned: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     wire = await wired(answering(returned))
@@ -250,7 +250,7 @@ async def test_a_tool_with_an_output_schema_has_a_structured_result() -> None:
     ],
 )
 @pytest.mark.parametrize("revision", EVERY)
-async def test_what_a_tool_raises_is_told_to_the_model_unless_it_is_a_defect(
+async def test_tool_errors_reach_the_model_unless_they_are_defects(
     revision: str, error: BaseException, told: str
 ) -> None:
     async def late(*_: object) -> ToolResult:
@@ -264,7 +264,7 @@ async def test_what_a_tool_raises_is_told_to_the_model_unless_it_is_a_defect(
     assert "password" not in str(wire.messages)
 
 
-async def test_a_mount_that_cannot_serve_is_a_result_that_says_so() -> None:
+async def test_an_unavailable_mount_is_an_error_result() -> None:
     class Down(Tooled):
         async def __aenter__(self) -> None:
             raise MountUnavailable("no route to 10.0.0.1")
@@ -279,7 +279,7 @@ async def test_a_mount_that_cannot_serve_is_a_result_that_says_so() -> None:
 # -- time
 
 
-async def test_a_tool_that_takes_too_long_is_ended() -> None:
+async def test_a_tool_that_times_out_is_cancelled() -> None:
     timing = Timing(tool_timeout_s=0.05)
     ended = asyncio.Event()
 
@@ -294,7 +294,7 @@ async def test_a_tool_that_takes_too_long_is_ended() -> None:
     assert ended.is_set()
 
 
-async def test_the_time_of_a_person_is_not_the_time_of_the_tool() -> None:
+async def test_waiting_for_a_person_does_not_count_against_the_timeout() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
     async def call(_: object, asked: ToolRequest) -> ToolResult:
@@ -310,7 +310,7 @@ async def test_the_time_of_a_person_is_not_the_time_of_the_tool() -> None:
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_a_call_that_is_cancelled_ends_the_work_and_is_never_answered(
+async def test_a_cancelled_call_ends_its_work_and_gets_no_response(
     revision: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     began, ended = asyncio.Event(), asyncio.Event()
@@ -335,7 +335,7 @@ async def test_a_call_that_is_cancelled_ends_the_work_and_is_never_answered(
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_the_steps_of_a_tool_are_told_to_who_asked(revision: str) -> None:
+async def test_tool_progress_is_sent_to_the_client_that_requested_it(revision: str) -> None:
     async def call(_: object, asked: ToolRequest) -> ToolResult:
         for done in (0, 50, 50, 20, 100, float("nan"), float("inf")):
             asked.progress(done, 100)
@@ -353,7 +353,7 @@ async def test_the_steps_of_a_tool_are_told_to_who_asked(revision: str) -> None:
     ]
 
 
-async def test_a_tool_that_tells_of_every_step_does_not_flood_its_client() -> None:
+async def test_frequent_tool_progress_does_not_flood_the_client() -> None:
     async def call(_: object, asked: ToolRequest) -> ToolResult:
         for done in range(10_000):
             asked.progress(done)
@@ -365,7 +365,7 @@ async def test_a_tool_that_tells_of_every_step_does_not_flood_its_client() -> No
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_what_a_tool_logs_is_told_to_who_asked_for_its_level(revision: str) -> None:
+async def test_log_messages_of_a_tool_reach_clients_of_that_level(revision: str) -> None:
     async def call(_: object, asked: ToolRequest) -> ToolResult:
         asked.log("debug", "small")
         asked.log("warning", "large")

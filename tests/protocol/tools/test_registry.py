@@ -50,7 +50,7 @@ def served(
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_the_catalog_is_four_tools_and_the_first_takes_no_argument(revision: str) -> None:
+async def test_the_catalog_has_four_tools_and_the_first_requires_no_argument(revision: str) -> None:
     wire = Wire(await server_of(Tree({})), revision)
     first, *others = found = await told(wire)
     assert [each["name"] for each in found] == FIXED
@@ -64,7 +64,7 @@ async def test_the_catalog_is_four_tools_and_the_first_takes_no_argument(revisio
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_a_revision_is_told_what_it_knows_of_a_tool(revision: str) -> None:
+async def test_a_tool_has_only_the_members_that_its_revision_defines(revision: str) -> None:
     shown = Tool(name="x", description="X", title="An X", output_schema={"type": "object"})
     wire = Wire(await server_of(Tooled((shown, always("x")))), revision)
     for each in await told(wire):
@@ -86,7 +86,7 @@ async def test_tools_of_providers_follow_in_the_order_of_the_mounts() -> None:
     assert words(await called(wire, "c", "2025-11-25")) == "c"
 
 
-async def test_a_name_that_is_taken_is_told_with_that_of_its_mount() -> None:
+async def test_a_duplicate_tool_name_is_prefixed_with_its_mount() -> None:
     server = await server_of(having("find", "read_resource"), having("find"))
     wire = Wire(server, "2025-11-25")
     assert await names(wire) == [*FIXED, "find", "one_read_resource", "two_find"]
@@ -111,7 +111,7 @@ async def test_every_name_has_the_prefix_of_the_manifest() -> None:
         (ToolSettings(enabled=False), []),
     ],
 )
-async def test_what_the_manifest_switches_off_is_not_there(
+async def test_tools_disabled_by_the_manifest_do_not_exist(
     settings: ToolSettings, left: list[str]
 ) -> None:
     wire = Wire(served(Mount("m", "test://m/", having("find")), settings=settings), "2025-11-25")
@@ -122,7 +122,7 @@ async def test_what_the_manifest_switches_off_is_not_there(
 
 @pytest.mark.parametrize("revision", EVERY)
 @pytest.mark.parametrize(("enabled", "reloads"), [(True, False), (True, True), (False, True)])
-async def test_tools_are_advertised_where_there_are_any(
+async def test_tools_are_advertised_if_they_are_enabled(
     revision: str, enabled: bool, reloads: bool
 ) -> None:
     server = served(Mount("m", "test://m/", Tree({})), settings=ToolSettings(enabled=enabled))
@@ -136,7 +136,7 @@ async def test_tools_are_advertised_where_there_are_any(
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_tools_come_in_pages_and_no_cursor_follows_the_last(revision: str) -> None:
+async def test_tools_are_paged_and_the_last_page_has_no_cursor(revision: str) -> None:
     mount = Mount("m", "test://m/", having("..", ".", *(f"t{n}" for n in range(4))))
     wire = Wire(served(mount, limits=CatalogLimits(page_size=3)), revision)
     found: list[str] = []
@@ -150,7 +150,7 @@ async def test_tools_come_in_pages_and_no_cursor_follows_the_last(revision: str)
     assert found == [*FIXED, "..", ".", "t0", "t1", "t2", "t3"]
 
 
-async def test_a_cursor_that_this_listing_did_not_give_is_refused() -> None:
+async def test_a_cursor_of_another_listing_is_refused() -> None:
     mounts = [Mount(name, f"test://{name}/", having(name)) for name in ("one", "two")]
     wire = Wire(served(*mounts, limits=CatalogLimits(page_size=1)), "2025-11-25")
     foreign = (await wire.result("resources/list"))["nextCursor"]
@@ -160,7 +160,7 @@ async def test_a_cursor_that_this_listing_did_not_give_is_refused() -> None:
     assert len(await told(wire, cursor=last)) == 1
 
 
-async def test_who_lacks_the_scopes_of_a_mount_sees_none_of_its_tools() -> None:
+async def test_tools_of_a_mount_are_hidden_without_its_scopes() -> None:
     secret = frozenset({"hr"})
     mounts = [
         Mount("hr", "test://hr/", having("find"), access=secret),
@@ -196,7 +196,7 @@ async def test_who_lacks_the_scopes_of_a_mount_sees_none_of_its_tools() -> None:
         ("no tool at all", "AttributeError"),
     ],
 )
-async def test_a_tool_that_clients_cannot_be_told_of_is_left_out(
+async def test_a_tool_that_cannot_be_described_to_clients_is_left_out(
     broken: Any, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Careless(Tooled):
@@ -210,7 +210,7 @@ async def test_a_tool_that_clients_cannot_be_told_of_is_left_out(
     assert len(record.getMessage()) < 500
 
 
-async def test_a_second_tool_of_the_same_name_is_left_out_and_a_third_mount_named_like_it() -> None:
+async def test_duplicate_tool_names_are_prefixed_once_and_then_left_out() -> None:
     class Twice(Tooled):
         def tools(self) -> MaybeAwaitable[Sequence[Tool]]:
             return [Tool(name=name, description="") for name in ("x", "x", "x", "one_x")]
@@ -219,7 +219,7 @@ async def test_a_second_tool_of_the_same_name_is_left_out_and_a_third_mount_name
     assert await names(wire) == [*FIXED, "x", "one_x", "one_one_x"]
 
 
-async def test_a_provider_that_fails_takes_no_other_tools_with_it(
+async def test_a_failing_provider_affects_no_other_tools(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Failing(Tooled):
@@ -233,7 +233,7 @@ async def test_a_provider_that_fails_takes_no_other_tools_with_it(
     assert "password" not in caplog.text
 
 
-async def test_a_provider_that_hangs_takes_no_other_tools_with_it() -> None:
+async def test_a_hanging_provider_affects_no_other_tools() -> None:
     class Hanging(Tooled):
         async def tools(self) -> Sequence[Tool]:
             while not released.is_set():
@@ -249,7 +249,7 @@ async def test_a_provider_that_hangs_takes_no_other_tools_with_it() -> None:
     released.set()
 
 
-async def test_a_provider_is_asked_once_and_before_it_is_entered() -> None:
+async def test_tools_are_requested_once_before_the_provider_is_entered() -> None:
     class Counting(Tooled):
         asked = 0
 
@@ -271,7 +271,7 @@ async def test_a_provider_is_asked_once_and_before_it_is_entered() -> None:
 
 
 @pytest.mark.slow
-async def test_more_tools_than_anybody_chooses_among_are_cut(
+async def test_tools_beyond_the_limit_are_dropped(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     many = having(*(f"t{n}" for n in range(registry.MAX_TOOLS + 7)))
@@ -281,7 +281,7 @@ async def test_more_tools_than_anybody_chooses_among_are_cut(
     assert "7 more" in caplog.text
 
 
-async def test_a_schema_without_a_type_is_told_with_it() -> None:
+async def test_a_schema_without_a_type_is_sent_as_an_object() -> None:
     schema: Schema = {"properties": {"a": {"type": "string"}}}
     plain = Tool(name="x", description="", input_schema=schema)
     wire = Wire(await server_of(Tooled((plain, always("x")))), "2025-11-25")
@@ -292,7 +292,7 @@ async def test_a_schema_without_a_type_is_told_with_it() -> None:
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_the_four_cost_less_than_a_thousand_tokens(revision: str) -> None:
+async def test_the_four_catalog_tools_cost_less_than_a_thousand_tokens(revision: str) -> None:
     server = await server_of(Tree({}))
     known = {**revisions.HANDSHAKE, **revisions.MODERN}[revision]
     found = await tool_cost(server.toolbox, known)
@@ -303,7 +303,7 @@ async def test_the_four_cost_less_than_a_thousand_tokens(revision: str) -> None:
 
 
 @pytest.mark.slow
-async def test_every_tool_is_counted_on_whatever_page() -> None:
+async def test_tools_on_every_page_are_counted() -> None:
     tools = [(f"t{number}", always("x")) for number in range(300)]
     found = await tool_cost((await server_of(Tooled(*tools))).toolbox, revisions.LATEST_MODERN)
     assert found.count == 304

@@ -19,7 +19,7 @@ from tests.providers_for_tests import Leaf, Tree
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_is_too_large_and_has_no_ranges_says_what_can_be_read() -> None:
+async def test_a_resource_too_large_without_ranges_names_a_readable_part() -> None:
     error = ResourceTooLarge(size=5000, limit=10, next={"page": "1"})
     wire = Wire(await server_of(Tree({"x": Leaf(raises=error)})), "2025-11-25")
     told = refusal(await called(wire, "read_resource", "2025-11-25", uri="test://one/x"))
@@ -40,7 +40,7 @@ async def test_data_over_the_limit_of_a_result_is_refused() -> None:
 
 @pytest.mark.parametrize("revision", EVERY)
 @pytest.mark.parametrize("name", ["list_resources", "read_resource", "resource_metadata"])
-async def test_what_is_not_there_is_a_result_that_says_so(revision: str, name: str) -> None:
+async def test_a_missing_resource_is_an_error_result(revision: str, name: str) -> None:
     wire = Wire(await server_of(Tree({})), revision)
     told = refusal(await called(wire, name, revision, uri="test://one/none"))
     assert told.startswith("Resource not found: test://one/none. ")
@@ -56,7 +56,7 @@ async def test_what_is_not_there_is_a_result_that_says_so(revision: str, name: s
     ],
 )
 @pytest.mark.parametrize("revision", EVERY)
-async def test_what_goes_wrong_is_a_result_that_says_what_to_do(
+async def test_a_provider_error_is_a_result_with_advice(
     revision: str, error: Exception, advice: str
 ) -> None:
     wire = Wire(await server_of(Tree({"x": Leaf(raises=error)})), revision)

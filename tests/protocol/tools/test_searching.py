@@ -25,7 +25,7 @@ async def found(tree: Mapping[str, Any], **asked: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("where", [{}, {"uri": "test://one/README.md"}])
-async def test_what_is_found_by_name_and_in_text_is_linked_once(where: dict[str, Any]) -> None:
+async def test_a_resource_found_by_name_and_text_is_linked_once(where: dict[str, Any]) -> None:
     result = await found({"README.md": "read me", "b.txt": "no"}, query="ea", **where)
     links = [block["uri"] for block in result["content"] if block["type"] == "resource_link"]
     assert links == ["test://one/README.md"]
@@ -34,7 +34,7 @@ async def test_what_is_found_by_name_and_in_text_is_linked_once(where: dict[str,
     assert words(result).splitlines() == [*links, *links, "  1: read me"]
 
 
-async def test_a_search_that_is_stopped_says_where_it_has_come_to() -> None:
+async def test_a_search_that_times_out_reports_its_position() -> None:
     tree = Tree({f"{at}.txt": "x" for at in range(8)})
     limits, timing = CatalogLimits(search_walk_page=4), Timing(search_s=0.0)
     wire = Wire(await server_of(tree, limits=limits, timing=timing), REVISION)

@@ -76,7 +76,7 @@ async def test_checking_arguments_takes_bounded_time(schema: Any, value: object)
     ("items", "unique"),
     [([1, 2], True), ([1, 1.0], False), ([1, True], True), ([{"a": 1}, {"a": 1.0}], False)],
 )
-async def test_items_are_compared_as_json_has_them(items: Sequence[object], unique: bool) -> None:
+async def test_items_are_compared_by_json_equality(items: Sequence[object], unique: bool) -> None:
     several = tool("x", ids={"type": "array", "uniqueItems": True})
     wire = await wired(returning(TextBlock("fine")), of=several)
     result = await wire.result("tools/call", {"name": "x", "arguments": {"ids": items}})
@@ -99,7 +99,7 @@ async def test_items_are_compared_as_json_has_them(items: Sequence[object], uniq
     ],
 )
 @pytest.mark.parametrize("revision", EVERY)
-async def test_arguments_that_break_the_schema_are_said_to(
+async def test_arguments_that_violate_the_schema_are_reported(
     revision: str, arguments: dict[str, Any], problem: str
 ) -> None:
     wire = await wired(raising(AssertionError("it was called")), revision, of=COUNTRY)

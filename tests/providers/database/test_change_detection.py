@@ -87,7 +87,7 @@ ALL = ("t", "t/~rows", "t/1", "t/2")
 
 
 @pytest.mark.slow
-async def test_changes_are_told_when_the_column_of_the_manifest_has_moved(table: Owner) -> None:
+async def test_changes_are_reported_when_the_hint_column_advances(table: Owner) -> None:
     async with followed(table, *ALL, "t/1/~cell/x", tables={"t": HINT}) as scene:
         await scene.settled()
         await table.run("UPDATE t SET x = 'b', moved = 2 WHERE id = 1")
@@ -99,7 +99,7 @@ async def test_changes_are_told_when_the_column_of_the_manifest_has_moved(table:
 
 
 @pytest.mark.slow
-async def test_a_change_that_leaves_the_column_as_it_was_costs_no_look(table: Owner) -> None:
+async def test_a_change_that_leaves_the_hint_column_unchanged_causes_no_query(table: Owner) -> None:
     async with followed(table, *ALL, tables={"t": HINT}) as scene:
         await scene.settled()
         await table.run("UPDATE t SET x = 'b', moved = 2 WHERE id = 1")
@@ -112,7 +112,7 @@ async def test_a_change_that_leaves_the_column_as_it_was_costs_no_look(table: Ow
 
 
 @pytest.mark.slow
-async def test_a_column_without_a_value_tells_by_the_number_of_rows(table: Owner) -> None:
+async def test_rows_with_a_null_hint_are_detected_by_the_number_of_rows(table: Owner) -> None:
     await table.run("DELETE FROM t WHERE id = 1")
     async with followed(table, "t", "t/~rows", "t/2", tables={"t": HINT}) as scene:
         await scene.settled()
@@ -122,7 +122,7 @@ async def test_a_column_without_a_value_tells_by_the_number_of_rows(table: Owner
         await scene.tells("t", "t/~rows", "t/2")
 
 
-async def test_what_changed_before_the_first_look_is_told(table: Owner) -> None:
+async def test_changes_before_the_first_comparison_are_reported(table: Owner) -> None:
     row, other = ((*table.prefix.split("/")[:-1], "t", key) for key in "12")
     interest = MountInterest()
     async with Database(url=table.url, tables={"t": HINT}) as database:
@@ -139,7 +139,7 @@ async def test_what_changed_before_the_first_look_is_told(table: Owner) -> None:
 
 
 @pytest.mark.slow
-async def test_a_change_of_the_schema_is_told_whatever_the_column_says(table: Owner) -> None:
+async def test_a_schema_change_is_reported_regardless_of_the_hint_column(table: Owner) -> None:
     async with followed(table, *ALL, tables={"t": HINT}) as scene:
         await scene.settled()
         await table.run("UPDATE t SET x = 'b', moved = 2 WHERE id = 1")
@@ -149,7 +149,7 @@ async def test_a_change_of_the_schema_is_told_whatever_the_column_says(table: Ow
 
 
 @pytest.mark.slow
-async def test_of_more_rows_than_are_compared_all_are_told_by_the_column(table: Owner) -> None:
+async def test_the_hint_column_reports_changes_beyond_the_compared_rows(table: Owner) -> None:
     rows = ", ".join(f"({number}, 'a', 1)" for number in range(3, 1001))
     await table.run(f"INSERT INTO t VALUES {rows}", "CREATE TABLE other (id integer)")
     columns = ColumnOptions(hide=("moved",))
@@ -178,7 +178,7 @@ async def test_of_more_rows_than_are_compared_all_are_told_by_the_column(table: 
         "UPDATE t SET moved = 9 WHERE x = 'hidden'",
     ],
 )
-async def test_rows_that_are_kept_out_do_not_count(table: Owner, change: str) -> None:
+async def test_changes_of_filtered_out_rows_are_not_reported(table: Owner, change: str) -> None:
     await table.run("INSERT INTO t VALUES (4, 'hidden', 5)")
     options = TableOptions(change=ChangeHint(column="moved"), where="x <> 'hidden'")
     async with followed(table, *ALL, tables={"t": options}) as scene:
@@ -194,7 +194,7 @@ async def test_rows_that_are_kept_out_do_not_count(table: Owner, change: str) ->
 
 
 @pytest.mark.slow
-async def test_a_column_that_is_hidden_tells_of_changes_all_the_same(table: Owner) -> None:
+async def test_a_hidden_hint_column_still_reports_changes(table: Owner) -> None:
     options = TableOptions(
         change=ChangeHint(column="MOVED"), columns=ColumnOptions(hide=("moved",))
     )
@@ -208,7 +208,7 @@ async def test_a_column_that_is_hidden_tells_of_changes_all_the_same(table: Owne
 
 @pytest.mark.slow
 @pytest.mark.parametrize("column", ["no such", "broken"])
-async def test_where_the_column_cannot_be_asked_for_all_is_told_as_without(
+async def test_an_unreadable_hint_column_is_ignored(
     owner: Owner, column: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     await owner.run("CREATE TABLE base (id integer PRIMARY KEY, x varchar(20))")
@@ -232,7 +232,7 @@ async def test_where_the_column_cannot_be_asked_for_all_is_told_as_without(
 
 
 @pytest.mark.slow
-async def test_a_change_of_the_schema_tells_of_other_tables_only_who_sees_them(
+async def test_schema_changes_of_hidden_tables_are_not_reported(
     table: Owner,
 ) -> None:
     async with followed(table, "t/1", "t/~schema", tables={"secret": False}) as scene:
@@ -266,7 +266,7 @@ GATES = {
 }
 
 
-async def test_a_database_tells_how_commits_are_noticed(owner: Owner) -> None:
+async def test_metadata_of_a_database_describes_commit_detection(owner: Owner) -> None:
     async def told(**options: Any) -> Any:
         async with served(owner, **options) as view:
             return (await view.catalog.metadata(BASE)).resource.details
@@ -279,7 +279,7 @@ async def test_a_database_tells_how_commits_are_noticed(owner: Owner) -> None:
     assert await told(watch="off") == {"engine": owner.engine}
 
 
-async def test_a_table_tells_how_exactly_its_changes_are_told(owner: Owner) -> None:
+async def test_metadata_of_a_table_describes_the_precision_of_changes(owner: Owner) -> None:
     await owner.run(TABLE, "CREATE TABLE u (id integer PRIMARY KEY)", "CREATE VIEW v AS SELECT 1 a")
     hidden = TableOptions(change=HINT.change, columns=ColumnOptions(hide=("moved",)))
     async with served(owner, tables={"t": HINT, "u": TableOptions(rows=False)}) as view:
@@ -299,7 +299,7 @@ async def test_a_table_tells_how_exactly_its_changes_are_told(owner: Owner) -> N
 
 
 @pytest.mark.slow
-async def test_rows_that_cannot_be_read_end_no_watch(
+async def test_unreadable_rows_do_not_end_the_watch(
     owner: Owner, caplog: pytest.LogCaptureFixture
 ) -> None:
     await owner.run("CREATE TABLE base (id integer PRIMARY KEY, n bigint)")
@@ -316,7 +316,7 @@ async def test_rows_that_cannot_be_read_end_no_watch(
     assert "has failed" not in caplog.text
 
 
-async def test_a_row_that_the_server_has_seen_otherwise_is_looked_at_again(owner: Owner) -> None:
+async def test_a_row_read_in_another_version_is_compared_again(owner: Owner) -> None:
     await owner.run(TABLE)
     await owner.insert("t", (1, "a", 1))
     path = (*owner.prefix.split("/")[:-1], "t", "1")
@@ -337,7 +337,7 @@ async def test_a_row_that_the_server_has_seen_otherwise_is_looked_at_again(owner
                 assert await anext(changes) == Change(path)
 
 
-async def test_a_file_that_is_away_for_a_while_ends_no_watch(tmp_path: Path) -> None:
+async def test_a_temporarily_missing_file_does_not_end_the_watch(tmp_path: Path) -> None:
     file, path = tmp_path / "it.db", ("t", "1")
     url = f"sqlite:///{file}"
     async with owner_of(url) as owner:
@@ -359,7 +359,7 @@ async def test_a_file_that_is_away_for_a_while_ends_no_watch(tmp_path: Path) -> 
             assert await told == Change(path)
 
 
-async def test_nothing_is_left_of_a_watch_whenever_it_ends(table: Owner) -> None:
+async def test_a_watch_that_ends_at_any_point_leaves_no_tasks(table: Owner) -> None:
     path = (*table.prefix.split("/")[:-1], "t", "~schema")
     async with Database(url=table.url) as database:
         # Listing all tables may use a connection of its own.
@@ -379,7 +379,7 @@ async def test_nothing_is_left_of_a_watch_whenever_it_ends(table: Owner) -> None
             assert asyncio.all_tasks() == before
 
 
-async def test_a_watch_ends_just_when_it_is_time_to_look(table: Owner) -> None:
+async def test_a_watch_can_end_at_the_moment_of_a_poll(table: Owner) -> None:
     path = (*table.prefix.split("/")[:-1], "t", "1")
     loop = asyncio.get_running_loop()
     async with Database(url=table.url, interval=Duration(0.02)) as database:

@@ -71,7 +71,7 @@ async def test_the_schema_of_a_table_names_columns_and_key(owner: Owner) -> None
         assert "Primary key" in words
 
 
-async def test_names_of_tables_and_columns_may_be_anything(owner: Owner) -> None:
+async def test_any_table_or_column_name_is_served(owner: Owner) -> None:
     names = ["~query", "~rows", "Übung 1", 'a"b`c', "semi;colon", "a.b", "%41", "select", "x/y"]
     for name in names:
         quoted = owner.quoted(name)
@@ -90,7 +90,7 @@ async def test_names_of_tables_and_columns_may_be_anything(owner: Owner) -> None
 # -- rows
 
 
-async def test_a_row_is_the_same_by_itself_and_in_its_page(owner: Owner) -> None:
+async def test_a_row_is_equal_in_its_document_and_its_page(owner: Owner) -> None:
     await numbered(owner, 3)
     async with served(owner) as it:
         page = (await it.json("t/~rows"))["rows"]
@@ -101,7 +101,7 @@ async def test_a_row_is_the_same_by_itself_and_in_its_page(owner: Owner) -> None
         assert body.entry.resource.mime_type == "application/json"
 
 
-async def test_a_row_says_another_version_when_it_is_changed(owner: Owner) -> None:
+async def test_a_changed_row_has_a_new_version(owner: Owner) -> None:
     await numbered(owner, 2)
     async with served(owner) as it:
         before = [(await it.entry(path)).resource.version for path in ("t/1", "t/2")]
@@ -138,7 +138,7 @@ async def test_a_composite_key_is_browsed_column_by_column(owner: Owner) -> None
     ]
 
 
-async def test_a_prefix_of_keys_is_a_collection_where_rows_have_it(owner: Owner) -> None:
+async def test_a_prefix_of_keys_is_a_collection_if_rows_have_it(owner: Owner) -> None:
     await owner.run(
         "create table t (a integer, b integer, primary key (a, b))",
         "insert into t values (1, 1), (1, 2)",
@@ -195,7 +195,7 @@ AWKWARD_TEXTS = (
 )
 
 
-async def test_rows_of_awkward_texts_are_found_where_they_are_listed(owner: Owner) -> None:
+async def test_rows_with_awkward_text_keys_are_found_at_their_address(owner: Owner) -> None:
     await owner.run(f"create table t (k {TEXT[owner.engine]} primary key, place integer)")
     await owner.insert("t", *((key, place) for place, key in enumerate(AWKWARD_TEXTS)))
     await found_where_they_are_listed(owner, AWKWARD_TEXTS)
@@ -214,7 +214,7 @@ KEYS: dict[str, tuple[str | dict[str, str], Sequence[Any]]] = {
 
 
 @pytest.mark.parametrize("kind", KEYS)
-async def test_rows_of_typed_keys_are_found_where_they_are_listed(owner: Owner, kind: str) -> None:
+async def test_rows_with_typed_keys_are_found_at_their_address(owner: Owner, kind: str) -> None:
     declared, keys = KEYS[kind]
     declared = declared if isinstance(declared, str) else declared[owner.engine]
     await owner.run(f"create table t (k {declared} primary key, place integer)")
@@ -226,7 +226,7 @@ async def test_rows_of_typed_keys_are_found_where_they_are_listed(owner: Owner, 
     await found_where_they_are_listed(owner, keys)
 
 
-async def test_rows_of_uuids_are_found_where_they_are_listed(owner: Owner) -> None:
+async def test_rows_with_uuid_keys_are_found_at_their_address(owner: Owner) -> None:
     declared = "text" if owner.engine == "sqlite" else "uuid"
     await owner.run(f"create table t (k {declared} primary key, place integer)")
     keys = [str(uuid.UUID(int=number << 100)) for number in (0, 1, 12345678)]
@@ -252,7 +252,7 @@ async def found_where_they_are_listed(owner: Owner, keys: Sequence[object]) -> N
         assert [row for page in pages for row in page] == rows
 
 
-async def test_a_key_too_long_for_a_uri_is_in_the_pages_only(owner: Owner) -> None:
+async def test_a_key_too_long_for_a_uri_is_only_in_pages(owner: Owner) -> None:
     if owner.engine == "mariadb":
         pytest.skip("MariaDB has no keys of so many characters")
     await owner.run("create table t (k text primary key, place integer)")
@@ -265,7 +265,7 @@ async def test_a_key_too_long_for_a_uri_is_in_the_pages_only(owner: Owner) -> No
             await it.read(f"t/{long[:12_000]}")
 
 
-async def test_every_spelling_of_a_key_leads_to_one_address(owner: Owner) -> None:
+async def test_every_spelling_of_a_key_has_one_canonical_address(owner: Owner) -> None:
     await owner.run(
         f"create table t (k {TEXT[owner.engine]} primary key)",
         "create table n (k integer primary key)",
@@ -285,7 +285,7 @@ async def test_every_spelling_of_a_key_leads_to_one_address(owner: Owner) -> Non
             assert (await it.entry(path)).uri == it.base + canonical, path
 
 
-async def test_a_cell_is_read_whole(owner: Owner) -> None:
+async def test_a_cell_is_read_in_full(owner: Owner) -> None:
     declared = {"sqlite": "text", "postgresql": "text", "mariadb": "longtext"}[owner.engine]
     await owner.run(f"create table t (id integer primary key, x {declared})")
     long = "é" * 100_000
@@ -322,7 +322,7 @@ async def test_a_view_has_one_page_and_no_rows_with_addresses(owner: Owner) -> N
             await it.read("v/1")
 
 
-async def test_a_table_without_a_key_says_so(owner: Owner) -> None:
+async def test_a_table_without_a_key_has_no_row_addresses_or_a_rowid(owner: Owner) -> None:
     await owner.run("create table t (x integer)", "insert into t values (1), (1)")
     kind = "rowid" if owner.engine == "sqlite" else "none"
     async with served(owner) as it:
@@ -390,7 +390,7 @@ async def test_a_row_links_to_the_rows_it_refers_to(owner: Owner) -> None:
     [False, TableOptions(rows=False), TableOptions(columns=ColumnOptions(hide=("id",)))],
     ids=["the table", "its rows", "its key"],
 )
-async def test_a_row_does_not_link_to_what_is_hidden(
+async def test_a_row_does_not_link_to_hidden_tables_or_columns(
     owner: Owner, hidden: TableOptions | Literal[False]
 ) -> None:
     async with linked(owner, people=hidden) as it:
@@ -508,7 +508,7 @@ async def test_every_type_has_its_documented_form(owner: Owner) -> None:
             assert await it.text(f"t/2/~cell/{name}_") == "null"
 
 
-async def test_a_blob_is_short_in_its_row_and_whole_as_a_cell(owner: Owner) -> None:
+async def test_a_blob_is_truncated_in_its_row_and_complete_as_a_cell(owner: Owner) -> None:
     declared = {"sqlite": "blob", "postgresql": "bytea", "mariadb": "mediumblob"}[owner.engine]
     data = bytes(range(256)) * 20
     await owner.run(f"create table t (id integer primary key, x {declared})")
@@ -542,7 +542,7 @@ MIME_TYPES = {"csv": "text/csv", "markdown": "text/markdown"}
 
 
 @pytest.mark.parametrize("format", FORMATS)
-async def test_a_page_is_in_the_format_that_is_asked_for(owner: Owner, format: str) -> None:
+async def test_a_page_is_in_the_requested_format(owner: Owner, format: str) -> None:
     await table_of_texts(owner)
     async with served(owner) as it:
         assert await it.text(f"t/~rows?format={format}") == FORMATS[format]
@@ -566,7 +566,7 @@ async def test_a_page_in_markdown_is_one_table(owner: Owner) -> None:
         assert rest[-1].count("|") - rest[-1].count("\\|") == 4
 
 
-async def test_a_page_has_the_columns_that_are_asked_for_in_their_order(owner: Owner) -> None:
+async def test_a_page_has_the_requested_columns_in_order(owner: Owner) -> None:
     await table_of_texts(owner)
     async with served(owner) as it:
         assert await it.text("t/~rows?columns=n,id&format=csv") == "n,id\r\n5,1\r\n,2\r\n-1,3\r\n"
@@ -576,7 +576,7 @@ async def test_a_page_has_the_columns_that_are_asked_for_in_their_order(owner: O
         assert await it.pages("t/~rows?columns=n&limit=1") == [[{"n": n}] for n in (5, None, -1)]
 
 
-async def test_the_next_page_keeps_what_was_asked_for(owner: Owner) -> None:
+async def test_the_next_page_keeps_the_requested_options(owner: Owner) -> None:
     await table_of_texts(owner)
     async with served(owner) as it:
         page = await it.json("t/~rows?format=columns&columns=x,id&limit=1")
@@ -585,7 +585,7 @@ async def test_the_next_page_keeps_what_was_asked_for(owner: Owner) -> None:
         assert following["rows"] == [[None, 2]]
 
 
-async def test_no_page_has_more_rows_than_it_may(owner: Owner) -> None:
+async def test_the_rows_of_a_page_are_limited(owner: Owner) -> None:
     await numbered(owner, 30)
     async with served(owner, limits=ReadLimits(rows=4, max_rows=9)) as it:
         assert len((await it.json("t/~rows"))["rows"]) == 4
@@ -596,7 +596,7 @@ async def test_no_page_has_more_rows_than_it_may(owner: Owner) -> None:
             assert [row["id"] for page in pages for row in page] == list(range(1, 31))
 
 
-async def test_a_page_that_is_cut_says_so_and_how_to_go_on(owner: Owner) -> None:
+async def test_a_truncated_page_is_marked_with_its_continuation(owner: Owner) -> None:
     await owner.run(f"create table t (id integer primary key, x {TEXT[owner.engine]})")
     await owner.insert("t", *((number, str(number) * 300) for number in range(1, 9)))
     async with served(owner, limits=ReadLimits(bytes=ByteSize(1500))) as it:
@@ -616,7 +616,7 @@ async def test_a_page_that_is_cut_says_so_and_how_to_go_on(owner: Owner) -> None
         assert (content.truncated.reason, content.truncated.unit) == ("limit", "rows")
 
 
-async def test_a_value_that_is_cut_says_so(owner: Owner) -> None:
+async def test_a_truncated_value_is_marked(owner: Owner) -> None:
     await owner.run(f"create table t (id integer primary key, x {TEXT[owner.engine]})")
     await owner.insert("t", (1, "é" * 100), (2, "é" * 10))
     async with served(owner, limits=ReadLimits(cell=ByteSize(20))) as it:
@@ -625,7 +625,7 @@ async def test_a_value_that_is_cut_says_so(owner: Owner) -> None:
         assert [row["x"] for row in (await it.json("t/~rows"))["rows"]] == [cut, "é" * 10]
 
 
-async def test_a_cursor_of_a_table_that_has_changed_is_refused(owner: Owner) -> None:
+async def test_a_cursor_of_a_changed_table_is_refused(owner: Owner) -> None:
     await numbered(owner, 3)
     async with served(owner) as it:
         path = (await it.json("t/~rows?limit=1"))["next"].removeprefix(it.base)
@@ -644,7 +644,7 @@ async def test_a_cursor_of_another_table_is_refused(owner: Owner) -> None:
             await it.read(following.removeprefix(it.base).replace("t/", "u/", 1))
 
 
-async def test_rows_that_come_and_go_do_not_disturb_who_is_paging(owner: Owner) -> None:
+async def test_paging_is_stable_while_rows_are_added_and_removed(owner: Owner) -> None:
     await owner.run("create table t (id integer primary key)")
     await owner.insert("t", *((number,) for number in range(0, 100, 10)))
     async with served(owner) as it:
@@ -665,7 +665,7 @@ async def test_rows_that_come_and_go_do_not_disturb_who_is_paging(owner: Owner) 
 # -- hidden data
 
 
-async def test_a_hidden_table_is_nowhere(owner: Owner) -> None:
+async def test_a_hidden_table_is_invisible_everywhere(owner: Owner) -> None:
     await numbered(owner, 1)
     await owner.run(
         "create table audit_log (id integer primary key)",
@@ -705,7 +705,9 @@ HIDING = TableOptions(
         "people/1/~cell/mail",
     ],
 )
-async def test_what_is_hidden_or_masked_is_so_on_every_path(owner: Owner, path: str) -> None:
+async def test_hidden_and_masked_content_is_protected_on_every_path(
+    owner: Owner, path: str
+) -> None:
     await owner.run(*PEOPLE)
     async with served(owner, tables={"people": HIDING}) as it:
         reading = await it.catalog.read(it.base + path)
@@ -722,7 +724,7 @@ async def test_what_is_hidden_or_masked_is_so_on_every_path(owner: Owner, path: 
 @pytest.mark.parametrize(
     "path", ["people/2", "people/1/~cell/salary", "people/2/~cell/name", "people/2/~cell/salary"]
 )
-async def test_what_is_not_shown_is_not_there(owner: Owner, path: str) -> None:
+async def test_hidden_content_is_not_found(owner: Owner, path: str) -> None:
     await owner.run(*PEOPLE)
     async with served(owner) as it:
         await it.read(path)
@@ -734,7 +736,7 @@ async def test_what_is_not_shown_is_not_there(owner: Owner, path: str) -> None:
 
 
 @pytest.mark.parametrize("query", ["columns=salary", "columns=id,salary", "columns=SALARY"])
-async def test_a_hidden_column_cannot_be_asked_for(owner: Owner, query: str) -> None:
+async def test_a_hidden_column_is_refused_like_an_unknown_one(owner: Owner, query: str) -> None:
     await owner.run(*PEOPLE)
     async with served(owner, tables={"people": HIDING}) as it:
         with pytest.raises(InvalidParameter) as refused:
@@ -744,7 +746,7 @@ async def test_a_hidden_column_cannot_be_asked_for(owner: Owner, query: str) -> 
     assert str(refused.value) == str(unknown.value).replace("celery", "salary")
 
 
-async def test_masks_show_what_they_say(owner: Owner) -> None:
+async def test_each_mask_has_its_documented_form(owner: Owner) -> None:
     await owner.run(
         "create table t (id integer primary key, a varchar(20), b varchar(20), c varchar(20))",
         "insert into t values (1, '1234567890', 'x', 'x'), (2, '1234', 'x', 'y'),"
@@ -761,7 +763,7 @@ async def test_masks_show_what_they_say(owner: Owner) -> None:
         assert await it.json("t/1") == rows[0]
 
 
-async def test_where_holds_for_listings_prefixes_counts_and_versions(owner: Owner) -> None:
+async def test_where_applies_to_listings_prefixes_counts_and_versions(owner: Owner) -> None:
     await owner.run(
         "create table t (a integer, b integer, secret integer, primary key (a, b))",
         "insert into t values (1, 1, 0), (1, 2, 1), (2, 1, 1), (3, 1, 0)",
@@ -789,7 +791,7 @@ async def test_where_may_read_a_hidden_column(owner: Owner) -> None:
         ]
 
 
-async def test_where_is_one_condition_whatever_is_in_it(owner: Owner) -> None:
+async def test_where_is_always_a_single_condition(owner: Owner) -> None:
     await owner.run(*PEOPLE)
     where = "name = 'Ada' or name = 'x' -- or '"
     async with served(owner, tables={"people": TableOptions(where=where)}) as it:
@@ -798,7 +800,7 @@ async def test_where_is_one_condition_whatever_is_in_it(owner: Owner) -> None:
             await it.read("people/2")
 
 
-async def test_a_table_without_rows_shows_its_schema_only(owner: Owner) -> None:
+async def test_a_table_with_hidden_rows_shows_only_its_schema(owner: Owner) -> None:
     await owner.run(*PEOPLE)
     async with served(owner, tables={"people": TableOptions(rows=False)}) as it:
         assert await it.children("people") == ["people/~schema"]
@@ -811,7 +813,7 @@ async def test_a_table_without_rows_shows_its_schema_only(owner: Owner) -> None:
         assert "rowCount" not in details["table"]
 
 
-async def test_nothing_that_is_hidden_is_suggested(owner: Owner) -> None:
+async def test_hidden_values_are_not_suggested(owner: Owner) -> None:
     await owner.run(*PEOPLE)
     queries = {"q": Query(sql="select 1 as one")}
     async with served(owner, tables={"people": HIDING}, queries=queries) as it:
@@ -871,7 +873,7 @@ async def test_a_query_takes_parameters_of_every_type(owner: Owner, name: str) -
                     await it.query(f"q?{name}={wrong}")
 
 
-async def test_a_text_for_a_query_is_never_sql(owner: Owner) -> None:
+async def test_a_text_parameter_is_never_interpreted_as_sql(owner: Owner) -> None:
     await goods(owner)
     queries = query("select id from goods where s = :s", s=Parameter())
     async with served(owner, queries=queries) as it:
@@ -922,7 +924,7 @@ async def test_a_parameter_has_one_of_its_values(owner: Owner) -> None:
         assert set(completion.values) == {"x'y", "z"}
 
 
-async def test_an_optional_parameter_is_null_where_it_is_not_given(owner: Owner) -> None:
+async def test_an_omitted_optional_parameter_is_null(owner: Owner) -> None:
     await goods(owner)
     queries = query(
         "select id from goods where (s = :s or :s is null) and (i = :i or :i is null) order by id",
@@ -936,7 +938,7 @@ async def test_an_optional_parameter_is_null_where_it_is_not_given(owner: Owner)
         assert await it.query("q?i=5") == []
 
 
-async def test_all_that_is_wrong_with_a_query_is_said_at_once(owner: Owner) -> None:
+async def test_all_problems_of_query_parameters_are_reported_together(owner: Owner) -> None:
     await goods(owner)
     queries = query(
         "select id from goods where i = :i and s = :s", i=Parameter(type="integer"), s=Parameter()
@@ -948,7 +950,7 @@ async def test_all_that_is_wrong_with_a_query_is_said_at_once(owner: Owner) -> N
             assert told in str(refused.value)
 
 
-async def test_a_query_is_a_document_beside_the_tables(owner: Owner) -> None:
+async def test_a_query_is_listed_as_a_document(owner: Owner) -> None:
     await goods(owner)
     queries = {
         "all": Query(sql="select id from goods order by id", title="All goods"),
@@ -972,7 +974,7 @@ async def test_a_query_is_a_document_beside_the_tables(owner: Owner) -> None:
             await it.query("none")
 
 
-async def test_a_query_has_no_more_rows_than_it_may(owner: Owner) -> None:
+async def test_the_rows_of_a_query_are_limited(owner: Owner) -> None:
     await numbered(owner, 20)
     queries = {
         "some": Query(sql="select id from t order by id", rows=3),
@@ -994,7 +996,7 @@ async def test_a_query_has_no_more_rows_than_it_may(owner: Owner) -> None:
             await it.query("many?limit=11")
 
 
-async def test_a_query_that_the_database_refuses_says_nothing_of_its_sql(owner: Owner) -> None:
+async def test_a_refused_query_reveals_nothing_of_its_sql(owner: Owner) -> None:
     await numbered(owner, 1)
     queries = query("select secret_column from t")
     async with served(owner, queries=queries) as it:
@@ -1006,7 +1008,7 @@ async def test_a_query_that_the_database_refuses_says_nothing_of_its_sql(owner: 
 # -- schemas that change
 
 
-async def test_a_column_that_is_added_is_shown(owner: Owner) -> None:
+async def test_an_added_column_is_visible(owner: Owner) -> None:
     await numbered(owner, 1)
     async with served(owner) as it:
         before = await it.text("t/~schema")
@@ -1021,7 +1023,7 @@ async def test_a_column_that_is_added_is_shown(owner: Owner) -> None:
         assert "more" not in before
 
 
-async def test_a_column_that_is_gone_is_not_shown(owner: Owner) -> None:
+async def test_a_dropped_column_is_gone(owner: Owner) -> None:
     await numbered(owner, 1)
     async with served(owner) as it:
         await it.read("t/1/~cell/name")
@@ -1033,7 +1035,7 @@ async def test_a_column_that_is_gone_is_not_shown(owner: Owner) -> None:
             await it.read("t/~rows?columns=name")
 
 
-async def test_a_table_that_is_dropped_is_gone_and_one_that_is_made_is_there(owner: Owner) -> None:
+async def test_dropped_tables_are_gone_and_created_tables_are_listed(owner: Owner) -> None:
     await numbered(owner, 1)
     await owner.run("create table stays (id integer primary key)")
     async with served(owner) as it:
@@ -1046,7 +1048,7 @@ async def test_a_table_that_is_dropped_is_gone_and_one_that_is_made_is_there(own
         assert (await it.json("new/~rows"))["rows"] == []
 
 
-async def test_a_key_that_is_another_one_addresses_rows_otherwise(owner: Owner) -> None:
+async def test_a_changed_primary_key_changes_the_addresses_of_rows(owner: Owner) -> None:
     await owner.run(
         "create table t (a integer not null, b integer not null, primary key (a))",
         "insert into t values (1, 10)",
@@ -1161,7 +1163,7 @@ async def watched_tables(owner: Owner) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", TOLD)
-async def test_a_subscriber_is_told_of_exactly_what_differs_when(owner: Owner, what: str) -> None:
+async def test_subscribers_are_notified_of_exactly_what_changed(owner: Owner, what: str) -> None:
     statements, expected = TOLD[what]
     await watched_tables(owner)
     queries = query("select id, name from t order by id")
@@ -1169,7 +1171,7 @@ async def test_a_subscriber_is_told_of_exactly_what_differs_when(owner: Owner, w
         await client.tells(expected, *statements)
 
 
-async def test_of_a_query_with_parameters_exactly_what_its_read_returns_is_told(
+async def test_a_parameterized_query_notifies_only_if_its_result_changes(
     owner: Owner,
 ) -> None:
     await watched_tables(owner)
@@ -1187,14 +1189,14 @@ async def test_of_a_query_with_parameters_exactly_what_its_read_returns_is_told(
         await client.tells([], "update t set name = name", "insert into t values (3, 'x')")
 
 
-async def test_a_query_without_its_parameters_never_changes(owner: Owner) -> None:
+async def test_a_query_with_missing_parameters_never_changes(owner: Owner) -> None:
     await watched_tables(owner)
     queries = query("select name from t where id = :id", id=Parameter(type="integer"))
     async with subscribed(owner, "~query/q", queries=queries) as client:
         await client.tells([], "update t set name = 'x' where id = 1")
 
 
-async def test_a_row_that_comes_back_is_told_of(owner: Owner) -> None:
+async def test_a_restored_row_is_notified(owner: Owner) -> None:
     await watched_tables(owner)
     async with subscribed(owner, "t/1") as client:
         await client.tells(["t/1"], "delete from t where id = 1")
@@ -1203,7 +1205,7 @@ async def test_a_row_that_comes_back_is_told_of(owner: Owner) -> None:
         await client.tells(["t/1"], "update t set name = 'y' where id = 1")
 
 
-async def test_a_row_whose_key_is_spelt_otherwise_is_told_of_again(owner: Owner) -> None:
+async def test_a_row_whose_key_changes_its_case_is_notified(owner: Owner) -> None:
     collation = {"sqlite": "nocase", "postgresql": "anycase", "mariadb": "utf8mb4_general_ci"}
     if owner.engine == "postgresql":
         await owner.run(
@@ -1221,7 +1223,7 @@ async def test_a_row_whose_key_is_spelt_otherwise_is_told_of_again(owner: Owner)
         await client.tells(["t/ada"], "update t set x = 2")
 
 
-async def test_a_row_that_gets_another_key_is_told_of_at_both(owner: Owner) -> None:
+async def test_a_row_that_changes_its_key_is_notified_at_both_addresses(owner: Owner) -> None:
     await watched_tables(owner)
     async with subscribed(owner, "t/1", "t/02") as client:
         moves = "update t set id = 7 where id = 1", "update t set id = 1 where id = 2"
@@ -1229,14 +1231,14 @@ async def test_a_row_that_gets_another_key_is_told_of_at_both(owner: Owner) -> N
         await client.tells(["t/2"], "update t set id = 2 where id = 7")
 
 
-async def test_a_row_behind_the_first_page_is_told_of_with_its_table(owner: Owner) -> None:
+async def test_a_row_beyond_the_first_page_is_notified_with_its_table(owner: Owner) -> None:
     await numbered(owner, 150)
     async with subscribed(owner, "t", "t/~rows", "t/140") as client:
         await client.tells(["t", "t/140"], "update t set name = 'x' where id = 140")
         await client.tells(["t", "t/~rows"], "delete from t where id = 1")
 
 
-async def test_a_row_that_was_read_as_it_was_for_a_moment_is_suggested_again(owner: Owner) -> None:
+async def test_a_row_read_in_a_transient_state_is_reported_again(owner: Owner) -> None:
     await watched_tables(owner)
     await owner.run(*MARKER)
     async with served(owner, interval=0.02) as it:
@@ -1269,7 +1271,7 @@ async def test_a_row_that_was_read_as_it_was_for_a_moment_is_suggested_again(own
 
 
 @pytest.mark.slow
-async def test_a_watch_that_nobody_needs_any_more_can_be_ended_at_once(
+async def test_an_unneeded_watch_can_end_at_any_moment(
     owner: Owner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     timing = replace(IMPATIENT, watch_close_s=PATIENCE_S)
@@ -1288,7 +1290,7 @@ async def test_a_watch_that_nobody_needs_any_more_can_be_ended_at_once(
 
 
 @pytest.mark.slow
-async def test_a_prefix_of_keys_is_told_of_when_its_rows_are_others(owner: Owner) -> None:
+async def test_a_prefix_of_keys_is_notified_when_its_rows_change(owner: Owner) -> None:
     await owner.run(
         "create table t (a integer, b integer, x integer, primary key (a, b))",
         "insert into t values (1, 1, 0), (1, 2, 0), (2, 1, 0)",
@@ -1301,7 +1303,7 @@ async def test_a_prefix_of_keys_is_told_of_when_its_rows_are_others(owner: Owner
         await client.tells(["t", "t/2"], "delete from t where a = 2")
 
 
-async def test_a_view_and_its_rows_are_told_of_when_its_tables_change(owner: Owner) -> None:
+async def test_a_view_and_its_rows_are_notified_when_its_tables_change(owner: Owner) -> None:
     await numbered(owner, 3)
     await owner.run("create view v as select id, name from t where id < 3")
     options = {"v": TableOptions(key=("id",))}
@@ -1318,7 +1320,7 @@ async def test_a_view_and_its_rows_are_told_of_when_its_tables_change(owner: Own
 
 
 @pytest.mark.slow
-async def test_nothing_is_told_of_what_is_hidden(owner: Owner) -> None:
+async def test_changes_of_hidden_content_are_not_notified(owner: Owner) -> None:
     await owner.run(*PEOPLE)
     paths = ("people", "people/1", "people/~rows", "people/~schema")
     async with subscribed(owner, *paths, tables={"people": HIDING}) as client:
@@ -1339,7 +1341,7 @@ async def test_nothing_is_told_of_what_is_hidden(owner: Owner) -> None:
         )
 
 
-async def test_a_column_that_is_added_is_told_of(owner: Owner) -> None:
+async def test_an_added_column_is_notified(owner: Owner) -> None:
     await watched_tables(owner)
     async with subscribed(owner, "t", "t/1", "t/~rows", "t/~schema", "u/~schema", "") as client:
         await client.tells(
@@ -1348,7 +1350,7 @@ async def test_a_column_that_is_added_is_told_of(owner: Owner) -> None:
         assert (await client.it.json("t/1"))["more"] == 7
 
 
-async def test_a_table_that_is_dropped_is_told_of_and_so_is_one_that_is_made(owner: Owner) -> None:
+async def test_dropped_and_created_tables_are_notified(owner: Owner) -> None:
     await watched_tables(owner)
     async with subscribed(owner, "t", "t/1", "t/~rows", "t/~schema", "u/1", "u", "") as client:
         root = "" if not owner.prefix else "public"
@@ -1358,7 +1360,7 @@ async def test_a_table_that_is_dropped_is_told_of_and_so_is_one_that_is_made(own
         )
 
 
-async def test_listeners_to_the_list_are_told_of_tables_and_not_of_rows(owner: Owner) -> None:
+async def test_list_changed_is_sent_for_tables_and_not_for_rows(owner: Owner) -> None:
     await watched_tables(owner)
     async with served(owner, interval=0.02) as it:
         live, recorder = Broker(it.catalog, IMPATIENT), Recorder()
@@ -1374,7 +1376,7 @@ async def test_listeners_to_the_list_are_told_of_tables_and_not_of_rows(owner: O
         await live.close()
 
 
-async def test_what_nobody_subscribes_to_any_more_is_not_told_of(owner: Owner) -> None:
+async def test_unsubscribed_listeners_are_not_notified(owner: Owner) -> None:
     await watched_tables(owner)
     async with served(owner, interval=0.02) as it:
         live, gone, stays = Broker(it.catalog, IMPATIENT), Recorder(), Recorder()
@@ -1398,7 +1400,7 @@ NOT_THERE = (
 )
 
 
-async def test_what_is_not_there_is_not_found(owner: Owner) -> None:
+async def test_names_that_do_not_exist_are_not_found(owner: Owner) -> None:
     await numbered(owner, 1)
     async with served(owner) as it:
         live = Broker(it.catalog, IMPATIENT)
@@ -1433,7 +1435,7 @@ REFUSED = {
 }
 
 
-async def test_what_cannot_be_asked_is_said(owner: Owner) -> None:
+async def test_unusable_uri_parameters_are_refused_with_the_reason(owner: Owner) -> None:
     await numbered(owner, 1)
     async with served(owner) as it:
         for path, told in REFUSED.items():
@@ -1449,7 +1451,7 @@ async def test_a_document_has_no_children(owner: Owner) -> None:
                 await it.children(path)
 
 
-async def test_a_key_of_another_class_than_its_column_is_of_no_row(owner: Owner) -> None:
+async def test_a_key_of_another_type_than_its_column_is_not_found(owner: Owner) -> None:
     await numbered(owner, 1)
     await owner.run(f"create table texts (k {TEXT[owner.engine]} primary key)")
     await owner.insert("t", (0, "zero"))

@@ -32,7 +32,7 @@ async def of_views(owner: Owner, tables: Mapping[str, Any]) -> list[str]:
     return [message for _, message in found if message.startswith("view")]
 
 
-async def test_a_view_that_shows_a_table_to_who_may_not_see_it_is_told_of(owner: Owner) -> None:
+async def test_a_view_that_exposes_a_table_beyond_its_scopes_is_reported(owner: Owner) -> None:
     await owner.run(*SHOP)
     message = (
         "view '{}' shows 'salaries' to callers without hr:read (tables.salaries.access); "
@@ -49,7 +49,7 @@ async def test_a_view_that_shows_a_table_to_who_may_not_see_it_is_told_of(owner:
     assert "'pays' shows 'salaries' to callers without more (" in narrow
 
 
-async def test_a_view_that_shows_what_a_table_keeps_back_is_told_of(owner: Owner) -> None:
+async def test_a_view_that_exposes_hidden_parts_of_a_table_is_reported(owner: Owner) -> None:
     await owner.run(*SHOP)
     tables = {"salaries": TableOptions(columns=ColumnOptions(hide=("pay",)))}
     (message,) = await of_views(owner, tables)
@@ -60,7 +60,7 @@ async def test_a_view_that_shows_what_a_table_keeps_back_is_told_of(owner: Owner
     assert await of_views(owner, {**tables, "pays": TableOptions()}) == []
 
 
-async def test_a_column_that_is_computed_from_what_is_kept_back_is_told_of(owner: Owner) -> None:
+async def test_a_column_computed_from_hidden_columns_is_reported(owner: Owner) -> None:
     quoted = "`" if owner.engine == "mariadb" else '"'
     mail = f"{quoted}E mail{quoted}"
     await owner.run(
@@ -85,7 +85,7 @@ async def test_a_column_that_is_computed_from_what_is_kept_back_is_told_of(owner
     assert await told(ColumnOptions(hide=("id",))) == []
 
 
-async def test_a_declared_key_that_several_rows_have_is_told_of(owner: Owner) -> None:
+async def test_a_declared_key_that_is_not_unique_is_reported(owner: Owner) -> None:
     await owner.run("create table t (a integer, b integer, c integer)")
     await owner.insert("t", (1, 1, 1), (2, 2, 1), (2, 3, 2), (None, 4, 3), (None, 5, 3))
 

@@ -24,7 +24,7 @@ async def links(it: Served, path: str) -> dict[str, str]:
     return {name: uri.removeprefix(it.base) for name, uri in found.items()}
 
 
-async def test_columns_of_a_foreign_key_may_come_in_any_order(owner: Owner) -> None:
+async def test_columns_of_a_foreign_key_may_be_in_any_order(owner: Owner) -> None:
     await owner.run(
         f"CREATE TABLE shops (land {TEXT}, number integer, PRIMARY KEY (land, number),"
         " UNIQUE (number, land))",
@@ -39,7 +39,7 @@ async def test_columns_of_a_foreign_key_may_come_in_any_order(owner: Owner) -> N
         assert await links(it, "orders/3") == {}
 
 
-async def test_a_foreign_key_to_more_than_the_key_leads_to_the_row(owner: Owner) -> None:
+async def test_a_foreign_key_to_more_columns_than_the_key_links_to_the_row(owner: Owner) -> None:
     await owner.run(
         "CREATE TABLE people (id integer PRIMARY KEY, tenant integer, UNIQUE (tenant, id))",
         "CREATE TABLE orders (id integer PRIMARY KEY, tenant integer, buyer integer,"
@@ -51,7 +51,7 @@ async def test_a_foreign_key_to_more_than_the_key_leads_to_the_row(owner: Owner)
         assert await links(it, "orders/1") == {"tenant, buyer": "people/5"}
 
 
-async def test_a_foreign_key_to_other_columns_than_the_key_is_told_and_no_link(
+async def test_a_foreign_key_to_non_key_columns_is_described_but_not_a_link(
     owner: Owner,
 ) -> None:
     await owner.run(
@@ -71,7 +71,7 @@ async def test_a_foreign_key_to_other_columns_than_the_key_is_told_and_no_link(
         assert await links(it, "orders/1") == {"buyer": "people/Ada"}
 
 
-async def test_several_foreign_keys_of_the_same_columns_are_told_apart(owner: Owner) -> None:
+async def test_several_foreign_keys_of_the_same_columns_have_distinct_links(owner: Owner) -> None:
     await owner.run(
         "CREATE TABLE people (id integer PRIMARY KEY)",
         "CREATE TABLE buyers (id integer PRIMARY KEY)",
@@ -113,7 +113,7 @@ async def test_a_row_may_refer_to_its_own_table(owner: Owner) -> None:
         (ColumnOptions(), ColumnOptions(hide=("buyer",))),
     ],
 )
-async def test_what_is_masked_or_hidden_on_either_side_is_no_link(
+async def test_a_foreign_key_masked_or_hidden_on_either_side_is_not_a_link(
     owner: Owner, people: ColumnOptions, orders: ColumnOptions
 ) -> None:
     await owner.run(
@@ -130,7 +130,7 @@ async def test_what_is_masked_or_hidden_on_either_side_is_no_link(
 
 
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
-async def test_a_foreign_key_leads_to_another_schema(owner: Owner) -> None:
+async def test_a_foreign_key_may_link_to_another_schema(owner: Owner) -> None:
     await owner.run(
         "DROP SCHEMA IF EXISTS sales CASCADE",
         "CREATE SCHEMA sales",

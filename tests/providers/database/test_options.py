@@ -19,6 +19,6 @@ def test_options_that_contradict_each_other_are_refused() -> None:
 
 
 @pytest.mark.parametrize("names", [("",), ("a", "a")])
-def test_columns_to_search_are_named_once_each(names: tuple[str, ...]) -> None:
+def test_duplicate_search_columns_are_refused(names: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="search: '"):
         TableOptions(search=names)

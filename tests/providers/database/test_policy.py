@@ -71,14 +71,14 @@ def exposed(
 # -- tables
 
 
-def test_a_table_that_nothing_fits_is_exposed_as_it_is() -> None:
+def test_a_table_without_a_matching_entry_is_fully_exposed() -> None:
     assert policy({}).of(ORDERS.name) == TableOptions()
     view = policy({}).view(ORDERS)
     assert view.table == ORDERS
     assert view.mask([(1, "a")], ["id", "email"]) == [(1, "a")]
 
 
-def test_the_first_entry_that_fits_counts() -> None:
+def test_the_first_matching_entry_wins() -> None:
     tables = {"audit_public": True, "audit_*": False, "a*": TableOptions(title="A")}
     assert exposed(tables, "audit_public")
     assert not exposed(tables, "audit_log")
@@ -90,7 +90,7 @@ def test_the_first_entry_that_fits_counts() -> None:
     assert not exposed({"a*": False, "ab": True}, "ab")
 
 
-def test_patterns_are_compared_with_a_table_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_patterns_are_matched_once_per_table(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[object] = []
     fits = policies._Rule.fits  # pyright: ignore[reportPrivateUsage]
 
@@ -107,7 +107,7 @@ def test_patterns_are_compared_with_a_table_once(monkeypatch: pytest.MonkeyPatch
     assert len(compared) == 3
 
 
-def test_an_entry_fits_with_and_without_the_schema() -> None:
+def test_an_entry_matches_with_and_without_the_schema() -> None:
     tables = {"public.orders": True, "orders": False, "private.*": False}
     assert exposed(tables, "orders", "public")
     assert not exposed(tables, "orders", "sales")
@@ -116,19 +116,19 @@ def test_an_entry_fits_with_and_without_the_schema() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["audit_log", "audit_*", "Audit_*", "AUDIT_LOG", "[a]udit_???"])
-def test_a_table_is_hidden_in_any_case_of_letters(pattern: str) -> None:
+def test_a_table_is_hidden_ignoring_case(pattern: str) -> None:
     assert not exposed({pattern: False}, "Audit_Log")
     assert exposed({pattern: False}, "audits")
 
 
-def test_an_entry_in_exactly_its_case_is_that_of_a_table() -> None:
+def test_an_entry_in_the_exact_case_of_a_table_wins() -> None:
     tables = {"orders": False, "Orders": TableOptions(title="Other")}
     assert exposed(tables, "Orders")
     assert not exposed(tables, "orders")
     assert not exposed(tables, "ORDERS")
 
 
-def test_a_table_whose_name_has_wildcards_is_found_by_its_name() -> None:
+def test_a_table_whose_name_has_wildcards_is_matched_by_its_exact_name() -> None:
     assert not exposed({"odd[1]": False}, "odd[1]")
     assert exposed({"odd[x]y": False}, "odd[1]")
 
@@ -145,18 +145,20 @@ def test_a_hidden_column_leaves_no_trace() -> None:
     assert "card" not in repr(view.table)
 
 
-def test_a_column_is_hidden_in_any_case_of_letters() -> None:
+def test_a_column_is_hidden_ignoring_case() -> None:
     view = policy({"orders": hiding("Card_Number")}).view(ORDERS)
     assert "card" not in repr(view.table)
 
 
-def test_a_hidden_column_takes_its_foreign_key_along() -> None:
+def test_a_hidden_column_hides_its_foreign_key() -> None:
     view = policy({"orders": hiding("customer_id")}).view(ORDERS)
     assert view.table.foreign_keys == ()
 
 
 @pytest.mark.parametrize("customers", [False, hiding("id"), hiding(id="hash"), hiding("ID")])
-def test_a_foreign_key_to_what_is_not_shown_is_not_shown(customers: TableOptions | bool) -> None:
+def test_a_foreign_key_to_a_hidden_table_or_column_is_hidden(
+    customers: TableOptions | bool,
+) -> None:
     view = policy({"customers": customers}).view(ORDERS)
     assert view.table.foreign_keys == ()
     assert view.table.ddl is None
@@ -164,7 +166,7 @@ def test_a_foreign_key_to_what_is_not_shown_is_not_shown(customers: TableOptions
     assert kept.table == ORDERS
 
 
-def test_the_statement_of_a_view_is_not_shown_where_anything_is_hidden() -> None:
+def test_the_definition_of_a_view_is_hidden_if_anything_is_hidden() -> None:
     view = replace(ORDERS, type="view")
     assert policy({"audit_log": False}).view(view).table.ddl is None
     assert policy({"other": hiding("x")}).view(view).table.ddl is None
@@ -172,7 +174,7 @@ def test_the_statement_of_a_view_is_not_shown_where_anything_is_hidden() -> None
     assert policy({"audit_log": False}).view(ORDERS).table.ddl == ORDERS.ddl
 
 
-def test_a_masked_column_is_text_of_which_nothing_else_is_told() -> None:
+def test_a_masked_column_is_text_without_further_details() -> None:
     view = policy({"orders": hiding(email="hash", total="redact")}).view(ORDERS)
     email = view.table.columns[1]
     assert (email.kind, email.type, email.default, email.values) == ("text", "TEXT", None, ())
@@ -182,7 +184,7 @@ def test_a_masked_column_is_text_of_which_nothing_else_is_told() -> None:
     assert view.searchable == {"id", "card_number", "customer_id"}
 
 
-def test_what_is_not_exposed_has_no_view() -> None:
+def test_a_table_that_is_not_exposed_has_no_view() -> None:
     with pytest.raises(ValueError, match="not exposed"):
         policy({"orders": False}).view(ORDERS)
 
@@ -191,7 +193,7 @@ def test_what_is_not_exposed_has_no_view() -> None:
 
 
 @pytest.mark.parametrize("options", [hiding("id"), hiding(id="hash"), hiding("ID")])
-def test_rows_have_no_address_where_their_key_is_not_shown(options: TableOptions) -> None:
+def test_rows_with_a_hidden_key_have_no_address(options: TableOptions) -> None:
     table = policy({"orders": options}).view(ORDERS).table
     assert (table.key, table.key_kind) == ((), "none")
 
@@ -207,7 +209,7 @@ def test_a_declared_key_addresses_rows() -> None:
     assert (table.key, table.key_kind) == ((), "none")
 
 
-def test_a_declared_key_that_is_not_there_leaves_the_one_of_the_database() -> None:
+def test_a_declared_key_with_missing_columns_falls_back_to_the_primary_key() -> None:
     table = orders(key=("idd",)).view(ORDERS).table
     assert (table.key, table.key_kind) == (("id",), "primary")
 
@@ -233,7 +235,7 @@ def test_rows_are_masked_in_the_columns_they_have() -> None:
 
 
 @given(st.text() | st.integers() | st.binary() | st.floats() | st.decimals() | st.none())
-def test_no_mask_shows_more_than_the_last_half_of_a_value(value: object) -> None:
+def test_no_mask_reveals_more_than_the_last_half_of_a_value(value: object) -> None:
     for mask in ("hash", "redact", "last4"):
         shown = masker(mask, b"key")(value)
         assert (shown is None) == (value is None)
@@ -282,7 +284,7 @@ def test_equal_values_have_equal_hashes_and_others_do_not() -> None:
 
 
 @given(st.text(max_size=50))
-def test_a_hash_has_twelve_characters_that_only_its_key_gives(text: str) -> None:
+def test_a_hash_has_twelve_characters_that_depend_on_its_key(text: str) -> None:
     first, other = masker("hash", b"one")(text), masker("hash", b"two")(text)
     assert first is not None
     assert len(first) == 12
@@ -290,7 +292,7 @@ def test_a_hash_has_twelve_characters_that_only_its_key_gives(text: str) -> None
     assert first != other
 
 
-def test_the_key_of_hashes_is_the_same_in_one_process() -> None:
+def test_the_hash_key_is_the_same_throughout_a_process() -> None:
     assert process_key() == process_key()
     rows: list[tuple[object, ...]] = [("a@b",)]
     one, two = (
@@ -303,7 +305,7 @@ def test_the_key_of_hashes_is_the_same_in_one_process() -> None:
 # -- columns readable by SQL
 
 
-def test_what_is_hidden_cannot_be_read() -> None:
+def test_hidden_columns_and_tables_cannot_be_read() -> None:
     rules = policy({"orders": hiding("card_number", email="hash"), "audit_*": False})
     assert rules.readable("orders", "id")
     assert rules.readable("orders", "email")
@@ -315,7 +317,7 @@ def test_what_is_hidden_cannot_be_read() -> None:
     assert rules.readable("audit_log", "x", through="audit_view")
 
 
-def test_a_declared_query_reads_nothing_that_is_hidden_or_masked() -> None:
+def test_a_declared_query_reads_no_hidden_or_masked_columns() -> None:
     rules = policy(
         {
             "orders": TableOptions(
@@ -336,7 +338,7 @@ def test_a_declared_query_reads_nothing_that_is_hidden_or_masked() -> None:
     "where",
     ["deleted is null", 'x > 1 and "Deleted" = 0', "[deleted] = 0", "`deleted` -- x\n = 0"],
 )
-def test_a_condition_reads_the_hidden_columns_that_it_names(where: str) -> None:
+def test_a_row_filter_may_read_the_hidden_columns_it_names(where: str) -> None:
     options = TableOptions(columns=ColumnOptions(hide=("deleted", "secret")), where=where)
     rules = policy({"orders": options})
     assert rules.readable("orders", "deleted")
@@ -344,7 +346,7 @@ def test_a_condition_reads_the_hidden_columns_that_it_names(where: str) -> None:
     assert not rules.readable("orders", "deleted", in_query=True)
 
 
-def test_a_condition_reads_the_tables_that_it_names() -> None:
+def test_a_row_filter_may_read_the_tables_it_names() -> None:
     where = "customer_id in (select id from vip)"
     rules = policy({"orders": TableOptions(where=where), "vip": False, "log": False})
     assert rules.readable("vip", "id")
@@ -352,12 +354,12 @@ def test_a_condition_reads_the_tables_that_it_names() -> None:
     assert not rules.readable("vip", "id", in_query=True)
 
 
-def test_a_name_in_a_string_is_not_read_by_a_condition() -> None:
+def test_a_name_in_a_string_grants_a_row_filter_nothing() -> None:
     options = TableOptions(columns=ColumnOptions(hide=("deleted",)), where="state <> 'deleted'")
     assert not policy({"orders": options}).readable("orders", "deleted")
 
 
-def test_the_hint_of_changes_reads_its_column() -> None:
+def test_the_change_hint_may_read_its_column() -> None:
     options = TableOptions(columns=ColumnOptions(hide=("at",)), change=ChangeHint(column="at"))
     assert policy({"orders": options}).readable("orders", "at")
 
@@ -407,7 +409,7 @@ def authorized(rules: Policy, sql: str, *, in_query: bool) -> bool:
         ("select count(*) from people", True, True),
     ],
 )
-def test_sqlite_asks_for_whatever_a_statement_reads(sql: str, ours: bool, query: bool) -> None:
+def test_sqlite_authorizes_everything_a_statement_reads(sql: str, ours: bool, query: bool) -> None:
     rules = policy({"people": hiding("secret", email="hash")})
     assert authorized(rules, sql, in_query=False) == ours
     assert authorized(rules, sql, in_query=True) == query
@@ -423,7 +425,7 @@ def test_a_view_on_a_table_that_is_not_exposed_can_be_read() -> None:
 # -- restrictions of declared queries
 
 
-def test_a_table_is_restricted_if_anything_of_it_is_kept_back() -> None:
+def test_a_table_is_restricted_if_any_part_of_it_is_hidden() -> None:
     rules = policy(
         {
             "hidden": False,
@@ -443,7 +445,7 @@ def test_a_table_is_restricted_if_anything_of_it_is_kept_back() -> None:
     assert not policy({"whole": TableOptions(title="x"), "t": True}).is_restricting
 
 
-def test_a_name_may_be_restricted_by_any_entry_that_fits_it() -> None:
+def test_a_name_may_be_restricted_by_any_matching_entry() -> None:
     rules = policy({"Orders": TableOptions(), "orders": hiding("x"), "t": True, "*": False})
     assert not rules.restricts(TableName(None, "Orders"))
     assert not rules.restricts(TableName(None, "t"))
@@ -473,7 +475,7 @@ def test_a_condition_is_one_expression() -> None:
         ("-- nothing", "is empty"),
     ],
 )
-def test_what_is_no_single_condition_is_refused(where: str, says: str) -> None:
+def test_anything_but_a_single_condition_is_refused(where: str, says: str) -> None:
     with pytest.raises(ValueError, match=rf"^tables\.orders\.where: .*{says}"):
         orders(where=where)
 
@@ -481,7 +483,7 @@ def test_what_is_no_single_condition_is_refused(where: str, says: str) -> None:
 # -- problems for `check`
 
 
-def test_what_is_misspelt_is_told_with_what_was_probably_meant() -> None:
+def test_misspelt_names_are_reported_with_suggestions() -> None:
     rules = policy(
         {
             "orders": TableOptions(
@@ -509,7 +511,7 @@ def test_what_is_misspelt_is_told_with_what_was_probably_meant() -> None:
     ]
 
 
-def test_options_that_fit_are_no_problem() -> None:
+def test_options_that_match_cause_no_problem() -> None:
     rules = policy(
         {
             "orders": TableOptions(key=("ID",), columns=ColumnOptions(hide=("card_number",))),
@@ -519,7 +521,7 @@ def test_options_that_fit_are_no_problem() -> None:
     assert rules.problems([ORDERS.name, TableName(None, "audit_log")], [ORDERS]) == []
 
 
-def test_a_pattern_names_columns_that_some_of_its_tables_have() -> None:
+def test_a_column_of_a_pattern_needs_to_exist_in_only_one_of_its_tables() -> None:
     other = replace(ORDERS, name=TableName(None, "other"), columns=ORDERS.columns[:1])
     rules = policy({"o*": hiding("email", "absent")})
     assert rules.problems([ORDERS.name, other.name], [ORDERS, other]) == [
@@ -527,14 +529,14 @@ def test_a_pattern_names_columns_that_some_of_its_tables_have() -> None:
     ]
 
 
-def test_an_entry_behind_one_that_fits_more_is_told() -> None:
+def test_an_entry_shadowed_by_an_earlier_one_is_reported() -> None:
     rules = policy({"o*": False, "orders": True})
     assert rules.problems([ORDERS.name], []) == [
         Problem("tables.orders", "is never used; an earlier entry matches the same tables"),
     ]
 
 
-def test_rows_without_an_address_are_told() -> None:
+def test_rows_without_an_address_are_reported() -> None:
     rules = policy({"orders": hiding("id")})
     assert rules.problems([ORDERS.name], [ORDERS]) == [
         Problem(
@@ -556,7 +558,7 @@ def searching(*names: str, **more: object) -> TableOptions:
     return TableOptions(search=names, **more)  # pyright: ignore[reportArgumentType]
 
 
-def test_what_is_searched_is_what_the_manifest_names_and_shows() -> None:
+def test_only_visible_columns_named_by_the_manifest_are_searched() -> None:
     options = searching("card_number", "EMAIL", "total", "gone")
     view = policy({"orders": options}).view(ORDERS)
     assert view.searched("sqlite") == ("email", "card_number", "total")
@@ -570,14 +572,14 @@ def test_what_is_searched_is_what_the_manifest_names_and_shows() -> None:
     assert policy({}).view(ORDERS).searched("sqlite") == ()
 
 
-def test_a_column_in_another_case_is_searched_only_where_one_alone_is_meant() -> None:
+def test_a_column_in_another_case_is_searched_only_if_unambiguous() -> None:
     columns = (*ORDERS.columns, Column("Email", "TEXT", "text"))
     table = replace(ORDERS, columns=columns)
     for name, found in (("email", ("email",)), ("Email", ("Email",)), ("EMAIL", ())):
         assert policy({"orders": searching(name)}).view(table).searched("sqlite") == found
 
 
-def test_what_has_no_text_is_not_searched() -> None:
+def test_columns_without_text_are_not_searched() -> None:
     columns = (
         Column("picture", "BLOB", "blob"),
         Column("place", "point", "other"),
@@ -590,7 +592,7 @@ def test_what_has_no_text_is_not_searched() -> None:
     assert view.searched("mariadb") == ("note",)
 
 
-def test_columns_that_are_never_searched_are_told_with_the_reason() -> None:
+def test_unsearchable_columns_are_reported_with_the_reason() -> None:
     table = replace(ORDERS, columns=(*ORDERS.columns, Column("picture", "BLOB", "blob")))
     options = searching(
         "emial",
@@ -616,7 +618,7 @@ def test_columns_that_are_never_searched_are_told_with_the_reason() -> None:
     ]
 
 
-def test_a_search_that_can_find_no_rows_is_told() -> None:
+def test_a_search_that_can_find_no_rows_is_reported() -> None:
     found = policy({"orders": searching("email", rows=False)}).problems([ORDERS.name], [ORDERS])
     assert [each.message for each in found] == [
         "rows are not exposed (`rows: false`), so none can be found"

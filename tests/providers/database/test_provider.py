@@ -93,7 +93,7 @@ async def test_the_example_keeps_the_contract(shop: Path) -> None:
     await check_provider(provider, make_change=change)
 
 
-async def test_every_page_of_rows_is_what_the_database_has(file: Path) -> None:
+async def test_the_pages_of_a_table_contain_all_rows_in_order(file: Path) -> None:
     run(file, "create table t (a text, b integer, c, primary key (a, b)) without rowid")
     rows = [(f"k{number % 7}", number, number / 3) for number in range(500)]
     with closing(sqlite3.connect(file)) as connection, connection:
@@ -108,7 +108,7 @@ async def test_every_page_of_rows_is_what_the_database_has(file: Path) -> None:
     assert found == [list(row) for row in sorted(rows)]
 
 
-async def test_rows_are_found_where_they_are_listed(file: Path) -> None:
+async def test_rows_are_found_at_their_listed_address(file: Path) -> None:
     run(
         file,
         "create table t (k any primary key) strict",
@@ -149,7 +149,7 @@ def people(file: Path) -> dict[str, TableOptions]:
 
 
 @pytest.mark.parametrize("path", ["people/~rows", "people/1", "people/~rows?format=csv"])
-async def test_what_is_hidden_or_masked_is_so_on_every_path(
+async def test_hidden_and_masked_content_is_protected_on_every_path(
     file: Path, people: dict[str, TableOptions], path: str
 ) -> None:
     async with served(file, **people) as catalog:
@@ -163,7 +163,7 @@ async def test_what_is_hidden_or_masked_is_so_on_every_path(
 @pytest.mark.parametrize(
     "path", ["people/2", "people/1/~cell/salary", "people/x", "sqlite_master", "people/1/2"]
 )
-async def test_what_is_not_shown_is_not_there(
+async def test_hidden_content_is_not_found(
     file: Path, people: dict[str, TableOptions], path: str
 ) -> None:
     async with served(file, **people) as catalog:
@@ -174,7 +174,7 @@ async def test_what_is_not_shown_is_not_there(
 @pytest.mark.parametrize(
     "query", ["limit=0", "limit=x", "after=x", "columns=salary", "columns=", "format=xml", "x=1"]
 )
-async def test_what_cannot_be_asked_of_rows_is_said(
+async def test_unusable_row_parameters_are_refused(
     file: Path, people: dict[str, TableOptions], query: str
 ) -> None:
     async with served(file, **people) as catalog:
@@ -182,7 +182,7 @@ async def test_what_cannot_be_asked_of_rows_is_said(
             await catalog.read(f"{BASE}people/~rows?{query}")
 
 
-async def test_a_cell_is_read_whole(file: Path) -> None:
+async def test_a_cell_is_read_in_full(file: Path) -> None:
     run(file, "create table t (id integer primary key, x)", "insert into t values (1, 'a')")
     long = "é" * 100_000
     with closing(sqlite3.connect(file)) as connection, connection:
@@ -194,7 +194,7 @@ async def test_a_cell_is_read_whole(file: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("journal", ["wal", "delete"])
-async def test_commits_are_told_of_what_they_concern(file: Path, journal: str) -> None:
+async def test_commits_notify_only_the_affected_resources(file: Path, journal: str) -> None:
     run(
         file,
         f"pragma journal_mode = {journal}",
@@ -220,7 +220,7 @@ async def test_commits_are_told_of_what_they_concern(file: Path, journal: str) -
         await live.close()
 
 
-async def test_nobody_interested_nothing_is_asked_of_the_database(file: Path) -> None:
+async def test_without_subscribers_nothing_is_notified(file: Path) -> None:
     run(file, "create table t (id integer primary key)")
     async with served(file) as catalog:
         live, recorder = Broker(catalog), Recorder()

@@ -254,7 +254,7 @@ async def tables(owner: Owner, request: pytest.FixtureRequest) -> Owner:
     indirect=True,
 )
 @pytest.mark.timeout(60 + _SEEDS * 20)
-async def test_nothing_that_writers_commit_is_missed(tables: Owner) -> None:
+async def test_no_commit_of_any_writer_is_missed(tables: Owner) -> None:
     async with writing() as writers:
         for seed in range(_FIRST, _FIRST + _SEEDS):
             missed = await trial(tables, writers, seed)

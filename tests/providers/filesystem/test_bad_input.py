@@ -24,7 +24,7 @@ def process() -> Iterator[int]:
 
 
 @pytest.mark.skipif(not FilePath("/proc/self/net").exists(), reason="needs /proc")
-async def test_a_collection_that_the_kernel_has_not_seen_lately_is_fetched(process: int) -> None:
+async def test_a_collection_outside_the_kernel_cache_is_fetched(process: int) -> None:
     # What a process has just got in /proc is in no cache until somebody looks it up.
     path = (str(process), "net")
     found, contents = await settle(Filesystem(path=FilePath("/proc")).fetch(path, {}))

@@ -70,7 +70,7 @@ def test_bytes_that_decode_are_text_and_others_a_blob(
         ("a\nb".encode("cp500"), "cp500", "a\nb"),
     ],
 )
-def test_a_named_encoding_is_used_strictly_and_a_mark_outweighs_it(
+def test_a_declared_encoding_is_strict_and_a_byte_order_mark_overrides_it(
     file: Path, data: bytes, encoding: str, expected: str | bytes
 ) -> None:
     file.write_bytes(data)
@@ -87,7 +87,7 @@ def test_a_named_encoding_is_used_strictly_and_a_mark_outweighs_it(
         (b"\xffwords", bytes, "application/octet-stream"),
     ],
 )
-def test_the_content_tells_the_type_that_the_name_does_not(
+def test_the_content_determines_the_type_if_the_name_does_not(
     file: Path, data: bytes, data_type: type, mime_type: str
 ) -> None:
     file.write_bytes(data)
@@ -108,7 +108,7 @@ def test_a_video_named_like_typescript_is_recognised_by_its_bytes(file: Path) ->
     assert read(file, mime_type="text/x-typescript") == Content("G" * 1000)
 
 
-def test_a_document_over_the_limit_says_how_to_read_its_first_lines(file: Path) -> None:
+def test_a_text_over_the_limit_is_refused_with_its_first_lines_as_range(file: Path) -> None:
     file.write_bytes(b"a\n" * 6)
     assert read(file, max_size=12).data == "a\n" * 6
     with pytest.raises(ResourceTooLarge) as refused:
@@ -118,7 +118,7 @@ def test_a_document_over_the_limit_says_how_to_read_its_first_lines(file: Path) 
 
 
 @pytest.mark.parametrize("mime_type", ["image/png", None])
-def test_a_blob_over_the_limit_says_how_to_read_its_first_bytes(
+def test_a_blob_over_the_limit_is_refused_with_its_first_bytes_as_range(
     file: Path, mime_type: str | None
 ) -> None:
     file.write_bytes(b"a" * 12)
@@ -151,7 +151,7 @@ def test_a_file_that_opens_but_cannot_be_read_is_not_found_or_busy() -> None:
 
 
 @pytest.mark.parametrize("query", [{}, {"lines": "1-"}, {"bytes": "0-"}, {"tail": "9"}])
-def test_a_file_that_shrank_since_its_status_is_read_as_it_is(
+def test_a_file_that_shrank_after_its_status_is_read_as_it_is(
     file: Path, query: dict[str, str]
 ) -> None:
     file.write_bytes(b"a\n" * 500)
@@ -165,7 +165,7 @@ def test_a_file_that_shrank_since_its_status_is_read_as_it_is(
     assert answer.data in ("b\n", "")
 
 
-def test_a_file_that_grew_since_its_status_is_read_as_it_is(file: Path) -> None:
+def test_a_file_that_grew_after_its_status_is_read_as_it_is(file: Path) -> None:
     file.write_bytes(b"a\n")
     with opened(file) as fd:
         status = os.fstat(fd)
@@ -177,7 +177,7 @@ def test_a_file_that_grew_since_its_status_is_read_as_it_is(file: Path) -> None:
             content.read_content(fd, status, TEXT, encoding="utf-8", max_size=3)
 
 
-def test_no_more_than_the_cap_is_read(file: Path) -> None:
+def test_reading_stops_at_the_cap(file: Path) -> None:
     file.write_bytes(b"abcdef")
     with opened(file) as fd:
         assert ranges.read_all(fd, 4) == b"abcd"
@@ -219,7 +219,7 @@ def huge(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_huge_document_is_refused_whole(huge: Path) -> None:
+def test_a_full_read_of_a_huge_document_is_refused(huge: Path) -> None:
     with pytest.raises(ResourceTooLarge) as refused:
         read(huge)
     assert refused.value.size == (5 << 30) + 18

@@ -53,7 +53,7 @@ def listing(directories: DirectoryCache, directory: Directory, root: Path) -> Li
         os.close(fd)
 
 
-def test_names_are_kept_while_nothing_changes(root: Path, directories: DirectoryCache) -> None:
+def test_names_are_cached_while_nothing_changes(root: Path, directories: DirectoryCache) -> None:
     settle(root)
     first = listing(directories, directories.top(), root)
     assert first.names == ("a.log", "b.txt", "sub")
@@ -61,7 +61,7 @@ def test_names_are_kept_while_nothing_changes(root: Path, directories: Directory
     assert directories.top().listing is first
 
 
-def test_a_new_name_is_seen_at_once(root: Path, directories: DirectoryCache) -> None:
+def test_a_new_name_is_visible_immediately(root: Path, directories: DirectoryCache) -> None:
     settle(root)
     listing(directories, directories.top(), root)
     (root / "new").touch()
@@ -69,7 +69,7 @@ def test_a_new_name_is_seen_at_once(root: Path, directories: DirectoryCache) -> 
     assert listing(directories, directories.top(), root).names == ("a.log", "b.txt", "new", "sub")
 
 
-def test_what_was_read_within_a_tick_of_a_change_is_not_kept(
+def test_a_listing_read_within_a_tick_of_a_change_is_not_cached(
     root: Path, directories: DirectoryCache
 ) -> None:
     # Whole seconds: a file system that counts no finer, so a tick is two of them.
@@ -81,7 +81,7 @@ def test_what_was_read_within_a_tick_of_a_change_is_not_kept(
     assert directories.top().listing is not None
 
 
-def test_an_ignore_file_that_no_descriptor_is_left_for_is_busy_and_obeyed_thereafter(
+def test_without_descriptors_an_ignore_file_is_busy_and_obeyed_later(
     root: Path, directories: DirectoryCache
 ) -> None:
     (root / "sub" / ".gitignore").write_text("*.log")
@@ -95,7 +95,9 @@ def test_an_ignore_file_that_no_descriptor_is_left_for_is_busy_and_obeyed_therea
     assert listing(directories, sub, root).names == ("d.txt",)
 
 
-def test_a_rule_above_that_changes_is_obeyed_below(root: Path, directories: DirectoryCache) -> None:
+def test_a_changed_rule_is_obeyed_in_subdirectories(
+    root: Path, directories: DirectoryCache
+) -> None:
     (root / ".gitignore").write_text("*.txt")
     settle(root, root / "sub", root / ".gitignore")
     top = directories.top()
@@ -110,7 +112,7 @@ def test_a_rule_above_that_changes_is_obeyed_below(root: Path, directories: Dire
     assert listing(directories, sub, root).names == ()
 
 
-def test_the_exclude_file_of_the_repository_is_obeyed_when_it_comes(
+def test_a_new_exclude_file_of_the_repository_is_obeyed(
     root: Path, directories: DirectoryCache
 ) -> None:
     (root / ".git/info").mkdir(parents=True)
@@ -141,7 +143,7 @@ def test_a_path_that_names_nothing_is_not_found(directories: DirectoryCache, pat
         directories.status(path)
 
 
-def test_what_was_not_used_for_longest_is_forgotten() -> None:
+def test_the_least_recently_used_entry_is_evicted() -> None:
     held = WeightedLru[str, int](3, lambda _: 1)
     for name, value in (("a", 1), ("b", 2), ("c", 3)):
         held.put(name, value)
@@ -150,7 +152,7 @@ def test_what_was_not_used_for_longest_is_forgotten() -> None:
     assert [held.get(name) for name in "abcd"] == [1, None, 3, 4]
 
 
-def test_the_last_value_is_kept_whatever_its_weight() -> None:
+def test_the_last_value_is_kept_at_any_weight() -> None:
     held = WeightedLru[str, int](3, abs)
     held.put("a", 1)
     held.put("b", 10)

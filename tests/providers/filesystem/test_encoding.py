@@ -19,7 +19,7 @@ from resource_server.providers.filesystem.encoding import canonical_encoding
         ("shift_jis", "shift-jis"),
     ],
 )
-def test_an_encoding_has_one_name(name: str, canonical: str) -> None:
+def test_an_encoding_has_one_canonical_name(name: str, canonical: str) -> None:
     assert canonical_encoding(name) == canonical
     codecs.lookup(canonical)
 

@@ -196,7 +196,9 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Filesystem:
         (r"/[^x]$/", "[^x]$"),
     ],
 )
-async def test_what_is_found_is_what_can_be_read(zoo: Filesystem, query: str, same: str) -> None:
+async def test_a_search_finds_exactly_the_readable_matches(
+    zoo: Filesystem, query: str, same: str
+) -> None:
     matches = {
         path: [n for n, line in enumerate(content.split("\n"), 1) if re.search(same, line.rstrip())]
         for path, content in (await readable(zoo)).items()
@@ -207,7 +209,7 @@ async def test_what_is_found_is_what_can_be_read(zoo: Filesystem, query: str, sa
     } == {path: numbers[:MAX_LINES] for path, numbers in matches.items() if numbers}
 
 
-async def test_the_zoo_holds_what_must_be_found_and_what_must_not(zoo: Filesystem) -> None:
+async def test_the_zoo_contains_both_visible_and_hidden_matches(zoo: Filesystem) -> None:
     found = await texts(zoo)
     for path in ("README.md", "utf16.txt", "late.txt", "unknown", "latin/old.txt", "wide/wide.txt"):
         assert path in found
@@ -239,7 +241,7 @@ async def test_names_are_those_of_the_listing_and_no_others(zoo: Filesystem) -> 
         assert (found.looked_at, found.total) == (len(listed), len(listed))
 
 
-async def test_what_is_not_listed_is_found_below_its_own_path(zoo: Filesystem) -> None:
+async def test_unlisted_documents_are_found_only_below_their_own_path(zoo: Filesystem) -> None:
     for find in (names, texts):
         assert "data/needle.csv" not in await find(zoo)
         found = await find(zoo, below=("data",))
@@ -247,7 +249,7 @@ async def test_what_is_not_listed_is_found_below_its_own_path(zoo: Filesystem) -
         assert await find(zoo, below=("data", "needle.csv")) == ["data/needle.csv"]
 
 
-async def test_what_is_listed_and_never_read_is_found_by_name_only(zoo: Filesystem) -> None:
+async def test_listed_unreadable_documents_are_found_only_by_name(zoo: Filesystem) -> None:
     path = "contracts/needle.txt"
     assert path in await names(zoo)
     assert path not in await texts(zoo)
@@ -273,14 +275,14 @@ async def test_what_is_listed_and_never_read_is_found_by_name_only(zoo: Filesyst
         ("a\0",),
     ],
 )
-async def test_below_what_is_not_shown_nothing_can_be_looked_for(
+async def test_a_search_below_a_hidden_path_is_refused(
     zoo: Filesystem, below: Address, where: Where
 ) -> None:
     with pytest.raises(ResourceNotFound):
         await look(zoo, WORD, where, below=below)
 
 
-async def test_below_a_folder_or_in_a_document_only_that_is_looked_at(zoo: Filesystem) -> None:
+async def test_a_search_below_a_path_considers_only_that_path(zoo: Filesystem) -> None:
     assert await texts(zoo, below=("a",)) == ["a/deep/er/needle.py"]
     assert await texts(zoo, below=("README.md",)) == ["README.md"]
     assert await texts(zoo, below=("a", "other.py")) == []
@@ -295,7 +297,7 @@ def secret(pattern: str) -> str:
     )
 
 
-async def test_no_secret_is_found_by_its_name_or_its_content(tmp_path: Path) -> None:
+async def test_secrets_are_not_found_by_name_or_content(tmp_path: Path) -> None:
     for number, pattern in enumerate(SECRETS):
         file = tmp_path / ("" if pattern.startswith("/") else f"d{number}") / secret(pattern)
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -310,9 +312,7 @@ async def test_no_secret_is_found_by_its_name_or_its_content(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("where", ["names", "text"])
-async def test_a_rule_holds_from_the_search_on_that_follows_it(
-    tmp_path: Path, where: Where
-) -> None:
+async def test_a_new_rule_applies_from_the_next_search_on(tmp_path: Path, where: Where) -> None:
     make(tmp_path, {"a/needle.txt": "needle", "b/needle.txt": "needle"})
     folder = Filesystem(tmp_path)
     assert len(paths(await look(folder, WORD, where))) == 2
@@ -322,7 +322,7 @@ async def test_a_rule_holds_from_the_search_on_that_follows_it(
     assert len(paths(await look(folder, WORD, where))) == 2
 
 
-async def test_links_that_are_followed_lead_to_what_is_exposed_only(tmp_path: Path) -> None:
+async def test_followed_links_lead_only_to_exposed_files(tmp_path: Path) -> None:
     make(tmp_path / "root", {"real/needle.txt": "needle", ".env": "needle", "x/.hid/y": "needle"})
     make(tmp_path, {"outside/needle.txt": "needle"})
     root = tmp_path / "root"
@@ -353,7 +353,7 @@ async def test_links_that_are_followed_lead_to_what_is_exposed_only(tmp_path: Pa
     assert await texts(replace(folder, symlinks="deny")) == ["a/b/needle.txt", "real/needle.txt"]
 
 
-async def test_fifos_that_somebody_writes_to_and_devices_do_not_hold_a_search_up(
+async def test_open_fifos_and_devices_do_not_block_a_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(tmp_path, {f"{at}/needle.txt": "needle" for at in range(3)})
@@ -381,7 +381,7 @@ async def test_fifos_that_somebody_writes_to_and_devices_do_not_hold_a_search_up
     os.close(*swapped)
 
 
-async def test_what_is_exchanged_for_a_link_after_its_directory_was_read_is_not_followed(
+async def test_a_file_swapped_for_a_link_during_a_search_is_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(tmp_path, {"root/a.txt": "x", "root/d/b.txt": "x", "outside/b.txt": "needle"})
@@ -401,7 +401,7 @@ async def test_what_is_exchanged_for_a_link_after_its_directory_was_read_is_not_
 
 
 @pytest.mark.slow
-async def test_what_vanishes_or_changes_meanwhile_is_passed_over(tmp_path: Path) -> None:
+async def test_files_that_vanish_or_change_during_a_search_are_skipped(tmp_path: Path) -> None:
     make(tmp_path, {f"d{at}/f{at}.txt": "needle\n" * 1000 for at in range(60)})
     folder = Filesystem(tmp_path)
     stop = threading.Event()
@@ -429,7 +429,7 @@ async def test_what_vanishes_or_changes_meanwhile_is_passed_over(tmp_path: Path)
         changing.join()
 
 
-async def test_directories_and_documents_that_may_not_be_read_are_passed_over(
+async def test_unreadable_directories_and_documents_are_skipped(
     tmp_path: Path,
 ) -> None:
     if os.geteuid() == 0:
@@ -450,7 +450,7 @@ async def test_a_root_that_is_gone_is_not_found(tmp_path: Path) -> None:
             await look(folder, WORD, where)
 
 
-async def test_too_many_open_files_are_no_empty_answer(
+async def test_too_many_open_files_do_not_cause_an_empty_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(tmp_path, {"a.txt": "needle"})
@@ -469,7 +469,7 @@ async def test_too_many_open_files_are_no_empty_answer(
         await texts(folder)
 
 
-async def test_documents_over_the_limit_are_not_looked_into_whatever_size_they_tell(
+async def test_documents_over_the_limit_are_not_searched_whatever_their_claimed_size(
     tmp_path: Path,
 ) -> None:
     make(tmp_path, {"a.txt": b"needle" * 100_000, "b.txt": "needle"})
@@ -480,7 +480,7 @@ async def test_documents_over_the_limit_are_not_looked_into_whatever_size_they_t
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
-async def test_what_has_no_size_of_its_own_is_read_to_its_end() -> None:
+async def test_a_file_without_a_size_is_read_to_its_end() -> None:
     folder = Filesystem(Path("/proc/sys/kernel"))
     assert "ostype" in await texts(folder, "linux")
 
@@ -493,7 +493,7 @@ async def test_what_has_no_size_of_its_own_is_read_to_its_end() -> None:
     hurried=st.booleans(),
     below=st.booleans(),
 )
-async def test_pages_give_each_hit_once(
+async def test_each_hit_is_on_exactly_one_page(
     tmp_path_factory: pytest.TempPathFactory,
     files: list[str],
     where: Where,
@@ -521,7 +521,7 @@ async def test_pages_give_each_hit_once(
         assert paged == whole
 
 
-async def test_a_search_goes_on_where_the_last_document_was_that_is_gone(tmp_path: Path) -> None:
+async def test_a_search_continues_after_its_last_document_is_deleted(tmp_path: Path) -> None:
     make(tmp_path, {f"{folder}/{at}.txt": "needle" for folder in "abc" for at in range(3)})
     folder = Filesystem(tmp_path)
     first = await look(folder, WORD, limit=5)
@@ -539,7 +539,7 @@ async def test_a_search_goes_on_where_the_last_document_was_that_is_gone(tmp_pat
 @pytest.mark.parametrize(
     "after", ["../x", "a//b", "b", "a\0../x", "a\0zzz", "\0zzz", "a\0a\0a", "\0" * 99]
 )
-async def test_a_place_that_no_search_gave_is_refused_or_leads_nowhere_else(
+async def test_a_forged_search_cursor_is_refused_or_harmless(
     tmp_path: Path, after: str, where: Where
 ) -> None:
     make(tmp_path, {"a/needle.txt": "needle", "b/needle.txt": "needle"})
@@ -567,7 +567,7 @@ async def test_a_truncated_search_reports_the_total(
     assert (found.looked_at, found.total, found.next) == (1, 12, "a")
 
 
-async def test_a_document_that_takes_all_the_time_is_passed_over(tmp_path: Path) -> None:
+async def test_a_document_that_exhausts_the_budget_is_skipped(tmp_path: Path) -> None:
     make(tmp_path, {"a.txt": b"a" * 3_000_000, "b.txt": "aab"})
     folder = Filesystem(tmp_path)
     folder.timing = Timing(search_document_s=0.0)
@@ -575,14 +575,14 @@ async def test_a_document_that_takes_all_the_time_is_passed_over(tmp_path: Path)
     assert found == ["b.txt"]
 
 
-async def test_an_expression_that_explodes_elsewhere_ends_with_its_time(tmp_path: Path) -> None:
+async def test_an_expression_prone_to_backtracking_ends_at_its_deadline(tmp_path: Path) -> None:
     make(tmp_path, {"a.txt": "ab" * 2_000_000, "b.txt": "x" * 100})
     found = await look(Filesystem(tmp_path), "/(a|b)*a(a|b){60}c/", time_s=0.3)
     assert not found.hits
     assert found.looked_at < 2 or found.next is None
 
 
-async def test_a_cancelled_search_ends_in_its_thread(
+async def test_a_cancelled_search_ends_its_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(tmp_path, {f"{at}.txt": "x" for at in range(100)})
@@ -715,7 +715,7 @@ def hours(monkeypatch: pytest.MonkeyPatch) -> Hours:
     return hours
 
 
-async def test_a_search_that_had_to_wait_for_others_has_time_all_the_same(
+async def test_a_search_that_waited_for_others_still_has_its_time_share(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: Hours
 ) -> None:
     make(tmp_path, {f"{at}.txt": WORD for at in range(9)})
@@ -734,7 +734,7 @@ async def test_a_search_that_had_to_wait_for_others_has_time_all_the_same(
     assert sorted(len(each.hits) for each in found) == [1, 1, 1, 1, 9]
 
 
-async def test_searches_that_wait_for_each_other_share_the_time(
+async def test_concurrent_searches_share_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: Hours
 ) -> None:
     make(tmp_path, {f"{at:03}.txt": "x" for at in range(200)})
@@ -759,7 +759,7 @@ async def test_searches_that_wait_for_each_other_share_the_time(
 
 
 @pytest.mark.slow
-async def test_the_loop_has_its_turns_while_much_is_searched(tmp_path: Path) -> None:
+async def test_the_loop_stays_responsive_during_a_large_search(tmp_path: Path) -> None:
     make(tmp_path, {f"{at // 100}/{at}.txt": "word " * 2000 for at in range(3000)})
     folder = Filesystem(tmp_path)
     searching = asyncio.ensure_future(look(folder, "/w(o|0)+rd +z/"))

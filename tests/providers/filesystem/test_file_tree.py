@@ -60,11 +60,11 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 14, 100])
-async def test_the_walk_is_depth_first_by_name_whatever_the_page(root: Path, limit: int) -> None:
+async def test_the_walk_is_depth_first_by_name_for_every_page_size(root: Path, limit: int) -> None:
     assert await walk(Filesystem(path=root), limit) == SHOWN
 
 
-async def test_a_walk_gives_what_lists_give(root: Path) -> None:
+async def test_a_walk_returns_the_same_entries_as_lists(root: Path) -> None:
     provider = Filesystem(path=root)
 
     async def below(parent: str) -> list[str]:
@@ -78,7 +78,7 @@ async def test_a_walk_gives_what_lists_give(root: Path) -> None:
     assert await below("") == SHOWN
 
 
-async def test_a_list_in_pages_is_the_list(root: Path) -> None:
+async def test_the_pages_of_a_list_make_up_the_list(root: Path) -> None:
     provider = Filesystem(path=root)
     found: list[str] = []
     after: Address | None = None
@@ -88,14 +88,14 @@ async def test_a_list_in_pages_is_the_list(root: Path) -> None:
     assert found == ["README.md", "a", "a-b", "a.txt", "empty", "src"]
 
 
-async def test_a_list_goes_on_after_a_name_that_has_vanished(root: Path) -> None:
+async def test_a_list_continues_after_a_deleted_name(root: Path) -> None:
     provider = Filesystem(path=root)
     (root / "a.txt").unlink()
     page = await settle(provider.list((), after=("a.txt",), limit=2))
     assert names(page) == ["empty", "src"]
 
 
-async def test_a_walk_goes_on_at_the_place_of_what_has_vanished(root: Path) -> None:
+async def test_a_walk_continues_at_the_position_of_a_deleted_path(root: Path) -> None:
     provider = Filesystem(path=root)
     for after, expected in (
         ("a/b/zzz", "a/x.txt"),
@@ -134,7 +134,7 @@ async def test_links_are_absent_unless_they_are_followed(root: Path) -> None:
         assert await is_absent(provider, path)
 
 
-async def test_links_within_the_root_lead_to_what_is_exposed(root: Path) -> None:
+async def test_links_within_the_root_lead_to_exposed_files(root: Path) -> None:
     (root / "link.txt").symlink_to("a.txt")
     (root / "src/folder").symlink_to("../a/b/..")
     provider = Filesystem(path=root, symlinks="within-root")
@@ -173,7 +173,7 @@ async def test_links_within_the_root_lead_to_what_is_exposed(root: Path) -> None
         "pipe",
     ],
 )
-async def test_a_link_to_what_is_not_exposed_is_absent(root: Path, target: str) -> None:
+async def test_a_link_to_a_hidden_file_is_absent(root: Path, target: str) -> None:
     plant(root.parent, ["outside/file", "a.txt"])
     os.mkfifo(root / "pipe")
     (root / "link").symlink_to(target)
@@ -203,7 +203,7 @@ async def test_loops_of_links_end(root: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["p/sub", "p/sub/", "p/sub/../sub/."])
-def test_metadata_behind_a_link_never_comes_from_outside_whatever_is_swapped(
+def test_metadata_behind_a_swapped_link_never_comes_from_outside(
     root: Path, tmp_path_factory: pytest.TempPathFactory, target: str
 ) -> None:
     outside = tmp_path_factory.mktemp("outside")
@@ -261,7 +261,7 @@ async def test_a_tree_300_levels_deep_is_walked_in_any_page(tmp_path: Path) -> N
     assert await body(provider, "/".join(["d"] * 300) + "/f") == ""
 
 
-async def test_a_deep_walk_holds_few_descriptors(tmp_path: Path) -> None:
+async def test_a_deep_walk_uses_few_descriptors(tmp_path: Path) -> None:
     deep = plant(tmp_path, ["root/" + "d/" * 200])
     provider = Filesystem(path=deep / "root")
     await walk(provider)
@@ -303,7 +303,7 @@ async def test_the_root_of_the_machine_is_listed_lazily() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-async def test_a_directory_that_cannot_be_opened_is_listed_and_skipped(root: Path) -> None:
+async def test_an_unopenable_directory_is_listed_but_not_entered(root: Path) -> None:
     (root / "a").chmod(0)
     try:
         found = await walk(Filesystem(path=root))
@@ -312,7 +312,7 @@ async def test_a_directory_that_cannot_be_opened_is_listed_and_skipped(root: Pat
     assert found == [name for name in SHOWN if not name.startswith("a/")]
 
 
-async def test_pages_under_churn_neither_repeat_nor_miss_what_stays(tmp_path: Path) -> None:
+async def test_pages_under_churn_have_every_stable_file_exactly_once(tmp_path: Path) -> None:
     staying = [f"{folder}/{name}-stays" for folder in "abcdef" for name in range(40)]
     plant(tmp_path, staying)
     stop = threading.Event()
@@ -369,7 +369,7 @@ def folding(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "path", [("PRIVATE", "x.txt"), ("private", "x.txt"), ("HIDE.TXT",), ("Shown.txt",)]
 )
-async def test_another_spelling_of_a_name_reaches_nothing(tmp_path: Path, path: Address) -> None:
+async def test_another_spelling_of_a_name_is_not_found(tmp_path: Path, path: Address) -> None:
     (tmp_path / "private").mkdir()
     for name in ("private/x.txt", "hide.txt", "shown.txt"):
         (tmp_path / name).write_text("x")

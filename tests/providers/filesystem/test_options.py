@@ -41,14 +41,14 @@ def root(tmp_path: Path) -> Path:
         ({"directories": {"../x": DirectoryOptions()}}, "no path below the root"),
     ],
 )
-def test_wrong_options_are_refused_with_what_was_found(
+def test_invalid_options_are_refused_with_the_value_found(
     tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
         Filesystem(path=tmp_path, **options)
 
 
-def test_wrong_nested_options_are_refused() -> None:
+def test_invalid_nested_options_are_refused() -> None:
     with pytest.raises(ValueError, match=r"secrets\.allow"):
         Secrets(allow=("[a",))
     with pytest.raises(ValueError, match="nope"):
@@ -91,7 +91,7 @@ async def test_the_manifest_builds_every_option(root: Path) -> None:
         ("max_size: big", "roots.r.max_size: not a size"),
     ],
 )
-def test_the_manifest_refuses_wrong_options(root: Path, options: str, problem: str) -> None:
+def test_the_manifest_refuses_invalid_options(root: Path, options: str, problem: str) -> None:
     manifest = root / "mcp-resources.yaml"
     manifest.write_text(f"roots:\n  r:\n    path: .\n    {options}\n")
     with pytest.raises(ManifestError) as refused:
@@ -100,7 +100,7 @@ def test_the_manifest_refuses_wrong_options(root: Path, options: str, problem: s
 
 
 @pytest.mark.parametrize("key", ["", ".", "/a", "a/../b", "../a"])
-def test_a_directory_key_that_is_no_path_below_the_root_is_refused(key: str) -> None:
+def test_a_directory_key_outside_the_root_is_refused(key: str) -> None:
     with pytest.raises(ValueError, match="no path below the root"):
         directory_keys({key: DirectoryOptions()})
 

@@ -60,7 +60,7 @@ async def test_metadata_equals_the_entry_of_a_listing(root: Path) -> None:
         assert provider.metadata(entry.path) == entry
 
 
-def test_a_document_and_a_collection_say_what_is_known(root: Path) -> None:
+def test_documents_and_collections_have_their_metadata(root: Path) -> None:
     os.utime(root / "README.md", ns=(0, 1_700_000_000_123_000_000))
     document = Filesystem(path=root).metadata(("README.md",))
     assert (document.type, document.mime_type, document.size) == ("document", "text/markdown", 18)
@@ -90,19 +90,19 @@ def test_nothing_reveals_when_hidden_entries_come_or_go(root: Path, name: str) -
     assert provider.metadata(("src",)) == before
 
 
-async def test_a_file_is_read_and_so_is_a_part_of_it(root: Path) -> None:
+async def test_a_file_is_read_in_full_and_in_part(root: Path) -> None:
     provider = Filesystem(path=root)
     assert await body(provider, "a/x.txt") == "body of a/x.txt\n"
     assert await body(provider, "a/x.txt", bytes="8-8") == "a"
 
 
-async def test_a_small_file_in_the_page_cache_is_read_at_once(root: Path) -> None:
+async def test_a_small_file_in_the_page_cache_is_read_synchronously(root: Path) -> None:
     provider = Filesystem(path=root)
     await body(provider, "a.txt")
     assert not inspect.isawaitable(provider.read(("a.txt",), {}))
 
 
-async def test_a_rule_that_begins_to_hide_is_soon_obeyed_by_reads(root: Path) -> None:
+async def test_a_new_ignore_rule_is_soon_obeyed_by_reads(root: Path) -> None:
     provider = Filesystem(path=root)
     assert await body(provider, "a/x.txt") == "body of a/x.txt\n"
     (root / ".gitignore").write_text("x.txt\n")
@@ -114,7 +114,7 @@ async def test_a_rule_that_begins_to_hide_is_soon_obeyed_by_reads(root: Path) ->
             assert time.monotonic() < deadline
 
 
-async def test_a_collection_is_not_read(root: Path) -> None:
+async def test_a_collection_cannot_be_read(root: Path) -> None:
     for symlinks in ("deny", "within-root"):
         for path in ("", "a", "a/b"):
             with pytest.raises(ResourceNotFound):
@@ -129,7 +129,7 @@ async def test_a_large_file_is_read_off_the_loop(root: Path) -> None:
     assert len(content.data) == 600_000
 
 
-async def test_a_file_over_the_limit_is_refused_whole_and_read_in_ranges(root: Path) -> None:
+async def test_a_file_over_the_limit_is_readable_only_in_ranges(root: Path) -> None:
     provider = from_manifest(root, {"max_size": "10B"})
     with pytest.raises(ResourceTooLarge):
         await body(provider, "a.txt")
@@ -150,7 +150,9 @@ async def test_a_file_over_the_limit_is_refused_whole_and_read_in_ranges(root: P
         ("a.txt/x", "a.txt"),
     ],
 )
-async def test_what_is_hidden_cannot_be_guessed(root: Path, hidden: str, legitimate: str) -> None:
+async def test_hidden_files_cannot_be_reached_by_guessing(
+    root: Path, hidden: str, legitimate: str
+) -> None:
     plant(root, ["scratch/x"])
     provider = Filesystem(path=root, directories={"scratch": DirectoryOptions(exposed=False)})
     assert await is_absent(provider, hidden)
@@ -178,7 +180,7 @@ async def test_an_unreadable_directory_is_listed_and_never_read(root: Path) -> N
     assert await body(provider, "a-b/z.txt") == "body of a-b/z.txt\n"
 
 
-def test_directories_have_their_words_and_hand_down_annotations(root: Path) -> None:
+def test_directories_have_their_descriptions_and_pass_on_annotations(root: Path) -> None:
     provider = Filesystem(
         path=root,
         directories={
@@ -192,7 +194,7 @@ def test_directories_have_their_words_and_hand_down_annotations(root: Path) -> N
     assert provider.metadata(("a",)).annotations is None
 
 
-async def test_completion_goes_a_segment_at_a_time(root: Path) -> None:
+async def test_completion_proceeds_segment_by_segment(root: Path) -> None:
     provider = Filesystem(path=root)
 
     async def offered(value: str) -> list[str]:
@@ -215,7 +217,7 @@ async def test_an_invalid_range_is_refused_before_the_document_is_looked_up(
         await settle(Filesystem(path=root).fetch((name,), {"lines": "0"}))
 
 
-async def test_a_missing_folder_is_unavailable_and_serves_when_it_comes(tmp_path: Path) -> None:
+async def test_a_missing_folder_is_unavailable_until_it_exists(tmp_path: Path) -> None:
     provider = Filesystem(path=tmp_path / "root")
     with pytest.raises(MountUnavailable, match="does not exist"):
         await provider.__aenter__()
@@ -243,7 +245,7 @@ async def test_a_folder_that_is_removed_and_replaced_is_served_again(root: Path)
         assert await is_absent(provider, "a.txt")
 
 
-async def test_metadata_and_content_of_a_fetch_are_of_one_opening(root: Path) -> None:
+async def test_metadata_and_content_of_a_fetch_come_from_one_open_file(root: Path) -> None:
     provider = Filesystem(path=root)
     resource, [content] = await settle(provider.fetch(("a.txt",), {}))
     assert resource == await settle(provider.metadata(("a.txt",)))
@@ -259,7 +261,7 @@ async def test_a_fetched_directory_has_no_content(root: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [(".env",), ("gone",), ("a.txt", "below")])
-async def test_what_is_hidden_or_absent_is_not_fetched(root: Path, path: tuple[str, ...]) -> None:
+async def test_hidden_and_missing_files_are_not_fetched(root: Path, path: tuple[str, ...]) -> None:
     (root / ".env").write_text("TOKEN=fake")
     with pytest.raises(ResourceNotFound):
         await settle(Filesystem(path=root).fetch(path, {}))

@@ -116,14 +116,14 @@ def test_an_invalid_range_is_refused_with_advice(query: dict[str, str]) -> None:
         ("999999999999999-", "", Truncation("requested", "bytes", 10)),
     ],
 )
-def test_a_range_of_bytes_tells_the_total_and_what_follows(
+def test_a_range_of_bytes_has_the_total_and_the_next_range(
     file: Path, query: str, expected: str, truncated: Truncation | None
 ) -> None:
     file.write_bytes(b"0123456789")
     assert read(file, {"bytes": query}) == Content(expected, None, truncated)
 
 
-def test_a_range_longer_than_the_limit_is_cut_and_says_so(file: Path) -> None:
+def test_a_range_longer_than_the_limit_is_truncated_and_marked(file: Path) -> None:
     file.write_bytes(b"0123456789")
     assert read(file, {"bytes": "1-9"}, max_size=4) == Content(
         "1234", None, Truncation("limit", "bytes", 10, {"bytes": "5-13"})
@@ -151,7 +151,7 @@ def test_a_range_of_a_binary_document_is_exactly_its_bytes(file: Path) -> None:
         ("5-5", "é", "7-7"),
     ],
 )
-def test_a_range_of_text_holds_whole_characters(
+def test_a_range_of_text_contains_whole_characters(
     file: Path, query: str, expected: str, following: str
 ) -> None:
     file.write_bytes("a€béz".encode())
@@ -203,7 +203,7 @@ def spelled(text: str, encoding: str) -> bytes:
 @given(texts, marked, st.integers(1, 20))
 @example("é", "utf-8", 1)
 @example("\U0001f600" * 3, "utf-16-be", 2)
-def test_ranges_of_bytes_read_one_after_the_other_make_up_the_text(
+def test_consecutive_byte_ranges_make_up_the_text(
     scratch: Path, text: str, encoding: str, length: int
 ) -> None:
     scratch.write_bytes(spelled(text, encoding))
@@ -217,7 +217,7 @@ def test_ranges_of_bytes_read_one_after_the_other_make_up_the_text(
 @example(b"abc\x80def", 3, TEXT)
 @example(b"\xe2\x82\xac\xff", 2, TEXT)
 @example(b"\xc3\xa9\x80abc", 2, TEXT)
-def test_ranges_of_any_bytes_read_one_after_the_other_make_up_the_file(
+def test_consecutive_ranges_of_any_bytes_make_up_the_file(
     scratch: Path, data: bytes, length: int, mime_type: str
 ) -> None:
     # A mark would be dropped from text, or make bytes of another encoding.
@@ -253,21 +253,21 @@ def test_ranges_in_a_legacy_encoding_make_up_the_file(
         ("999999999999999-", "", Truncation("requested", "lines", 5)),
     ],
 )
-def test_a_range_of_lines_tells_what_follows_and_the_total_at_the_end(
+def test_a_range_of_lines_has_the_next_range_and_at_the_end_the_total(
     file: Path, query: str, expected: str, truncated: Truncation | None
 ) -> None:
     file.write_bytes(b"1\n2\n3\n4\n5")
     assert read(file, {"lines": query}) == Content(expected, None, truncated)
 
 
-def test_the_end_of_the_last_line_begins_no_other(file: Path) -> None:
+def test_a_final_line_end_starts_no_new_line(file: Path) -> None:
     file.write_bytes(b"1\n2\n")
     assert read(file, {"lines": "2-3"}).truncated == Truncation("requested", "lines", 2)
     assert read(file, {"lines": "3-"}) == Content("", None, Truncation("requested", "lines", 2))
     assert read(file, {"tail": "1"}).data == "2\n"
 
 
-def test_lines_over_the_limit_are_cut_after_a_whole_line(file: Path) -> None:
+def test_lines_over_the_limit_are_truncated_after_a_whole_line(file: Path) -> None:
     file.write_bytes(b"11\n22\n33\n44\n")
     assert read(file, {"lines": "2-4"}, max_size=7) == Content(
         "22\n33\n", None, Truncation("limit", "lines", None, {"lines": "4-6"})
@@ -277,7 +277,7 @@ def test_lines_over_the_limit_are_cut_after_a_whole_line(file: Path) -> None:
     )
 
 
-def test_a_line_over_the_limit_is_cut_and_goes_on_in_bytes(file: Path) -> None:
+def test_a_line_over_the_limit_is_truncated_and_continues_in_bytes(file: Path) -> None:
     file.write_bytes("a\né€é€\nb".encode())
     assert read(file, {"lines": "2-2"}, max_size=6) == Content(
         "é€", None, Truncation("limit", "lines", None, {"bytes": "7-12"})
@@ -305,7 +305,7 @@ def test_text_that_does_not_decode_has_lines_of_bytes(file: Path) -> None:
 @example("a\n\n\nb", "utf-8", 1, 4)
 @example("\u0a0a\n\u0a0a", "utf-16-le", 1, 40)
 @example("", "utf-8-sig", 1, 4)
-def test_ranges_of_lines_read_one_after_the_other_make_up_the_text(
+def test_consecutive_line_ranges_make_up_the_text(
     scratch: Path, text: str, encoding: str, count: int, limit: int
 ) -> None:
     scratch.write_bytes(spelled(text, encoding))
@@ -325,7 +325,7 @@ def test_lines_and_tails_are_those_of_the_text(
     assert read(scratch, {"lines": f"{count}-{count}"}).data == "".join(lines[count - 1 : count])
 
 
-def test_a_tail_says_that_there_is_more_before_it(file: Path) -> None:
+def test_a_tail_is_marked_if_there_is_more_before_it(file: Path) -> None:
     file.write_bytes(b"1\n2\n3\n")
     assert read(file, {"tail": "2"}) == Content("2\n3\n", None, Truncation("requested", "lines"))
     assert read(file, {"tail": "3"}) == Content("1\n2\n3\n")
@@ -340,7 +340,7 @@ def test_a_tail_over_the_limit_is_the_last_lines_that_fit(file: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["", "\n"])
-def test_a_last_line_over_the_limit_is_cut_between_characters(file: Path, end: str) -> None:
+def test_a_last_line_over_the_limit_is_truncated_between_characters(file: Path, end: str) -> None:
     file.write_bytes(("a\n" + "€" * 9 + end).encode())
     assert read(file, {"tail": "1"}, max_size=10) == Content(
         "€€€" + end, None, Truncation("limit", "lines")
@@ -372,7 +372,7 @@ def huge(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_beginning_and_the_end_of_a_huge_document_are_read_at_once(huge: Path) -> None:
+def test_both_ends_of_a_huge_document_are_read_quickly(huge: Path) -> None:
     assert read(huge, {"lines": "1-2"}).data == "first\nsecond\n"
     assert read(huge, {"tail": "2"}).data == "last but one\nlast"
     answer = read(huge, {"bytes": f"{(5 << 30) + 1}-{(5 << 30) + 4}"})
@@ -381,7 +381,7 @@ def test_the_beginning_and_the_end_of_a_huge_document_are_read_at_once(huge: Pat
     assert answer.truncated.total == (5 << 30) + 18
 
 
-def test_a_line_without_end_is_cut_at_the_limit(huge: Path) -> None:
+def test_an_endless_line_is_truncated_at_the_limit(huge: Path) -> None:
     answer = read(huge, {"lines": "3-3"}, max_size=1000)
     assert answer.data == bytes(1000)
     assert answer.truncated

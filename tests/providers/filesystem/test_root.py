@@ -140,7 +140,7 @@ def test_a_missing_file_is_not_found(root: Root) -> None:
     assert is_absent(root, "nowhere", "b.txt")
 
 
-def test_a_folder_is_no_file_but_stat_tells_it(root: Root) -> None:
+def test_a_folder_cannot_be_opened_as_a_file_but_has_a_status(root: Root) -> None:
     with pytest.raises(ResourceNotFound):
         root.open_file(("docs",))
     assert stat.S_ISDIR(root.stat(("docs",)).st_mode)
@@ -174,13 +174,13 @@ def test_a_file_in_the_middle_of_a_path_is_not_found(root: Root) -> None:
         "n" * 255,
     ],
 )
-def test_any_name_that_the_file_system_takes_is_opened(root: Root, folder: Path, name: str) -> None:
+def test_any_valid_file_name_can_be_opened(root: Root, folder: Path, name: str) -> None:
     (folder / name).write_text("here")
     assert content(root, name) == "here"
 
 
 @pytest.mark.parametrize("name", ["n" * 256, "\ud800", "n" * 5000], ids=["256", "lone", "5000"])
-def test_a_name_that_no_file_has_is_not_found(root: Root, name: str) -> None:
+def test_a_name_that_no_file_can_have_is_not_found(root: Root, name: str) -> None:
     assert is_absent(root, name)
     assert is_absent(root, name, "a.txt")
 
@@ -237,7 +237,7 @@ def test_a_file_deeper_than_the_longest_path_is_opened(
         ("\0",),
     ],
 )
-def test_a_path_that_leads_outside_or_is_no_path_is_not_found(
+def test_a_malformed_or_escaping_path_is_not_found(
     root: Root, following: Root, path: tuple[str, ...]
 ) -> None:
     assert is_absent(root, *path)
@@ -245,7 +245,7 @@ def test_a_path_that_leads_outside_or_is_no_path_is_not_found(
     assert content(root, "docs", "a.txt") == "inside"
 
 
-def test_nothing_is_opened_for_writing_by_accident(root: Root) -> None:
+def test_files_are_never_opened_for_writing(root: Root) -> None:
     fd = root.open(("docs", "a.txt"))
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.write(fd, b"x")
@@ -299,7 +299,7 @@ def test_a_link_is_not_opened_where_links_are_denied(root: Root, folder: Path, n
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_a_link_that_leads_outside_or_nowhere_is_never_followed(
+def test_a_broken_or_escaping_link_is_never_followed(
     following: Root, folder: Path, name: str
 ) -> None:
     link(folder, LINKS | OUTSIDE)
@@ -308,9 +308,7 @@ def test_a_link_that_leads_outside_or_nowhere_is_never_followed(
     assert is_absent(following, *path, "key")
 
 
-def test_links_within_the_root_are_followed_where_that_is_asked(
-    following: Root, folder: Path
-) -> None:
+def test_links_within_the_root_are_followed_if_enabled(following: Root, folder: Path) -> None:
     link(folder, LINKS | OUTSIDE)
     for path in (
         ("file",),
@@ -379,7 +377,7 @@ while True:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
-def test_swapping_a_folder_for_a_link_while_it_is_opened_never_leads_outside(
+def test_swapping_a_folder_for_a_link_never_escapes_the_root(
     folder: Path, resolver: ResolverName, follow: bool
 ) -> None:
     root = Root(folder, resolver=resolver, follow_symlinks=follow)
@@ -406,7 +404,7 @@ def test_swapping_a_folder_for_a_link_while_it_is_opened_never_leads_outside(
 # --- neither files nor folders
 
 
-def test_a_fifo_is_not_found_at_once(root: Root, folder: Path) -> None:
+def test_a_fifo_is_not_found_without_blocking(root: Root, folder: Path) -> None:
     os.mkfifo(folder / "pipe")
     for ask in (root.open_file, root.open_directory):
         with pytest.raises(ResourceNotFound):
@@ -433,7 +431,7 @@ def test_a_device_is_not_found(resolver: ResolverName) -> None:
 
 
 @pytest.mark.slow
-def test_a_device_is_looked_at_before_it_would_be_opened() -> None:
+def test_a_device_is_checked_before_it_is_opened() -> None:
     code = (
         "import sys; from resource_server.providers.filesystem.root import Root\n"
         "opened = []; root = Root('/dev', resolver='walk')\n"
@@ -457,7 +455,7 @@ def test_a_file_without_permission_is_not_found(root: Root, folder: Path) -> Non
 # --- errors
 
 
-def test_no_descriptor_left_is_busy(root: Root) -> None:
+def test_running_out_of_descriptors_is_busy(root: Root) -> None:
     resource = pytest.importorskip("resource")
     root.stat(("docs", "a.txt"))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -473,13 +471,13 @@ def test_no_descriptor_left_is_busy(root: Root) -> None:
 
 
 @pytest.mark.parametrize("code", sorted(errno.errorcode))
-def test_every_error_of_the_system_is_absent_or_busy_and_says_no_path(code: int) -> None:
+def test_system_errors_are_not_found_or_busy_without_a_path(code: int) -> None:
     answer = resource_error(OSError(code, "text", "/srv/secret/place"))
     assert isinstance(answer, ResourceNotFound | ResourceBusy)
     assert "secret" not in str(answer)
 
 
-def test_a_failing_disk_is_told_to_the_operator(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_disk_is_logged_for_the_operator(caplog: pytest.LogCaptureFixture) -> None:
     resource_error(OSError(errno.EIO, "text", "/srv/secret/place"))
     assert "input/output error" in caplog.text
     assert "secret" not in caplog.text
@@ -512,9 +510,7 @@ def test_refused_opens_leave_no_descriptor_behind(
 # --- a root that comes and goes
 
 
-def test_a_root_that_vanished_is_not_found_and_comes_back_by_itself(
-    root: Root, folder: Path
-) -> None:
+def test_a_deleted_root_is_not_found_until_it_is_recreated(root: Root, folder: Path) -> None:
     assert content(root, "docs", "a.txt") == "inside"
     shutil.rmtree(folder)
     assert is_absent(root)
@@ -539,7 +535,7 @@ def test_a_root_that_became_a_file_is_not_found(root: Root, folder: Path) -> Non
     assert is_absent(root)
 
 
-def test_a_closed_root_holds_no_descriptor_and_opens_again(root: Root) -> None:
+def test_a_closed_root_has_no_descriptor_and_can_be_reopened(root: Root) -> None:
     before = descriptors()
     root.stat(())
     assert descriptors() == before + 1
@@ -549,7 +545,7 @@ def test_a_closed_root_holds_no_descriptor_and_opens_again(root: Root) -> None:
 
 
 @pytest.mark.slow
-def test_threads_that_read_while_the_root_is_replaced_see_one_of_the_two(
+def test_threads_reading_during_a_root_replacement_see_one_consistent_root(
     folder: Path, resolver: ResolverName
 ) -> None:
     root = Root(folder, resolver=resolver)
@@ -600,18 +596,18 @@ def test_the_check_names_a_missing_folder(folder: Path) -> None:
         Root(folder / "nowhere").check()
 
 
-def test_the_check_says_that_a_file_is_no_folder(folder: Path) -> None:
+def test_the_check_reports_a_file_instead_of_a_folder(folder: Path) -> None:
     with pytest.raises(MountUnavailable, match=r"a\.txt' is not a folder"):
         Root(folder / "docs" / "a.txt").check()
 
 
-def test_the_check_refuses_a_path_that_no_system_call_takes() -> None:
+def test_the_check_refuses_a_path_invalid_for_system_calls() -> None:
     with pytest.raises(MountUnavailable, match="cannot be reached"):
         Root("a\0b").check()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_the_check_tells_a_missing_permission(root: Root, folder: Path) -> None:
+def test_the_check_reports_a_missing_permission(root: Root, folder: Path) -> None:
     folder.chmod(0)
     try:
         with pytest.raises(MountUnavailable, match="cannot be listed"):
@@ -654,7 +650,7 @@ def test_the_check_tells_a_missing_permission(root: Root, folder: Path) -> None:
         "..",
     ],
 )
-def test_a_name_that_windows_reads_otherwise_is_unsafe(name: str) -> None:
+def test_a_name_that_windows_reinterprets_is_unsafe(name: str) -> None:
     assert is_unsafe_on_windows(name)
 
 
@@ -685,7 +681,7 @@ def by_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Root:
     return Root(folder)
 
 
-def test_without_relative_opens_files_are_opened_and_links_are_not(
+def test_without_relative_opens_files_are_opened_but_links_are_not(
     by_name: Root, folder: Path
 ) -> None:
     link(folder, LINKS | OUTSIDE)

@@ -66,7 +66,7 @@ def check(address: Address, *, has_schemas: bool) -> None:
 @example(TableAddress(TableName(None, "~query")))
 @example(RowAddress(TableName(None, "5"), ("5",)))
 @example(RowAddress(TableName(None, "~query"), ("~t~7Erows",)))
-def test_an_address_comes_back_from_its_path(address: Address) -> None:
+def test_an_address_round_trips_through_its_path(address: Address) -> None:
     check(address, has_schemas=False)
 
 
@@ -74,13 +74,13 @@ def test_an_address_comes_back_from_its_path(address: Address) -> None:
 @example(SchemaAddress("~query"))
 @example(TableAddress(TableName("~query", "~schema")))
 @example(TableAddress(TableName("", "")))
-def test_an_address_with_a_schema_comes_back_from_its_path(address: Address) -> None:
+def test_an_address_with_a_schema_round_trips_through_its_path(address: Address) -> None:
     check(address, has_schemas=True)
 
 
 @pytest.mark.slow
 @given(addresses(st.none()), addresses(st.none()))
-def test_no_two_addresses_have_one_path(one: Address, other: Address) -> None:
+def test_different_addresses_have_different_paths(one: Address, other: Address) -> None:
     assert (address_path(one) == address_path(other)) is (one == other)
 
 
@@ -108,7 +108,7 @@ PUBLIC = TableName("public", "orders")
         (("orders", "a", "b", "~cell", "~ta~2F"), CellAddress(ORDERS, ("a", "b"), "a/")),
     ],
 )
-def test_a_path_names(path: Path, address: Address) -> None:
+def test_a_path_names_an_address(path: Path, address: Address) -> None:
     assert parse_path(path, has_schemas=False) == address
     assert address_path(address) == path
 
@@ -125,12 +125,12 @@ def test_a_path_names(path: Path, address: Address) -> None:
         (("public", "~t~7Equery"), TableAddress(TableName("public", "~query"))),
     ],
 )
-def test_a_path_with_a_schema_names(path: Path, address: Address) -> None:
+def test_a_path_with_a_schema_names_an_address(path: Path, address: Address) -> None:
     assert parse_path(path, has_schemas=True) == address
     assert address_path(address) == path
 
 
-def test_another_spelling_of_a_name_leads_to_the_canonical_one() -> None:
+def test_another_spelling_of_a_name_is_canonicalized() -> None:
     address = parse_path(("~torders", "5", "~cell", "~tnote"), has_schemas=False)
     assert address_path(address) == ("orders", "5", "~cell", "note")
 
@@ -185,7 +185,7 @@ def test_a_path_that_names_nothing_is_not_found(path: Path) -> None:
     ),
     st.booleans(),
 )
-def test_whatever_is_asked_for_is_an_address_or_not_found(path: Path, has_schemas: bool) -> None:
+def test_any_path_is_an_address_or_not_found(path: Path, has_schemas: bool) -> None:
     try:
         address = parse_path(path, has_schemas=has_schemas)
     except ResourceNotFound:
@@ -202,6 +202,6 @@ def test_a_path_too_long_for_a_uri_cannot_be_addressed() -> None:
         address_path(TableAddress(TableName(None, "a" * 20_000)))
 
 
-def test_a_path_of_the_greatest_length_is_a_uri() -> None:
+def test_a_path_of_the_maximum_length_is_a_uri() -> None:
     path = address_path(TableAddress(TableName(None, "/" * 5_119)))
     assert uris.parse(uris.join("sqlite://shop/", path)).path == path

@@ -107,7 +107,7 @@ def survives(segment: str) -> None:
 @example("datetime", "2026-11-20 10:00:00")
 @example("boolean", 2)
 @example("text", "\udcff")
-def test_what_sqlite_stores_in_any_column_comes_back(kind: ColumnKind, value: object) -> None:
+def test_any_value_stored_by_sqlite_round_trips(kind: ColumnKind, value: object) -> None:
     decoded = storage_value(decode_key(encode_key(value, COLUMNS[kind]), COLUMNS[kind]))
     if isinstance(decoded, RawText):
         decoded = decoded.decode("utf-8", "surrogateescape")
@@ -115,7 +115,7 @@ def test_what_sqlite_stores_in_any_column_comes_back(kind: ColumnKind, value: ob
 
 
 @given(st.data(), st.sampled_from(KINDS))
-def test_what_a_column_of_a_kind_holds_comes_back(data: st.DataObject, kind: ColumnKind) -> None:
+def test_a_value_of_each_column_kind_round_trips(data: st.DataObject, kind: ColumnKind) -> None:
     value = data.draw(natural[kind])
     decoded = decode_key(encode_key(value, COLUMNS[kind]), COLUMNS[kind])
     assert decoded == value or (is_nan(decoded) and is_nan(value))
@@ -140,7 +140,7 @@ def test_different_values_have_different_spellings(
 
 @pytest.mark.slow
 @given(st.sampled_from(KINDS), storage)
-def test_the_spelling_of_what_a_spelling_means_is_itself(kind: ColumnKind, value: object) -> None:
+def test_a_canonical_spelling_is_stable(kind: ColumnKind, value: object) -> None:
     column = COLUMNS[kind]
     segment = encode_key(value, column)
     decoded = decode_key(segment, column)
@@ -155,7 +155,7 @@ def test_a_spelling_survives_uris_and_url_libraries(kind: ColumnKind, value: obj
 
 
 @given(st.data(), st.sampled_from(KINDS))
-def test_the_spelling_of_a_rich_value_survives_too(data: st.DataObject, kind: ColumnKind) -> None:
+def test_the_spelling_of_a_typed_value_survives_too(data: st.DataObject, kind: ColumnKind) -> None:
     survives(encode_key(data.draw(natural[kind]), COLUMNS[kind]))
 
 
@@ -217,7 +217,9 @@ def test_the_spelling_of_a_rich_value_survives_too(data: st.DataObject, kind: Co
         ("text", date(2026, 11, 20), "2026-11-20"),
     ],
 )
-def test_the_canonical_spelling_is(kind: ColumnKind, value: object, segment: str) -> None:
+def test_each_value_has_its_canonical_spelling(
+    kind: ColumnKind, value: object, segment: str
+) -> None:
     assert encode_key(value, COLUMNS[kind]) == segment
 
 
@@ -306,13 +308,13 @@ def test_every_row_of_sqlite_is_found_by_its_own_segment(
         ("uuid", "00000000-0000-0000-0000-00000000000A", UUID(int=10)),
     ],
 )
-def test_another_spelling_means(kind: ColumnKind, segment: str, value: object) -> None:
+def test_another_spelling_has_the_same_value(kind: ColumnKind, segment: str, value: object) -> None:
     decoded = decode_key(segment, COLUMNS[kind])
     assert decoded == value
     assert type(decoded) is type(value)
 
 
-def test_a_date_with_time_has_the_zone_that_its_column_has() -> None:
+def test_a_datetime_has_a_zone_if_its_column_has_one() -> None:
     zoned = Column("k", "timestamp with time zone", "datetime")
     bare = Column("k", "timestamp without time zone", "datetime")
     moment = datetime(2026, 11, 20, 10, tzinfo=UTC)
@@ -324,12 +326,12 @@ def test_a_date_with_time_has_the_zone_that_its_column_has() -> None:
 
 
 @pytest.mark.parametrize("value", [datetime.min, datetime.max])  # noqa: DTZ901
-def test_infinity_comes_back_as_the_driver_of_postgresql_has_it(value: datetime) -> None:
+def test_infinity_round_trips_as_in_the_driver_of_postgresql(value: datetime) -> None:
     zoned = Column("k", "timestamp with time zone", "datetime")
     assert decode_key(encode_key(value, zoned), zoned) == value
 
 
-def test_an_integer_may_have_64_bit_without_a_sign_where_the_column_has_such() -> None:
+def test_an_unsigned_column_allows_unsigned_64_bit_integers() -> None:
     unsigned = Column("k", "bigint(20) unsigned", "integer")
     assert decode_key(encode_key(2**64 - 1, unsigned), unsigned) == 2**64 - 1
     with pytest.raises(ResourceNotFound):
@@ -367,7 +369,7 @@ def test_an_integer_too_long_for_sqlite_is_bound_as_sqlite_reads_it(value: int) 
         (datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=2))), "0001-01-01 00:00:00+02:00"),
     ],
 )
-def test_what_sqlite_cannot_have_is_bound_all_the_same(value: object, stored: object) -> None:
+def test_values_that_sqlite_cannot_store_can_still_be_bound(value: object, stored: object) -> None:
     assert storage_value(value) == stored
 
 
@@ -400,14 +402,14 @@ def test_what_sqlite_cannot_have_is_bound_all_the_same(value: object, stored: ob
         *[(kind, segment) for kind in ("any", "blob") for segment in ("5", "abc")],
     ],
 )
-def test_what_no_key_can_be_is_not_found(kind: ColumnKind, segment: str) -> None:
+def test_a_segment_that_no_key_can_have_is_not_found(kind: ColumnKind, segment: str) -> None:
     with pytest.raises(ResourceNotFound):
         decode_key(segment, COLUMNS[kind])
 
 
 @pytest.mark.slow
 @given(st.sampled_from(KINDS), st.text() | texts)
-def test_whatever_is_asked_for_is_a_value_or_not_found(kind: ColumnKind, segment: str) -> None:
+def test_any_segment_is_a_value_or_not_found(kind: ColumnKind, segment: str) -> None:
     column = COLUMNS[kind]
     try:
         value = decode_key(segment, column)
@@ -442,19 +444,19 @@ def test_whatever_is_asked_for_is_a_value_or_not_found(kind: ColumnKind, segment
     ],
     ids=lambda value: re.sub(r"\W", "", repr(value))[:12],
 )
-def test_what_cannot_be_in_a_uri_is_refused(kind: ColumnKind, value: object) -> None:
+def test_a_value_that_no_uri_can_hold_is_refused(kind: ColumnKind, value: object) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         encode_key(value, COLUMNS[kind])
 
 
 @pytest.mark.parametrize("kind", ["integer", "any", "text"])
-def test_an_integer_beyond_64_bit_is_refused_where_none_can_be(kind: ColumnKind) -> None:
+def test_an_integer_beyond_64_bit_is_refused_if_the_column_cannot_hold_it(kind: ColumnKind) -> None:
     with pytest.raises(ValueError, match="64 bit"):
         encode_key(2**64, COLUMNS[kind])
 
 
 @pytest.mark.parametrize("value", ["a" * MAX_LENGTH, "é" * (MAX_LENGTH // 6), b"a" * 11_000])
-def test_a_key_of_the_greatest_length_is_addressed(value: object) -> None:
+def test_a_key_of_the_maximum_length_has_an_address(value: object) -> None:
     segment = encode_key(value, COLUMNS["text"])
     assert decode_key(segment, COLUMNS["text"]) == value
     assert uris.parse(uris.join(BASE, ("t", segment))).path == ("t", segment)
@@ -464,19 +466,19 @@ def test_a_key_of_the_greatest_length_is_addressed(value: object) -> None:
 
 
 @given(texts)
-def test_a_text_comes_back_from_its_segment(text: str) -> None:
+def test_a_text_round_trips_through_its_segment(text: str) -> None:
     segment = encode_text(text)
     assert decode_text(segment) == text
     survives(segment)
 
 
 @pytest.mark.parametrize("segment", ["~n", "~i5", "~query", "~", "", ".", "..", "a/b", "~t~"])
-def test_a_segment_that_is_no_text_is_not_found(segment: str) -> None:
+def test_a_segment_that_is_not_text_is_not_found(segment: str) -> None:
     with pytest.raises(ResourceNotFound):
         decode_text(segment)
 
 
-def test_an_interval_is_no_key_since_its_text_is_not_known() -> None:
+def test_an_interval_cannot_be_a_key() -> None:
     assert encode_key(timedelta(days=1), COLUMNS["time"]) == "24:00:00"
     with pytest.raises(ValueError, match="interval"):
         encode_key(timedelta(days=1), COLUMNS["other"])

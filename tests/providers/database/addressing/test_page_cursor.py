@@ -56,9 +56,7 @@ def looks(value: object) -> str:
 @example((0, False, 0.0, Decimal(0), "0", b"0"), True, TABLE)
 @example((2**64, -(2**63) - 1, Decimal("1.10"), Decimal("0E-10")), False, TABLE)
 @example((datetime(2026, 11, 20, 10), time(10)), False, TABLE)  # noqa: DTZ001
-def test_a_cursor_comes_back_as_it_was(
-    key: tuple[object, ...], descending: bool, fingerprint: str
-) -> None:
+def test_a_cursor_round_trips(key: tuple[object, ...], descending: bool, fingerprint: str) -> None:
     text = encode_cursor(PageCursor(fingerprint, key, descending))
     assert re.fullmatch(r"[A-Za-z0-9_-]+", text)
     assert uris.quote_segment(text) == text
@@ -85,13 +83,13 @@ def test_a_cursor_with_another_number_of_values_is_refused(columns: int) -> None
 
 
 @given(st.text() | st.binary().map(lambda data: base64.urlsafe_b64encode(data).decode()))
-def test_what_is_no_cursor_is_refused(text: str) -> None:
+def test_a_malformed_cursor_is_refused(text: str) -> None:
     with pytest.raises(InvalidParameter, match="cursor"):
         decode_cursor(text, fingerprint=TABLE, columns=1)
 
 
 @pytest.mark.parametrize("extra", ["=", "\n", " ", "!", "+", "%", "\0", "é"])
-def test_a_cursor_with_characters_that_none_has_is_refused(extra: str) -> None:
+def test_a_cursor_with_invalid_characters_is_refused(extra: str) -> None:
     text = encode_cursor(PageCursor(TABLE, (5,)))
     for damaged in (text + extra, extra + text, text[:4] + extra + text[4:]):
         with pytest.raises(InvalidParameter):
@@ -99,7 +97,7 @@ def test_a_cursor_with_characters_that_none_has_is_refused(extra: str) -> None:
 
 
 @given(st.data(), keys.filter(bool))
-def test_a_damaged_cursor_gives_values_to_bind_or_is_refused(
+def test_a_damaged_cursor_has_bindable_values_or_is_refused(
     data: st.DataObject, key: tuple[object, ...]
 ) -> None:
     text = encode_cursor(PageCursor(TABLE, key))
@@ -119,7 +117,7 @@ def forged(key: object, *, version: object = 1, descending: object = False) -> s
     return base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
 
 
-def test_a_forged_cursor_that_is_right_is_taken() -> None:
+def test_a_forged_cursor_that_is_valid_is_accepted() -> None:
     assert decode_cursor(forged([("i", b"5")]), fingerprint=TABLE, columns=1) == PageCursor(
         TABLE, (5,)
     )
@@ -163,7 +161,7 @@ def test_a_forged_cursor_that_is_right_is_taken() -> None:
         {},
     ],
 )
-def test_a_forged_value_that_no_key_has_is_refused(value: Any) -> None:
+def test_a_forged_value_that_no_key_can_have_is_refused(value: Any) -> None:
     with pytest.raises(InvalidParameter):
         decode_cursor(forged([value]), fingerprint=TABLE, columns=1)
 
@@ -181,7 +179,7 @@ def test_a_deeply_nested_cursor_is_refused() -> None:
         decode_cursor(text, fingerprint=TABLE, columns=1)
 
 
-def test_a_cursor_has_a_bounded_size() -> None:
+def test_the_size_of_a_cursor_is_limited() -> None:
     long = "a" * (MAX_CURSOR_LENGTH * 3 // 4 - 50)
     assert decode_cursor(
         encode_cursor(PageCursor(TABLE, (long,))), fingerprint=TABLE, columns=1
@@ -193,18 +191,18 @@ def test_a_cursor_has_a_bounded_size() -> None:
         decode_cursor(forged([("b", b"a" * MAX_CURSOR_LENGTH)]), fingerprint=TABLE, columns=1)
 
 
-def test_a_cursor_in_a_uri_stays_within_the_length_of_uris() -> None:
+def test_a_cursor_keeps_its_uri_within_the_length_limit() -> None:
     after = encode_cursor(PageCursor(TABLE, ("a" * (MAX_CURSOR_LENGTH * 3 // 4 - 50),)))
     uri = uris.join("sqlite://shop/", ("orders", "~rows"), {"after": after})
     assert uris.parse(uri).query == {"after": after}
 
 
 @pytest.mark.parametrize("value", [None, "\ud800", "\udcc3\udca9", [1], object(), Decimal("sNaN")])
-def test_a_value_that_no_key_has_is_not_put_into_a_cursor(value: object) -> None:
+def test_a_value_that_no_key_can_have_is_not_encoded_in_a_cursor(value: object) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         encode_cursor(PageCursor(TABLE, (value,)))
 
 
-def test_a_network_address_comes_back_as_text() -> None:
+def test_a_network_address_is_decoded_as_text() -> None:
     text = encode_cursor(PageCursor(TABLE, (ipaddress.ip_interface("10.0.0.1/8"),)))
     assert decode_cursor(text, fingerprint=TABLE, columns=1).key == ("10.0.0.1/8",)

@@ -35,12 +35,12 @@ def _closes(line: str, fence: str) -> bool:
 @pytest.mark.parametrize(
     "ddl", ["a\n```\n# x", "````", "x\n`````sql\n```", "CREATE\r\n  ```  \r\nx", "~~~\nx"]
 )
-def test_no_ddl_breaks_out_of_its_block(ddl: str) -> None:
+def test_ddl_never_breaks_out_of_its_block(ddl: str) -> None:
     assert fenced(schema_markdown(with_ddl(ddl))) == ddl
 
 
 @given(st.text(st.sampled_from("`~ \n#sqlx"), min_size=1))
-def test_any_ddl_stands_in_its_block_as_it_is(ddl: str) -> None:
+def test_any_ddl_is_verbatim_in_its_block(ddl: str) -> None:
     assert fenced(schema_markdown(with_ddl(ddl))) == ddl.strip("\r\n")
 
 
@@ -53,7 +53,7 @@ HOSTILE: Any = st.text(st.sampled_from("ab|`\\\n\r#-<[]*_&; "), max_size=12)
 
 @given(HOSTILE, HOSTILE, HOSTILE, HOSTILE)
 @example(r"a\|b", r"\\|", "a|b", "c\\")
-def test_no_name_or_comment_adds_a_line_or_a_cell(
+def test_names_and_comments_never_add_a_line_or_a_cell(
     name: str, type: str, default: str, comment: str
 ) -> None:
     column = Column(name, type, "any", default=default, comment=comment)
@@ -77,7 +77,7 @@ def _unescaped_bars(line: str) -> int:
 
 
 @given(HOSTILE)
-def test_no_description_is_anything_but_a_paragraph(description: str) -> None:
+def test_a_description_is_always_a_single_paragraph(description: str) -> None:
     text = schema_markdown(with_ddl(""), description=description)
     shown = text.split("Table `t`\n\n")[1].split("## Columns")[0]
     for line in shown.strip("\n").split("\n"):

@@ -60,7 +60,7 @@ def test_json_has_rows_as_objects_and_the_next_page() -> None:
     assert result[1:] == ("application/json", 2, True)
 
 
-def test_columns_has_rows_as_arrays_and_the_names_once() -> None:
+def test_the_columns_format_has_rows_as_arrays_and_names_once() -> None:
     assert json.loads(written(page([(1, "a"), (2, "b")], "id", "name"), "columns")) == {
         "columns": ["id", "name"],
         "rows": [[1, "a"], [2, "b"]],
@@ -69,13 +69,13 @@ def test_columns_has_rows_as_arrays_and_the_names_once() -> None:
     }
 
 
-def test_the_last_page_names_no_other() -> None:
+def test_the_last_page_has_no_next_page() -> None:
     result = write_page(page([(1,)], "id"), "json", max_bytes=BUDGET, cell=CELL)
     assert json.loads(result.text)["next"] is None
     assert not result.more
 
 
-def test_rows_that_cannot_be_paged_say_that_there_are_more() -> None:
+def test_rows_without_paging_are_marked_as_truncated() -> None:
     unpaged = RowPage("v", COLUMNS, [(1, "a")], more=True)
     body = json.loads(written(unpaged, "json"))
     assert (body["next"], body["more"]) == (None, True)
@@ -84,26 +84,26 @@ def test_rows_that_cannot_be_paged_say_that_there_are_more() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 127, 128, 129, 1000])
 @pytest.mark.parametrize("name", ["plain", 'with "quotes"', "back\\slash", "line\nend", ""])
-def test_many_rows_are_the_same_as_few(count: int, name: str) -> None:
+def test_many_rows_are_formatted_like_few(count: int, name: str) -> None:
     rows: list[tuple[object, ...]] = [(number, f"é{number}") for number in range(count)]
     body = json.loads(written(page(rows, "id", name), "json"))
     assert body["rows"] == [{"id": number, name: text} for number, text in rows]
 
 
-def test_columns_of_the_same_name_are_told_apart() -> None:
+def test_columns_of_the_same_name_get_distinct_names() -> None:
     assert unique_names(("id", "id_2", "id", "id", "x")) == ("id", "id_2", "id_3", "id_4", "x")
     assert json.loads(written(page([(1, 2)], "a", "a"), "json"))["rows"] == [{"a": 1, "a_2": 2}]
 
 
 @given(st.lists(st.sampled_from(["a", "a_2", "a_3", "b", "", "\udcff", "\ufffd"]), max_size=12))
-def test_unique_names_are_unique_and_every_name_remains(names: list[str]) -> None:
+def test_unique_names_are_distinct_and_keep_existing_names(names: list[str]) -> None:
     unique = unique_names(names)
     assert len(unique) == len(set(unique)) == len(names)
     assert set(unique) >= {name.replace("\udcff", "\ufffd") for name in names}
     "".join(unique).encode()
 
 
-def test_a_name_that_is_not_unicode_fails_no_page() -> None:
+def test_a_name_that_is_not_unicode_does_not_break_the_page() -> None:
     for format in NAMES:
         assert "b\ufffd" in written(page([(1,)], "b\udcff"), format)
 
@@ -120,7 +120,7 @@ ROWS = st.lists(
 
 @pytest.mark.slow
 @given(ROWS, st.integers(0, 3000), st.booleans(), st.sampled_from(NAMES))
-def test_a_page_holds_as_many_whole_rows_as_fit(
+def test_a_page_contains_as_many_complete_rows_as_fit(
     rows: list[tuple[object, ...]], max_bytes: int, more: bool, format: FormatName
 ) -> None:
     whole = page(rows, "id", "text", "other", more=more)
@@ -138,7 +138,7 @@ def test_a_page_holds_as_many_whole_rows_as_fit(
 
 @pytest.mark.parametrize("format", NAMES)
 @pytest.mark.parametrize("max_bytes", [5_000, 50_000, 100_000])
-def test_a_truncated_page_of_many_rows_is_filled_and_goes_on_behind_its_last_row(
+def test_a_truncated_page_fills_its_budget_and_continues_after_its_last_row(
     format: FormatName, max_bytes: int
 ) -> None:
     rows: list[tuple[object, ...]] = [(number, "x" * (number % 100)) for number in range(2000)]
@@ -160,7 +160,7 @@ def test_uris_that_grow_from_row_to_row_still_fit() -> None:
 
 
 @pytest.mark.parametrize("format", NAMES)
-def test_one_row_over_the_budget_is_given_with_its_long_cells_cut(format: FormatName) -> None:
+def test_a_single_row_over_the_budget_has_its_long_cells_truncated(format: FormatName) -> None:
     rows: list[tuple[object, ...]] = [(1, "é" * 50_000, b"\0" * 50_000, "short"), (2, "", b"", "")]
     result = write_page(page(rows, *"abcd"), format, max_bytes=2000, cell=65536)
     assert (result.rows, result.more) == (1, True)
@@ -169,7 +169,7 @@ def test_one_row_over_the_budget_is_given_with_its_long_cells_cut(format: Format
     assert "short" in result.text
 
 
-def test_a_row_that_cannot_be_cut_is_given_whole() -> None:
+def test_a_row_without_long_cells_is_complete() -> None:
     names = [f"c{place}" for place in range(2000)]
     result = write_page(page([tuple(range(2000))], *names), "json", max_bytes=100, cell=CELL)
     assert json.loads(result.text)["rows"][0]["c1999"] == 1999
@@ -191,7 +191,7 @@ def test_csv_has_every_value_as_text() -> None:
     ]  # fmt: skip
 
 
-def test_csv_says_what_is_cut() -> None:
+def test_csv_marks_truncated_cells() -> None:
     text, blob = csv_of("abc" * 10, bytes(2000), cell=10)
     assert text == "abcabcabca… [30 characters]"
     assert blob == "AAAAAAAAAAAAAA==… [2000 bytes]"
@@ -206,7 +206,7 @@ def test_csv_of_one_column_has_no_empty_lines() -> None:
     assert written(page([("a",), (None,), ("",)], "x"), "csv") == 'x\r\na\r\n""\r\n""\r\n'
 
 
-def test_csv_leaves_formulas_as_they_are() -> None:
+def test_csv_leaves_formulas_unchanged() -> None:
     assert csv_of("=1+1", "@x", "-1") == ["=1+1", "@x", "-1"]
 
 
@@ -220,7 +220,7 @@ def test_csv_is_read_back_by_the_standard_library(rows: list[tuple[object, ...]]
     assert read == [["" if value is None else str(value) for value in row] for row in rows]
 
 
-def test_markdown_is_a_table_with_numbers_to_the_right() -> None:
+def test_markdown_is_a_table_with_right_aligned_numbers() -> None:
     text = written(RowPage("orders", COLUMNS, [(1, "a"), (2, None)], True, uri), "markdown")
     assert text == (
         "# orders\n\n| id | name |\n| ---: | --- |\n| 1 | a |\n| 2 | *NULL* |\n"
@@ -228,7 +228,7 @@ def test_markdown_is_a_table_with_numbers_to_the_right() -> None:
     )
 
 
-def test_markdown_tells_blobs_and_cut_text_from_text() -> None:
+def test_markdown_distinguishes_blobs_and_truncated_text_from_text() -> None:
     text = written(page([(b"ab", "x" * 20, "*NULL*")], *"abc"), "markdown", cell=10)
     assert (
         text.splitlines()[-1] == "| *blob, 2 bytes* | xxxxxxxxxx *… 20 characters* | \\*NULL\\* |"
@@ -255,7 +255,7 @@ def test_markdown_tells_blobs_and_cut_text_from_text() -> None:
         ([1, "a|b"], r'\[1,"a\|b"]'),
     ],
 )
-def test_nothing_in_a_cell_is_markdown(value: object, shown: str) -> None:
+def test_cell_content_is_never_interpreted_as_markdown(value: object, shown: str) -> None:
     for values in ([value], [value, "x"], [value, None], [value] * 3):
         rows: list[tuple[object, ...]] = [(item, 1) for item in values]
         lines = rows_of(written(page(rows, "a", "b"), "markdown"), "markdown")
@@ -263,14 +263,14 @@ def test_nothing_in_a_cell_is_markdown(value: object, shown: str) -> None:
         assert len(lines) == len(values)
 
 
-def test_a_title_is_a_heading_whatever_it_holds() -> None:
+def test_any_title_is_a_single_heading() -> None:
     text = written(RowPage("a\n# <b> `c` #", COLUMNS, []), "markdown")
     assert text.splitlines()[0] == "# a<br># \\<b> \\`c\\` \\#"
 
 
 @pytest.mark.slow
 @given(st.lists(st.text(st.characters(), max_size=30), min_size=1, max_size=9))
-def test_a_row_of_a_table_is_always_one_line_with_its_cells(values: list[str]) -> None:
+def test_a_markdown_row_is_always_one_line_with_its_cells(values: list[str]) -> None:
     rows: list[tuple[object, ...]] = [(value, "end") for value in values]
     text = written(page(rows, "a", "b"), "markdown")
     lines = text.split("\n")[4:-1]
@@ -320,7 +320,7 @@ def test_a_column_called_links_keeps_its_name() -> None:
     }
 
 
-def test_a_row_over_the_budget_has_its_long_values_cut() -> None:
+def test_a_row_over_the_budget_has_its_long_values_truncated() -> None:
     columns = query_columns(("id", "text", "blob"))
     text = write_row(columns, (1, "a" * 9000, bytes(9000)), max_bytes=500, cell=65536)
     body = cast("dict[str, Any]", json.loads(text))

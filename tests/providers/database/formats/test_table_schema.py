@@ -31,7 +31,7 @@ ORDERS = Table(
 LINKS = {CUSTOMERS: "sqlite://shop/customers"}
 
 
-def test_the_schema_is_a_document_for_people() -> None:
+def test_the_schema_is_readable_markdown() -> None:
     assert schema_markdown(ORDERS, LINKS, title="Orders") == (
         "# Orders\n"
         "\n"
@@ -109,7 +109,7 @@ def test_the_schema_is_exact_json() -> None:
     }
 
 
-def test_a_view_without_anything_has_only_what_there_is() -> None:
+def test_a_minimal_view_has_no_empty_sections() -> None:
     view = Table(TableName("public", "v"), "materialized view", (Column("a", "", "any"),))
     assert json.loads(schema_json(view)) == {
         "name": "v",
@@ -125,18 +125,18 @@ def test_a_view_without_anything_has_only_what_there_is() -> None:
     assert "Foreign" not in text
 
 
-def test_the_description_of_the_manifest_comes_before_the_comment() -> None:
+def test_the_description_of_the_manifest_overrides_the_comment() -> None:
     assert "Ours" in schema_markdown(ORDERS, description="Ours")
     assert "per order" not in schema_markdown(ORDERS, description="Ours")
     assert json.loads(schema_json(ORDERS, description="Ours"))["description"] == "Ours"
 
 
-def test_a_foreign_key_to_what_has_no_address_is_no_link() -> None:
+def test_a_foreign_key_without_an_address_is_not_a_link() -> None:
     assert "→ `customers` (`id`)" in schema_markdown(ORDERS)
     assert "uri" not in json.loads(schema_json(ORDERS))["foreignKeys"][0]
 
 
-def test_a_key_of_several_columns_says_their_order() -> None:
+def test_a_key_of_several_columns_shows_their_order() -> None:
     table = Table(
         TableName(None, "t"),
         "table",
@@ -149,11 +149,11 @@ def test_a_key_of_several_columns_says_their_order() -> None:
     assert "Primary key: `b`, `a`" in text
 
 
-def test_no_columns_at_all_are_an_empty_table() -> None:
+def test_a_table_without_columns_has_an_empty_column_list() -> None:
     assert schema_markdown(Table(TableName(None, "t"), "table", ())).count("|") == 14
 
 
-def test_text_that_is_not_unicode_fails_no_document() -> None:
+def test_text_that_is_not_unicode_does_not_break_the_document() -> None:
     bad = "b\udcff"
     table = Table(
         TableName(bad, bad),

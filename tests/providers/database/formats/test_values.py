@@ -104,16 +104,16 @@ def test_not_a_number_is_a_string() -> None:
     assert json_column([1.0, math.nan], PLAIN, cell=CELL) == [1.0, "NaN"]
 
 
-def test_text_at_the_limit_is_whole_and_text_over_it_is_cut_and_says_so() -> None:
+def test_text_over_the_limit_is_truncated_and_marked() -> None:
     assert sent("é" * 10, cell=10) == "é" * 10
     assert sent("é" * 11, cell=10) == {"$text": "é" * 10, "characters": 11, "truncated": True}
 
 
-def test_a_long_decimal_is_cut_like_text() -> None:
+def test_a_long_decimal_is_truncated_like_text() -> None:
     assert sent(decimal.Decimal("1" * 50), cell=10)["characters"] == 50
 
 
-def test_a_blob_is_whole_up_to_a_kibibyte_and_its_beginning_above() -> None:
+def test_a_blob_is_complete_up_to_a_kibibyte_and_truncated_above() -> None:
     data = bytes(range(256)) * 5
     whole = sent(data[:INLINE_BLOB_BYTES], cell=2000)
     assert b64decode(whole["$blob"]) == data[:INLINE_BLOB_BYTES]
@@ -123,12 +123,12 @@ def test_a_blob_is_whole_up_to_a_kibibyte_and_its_beginning_above() -> None:
     assert (cut["bytes"], cut["truncated"]) == (1280, True)
 
 
-def test_a_cell_limit_below_a_kibibyte_holds_for_blobs() -> None:
+def test_a_cell_limit_below_a_kibibyte_applies_to_blobs() -> None:
     assert sent(b"abcdef", cell=3) == {"$blob": "YWJj", "bytes": 6, "truncated": True}
 
 
 @pytest.mark.parametrize("value", [[100] * 50, {"a": "x" * 100}, tuple(range(60))])
-def test_an_array_or_object_over_the_limit_is_cut_like_text(value: object) -> None:
+def test_an_array_or_object_over_the_limit_is_truncated_like_text(value: object) -> None:
     text = json.dumps(value, separators=(",", ":"))
     assert sent(value, cell=20) == {
         "$text": text[:20],
@@ -140,7 +140,7 @@ def test_an_array_or_object_over_the_limit_is_cut_like_text(value: object) -> No
 @pytest.mark.parametrize(
     "text", ['{"a": 1.10}', "123456789012345678901234567890", "null", "[1e999]"]
 )
-def test_json_is_sent_as_it_is_written(text: str) -> None:
+def test_json_is_sent_verbatim(text: str) -> None:
     raw = msgspec.json.encode(json_value(text, column("json"), cell=CELL))
     assert raw.decode() == text
 
@@ -154,7 +154,7 @@ def test_json_that_is_not_unicode_is_a_blob() -> None:
     assert sent('"\udcff"', column("json")) == {"$blob": "Iv8i", "bytes": 3}
 
 
-def test_json_over_the_limit_is_cut_like_text() -> None:
+def test_json_over_the_limit_is_truncated_like_text() -> None:
     assert sent("[1, 2, 3]", column("json"), cell=5) == {
         "$text": "[1, 2",
         "characters": 9,
@@ -162,13 +162,13 @@ def test_json_over_the_limit_is_cut_like_text() -> None:
     }
 
 
-def test_zero_and_one_are_truth_values_only_where_the_column_says_so() -> None:
+def test_zero_and_one_are_booleans_only_in_boolean_columns() -> None:
     values = [0, 1, 2, -1, None, "yes"]
     assert json_column(values, column("boolean"), cell=CELL) == [False, True, 2, -1, None, "yes"]
     assert json_column(values, column("integer"), cell=CELL) is values
 
 
-def test_bits_are_a_number_and_a_blob_in_an_integer_column_is_none() -> None:
+def test_bits_are_a_number_but_a_blob_in_an_integer_column_is_not() -> None:
     assert sent(b"\x01\x05", column("integer", "BIT(12)")) == 0x105
     assert sent(b"\x01\x05", column("integer", "INTEGER"))["bytes"] == 2
     assert sent(b"\x01\x05", column("numeric", "BIT"))["bytes"] == 2
@@ -179,12 +179,12 @@ def test_a_set_is_text_in_the_order_of_its_declaration() -> None:
     assert sent({"z", "a"}) == "a,z"
 
 
-def test_rows_of_plain_values_are_passed_on_as_they_are() -> None:
+def test_rows_of_plain_values_are_passed_on_unchanged() -> None:
     rows = [(1, "a", 1.5, None, True, NAIVE), (2, "é", 2.0, "b", None, NAIVE)]
     assert json_columns(rows, [PLAIN] * 6, cell=CELL) is None
 
 
-def test_one_bad_cell_changes_no_other() -> None:
+def test_a_bad_cell_does_not_affect_others() -> None:
     rows = [(1, "a"), (2, "\udcff"), (3, "c")]
     columns = json_columns(rows, [PLAIN] * 2, cell=CELL)
     assert columns is not None
@@ -193,7 +193,7 @@ def test_one_bad_cell_changes_no_other() -> None:
     assert converted[1][1].bytes == 1
 
 
-def test_no_rows_and_no_columns_are_fine() -> None:
+def test_empty_rows_and_columns_are_accepted() -> None:
     assert json_columns([], [PLAIN], cell=CELL) is None
     assert json_columns([(), ()], [], cell=CELL) is None
 
@@ -215,7 +215,7 @@ KINDS: list[ColumnKind] = ["integer", "real", "text", "blob", "json", "boolean",
 
 
 @given(st.lists(CELLS, max_size=20), st.sampled_from(KINDS), st.integers(1, 40))
-def test_a_column_at_once_is_what_its_values_are_one_by_one(
+def test_a_column_is_encoded_like_its_individual_values(
     values: list[object], kind: ColumnKind, cell: int
 ) -> None:
     together = json_column(values, column(kind), cell=cell)
@@ -322,7 +322,7 @@ AS_POSTGRESQL_WRITES_THEM = [
 
 
 @pytest.mark.parametrize("expression", AS_POSTGRESQL_WRITES_THEM)
-def test_what_json_cannot_say_is_as_postgresql_writes_it(expression: str) -> None:
+def test_values_without_a_json_form_are_spelled_as_in_postgresql(expression: str) -> None:
     ((value, text),) = _postgresql(f"select v, v::text from (select {expression} as v offset 0) q")
     assert sent(value) == text
 
@@ -413,7 +413,7 @@ def _mariadb(sql: str) -> tuple[Sequence[tuple[Any, ...]], Sequence[str]]:
 
 
 @pytest.mark.parametrize("kind", ["any", "json", "text", "blob"])
-def test_the_beginning_of_a_value_has_the_form_of_a_cut_one(kind: ColumnKind) -> None:
+def test_the_beginning_of_a_value_is_encoded_as_truncated(kind: ColumnKind) -> None:
     text, blob = TruncatedValue("x" * 5000, 10**8), TruncatedValue(b"x" * 5000, 10**8)
     assert sent(text, column(kind)) == {
         "$text": "x" * CELL,

@@ -14,7 +14,7 @@ from tests.providers.database.declared_queries import ENGINES, INTEGER, declared
 # -- placeholders
 
 
-def test_places_are_written_as_each_engine_wants_them() -> None:
+def test_placeholders_are_written_in_the_style_of_each_engine() -> None:
     sql = "select a % 5, '%' from t where x = :b and y > :a or x<:b -- 100%"
     both = {"a": INTEGER, "b": Parameter()}
     given_values = {"a": "7", "b": "x"}
@@ -26,7 +26,7 @@ def test_places_are_written_as_each_engine_wants_them() -> None:
     assert mysql == ("select a %% 5, '%%' from t where x = %s and y > %s or x<%s", ("x", 7, "x"))
 
 
-def test_a_place_never_runs_into_the_word_before_it() -> None:
+def test_a_placeholder_never_merges_with_the_preceding_word() -> None:
     assert declared("select 1 limit:n", {"n": INTEGER}, "postgresql").sql == "select 1 limit $1"
 
 
@@ -66,11 +66,11 @@ def test_sql_that_is_not_one_select_is_refused(engine: EngineName, sql: str, say
     ],
 )
 @pytest.mark.parametrize("engine", ENGINES)
-def test_sql_that_is_one_select_is_taken(engine: EngineName, sql: str) -> None:
+def test_sql_that_is_one_select_is_accepted(engine: EngineName, sql: str) -> None:
     assert declared(sql, engine=engine).order == ()
 
 
-def test_parameters_of_the_sql_and_the_declared_ones_are_the_same() -> None:
+def test_parameters_of_the_sql_must_match_the_declared_ones() -> None:
     with pytest.raises(ValueError, match=r":contry is not declared; did you mean 'country'\?"):
         declared("select :contry", {"country": Parameter()})
     with pytest.raises(ValueError, match=r"parameters.total: there is no :total in the SQL"):
@@ -80,18 +80,18 @@ def test_parameters_of_the_sql_and_the_declared_ones_are_the_same() -> None:
 
 
 @pytest.mark.parametrize("name", ["format", "a b", "1a", "", "é", "a" * 65])
-def test_names_that_no_parameter_can_have_are_refused(name: str) -> None:
+def test_invalid_parameter_names_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="parameters"):
         declared("select 1", {name: Parameter()})
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", "", "~x", "a b", "{x}"])
-def test_names_that_no_query_can_have_are_refused(name: str) -> None:
+def test_invalid_query_names_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="name of a query"):
         DeclaredQuery(name, Query(sql="select 1"), "sqlite", ReadLimits())
 
 
-def test_every_query_that_cannot_be_used_is_told() -> None:
+def test_every_unusable_query_is_reported() -> None:
     bad = {"a": Query(sql="delete from t"), "b": Query(sql="select 1"), "c": Query(sql="select :x")}
     with pytest.raises(ValueError, match=r"(?s)^queries\.a: sql: .*\nqueries\.c: sql: ") as raised:
         DeclaredQueries(bad, "sqlite", ReadLimits())
@@ -101,7 +101,7 @@ def test_every_query_that_cannot_be_used_is_told() -> None:
 # -- binding of values
 
 
-def test_what_is_unknown_missing_or_wrong_is_told_at_once() -> None:
+def test_unknown_missing_and_invalid_parameters_are_reported_together() -> None:
     query = declared(
         "select :country, :since, :n",
         {"country": Parameter(), "since": Parameter(type="date"), "n": INTEGER},
@@ -117,12 +117,12 @@ def test_what_is_unknown_missing_or_wrong_is_told_at_once() -> None:
         query.bind({"zzz": "1", "country": "DE", "since": "2026-01-01", "n": "5"})
 
 
-def test_format_is_left_to_whoever_writes_the_result() -> None:
+def test_the_format_parameter_is_not_bound() -> None:
     query = declared("select :a", {"a": INTEGER})
     assert query.bind({"a": "5", "format": "csv"}).statement.parameters == (5,)
 
 
-def test_a_default_or_null_stands_for_what_is_not_given() -> None:
+def test_a_default_or_null_replaces_a_missing_parameter() -> None:
     query = declared(
         "select :a, :b", {"a": Parameter(default="x"), "b": Parameter(optional=True)}, "mysql"
     )
@@ -135,7 +135,7 @@ def test_a_default_or_null_stands_for_what_is_not_given() -> None:
 # -- the limit of rows
 
 
-def test_a_limit_that_the_sql_does_not_use_is_the_number_of_rows() -> None:
+def test_a_limit_parameter_outside_the_sql_limits_the_rows() -> None:
     limit = {"limit": Parameter(type="integer", default=10, maximum=100)}
     query = declared("select 1", limit)
     assert query.bind({}) == (("select 1", ()), 10)
@@ -145,12 +145,12 @@ def test_a_limit_that_the_sql_does_not_use_is_the_number_of_rows() -> None:
             query.bind({"limit": text})
 
 
-def test_a_limit_that_the_sql_uses_is_a_value() -> None:
+def test_a_limit_parameter_in_the_sql_is_bound() -> None:
     query = declared("select 1 limit :limit", {"limit": INTEGER}, rows=7)
     assert query.bind({"limit": "0"}) == (("select 1 limit ?", (0,)), 7)
 
 
-def test_the_rows_of_a_query_are_those_of_a_page_unless_it_says_otherwise() -> None:
+def test_a_query_returns_one_page_of_rows_by_default() -> None:
     limits = ReadLimits(rows=50, max_rows=200)
     limit = {"limit": Parameter(type="integer", optional=True)}
     assert declared("select 1", limits=limits).bind({}).limit == 50
@@ -169,9 +169,7 @@ def test_the_rows_of_a_query_are_those_of_a_page_unless_it_says_otherwise() -> N
         ({"type": "integer", "maximum": 50}, "limit.maximum: 50 exceeds `rows` \\(20\\)"),
     ],
 )
-def test_a_limit_that_cannot_be_a_number_of_rows_is_refused(
-    options: Mapping[str, object], says: str
-) -> None:
+def test_an_invalid_row_limit_is_refused(options: Mapping[str, object], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         declared("select 1", {"limit": Parameter(**options)}, rows=20)  # pyright: ignore[reportArgumentType]
 
@@ -179,7 +177,7 @@ def test_a_limit_that_cannot_be_a_number_of_rows_is_refused(
 # -- templates and completion
 
 
-def test_a_template_names_the_parameters_and_says_what_they_are() -> None:
+def test_a_template_names_and_describes_the_parameters() -> None:
     query = Query(
         sql="select :country",
         title="Best",
@@ -199,7 +197,7 @@ def test_a_template_names_the_parameters_and_says_what_they_are() -> None:
     )
 
 
-def test_completion_gives_what_the_manifest_knows_of_a_parameter() -> None:
+def test_completion_suggests_values_declared_in_the_manifest() -> None:
     query = declared(
         "select :a, :b, :c, :d",
         {
@@ -216,7 +214,7 @@ def test_completion_gives_what_the_manifest_knows_of_a_parameter() -> None:
     assert query.complete("zzz", "") == ()
 
 
-def test_completion_keeps_to_the_queries_that_take_what_is_given() -> None:
+def test_completion_considers_only_queries_with_the_given_parameters() -> None:
     queries = DeclaredQueries(
         {
             "p": Query(sql="select :a", parameters={"a": Parameter(examples=("1",))}),
@@ -260,7 +258,7 @@ def test_queries_are_found_by_name_in_the_order_of_the_manifest() -> None:
         ("select `order` from t limit 5", True),
     ],
 )
-def test_mysql_is_given_a_limit_without_which_it_would_not_order(sql: str, kept: bool) -> None:
+def test_mysql_gets_a_limit_so_that_it_keeps_the_order(sql: str, kept: bool) -> None:
     query = declared(sql, engine="mysql", rows=7)
     assert query.sql == (sql if kept else f"{sql}\nLIMIT 8")
     assert declared(sql, engine="postgresql", rows=7).sql == sql

@@ -69,7 +69,9 @@ def test_options_of_a_parameter_that_contradict_each_other_are_refused(
         ("datetime", "2026-01-31", datetime(2026, 1, 31)),  # noqa: DTZ001
     ],
 )
-def test_text_becomes_a_value_of_the_type(type: ParameterType, text: str, expected: object) -> None:
+def test_text_is_converted_to_the_parameter_type(
+    type: ParameterType, text: str, expected: object
+) -> None:
     assert value(text, type=type) == expected
 
 
@@ -101,7 +103,7 @@ def test_text_becomes_a_value_of_the_type(type: ParameterType, text: str, expect
         ("datetime", "2026-01-31T12:30:00" + "0" * 100),
     ],
 )
-def test_text_that_is_no_value_of_the_type_is_refused_with_what_is_expected(
+def test_text_of_another_type_is_refused_with_the_expected_form(
     type: ParameterType, text: str
 ) -> None:
     with pytest.raises(InvalidParameter, match=r"^p must be (a|an|text|true) ?") as raised:
@@ -113,9 +115,7 @@ def test_text_that_is_no_value_of_the_type_is_refused_with_what_is_expected(
     st.text(max_size=200),
     st.sampled_from(("string", "integer", "number", "boolean", "date", "datetime")),
 )
-def test_whatever_is_given_is_a_value_or_refused_in_one_line(
-    text: str, type: ParameterType
-) -> None:
+def test_any_text_is_a_value_or_refused_in_one_line(text: str, type: ParameterType) -> None:
     refused = ""
     try:
         value(text, type=type, max_length=10)
@@ -149,7 +149,7 @@ def test_at_most_forty_characters_of_a_value_are_echoed() -> None:
         ({"max_length": 2}, "äö", "abc", "text of at most 2 characters, not 3 characters"),
     ],
 )
-def test_bounds_and_enums_hold(
+def test_bounds_and_enums_are_enforced(
     options: Mapping[str, object], good: str, bad: str, expected: str
 ) -> None:
     value(good, **options)
@@ -157,7 +157,7 @@ def test_bounds_and_enums_hold(
         value(bad, **options)
 
 
-def test_values_are_bound_as_each_driver_takes_them() -> None:
+def test_values_are_bound_in_the_types_each_driver_accepts() -> None:
     sql = "select :d, :t, :b, :n"
     parameters = {
         "d": Parameter(type="date"),
@@ -213,7 +213,7 @@ BAD: list[tuple[ParameterType, object]] = [
 
 
 @pytest.mark.parametrize(("type", "value"), BAD, ids=map(str, range(len(BAD))))
-def test_a_json_value_that_is_none_of_its_type_is_refused_by_the_name_of_its_parameter(
+def test_a_json_value_of_another_type_is_refused_with_its_parameter(
     type: ParameterType, value: object
 ) -> None:
     with pytest.raises(InvalidParameter, match=r"^p must be ") as refused:

@@ -170,7 +170,7 @@ select * from customers join audit using (id)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("url", ["sqlite", "postgresql", "mariadb"], indirect=True)
-async def test_no_query_sees_what_is_not_shown(owner: Owner) -> None:
+async def test_no_query_reads_hidden_tables_columns_or_rows(owner: Owner) -> None:
     await owner.run(*SHOP)
     for sql in filter(None, (ATTEMPTS + ATTEMPTS_OF[owner.engine]).splitlines()):
         found = await answer(owner, sql, RESTRICTED)
@@ -218,7 +218,7 @@ ANSWERED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sql", ANSWERED)
-async def test_a_query_reads_what_is_shown(owner: Owner, sql: str) -> None:
+async def test_a_query_reads_visible_tables_columns_and_rows(owner: Owner, sql: str) -> None:
     await owner.run(*SHOP)
     found = await answer(owner, sql, RESTRICTED)
     expected = ANSWERED[sql]
@@ -232,7 +232,7 @@ async def test_a_query_reads_what_is_shown(owner: Owner, sql: str) -> None:
     assert await refusals(owner, sql, RESTRICTED) == []
 
 
-async def test_rows_are_ordered_whether_or_not_all_is_shown(owner: Owner) -> None:
+async def test_rows_stay_ordered_with_and_without_restrictions(owner: Owner) -> None:
     await owner.run(
         "create table t (id integer primary key, x integer)",
         "insert into t values (1, 3), (2, 9), (3, 1), (4, 7)",
@@ -248,7 +248,7 @@ async def test_rows_are_ordered_whether_or_not_all_is_shown(owner: Owner) -> Non
             assert [row["x"] for row in found] == [7, 3, 1], (sql, tables)
 
 
-async def test_values_are_bound_in_their_places(owner: Owner) -> None:
+async def test_values_are_bound_to_their_placeholders(owner: Owner) -> None:
     await owner.run(*SHOP)
     tables = {**RESTRICTED, "orders": TableOptions(where="status <> 'draft' and 5 % 3 = 2")}
     sql = "select id from orders where total > :low and status like '1%' and id < :high"
@@ -259,7 +259,7 @@ async def test_values_are_bound_in_their_places(owner: Owner) -> None:
         assert await it.query("q?low=5&high=3") == []
 
 
-async def test_a_condition_reads_what_no_query_may(owner: Owner) -> None:
+async def test_a_row_filter_may_read_columns_hidden_from_queries(owner: Owner) -> None:
     await owner.run(
         "create table vip (id integer primary key, secret integer)",
         "insert into vip values (1, 0), (2, 1)",
@@ -278,7 +278,7 @@ async def test_a_condition_reads_what_no_query_may(owner: Owner) -> None:
     assert await answer(owner, "select hidden from t", tables) is None
 
 
-async def test_names_of_any_kind_are_restricted(owner: Owner) -> None:
+async def test_tables_with_unusual_names_are_restricted(owner: Owner) -> None:
     names = ('a"b`c', "select", "semi;colon", "100%", "a.b", "Über")
     tables = {name: TableOptions(where="x < 5 and 7 % 4 = 3") for name in names}
     for name in names:
@@ -291,7 +291,7 @@ async def test_names_of_any_kind_are_restricted(owner: Owner) -> None:
         assert await answer(owner, sql, tables) is None, name
 
 
-async def test_only_what_is_listed_can_be_read(owner: Owner) -> None:
+async def test_only_tables_exposed_by_the_policy_can_be_read(owner: Owner) -> None:
     await owner.run(*SHOP, "create table name (x integer)", "insert into name values (666)")
     tables = {"orders": RESTRICTED["orders"], "customers": TableOptions(), "*": False}
     sql = (
@@ -307,7 +307,7 @@ async def test_only_what_is_listed_can_be_read(owner: Owner) -> None:
         assert await answer(owner, f"select count(*) as n from {table}", tables) is None, table
 
 
-async def test_clients_are_not_told_what_is_refused(owner: Owner) -> None:
+async def test_a_refusal_does_not_tell_clients_the_reason(owner: Owner) -> None:
     await owner.run(*SHOP)
     queries = {"q": Query(sql=spelled("select * from {s}.audit", owner))}
     async with served(owner, tables=RESTRICTED, queries=queries) as it:
@@ -315,7 +315,7 @@ async def test_clients_are_not_told_what_is_refused(owner: Owner) -> None:
             await it.query("q")
 
 
-async def test_a_table_that_comes_back_is_never_read_whole(owner: Owner) -> None:
+async def test_a_recreated_table_is_never_read_unrestricted(owner: Owner) -> None:
     await owner.run(*SHOP)
     queries = {
         "all": Query(sql="select orders.*, 1 as ORDERS from orders order by ORDERS"),
@@ -373,7 +373,7 @@ async def test_a_query_follows_the_schema(owner: Owner) -> None:
         ("select nothing from customers", "nothing"),
     ],
 )
-async def test_check_says_what_a_query_may_not_read(owner: Owner, sql: str, said: str) -> None:
+async def test_check_names_what_a_query_may_not_read(owner: Owner, sql: str, said: str) -> None:
     await owner.run(*SHOP)
     (message,) = await refusals(owner, sql, RESTRICTED)
     assert re.search(spelled(said, owner), message)
@@ -381,7 +381,7 @@ async def test_check_says_what_a_query_may_not_read(owner: Owner, sql: str, said
 
 
 @pytest.mark.parametrize("url", ["sqlite", "postgresql"], indirect=True)
-async def test_check_says_what_is_refused_to_some_who_are_told_of_it(owner: Owner) -> None:
+async def test_check_reports_queries_refused_to_callers_who_see_them(owner: Owner) -> None:
     await owner.run("create table t (id integer, x integer)")
     # Only the database knows that these rows belong to the table.
     sql = "select 1 as one where (1, 2) in t"
@@ -398,7 +398,7 @@ async def test_check_says_what_is_refused_to_some_who_are_told_of_it(owner: Owne
         assert ("is refused to some callers who can see it" in str(found)) == told
 
 
-async def test_check_says_nothing_of_queries_that_only_those_see_who_may_read_them(
+async def test_check_accepts_queries_visible_only_to_callers_who_may_read_them(
     owner: Owner,
 ) -> None:
     await owner.run(*SHOP)
@@ -418,7 +418,7 @@ async def test_check_says_nothing_of_queries_that_only_those_see_who_may_read_th
         assert explained == "exposed, to callers with see:audit (queries.q.sql)"
 
 
-async def test_what_is_refused_is_logged_when_a_database_is_mounted(
+async def test_refused_queries_are_logged_when_a_database_is_mounted(
     owner: Owner, caplog: pytest.LogCaptureFixture
 ) -> None:
     await owner.run(*SHOP)
@@ -448,7 +448,7 @@ async def test_what_is_refused_is_logged_when_a_database_is_mounted(
 
 
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
-async def test_a_part_of_a_table_is_restricted_as_the_whole(owner: Owner) -> None:
+async def test_a_partition_is_restricted_like_its_table(owner: Owner) -> None:
     await owner.run(
         "create table t (id integer, x integer) partition by range (id)",
         "create table part partition of t for values from (0) to (9) partition by range (id)",
@@ -465,7 +465,7 @@ async def test_a_part_of_a_table_is_restricted_as_the_whole(owner: Owner) -> Non
 
 
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
-async def test_a_name_is_the_table_that_its_schemas_make_it(owner: Owner) -> None:
+async def test_a_name_is_resolved_through_the_search_path(owner: Owner) -> None:
     await owner.run(
         "drop schema if exists other cascade",
         "create schema other",
@@ -506,7 +506,7 @@ async def test_a_name_is_the_table_that_its_schemas_make_it(owner: Owner) -> Non
 
 
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
-async def test_a_name_too_long_is_the_table_that_it_is_cut_to(owner: Owner) -> None:
+async def test_an_overlong_name_refers_to_its_truncated_table(owner: Owner) -> None:
     name = "o" * 63
     await owner.run(f"create table {name} (x integer)", f"insert into {name} values (1), (6666)")
     for written in (name, f"{name}oops", f'"{name}oops"'):
@@ -519,7 +519,7 @@ async def test_a_name_too_long_is_the_table_that_it_is_cut_to(owner: Owner) -> N
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-async def test_a_table_for_searching_is_searched_although_columns_are_hidden(owner: Owner) -> None:
+async def test_a_full_text_table_is_searched_although_columns_are_hidden(owner: Owner) -> None:
     await owner.run(
         "create virtual table docs using fts5(title, body, secret)",
         "insert into docs values ('one', 'first words', 's@1'), ('two', 'other words', 's@2')",
@@ -539,7 +539,7 @@ async def test_a_table_for_searching_is_searched_although_columns_are_hidden(own
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-async def test_a_view_is_read_beside_a_table_that_is_restricted(owner: Owner) -> None:
+async def test_a_view_can_be_joined_with_a_restricted_table(owner: Owner) -> None:
     await owner.run(*SHOP)
     sql = "select recent.card from recent join orders on orders.id = recent.id order by 1"
     assert await answer(owner, sql, RESTRICTED) == [{"card": "c@1"}, {"card": "c@3"}]
@@ -548,7 +548,7 @@ async def test_a_view_is_read_beside_a_table_that_is_restricted(owner: Owner) ->
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-async def test_tables_are_joined_by_what_is_shown_of_their_columns(owner: Owner) -> None:
+async def test_natural_joins_use_only_visible_columns(owner: Owner) -> None:
     await owner.run(
         *SHOP, "create table c (id integer, card text)", "insert into c values (1, 'c@3'), (3, 'x')"
     )
@@ -562,7 +562,7 @@ async def test_tables_are_joined_by_what_is_shown_of_their_columns(owner: Owner)
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-async def test_nobody_takes_the_names_that_stand_for_tables(owner: Owner) -> None:
+async def test_queries_cannot_use_the_reserved_names_of_tables(owner: Owner) -> None:
     await owner.run(*SHOP)
     with pytest.raises(ValueError, match="is reserved"):
         await answer(
@@ -574,7 +574,7 @@ async def test_nobody_takes_the_names_that_stand_for_tables(owner: Owner) -> Non
 
 
 @pytest.mark.parametrize("url", ["mariadb"], indirect=True)
-async def test_a_name_in_two_cases_of_letters_is_refused(owner: Owner) -> None:
+async def test_a_name_in_two_letter_cases_is_refused(owner: Owner) -> None:
     if await owner.rows("select @@lower_case_table_names") != [(0,)]:
         pytest.skip("on this server names of tables have one case of letters")
     await owner.run("create table t (x integer)", "insert into t values (1), (6666)")

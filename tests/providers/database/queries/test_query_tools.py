@@ -132,19 +132,19 @@ def test_each_type_of_parameter_has_its_form_in_json_schema() -> None:
     }
 
 
-def test_what_has_a_default_or_may_be_null_is_not_required() -> None:
+def test_parameters_with_a_default_or_null_are_not_required() -> None:
     tool = of(a=Parameter(), b=Parameter(default="x"), c=Parameter(optional=True))
     assert tool.input_schema["required"] == ["a"]
     assert "required" not in of(b=Parameter(default="x")).input_schema
 
 
-def test_a_number_of_rows_begins_with_one() -> None:
+def test_a_row_limit_has_a_minimum_of_one() -> None:
     query = Query(sql="select 1", parameters={"limit": Parameter(type="integer", default=5)})
     [tool] = Database(url="sqlite:///x.db", queries={"q": query}).tools()
     assert tool.input_schema["properties"]["limit"]["minimum"] == 1
 
 
-def test_tools_are_in_the_order_of_the_manifest_but_for_those_that_are_not_wanted() -> None:
+def test_tools_are_in_manifest_order_without_the_disabled_ones() -> None:
     queries = {
         "z": Query(sql="select 1"),
         "m": Query(sql="select 2", tool=False),
@@ -155,7 +155,7 @@ def test_tools_are_in_the_order_of_the_manifest_but_for_those_that_are_not_wante
     assert all(tool.description for tool in tools)
 
 
-async def test_a_query_that_is_no_tool_is_read_but_not_called(owner: Owner) -> None:
+async def test_a_query_disabled_as_a_tool_can_still_be_read(owner: Owner) -> None:
     async with database(owner, queries={"q": Query(sql="select 1", tool=False)}) as provider:
         assert await provider.read(("~query", "q"), {})
         with pytest.raises(ResourceNotFound):
@@ -164,7 +164,7 @@ async def test_a_query_that_is_no_tool_is_read_but_not_called(owner: Owner) -> N
             await provider.call_tool("people", {}, SilentToolRequest())
 
 
-def test_who_may_not_see_a_query_or_a_table_of_it_has_no_such_tool() -> None:
+def test_a_query_tool_is_hidden_without_the_scopes_of_its_query_and_tables() -> None:
     secret = Access(scopes=("hr",))
     whole = Database(
         url="sqlite:///x.db",
@@ -205,7 +205,7 @@ async def test_a_call_returns_rows_as_data_and_as_a_table(owner: Owner) -> None:
         assert words.endswith("| --- | --- |\n")
 
 
-async def test_a_call_returns_what_reading_the_query_returns(owner: Owner) -> None:
+async def test_a_call_returns_the_rows_that_reading_the_query_returns(owner: Owner) -> None:
     await owner.run(*PEOPLE)
     queries = {"q": Query(sql="select born, mail, name from people order by id")}
     async with database(owner, queries=queries) as provider:
@@ -225,7 +225,7 @@ async def test_a_call_returns_what_reading_the_query_returns(owner: Owner) -> No
         ReadLimits(bytes=ByteSize(1)),
     ],
 )
-async def test_both_forms_have_the_same_rows_whatever_the_limit(
+async def test_both_forms_have_the_same_rows_at_every_limit(
     owner: Owner, limits: ReadLimits
 ) -> None:
     await owner.run("create table n (id integer primary key, t varchar(99))")
@@ -239,7 +239,7 @@ async def test_both_forms_have_the_same_rows_whatever_the_limit(
     assert "More rows follow" in words
 
 
-async def test_long_values_are_cut_in_both_forms(owner: Owner) -> None:
+async def test_long_values_are_truncated_in_both_forms(owner: Owner) -> None:
     await owner.run("create table n (id integer primary key, t varchar(99))")
     await owner.insert("n", (1, "x" * 90))
     limits = ReadLimits(cell=ByteSize(20))
@@ -250,7 +250,7 @@ async def test_long_values_are_cut_in_both_forms(owner: Owner) -> None:
     assert f"{'x' * 20} *… 90 characters*" in words
 
 
-async def test_what_a_query_may_not_read_is_in_no_result(owner: Owner) -> None:
+async def test_results_exclude_everything_hidden_from_the_query(owner: Owner) -> None:
     await owner.run(*PEOPLE)
     tables = {
         "people": TableOptions(
@@ -271,7 +271,7 @@ async def test_what_a_query_may_not_read_is_in_no_result(owner: Owner) -> None:
         assert "people" not in str(refused.value)
 
 
-async def test_a_query_that_takes_too_long_is_stopped(owner: Owner) -> None:
+async def test_a_query_that_times_out_is_stopped(owner: Owner) -> None:
     endless = {
         "sqlite": "with recursive c(x) as (select 1 union all select x + 1 from c)"
         " select count(*) from c",
@@ -306,9 +306,7 @@ GOOD: list[tuple[ParameterType, object, object]] = [
 
 
 @pytest.mark.parametrize(("type", "value", "expected"), GOOD)
-def test_a_json_value_is_taken_for_what_it_is(
-    type: ParameterType, value: object, expected: object
-) -> None:
+def test_a_json_value_keeps_its_type(type: ParameterType, value: object, expected: object) -> None:
     assert fits(of(p=Parameter(type=type)), {"p": value})
     found = parameters.value_from_json("p", Parameter(type=type), value)
     assert (found, found.__class__) == (expected, expected.__class__)
@@ -325,7 +323,7 @@ def test_a_json_value_is_taken_for_what_it_is(
         ({"country": 1, "least": None}, "country must be .*; least must be .*, not null"),
     ],
 )
-async def test_arguments_that_cannot_be_used_are_named(
+async def test_unusable_arguments_are_named(
     owner: Owner, arguments: Mapping[str, Any], told: str
 ) -> None:
     async with database(owner, queries={"q": FROM}) as provider:
@@ -344,9 +342,7 @@ async def test_arguments_that_cannot_be_used_are_named(
         max_leaves=5,
     ),
 )
-def test_whatever_is_given_is_taken_or_refused_and_what_is_taken_fits_the_schema(
-    type: ParameterType, value: object
-) -> None:
+def test_every_accepted_value_fits_the_schema(type: ParameterType, value: object) -> None:
     parameter = Parameter(type=type)
     try:
         found = parameters.value_from_json("p", parameter, value)
@@ -356,7 +352,7 @@ def test_whatever_is_given_is_taken_or_refused_and_what_is_taken_fits_the_schema
     assert parameters.value_from_text("p", parameter, parameters.parameter_text(found)) == found
 
 
-async def test_values_are_bound_and_never_sql(owner: Owner) -> None:
+async def test_values_are_bound_and_never_interpreted_as_sql(owner: Owner) -> None:
     await owner.run(*PEOPLE)
     query = Query(
         sql="select name from people where name = :name",
@@ -373,7 +369,7 @@ async def test_values_are_bound_and_never_sql(owner: Owner) -> None:
             assert (await called(provider, "q", name=name))[0]["rows"] == rows
 
 
-async def test_each_type_of_argument_arrives_in_the_database(owner: Owner) -> None:
+async def test_each_type_of_argument_reaches_the_database(owner: Owner) -> None:
     await owner.run(*PEOPLE)
     query = Query(
         sql="select count(*) from people where born = :day or (name = 'A|b' and :yes) or id > :n",

@@ -123,7 +123,7 @@ async def answer(engine: EngineName, sql: str, parameters: tuple[object, ...]) -
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql", "mariadb"])
-async def test_the_engine_itself_agrees_where_strings_and_comments_end(engine: EngineName) -> None:
+async def test_strings_and_comments_end_where_the_engine_ends_them(engine: EngineName) -> None:
     query = declared(TRICKY[engine], {"a": Parameter(), "b": Parameter()}, engine)
     statement = query.bind({"a": "1", "b": "2"}).statement
     assert await answer(engine, statement.sql, statement.parameters) == EXPECTED[engine]
@@ -131,7 +131,7 @@ async def test_the_engine_itself_agrees_where_strings_and_comments_end(engine: E
 
 @pytest.mark.slow
 @given(st.text(alphabet="'\"`[]$a:E-/*#\\\n (;", max_size=40))
-def test_what_is_taken_for_a_string_by_sqlite_is_taken_for_one_here(text: str) -> None:
+def test_strings_are_delimited_as_in_sqlite(text: str) -> None:
     try:
         query = declared(f"select {text}", {"a": Parameter()})
     except ValueError:
@@ -178,15 +178,13 @@ def test_comments_that_mysql_executes_are_refused(sql: str) -> None:
         ("mysql", "select 1.5, 0x1f, x from .y", "5 0x1f x from.y"),
     ],
 )
-def test_names_are_found_as_each_engine_reads_them(
-    engine: EngineName, sql: str, names: str
-) -> None:
+def test_names_are_parsed_as_by_each_engine(engine: EngineName, sql: str, names: str) -> None:
     found = sql_tokenizer.references(sql_tokenizer.statement(sql, engine), engine)
     written = [".".join(name.parts) for name in found]
     assert " ".join(name for name in written if name not in ("select", "from", "as")) == names
 
 
-def test_what_is_given_a_name_and_what_is_called_is_told() -> None:
+def test_definitions_and_calls_are_distinguished_from_references() -> None:
     sql = """with a as (select 1), b (x, y) as not materialized (select f(1), g.h (2))
         select c.d as e, count(*) from a as i join lateral (select 1) j on true in ('k')"""
     found = sql_tokenizer.references(sql_tokenizer.statement(sql, "sqlite"), "sqlite")
@@ -197,14 +195,14 @@ def test_what_is_given_a_name_and_what_is_called_is_told() -> None:
 
 
 @pytest.mark.parametrize("name", ['u&"orders"', 'U&"\\006frders"', '"a".U&"b" uescape \'!\''])
-def test_names_that_are_written_in_numbers_are_refused(name: str) -> None:
+def test_names_written_as_unicode_escapes_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="write the name itself"):
         declared(f"select * from {name}", engine="postgresql")
     assert declared('select u & "b" from t', engine="postgresql").order == ()
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_names_that_stand_for_tables_are_nobody_elses(engine: EngineName) -> None:
+def test_reserved_names_of_tables_are_refused_in_queries(engine: EngineName) -> None:
     quote = "`" if engine in ("mysql", "mariadb") else '"'
     with pytest.raises(ValueError, match="is reserved"):
         declared(f"with {quote}~rows 0{quote} as (select 1) select 1", engine=engine)

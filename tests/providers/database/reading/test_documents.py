@@ -243,9 +243,7 @@ def _types() -> list[Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("url", "kind"), _types(), indirect=["url"])
-async def test_pages_by_a_key_of_each_type_are_what_the_driver_selects(
-    owner: Owner, kind: str
-) -> None:
+async def test_pages_by_a_key_of_each_type_equal_a_direct_select(owner: Owner, kind: str) -> None:
     dice = random.Random(kind)  # noqa: S311 - a test table, no secret
     kinds = KINDS[owner.engine]
     expected = await make(owner, dice, [kinds[kind]], [kinds[kind]], 60)
@@ -254,7 +252,7 @@ async def test_pages_by_a_key_of_each_type_are_what_the_driver_selects(
 
 
 @pytest.mark.parametrize("seed", range(_FIRST, _FIRST + _SEEDS))
-async def test_pages_by_random_keys_are_what_the_driver_selects(owner: Owner, seed: int) -> None:
+async def test_pages_by_random_keys_equal_a_direct_select(owner: Owner, seed: int) -> None:
     dice = random.Random(seed)  # noqa: S311 - a test table, no secret
     kinds = [
         kind for name, kind in KINDS[owner.engine].items() if (owner.engine, name) not in NO_KEYS

@@ -43,7 +43,7 @@ async def overtaken(owner: Owner, question: str, change: str) -> AsyncGenerator[
             yield exposed_tables
 
 
-async def test_a_table_that_changed_while_it_was_looked_at_is_looked_at_again(
+async def test_a_table_changed_during_reflection_is_reflected_again(
     owner: Owner,
 ) -> None:
     await owner.run("CREATE TABLE t (id integer PRIMARY KEY, x integer)")
@@ -55,7 +55,7 @@ async def test_a_table_that_changed_while_it_was_looked_at_is_looked_at_again(
         assert await exposed_tables.get(name) is found
 
 
-async def test_tables_that_came_while_they_were_listed_are_listed(owner: Owner) -> None:
+async def test_tables_created_during_a_listing_are_listed(owner: Owner) -> None:
     await owner.run("CREATE TABLE t (id integer PRIMARY KEY)")
     change = "CREATE TABLE u (id integer PRIMARY KEY)"
     async with overtaken(owner, "tables", change) as exposed_tables:
@@ -65,7 +65,7 @@ async def test_tables_that_came_while_they_were_listed_are_listed(owner: Owner) 
         assert await exposed_tables.infos() is found
 
 
-async def test_rows_are_found_by_keys_that_were_given_another_type(owner: Owner) -> None:
+async def test_rows_are_found_after_their_key_changes_its_type(owner: Owner) -> None:
     if owner.engine == "sqlite":
         pytest.skip("columns of SQLite keep their types")
     await owner.run("CREATE TABLE t (id integer PRIMARY KEY)", "INSERT INTO t VALUES (1)")
@@ -108,7 +108,7 @@ UNFIT = {
 }
 
 
-async def test_what_a_column_cannot_hold_is_the_key_of_no_row(owner: Owner) -> None:
+async def test_a_key_outside_the_range_of_its_column_is_not_found(owner: Owner) -> None:
     if owner.engine == "postgresql":
         await owner.run("CREATE TYPE mood AS ENUM ('sad')")
     sql = "SELECT id FROM t0 WHERE id = :id"

@@ -35,7 +35,7 @@ async def numbers(owner: Owner, *values: int) -> None:
     await owner.insert("t", *((value,) for value in values))
 
 
-async def test_integers_that_begin_as_typed_are_suggested_by_their_number(owner: Owner) -> None:
+async def test_integers_with_the_typed_prefix_are_suggested_in_numeric_order(owner: Owner) -> None:
     least, greatest = -(2**63), 2**63 - 1
     values = (4, 5, 6, 49, 50, 59, 60, 500, 5999, 59_999_999, 6000, -5, -6, -50, -599, 0)
     await numbers(owner, *values, least, greatest)
@@ -51,7 +51,7 @@ async def test_integers_that_begin_as_typed_are_suggested_by_their_number(owner:
             assert await suggested(it, typed) == []
 
 
-async def test_no_more_is_suggested_than_anybody_reads(owner: Owner) -> None:
+async def test_suggestions_are_limited_to_a_hundred(owner: Owner) -> None:
     await numbers(owner, *range(1, 1200))
     async with served(owner) as it:
         assert await suggested(it, "") == [str(number) for number in range(1, 101)]
@@ -62,7 +62,7 @@ async def test_no_more_is_suggested_than_anybody_reads(owner: Owner) -> None:
         assert await suggested(it, "119") == ["119", *(f"119{last}" for last in range(10))]
 
 
-async def test_texts_that_begin_as_typed_are_suggested(owner: Owner) -> None:
+async def test_texts_with_the_typed_prefix_are_suggested(owner: Owner) -> None:
     await owner.run("CREATE TABLE t (k varchar(40) PRIMARY KEY)")
     await owner.insert("t", *((k,) for k in ("Ada", "Adam", "Bob", "a/b", "~x", "5", "été")))
     async with served(owner) as it:
@@ -107,7 +107,7 @@ async def test_keys_of_other_types_are_suggested_too(owner: Owner) -> None:
 
 
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
-async def test_words_of_an_enumeration_are_suggested(owner: Owner) -> None:
+async def test_labels_of_an_enumeration_are_suggested(owner: Owner) -> None:
     await owner.run(
         "CREATE TYPE mood AS ENUM ('sad', 'so-so', 'happy')",
         "CREATE TABLE t (k mood PRIMARY KEY)",
@@ -129,16 +129,14 @@ async def test_words_of_an_enumeration_are_suggested(owner: Owner) -> None:
     ],
     ids=["hidden", "masked", "kept out", "without rows", "hidden table"],
 )
-async def test_keys_that_are_not_shown_are_not_suggested(
-    owner: Owner, options: TableOptions | bool
-) -> None:
+async def test_hidden_keys_are_not_suggested(owner: Owner, options: TableOptions | bool) -> None:
     await numbers(owner, 5, 55)
     async with served(owner, tables={"t": options}) as it:
         for typed in ("", "5"):
             assert await suggested(it, typed) == []
 
 
-async def test_nothing_is_suggested_of_what_has_no_keys(owner: Owner) -> None:
+async def test_tables_without_keys_have_no_suggestions(owner: Owner) -> None:
     await owner.run("CREATE VIEW v AS SELECT 5 AS a", "CREATE VIEW w AS SELECT NULL AS a")
     async with served(owner, tables={"w": TableOptions(key=("a",))}) as it:
         for table in ("v", "w", "missing", "..", "~query", ""):
@@ -146,7 +144,7 @@ async def test_nothing_is_suggested_of_what_has_no_keys(owner: Owner) -> None:
         assert (await it.catalog.complete(await row_template(it), "key", "5")).values == []
 
 
-async def test_a_table_is_suggested_as_it_stands_in_a_uri(owner: Owner) -> None:
+async def test_a_table_is_suggested_in_its_uri_form(owner: Owner) -> None:
     await owner.run(f"CREATE TABLE {owner.quoted('~a/b')} (id integer PRIMARY KEY)")
     await owner.insert("~a/b", (5,))
     async with served(owner) as it:
@@ -155,7 +153,7 @@ async def test_a_table_is_suggested_as_it_stands_in_a_uri(owner: Owner) -> None:
         assert await suggested(it, "5", name) == ["5"]
 
 
-async def test_what_takes_too_long_is_not_suggested(owner: Owner) -> None:
+async def test_slow_suggestions_are_abandoned(owner: Owner) -> None:
     await owner.run("CREATE TABLE base (id integer PRIMARY KEY)")
     await owner.insert("base", (1,), (2,))
     endless = " CROSS JOIN ".join(f"base t{place}" for place in range(60))

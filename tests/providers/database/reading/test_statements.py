@@ -40,7 +40,7 @@ async def view_of(owner: Owner, *rows: Sequence[object]) -> None:
     await owner.insert("t", *rows)
 
 
-async def test_pages_show_rows_with_null_in_their_key_behind_all_others(owner: Owner) -> None:
+async def test_pages_show_rows_with_null_in_their_key_last(owner: Owner) -> None:
     addressed = [(1, "x", 0), (1, "y", 1), (2, "x", 2), (3, "x", 3)]
     null = [(None, "x", 4), (2, None, 5), (None, None, 6)]
     await view_of(owner, *null, *addressed)
@@ -73,14 +73,14 @@ async def test_rows_with_null_in_their_key_have_no_address(owner: Owner) -> None
                 pytest.fail(f"{path} is there: {await it.entry(path)}")
 
 
-async def test_a_row_with_null_in_its_key_hides_no_others_from_a_listing(owner: Owner) -> None:
+async def test_a_row_with_null_in_its_key_hides_no_other_rows(owner: Owner) -> None:
     await owner.run("CREATE TABLE t (a integer, n integer)", "CREATE VIEW v AS SELECT a, n FROM t")
     await owner.insert("t", *((number, 0) for number in range(1, 6)), (None, 0), (None, 0))
     async with served(owner, tables={"v": TableOptions(key=("a",))}, page_size=2) as it:
         assert await it.rows("v") == [f"v/{number}" for number in range(1, 6)]
 
 
-async def test_a_condition_holds_for_rows_with_null_in_their_key(owner: Owner) -> None:
+async def test_a_row_filter_applies_to_rows_with_null_in_their_key(owner: Owner) -> None:
     await view_of(owner, (None, "x", 0), (None, "x", 9), (1, "x", 0), (1, "y", 9))
     options = TableOptions(key=("a", "b"), where="n < 5")
     async with served(owner, tables={"v": options}) as it:
@@ -88,7 +88,7 @@ async def test_a_condition_holds_for_rows_with_null_in_their_key(owner: Owner) -
         assert await every_row(it, "v/~rows?format=columns&columns=n") == [[0], [0]]
 
 
-async def test_null_that_comes_into_a_primary_key_of_sqlite_loses_no_row(tmp_path: Path) -> None:
+async def test_null_in_a_primary_key_of_sqlite_loses_no_row(tmp_path: Path) -> None:
     async with owner_of(f"sqlite:///{tmp_path}/it.db") as owner:
         await owner.run("CREATE TABLE t (k text PRIMARY KEY)", "INSERT INTO t VALUES ('a'), ('b')")
         async with served(owner) as it:
@@ -119,7 +119,7 @@ def make(file: Path, table: str, *texts: Sequence[object]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["text", "any", "varchar(9) collate nocase"])
-async def test_texts_that_are_not_utf_8_are_found_where_they_are_listed(
+async def test_rows_with_texts_that_are_not_utf_8_are_found_at_their_address(
     file: Path, kind: str
 ) -> None:
     table = f"CREATE TABLE t (k {kind} PRIMARY KEY, n integer) WITHOUT ROWID"
@@ -138,7 +138,7 @@ async def test_texts_that_are_not_utf_8_are_found_where_they_are_listed(
                 assert await it.text(f"{path}/~cell/n")
 
 
-async def test_texts_that_are_not_utf_8_may_begin_a_key_of_several(file: Path) -> None:
+async def test_texts_that_are_not_utf_8_may_begin_a_composite_key(file: Path) -> None:
     table = "CREATE TABLE t (a text, b text, n integer, PRIMARY KEY (a, b)) WITHOUT ROWID"
     make(file, table, *[(one, other) for one in TEXTS for other in TEXTS])
     async with owner_of(f"sqlite:///{file}") as owner, served(owner, page_size=3) as it:
@@ -151,7 +151,7 @@ async def test_texts_that_are_not_utf_8_may_begin_a_key_of_several(file: Path) -
         ]
 
 
-async def test_numbers_beside_such_texts_stay_before_them(file: Path) -> None:
+async def test_numbers_sort_before_texts_that_are_not_utf_8(file: Path) -> None:
     make(file, "CREATE TABLE t (k PRIMARY KEY, n integer) WITHOUT ROWID", (b"1\xff",), (b"9",))
     async with owner_of(f"sqlite:///{file}") as owner:
         await owner.rows("INSERT INTO t VALUES (5, 2), (?, 3)", b"9")
@@ -160,7 +160,7 @@ async def test_numbers_beside_such_texts_stay_before_them(file: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["UTF-16le", "UTF-16be"])
-async def test_a_database_in_utf_16_takes_no_bytes_for_another_text(
+async def test_a_utf_16_database_never_confuses_bytes_with_another_text(
     file: Path, encoding: str
 ) -> None:
     async with owner_of(f"sqlite:///{file}") as owner:
@@ -208,7 +208,7 @@ def is_like(text: str, pattern: str) -> bool:
         ("a\0bc", "%bc%"),
     ],
 )
-def test_a_pattern_is_of_the_longest_part_that_engines_compare_alike(
+def test_a_pattern_uses_the_longest_part_that_engines_compare_alike(
     text: str, pattern: str | None
 ) -> None:
     assert like_pattern(text) == pattern
@@ -229,16 +229,14 @@ _TEXT = st.text(st.sampled_from("aA%_!\\'é茶 K"), max_size=6)
 
 
 @given(_TEXT, _TEXT.filter(bool))
-def test_all_that_holds_a_text_fits_its_pattern(text: str, sought: str) -> None:
+def test_every_value_that_contains_the_text_matches_its_pattern(text: str, sought: str) -> None:
     pattern = like_pattern(sought)
     if sought.casefold() in text.casefold():
         assert pattern is None or is_like(text, pattern)
 
 
 @given(_TEXT, st.text(st.sampled_from("aA%_!\\'茶 "), min_size=1, max_size=4))
-def test_nothing_else_fits_the_pattern_of_a_text_without_other_letters(
-    text: str, sought: str
-) -> None:
+def test_an_ascii_pattern_matches_only_values_that_contain_the_text(text: str, sought: str) -> None:
     pattern = like_pattern(sought)
     assert pattern is not None
     assert is_like(text, pattern) == (sought.lower() in text.lower())

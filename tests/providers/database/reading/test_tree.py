@@ -39,7 +39,7 @@ async def test_the_global_listing_has_tables_and_their_documents_and_no_rows(own
     assert not any(uri.endswith("/1") for uri in uris)
 
 
-async def test_a_table_says_its_key_and_how_many_rows_it_has(owner: Owner) -> None:
+async def test_a_table_has_its_key_and_row_count_in_its_details(owner: Owner) -> None:
     await numbered(owner, 12)
     async with served(owner) as it:
         details = (await it.entry("t")).resource.details
@@ -58,7 +58,7 @@ async def test_a_table_says_its_key_and_how_many_rows_it_has(owner: Owner) -> No
 
 
 @pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
-async def test_a_table_that_is_locked_is_described_without_its_rows(owner: Owner, url: str) -> None:
+async def test_a_locked_table_is_described_without_its_rows(owner: Owner, url: str) -> None:
     await numbered(owner, 3)
     lock, unlock = {
         "postgresql": (("begin", "lock table t in access exclusive mode"), "rollback"),
@@ -87,7 +87,7 @@ async def test_children_are_listed_page_by_page(owner: Owner, page_size: int) ->
     assert children == ["t/~rows", "t/~schema", "t/1", "t/2", "t/3", "t/4", "t/5"]
 
 
-async def test_a_title_and_a_description_are_those_of_the_manifest(owner: Owner) -> None:
+async def test_a_title_and_a_description_come_from_the_manifest(owner: Owner) -> None:
     await numbered(owner, 1)
     options = TableOptions(title="Things", description="All of them", listed=False)
     async with served(owner, tables={"t": options}) as it:

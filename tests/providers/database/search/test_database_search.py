@@ -33,7 +33,7 @@ NAME = TableOptions(search=("name",))
 # -- below
 
 
-async def test_a_search_stays_below_what_it_is_asked_for(owner: Owner) -> None:
+async def test_a_search_stays_below_the_given_path(owner: Owner) -> None:
     await owner.run(
         "create table items (a integer, b integer, name varchar(9), primary key (a, b))",
         "insert into items values (1, 1, 'tea'), (1, 2, 'tea'), (2, 1, 'tea'), (2, 2, '-')",
@@ -56,7 +56,7 @@ async def test_a_search_stays_below_what_it_is_asked_for(owner: Owner) -> None:
                 await it.page("tea", below=below)
 
 
-async def test_a_document_is_searched_as_it_is_read(owner: Owner) -> None:
+async def test_a_search_matches_the_text_that_a_read_returns(owner: Owner) -> None:
     await owner.run(*TEAS)
     async with searched(owner) as it:
         assert await it.found("bergamot", below=("teas", "~rows")) == ["teas/~rows"]
@@ -70,7 +70,7 @@ async def test_a_document_is_searched_as_it_is_read(owner: Owner) -> None:
         assert await it.found("coffee", below=("teas", "~rows")) == []
 
 
-async def test_queries_are_not_run_to_be_searched(owner: Owner) -> None:
+async def test_a_search_runs_no_queries(owner: Owner) -> None:
     await owner.run(*TEAS)
     queries = {"q": Query(sql="select name from teas")}
     async with searched(owner, queries=queries, tables={"teas": NAME}) as it:
@@ -93,7 +93,7 @@ async def test_queries_are_not_run_to_be_searched(owner: Owner) -> None:
             )
 
 
-async def test_what_is_not_listed_is_found_where_it_is_asked_for_only(owner: Owner) -> None:
+async def test_unlisted_tables_are_found_only_below_their_own_path(owner: Owner) -> None:
     await owner.run(*TEAS)
     tables = {"teas": TableOptions(search=("name",), listed=False)}
     async with searched(owner, tables=tables) as it:

@@ -44,7 +44,7 @@ async def test_tables_views_and_queries_are_found_best_first(owner: Owner) -> No
         assert await it.found("no such", "names") == []
 
 
-async def test_globs_are_of_whole_names(owner: Owner) -> None:
+async def test_globs_match_whole_names(owner: Owner) -> None:
     await owner.run(*SHOP)
     async with searched(owner, queries=QUERIES) as it:
         assert sorted(await it.found("*ORDERS", "names")) == [
@@ -58,7 +58,7 @@ async def test_globs_are_of_whole_names(owner: Owner) -> None:
         assert await it.found("%rders", "names") == []
 
 
-async def test_a_column_is_found_by_the_definition_of_its_table_with_a_line_that_names_it(
+async def test_a_column_is_found_in_its_table_schema_with_a_matching_line(
     owner: Owner,
 ) -> None:
     await owner.run(*SHOP)
@@ -74,7 +74,7 @@ async def test_a_column_is_found_by_the_definition_of_its_table_with_a_line_that
         assert hits[0].resource == replace(described, version=None)
 
 
-async def test_names_are_found_below_what_is_asked_for(owner: Owner) -> None:
+async def test_names_are_found_only_below_the_given_path(owner: Owner) -> None:
     await owner.run(*SHOP)
     async with searched(owner, queries=QUERIES) as it:
         assert await it.found("mail", "names", below=("orders",)) == ["orders/~schema"]
@@ -106,7 +106,7 @@ async def test_names_are_found_below_schemas_and_queries(owner: Owner) -> None:
                 await it.page("mail", "names", below=("gone",))
 
 
-async def test_names_of_what_is_hidden_are_not_found(owner: Owner) -> None:
+async def test_hidden_names_are_not_found(owner: Owner) -> None:
     await owner.run(*SHOP)
     async with searched(owner) as it:
         assert await it.found("audit", "names") == ["audit"]
@@ -122,7 +122,7 @@ async def test_names_of_what_is_hidden_are_not_found(owner: Owner) -> None:
             await it.page("secret", "names", below=("audit",))
 
 
-async def test_what_is_not_listed_is_found_where_it_is_asked_for_only(owner: Owner) -> None:
+async def test_unlisted_tables_are_found_only_below_their_own_path(owner: Owner) -> None:
     await owner.run(*SHOP)
     async with searched(owner, tables={"audit": TableOptions(listed=False)}) as it:
         assert await it.found("audit", "names") == []
@@ -130,7 +130,7 @@ async def test_what_is_not_listed_is_found_where_it_is_asked_for_only(owner: Own
         assert await it.found("secret", "names", below=("audit",)) == ["audit/~schema"]
 
 
-async def test_pages_of_any_size_and_in_any_hurry_have_each_name_once(owner: Owner) -> None:
+async def test_pages_of_any_size_and_deadline_have_each_name_once(owner: Owner) -> None:
     await owner.run(*SHOP)
     async with searched(owner, queries=QUERIES) as it:
         for text in ("order", "mail", "*", "a"):
@@ -142,7 +142,7 @@ async def test_pages_of_any_size_and_in_any_hurry_have_each_name_once(owner: Own
                 assert sorted(hurried) == sorted(every)
 
 
-async def test_odd_names_are_found_and_lead_nowhere_else(owner: Owner) -> None:
+async def test_unusual_names_are_found_at_their_own_address(owner: Owner) -> None:
     table, column = 'a "b" %;/~é', "x\\_y `z`. ~/"
     await owner.run(
         f"create table {owner.quoted(table)} (id integer primary key,"
@@ -159,14 +159,14 @@ async def test_odd_names_are_found_and_lead_nowhere_else(owner: Owner) -> None:
 
 
 @pytest.mark.parametrize("after", ["..", "a//b", "a\0..", "orders\0zzz"])
-async def test_what_is_no_place_to_go_on_from_is_refused(owner: Owner, after: str) -> None:
+async def test_an_invalid_search_cursor_is_refused(owner: Owner, after: str) -> None:
     await owner.run(*SHOP)
     async with searched(owner) as it:
         with pytest.raises(InvalidParameter):
             await it.page("orders", "names", after=after)
 
 
-async def test_a_line_is_one_line_whatever_a_column_is_called(owner: Owner) -> None:
+async def test_a_line_stays_one_line_for_any_column_name(owner: Owner) -> None:
     await owner.run(
         f"create table t (id integer primary key, {owner.quoted('new' + chr(10) + 'line')} integer)"
     )

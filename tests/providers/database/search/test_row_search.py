@@ -41,7 +41,7 @@ NOTES = TableOptions(search=("note", "maker"))
 # -- matches
 
 
-async def test_a_row_is_found_by_a_part_of_a_value_in_any_case_of_letters(owner: Owner) -> None:
+async def test_a_row_is_found_by_a_part_of_a_value_ignoring_case(owner: Owner) -> None:
     await owner.run(*TEAS)
     async with searched(owner, tables={"teas": NOTES}) as it:
         for text in ("tea", "TEA", "tEa"):
@@ -51,7 +51,7 @@ async def test_a_row_is_found_by_a_part_of_a_value_in_any_case_of_letters(owner:
         assert await it.found("coffee") == []
 
 
-async def test_a_hit_is_the_row_as_it_is_listed_with_the_number_and_name_of_the_column(
+async def test_a_hit_is_the_listed_row_with_the_matching_column(
     owner: Owner,
 ) -> None:
     await owner.run(*TEAS)
@@ -96,7 +96,7 @@ async def test_columns_that_are_not_named_are_not_searched(owner: Owner) -> None
         ("x" * 1000, []),
     ],
 )
-async def test_what_is_special_to_sql_is_looked_for_as_it_is(
+async def test_characters_special_to_sql_are_matched_literally(
     owner: Owner, text: str, found: list[str]
 ) -> None:
     await owner.run(*TEAS)
@@ -105,7 +105,7 @@ async def test_what_is_special_to_sql_is_looked_for_as_it_is(
         assert await it.found(text) == found
 
 
-async def test_letters_beyond_ascii_are_found_in_any_case_too(owner: Owner) -> None:
+async def test_letters_beyond_ascii_are_found_ignoring_case_too(owner: Owner) -> None:
     await owner.run("create table t (id integer primary key, name varchar(50))")
     rows = ["Crème brûlée", "CRÈME", "creme", "ПРИВЕТ", "茶と水", "straße", "e\u0301tude", "🍵 tea"]
     await owner.insert("t", *enumerate(rows))
@@ -133,14 +133,14 @@ async def test_an_expression_is_matched_alike_on_every_engine(owner: Owner) -> N
 
 
 @pytest.mark.parametrize("text", ["(", "a{2000}", "(?=a)", "\\1", "[z-a]"])
-async def test_what_is_no_expression_is_refused(owner: Owner, text: str) -> None:
+async def test_an_invalid_expression_is_refused(owner: Owner, text: str) -> None:
     await owner.run(*TEAS)
     async with searched(owner, tables={"teas": NAME}) as it:
         with pytest.raises(InvalidParameter, match="RE2"):
             await it.page(text, is_pattern=True)
 
 
-async def test_an_expression_that_would_explode_elsewhere_is_answered(owner: Owner) -> None:
+async def test_an_expression_prone_to_backtracking_finishes_in_time(owner: Owner) -> None:
     await owner.run("create table t (id integer primary key, name text)")
     await owner.insert("t", (1, "a" * 5000))
     async with searched(owner, tables={"t": NAME}) as it:
@@ -150,7 +150,7 @@ async def test_an_expression_that_would_explode_elsewhere_is_answered(owner: Own
         assert time.monotonic() - started < 10
 
 
-async def test_a_long_value_is_cut_around_the_match(owner: Owner) -> None:
+async def test_a_long_value_is_truncated_around_the_match(owner: Owner) -> None:
     await owner.run("create table t (id integer primary key, name text)")
     await owner.insert("t", (1, "x" * 5000 + "needle" + "y" * 5000), (2, "one\ntwo needle\nthree"))
     async with searched(owner, tables={"t": NAME}) as it:
@@ -160,7 +160,7 @@ async def test_a_long_value_is_cut_around_the_match(owner: Owner) -> None:
         assert two.lines == (MatchedLine(2, "name: two needle"),)
 
 
-async def test_as_much_of_a_value_is_searched_as_its_row_shows(owner: Owner) -> None:
+async def test_only_the_part_of_a_value_visible_in_its_row_is_searched(owner: Owner) -> None:
     await owner.run("create table t (id integer primary key, name text)")
     await owner.insert("t", (1, "x" * 90 + "needle"), (2, "x" * 110 + "needle"))
     limits = ReadLimits(cell=ByteSize(100))
@@ -169,7 +169,7 @@ async def test_as_much_of_a_value_is_searched_as_its_row_shows(owner: Owner) -> 
         assert await it.found("ne{2}dle", is_pattern=True) == ["t/1"]
 
 
-async def test_values_of_all_types_but_blobs_are_searched_as_text(owner: Owner) -> None:
+async def test_values_of_all_types_except_blobs_are_searched_as_text(owner: Owner) -> None:
     blob = "bytea" if owner.engine == "postgresql" else "blob"
     await owner.run(
         f"create table t (id integer primary key, n integer, d date, m numeric(9, 2), b {blob})",
@@ -209,7 +209,7 @@ async def test_a_view_and_a_key_of_several_columns_are_searched(owner: Owner) ->
             assert found == [*rows, "short/1/~tx~2Fy", "short/1/z"]
 
 
-async def test_rows_without_an_address_are_passed_over(owner: Owner) -> None:
+async def test_rows_without_an_address_are_skipped(owner: Owner) -> None:
     await owner.run("create table loose (name varchar(9))", "insert into loose values ('tea')")
     tables = {"loose": NAME}
     async with searched(owner, tables=tables) as it:
@@ -218,7 +218,7 @@ async def test_rows_without_an_address_are_passed_over(owner: Owner) -> None:
         assert found == (["loose/1"] if owner.engine == "sqlite" else [])
 
 
-async def test_a_table_that_cannot_be_read_does_not_hide_what_is_in_others(owner: Owner) -> None:
+async def test_an_unreadable_table_does_not_hide_hits_in_others(owner: Owner) -> None:
     await owner.run(*TEAS, "create table base (id integer primary key, name varchar(9))")
     await owner.run("create view broken as select id, name from base")
     if owner.engine != "postgresql":  # there the view would go as well
@@ -228,7 +228,7 @@ async def test_a_table_that_cannot_be_read_does_not_hide_what_is_in_others(owner
         assert await it.found("assam") == ["teas/1"]
 
 
-async def test_a_row_filter_that_fails_does_not_hide_what_is_in_other_tables(owner: Owner) -> None:
+async def test_a_failing_row_filter_does_not_hide_hits_in_other_tables(owner: Owner) -> None:
     where = {
         "sqlite": "json('no JSON') is not null",
         "postgresql": "1 / (id - 1) > 0",
@@ -261,7 +261,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize("options", KEPT.values(), ids=KEPT)
-async def test_what_is_kept_back_is_not_found(owner: Owner, options: Any) -> None:
+async def test_hidden_and_masked_values_are_not_found(owner: Owner, options: Any) -> None:
     await owner.run(*TEAS)
     async with searched(owner, tables={"teas": NOTES}) as it:
         assert await it.found("bergamot") == ["teas/2"]
@@ -277,7 +277,7 @@ def _lower(options: TableOptions) -> Sequence[str]:
     return [name.lower() for name in options.search]
 
 
-async def test_nothing_of_a_masked_value_is_quoted_or_told_by_the_number_of_rows(
+async def test_masked_values_are_neither_quoted_nor_revealed_by_row_counts(
     owner: Owner,
 ) -> None:
     await owner.run(*TEAS)
@@ -289,7 +289,7 @@ async def test_nothing_of_a_masked_value_is_quoted_or_told_by_the_number_of_rows
         assert [line.text for line in hit.lines] == ["name: Earl Grey"]
 
 
-async def test_a_row_filter_holds_in_searches(owner: Owner) -> None:
+async def test_a_row_filter_applies_to_searches(owner: Owner) -> None:
     await owner.run(*TEAS)
     for where, found in (("id <> 2", []), ("id > 0", ["teas/2"])):
         options = TableOptions(search=("note",), where=where)
@@ -305,7 +305,7 @@ async def test_a_row_filter_holds_in_searches(owner: Owner) -> None:
                     await it.page("bergamot", below=below)
 
 
-async def test_who_lacks_the_scopes_of_a_table_finds_nothing_of_it(owner: Owner) -> None:
+async def test_a_table_is_not_searched_without_its_scopes(owner: Owner) -> None:
     await owner.run(*TEAS)
     tables = {"teas": TableOptions(search=("note",), access=Access(scopes=("tea",)))}
     whole = Database(url=owner.url, tables=tables)
@@ -320,7 +320,7 @@ async def test_who_lacks_the_scopes_of_a_table_finds_nothing_of_it(owner: Owner)
 # -- pages
 
 
-async def test_pages_go_on_exactly_while_rows_come_and_go(owner: Owner) -> None:
+async def test_pages_continue_exactly_while_rows_are_added_and_removed(owner: Owner) -> None:
     await owner.run("create table t (id integer primary key, name varchar(9))")
     await owner.insert("t", *((n, "tea") for n in range(0, 40, 2)))
     async with searched(owner, tables={"t": NAME}) as it:
@@ -335,14 +335,14 @@ async def test_pages_go_on_exactly_while_rows_come_and_go(owner: Owner) -> None:
 
 
 @pytest.mark.parametrize("after", ["x", "", ".", "0123456789abcdef", "0123456789abcdef.zz", "\0"])
-async def test_what_is_no_place_to_go_on_from_is_refused(owner: Owner, after: str) -> None:
+async def test_an_invalid_search_cursor_is_refused(owner: Owner, after: str) -> None:
     await owner.run(*TEAS)
     async with searched(owner, tables={"teas": NAME}) as it:
         with pytest.raises(InvalidParameter):
             await it.page("a", after=after)
 
 
-async def test_a_place_of_a_table_that_has_changed_since_is_refused(owner: Owner) -> None:
+async def test_a_search_cursor_of_a_changed_table_is_refused(owner: Owner) -> None:
     await owner.run(*TEAS)
     async with searched(owner, tables={"teas": NAME}) as it:
         page = await it.page("a", limit=1)
@@ -352,7 +352,7 @@ async def test_a_place_of_a_table_that_has_changed_since_is_refused(owner: Owner
             await it.page("a", limit=1, after=page.next)
 
 
-async def test_a_search_in_a_hurry_gets_on_each_time_and_finds_all(owner: Owner) -> None:
+async def test_a_search_with_short_deadlines_progresses_and_finds_everything(owner: Owner) -> None:
     await owner.run("create table t (id integer primary key, name varchar(9))")
     await owner.insert("t", *((n, "tea" if n % 7 == 0 else "-") for n in range(700)))
     async with searched(owner, tables={"t": NAME}) as it:
@@ -361,7 +361,7 @@ async def test_a_search_in_a_hurry_gets_on_each_time_and_finds_all(owner: Owner)
 
 
 @pytest.mark.slow
-async def test_a_search_that_takes_too_long_says_so_or_where_to_go_on(owner: Owner) -> None:
+async def test_a_search_that_times_out_returns_a_cursor_or_raises(owner: Owner) -> None:
     slow = {
         "sqlite": "(with recursive c(x) as (select 1 union all select x + 1 from c"
         " where x < 100000000) select count(*) from c) > 0",
@@ -387,7 +387,7 @@ async def test_a_search_that_takes_too_long_says_so_or_where_to_go_on(owner: Own
             await it.page("tea", within=60.0)
 
 
-async def test_a_cancelled_search_lets_others_search(owner: Owner) -> None:
+async def test_a_cancelled_search_does_not_block_others(owner: Owner) -> None:
     await owner.run("create table t (id integer primary key, name text)")
     await owner.insert("t", *((n, "x" * 20_000) for n in range(300)))
     async with searched(owner, tables={"t": NAME}) as it:
@@ -401,7 +401,7 @@ async def test_a_cancelled_search_lets_others_search(owner: Owner) -> None:
         assert await it.found("xyz") == []
 
 
-async def test_others_are_answered_while_a_long_search_runs(owner: Owner) -> None:
+async def test_the_loop_is_not_blocked_by_a_long_search(owner: Owner) -> None:
     await owner.run("create table t (id integer primary key, name text)")
     await owner.insert("t", *((n, "x" * 30_000) for n in range(400)))
     async with searched(owner, tables={"t": NAME}) as it:
@@ -415,7 +415,7 @@ async def test_others_are_answered_while_a_long_search_runs(owner: Owner) -> Non
         assert longest < 0.5
 
 
-async def test_how_many_rows_were_looked_at_is_told_while_it_goes_on(owner: Owner) -> None:
+async def test_progress_reports_the_number_of_rows_searched(owner: Owner) -> None:
     await owner.run("create table t (id integer primary key, name varchar(9))")
     await owner.insert("t", *((n, "-") for n in range(500)))
     told: list[int] = []
@@ -434,7 +434,7 @@ async def test_how_many_rows_were_looked_at_is_told_while_it_goes_on(owner: Owne
 # -- SQLite, where any column may have values of any type
 
 
-async def test_sqlite_text_that_is_not_unicode_and_numbers_are_searched_and_no_blobs(
+async def test_sqlite_searches_invalid_unicode_and_numbers_but_not_blobs(
     tmp_path: Path,
 ) -> None:
     write(
@@ -452,7 +452,7 @@ async def test_sqlite_text_that_is_not_unicode_and_numbers_are_searched_and_no_b
         assert await it.found("2.5") == ["t/2"]
 
 
-async def test_a_sqlite_value_that_is_too_large_hides_no_other_row(tmp_path: Path) -> None:
+async def test_an_oversized_sqlite_value_hides_no_other_row(tmp_path: Path) -> None:
     path = write(tmp_path / "it.db", "create table t (id integer primary key, name text);")
     connection = sqlite3.connect(path)
     with connection:
@@ -467,7 +467,7 @@ async def test_a_sqlite_value_that_is_too_large_hides_no_other_row(tmp_path: Pat
         assert await it.found("t.a", is_pattern=True) == [f"t/{n}" for n in range(100) if n != 50]
 
 
-async def test_keys_of_any_sqlite_type_are_places_to_go_on_from(tmp_path: Path) -> None:
+async def test_keys_of_any_sqlite_type_can_continue_a_search(tmp_path: Path) -> None:
     write(
         tmp_path / "it.db",
         "create table t (k primary key, name text) without rowid;"
@@ -494,7 +494,7 @@ _NAMES = st.text(st.sampled_from("aAb%_!\\'é茶 "), max_size=5)
     sought=_NAMES.filter(bool),
     limit=st.integers(1, 4),
 )
-def test_pages_together_are_the_rows_that_hold_the_text(
+def test_all_pages_together_contain_exactly_the_matching_rows(
     tmp_path_factory: pytest.TempPathFactory, rows: list[str], sought: str, limit: int
 ) -> None:
     path = write(

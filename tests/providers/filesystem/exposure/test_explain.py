@@ -52,7 +52,9 @@ def test_explain_names_the_rule(root: Path, path: str, sentence: str) -> None:
     assert provider.explain(address(path)) == sentence
 
 
-async def test_what_is_hidden_is_named_with_its_rule_and_only_at_the_top(tmp_path: Path) -> None:
+async def test_hidden_paths_are_reported_with_their_rule_at_the_topmost_level(
+    tmp_path: Path,
+) -> None:
     (tmp_path / ".env").write_text("TOKEN=fake")
     (tmp_path / ".gitignore").write_text("out/\n")
     (tmp_path / "out/deep").mkdir(parents=True)

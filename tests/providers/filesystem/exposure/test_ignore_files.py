@@ -97,7 +97,7 @@ def grow(folder: Path, chance: random.Random, depth: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_generated_trees_show_what_git_shows(tmp_path: Path, seed: int) -> None:
+def test_generated_trees_show_the_same_files_as_git(tmp_path: Path, seed: int) -> None:
     root = repository(tmp_path / "root")
     grow(root, random.Random(seed), 3)  # noqa: S311 - a test tree, not a secret
     assert visible(root) == shown_by_git(root)
@@ -120,7 +120,9 @@ def test_generated_trees_show_what_git_shows(tmp_path: Path, seed: int) -> None:
     ],
     ids=str,
 )
-def test_handwritten_rules_show_what_git_shows(tmp_path: Path, rules: dict[str, str]) -> None:
+def test_handwritten_rules_show_the_same_files_as_git(
+    tmp_path: Path, rules: dict[str, str]
+) -> None:
     root = repository(tmp_path / "root")
     write(
         root,
@@ -144,13 +146,13 @@ def test_rules_of_directories_above_the_root_do_not_apply(tmp_path: Path) -> Non
     assert visible(tmp_path / "root") == {"a"}
 
 
-def test_a_linked_ignore_file_is_none(tmp_path: Path) -> None:
+def test_a_linked_ignore_file_is_ignored(tmp_path: Path) -> None:
     write(tmp_path, {"rules": "a", "a": ""})
     (tmp_path / ".gitignore").symlink_to("rules")
     assert visible(tmp_path) == {"a", "rules"}
 
 
-def test_an_ignore_file_that_may_not_be_read_hides_all_beside_it(
+def test_an_unreadable_ignore_file_hides_its_siblings(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(tmp_path, {"sub/.gitignore": "a", "sub/b": "", "c": ""})
@@ -165,7 +167,7 @@ def test_an_ignore_file_that_may_not_be_read_hides_all_beside_it(
         assert visible(tmp_path) == {"c", "sub", "sub/.gitignore", "sub/b"}
 
 
-def test_a_line_that_nothing_can_match_is_logged_once_with_its_place(
+def test_an_unmatchable_line_is_logged_once_with_its_position(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -178,7 +180,7 @@ def test_a_line_that_nothing_can_match_is_logged_once_with_its_place(
 @pytest.mark.parametrize(
     "rules", [b"*a*b*c\n" * 20_000, b"*a" * 100_000, b"[\n" * 100_000, b"a\n" * 200_000]
 )
-def test_an_ignore_file_that_would_take_long_hides_all_beside_it(
+def test_an_expensive_ignore_file_hides_its_siblings(
     rules: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -189,7 +191,7 @@ def test_an_ignore_file_that_would_take_long_hides_all_beside_it(
     assert len(caplog.messages) == 1
 
 
-def test_a_long_ignore_file_of_ordinary_lines_is_followed(
+def test_a_long_ignore_file_of_ordinary_lines_applies(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     lines = [f"build{number}/\n*.{number}.py[cod]\n" for number in range(500)]
@@ -199,7 +201,7 @@ def test_a_long_ignore_file_of_ordinary_lines_is_followed(
     assert not caplog.messages
 
 
-def test_lines_that_nothing_can_match_do_not_flood_the_log(
+def test_unmatchable_lines_do_not_flood_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING):

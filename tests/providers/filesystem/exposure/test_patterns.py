@@ -43,7 +43,7 @@ def matches(line: str, path: str, *, is_directory: bool = False) -> bool:
         ("??", "Ü"),
     ],
 )
-def test_a_pattern_matches_what_git_matches(line: str, path: str) -> None:
+def test_a_pattern_matches_the_same_paths_as_git(line: str, path: str) -> None:
     assert matches(line, path)
 
 
@@ -67,7 +67,7 @@ def test_a_pattern_matches_what_git_matches(line: str, path: str) -> None:
         ("", "x"),
     ],
 )
-def test_a_pattern_does_not_match_what_git_does_not(line: str, path: str) -> None:
+def test_a_pattern_matches_no_other_paths_than_git(line: str, path: str) -> None:
     assert not matches(line, path)
 
 
@@ -84,14 +84,14 @@ def test_the_last_matching_line_decides() -> None:
     assert patterns.last_match("d/x.c", "x.c", is_directory=False) == 3
 
 
-def test_lines_that_nothing_can_match_are_named_and_the_others_hold() -> None:
+def test_unmatchable_lines_are_named_and_the_others_apply() -> None:
     patterns = Patterns(["[a", "ok", "# no pattern", "x\\"])
     assert patterns.unusable == [0, 3]
     assert list(patterns.lines) == [1]
 
 
 @pytest.mark.parametrize("line", ["*a" * 30, "**/a/" * 40 + "b", "a*" * 30 + "/**/" + "*b" * 30])
-def test_a_hostile_pattern_takes_polynomial_time(line: str) -> None:
+def test_a_hostile_pattern_runs_in_polynomial_time(line: str) -> None:
     patterns = Patterns([line])
     begin = time.process_time()
     patterns.last_match("a/" * 300 + "a" * 200, "a" * 200, is_directory=False)
@@ -99,7 +99,7 @@ def test_a_hostile_pattern_takes_polynomial_time(line: str) -> None:
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="/\0\n"), min_size=1))
-def test_an_escaped_name_matches_itself_and_nothing_longer(name: str) -> None:
+def test_an_escaped_name_matches_only_itself(name: str) -> None:
     line = "".join(f"\\{char}" for char in name)
     assert matches(line, name)
     assert not matches(line, name + "x")

@@ -29,7 +29,7 @@ def test_exclude_wins_over_include() -> None:
     assert hidden_by(rules, "docs/old/a.md") == "excluded by 'docs/old/'"
 
 
-def test_include_shows_what_matches_and_the_way_to_it() -> None:
+def test_include_shows_matching_paths_and_their_parents() -> None:
     rules = DirectoryRules(include=Selection(["/docs/api/*.md", "src/**", "!src/gen/"]))
     assert shown(rules, ["docs/", "docs/api/", "docs/api/a.md", "src/", "src/a/b.c"]) == [
         "docs/",
@@ -42,7 +42,7 @@ def test_include_shows_what_matches_and_the_way_to_it() -> None:
         assert hidden_by(rules, path) == "not included"
 
 
-def test_include_of_a_name_keeps_every_directory_that_may_hold_it() -> None:
+def test_including_a_name_keeps_every_directory_that_may_contain_it() -> None:
     rules = DirectoryRules(include=Selection(["*.md"]))
     assert shown(rules, ["a/b/", "a/b/c.md", "a/b/c.txt"]) == ["a/b/", "a/b/c.md"]
 
@@ -57,7 +57,7 @@ def test_the_default_includes_everything_without_a_pattern() -> None:
     assert selection(("**",)) is None
 
 
-def test_what_is_not_exposed_is_hidden_whatever_it_is() -> None:
+def test_a_directory_that_is_not_exposed_is_hidden() -> None:
     exposure = ExposureRules(
         {"scratch": DirectoryOptions(exposed=False), "docs": DirectoryOptions()}
     )
@@ -67,7 +67,7 @@ def test_what_is_not_exposed_is_hidden_whatever_it_is() -> None:
     ]
 
 
-def test_a_directory_hides_and_shows_by_its_own_options() -> None:
+def test_a_directory_has_its_own_visibility_options() -> None:
     exposure = ExposureRules(
         {
             "scratch": DirectoryOptions(exposed=False),

@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path / "root")
 
 
-def test_an_ignore_file_that_is_written_just_before_it_is_watched_is_read_again(
+def test_an_ignore_file_written_just_before_its_watch_is_read_again(
     folder: Folder,
 ) -> None:
     folder.write("sub/a.txt")
@@ -60,7 +60,7 @@ class Scarce(Meddler):
         self.watched.discard(prefix + name)
 
 
-def test_what_gives_up_its_watch_for_what_is_hidden_then_is_polled(folder: Folder) -> None:
+def test_a_directory_that_loses_its_watch_is_polled(folder: Folder) -> None:
     for name in ("a", "b"):
         folder.write(f"{name}/file")
     source = Scarce(folder)
@@ -79,7 +79,7 @@ def test_what_gives_up_its_watch_for_what_is_hidden_then_is_polled(folder: Folde
 
 
 @pytest.mark.slow
-async def test_with_too_few_watches_subscribers_come_first_and_the_rest_is_polled(
+async def test_with_too_few_watches_subscribed_paths_are_watched_and_others_polled(
     folder: Folder,
 ) -> None:
     names = plant(folder, 40)
@@ -101,7 +101,7 @@ async def test_with_too_few_watches_subscribers_come_first_and_the_rest_is_polle
 
 
 @pytest.mark.slow
-async def test_with_too_few_watches_what_is_subscribed_to_later_is_still_watched(
+async def test_with_too_few_watches_later_subscriptions_are_still_watched(
     folder: Folder,
 ) -> None:
     names = plant(folder, 40)

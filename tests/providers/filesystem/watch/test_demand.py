@@ -40,7 +40,7 @@ def folder(root: Path) -> Folder:
     return folder
 
 
-async def test_what_a_link_leads_to_is_watched(folder: Folder) -> None:
+async def test_the_target_of_a_link_is_watched(folder: Folder) -> None:
     folder.link("link", "sub")
     folder.link("file", "sub/c.txt")
     async with watched(folder.root, EVERY, symlinks="within-root") as scene:
@@ -53,7 +53,7 @@ async def test_what_a_link_leads_to_is_watched(folder: Folder) -> None:
         await scene.tells("link", LIST)
 
 
-async def test_a_link_that_leads_elsewhere_is_told_of(folder: Folder) -> None:
+async def test_a_retargeted_link_is_notified(folder: Folder) -> None:
     folder.write("other/c.txt", "of the other")
     folder.link("link", "sub")
     folder.link("other/file", "../a.txt")
@@ -72,7 +72,7 @@ async def test_a_link_that_leads_elsewhere_is_told_of(folder: Folder) -> None:
         await scene.of("other/file")
 
 
-async def test_a_link_that_leads_elsewhere_is_told_of_though_nobody_wants_its_directory(
+async def test_a_retargeted_link_is_notified_without_subscribers_of_its_directory(
     folder: Folder,
 ) -> None:
     folder.write("links/x")
@@ -86,7 +86,7 @@ async def test_a_link_that_leads_elsewhere_is_told_of_though_nobody_wants_its_di
         await scene.tells("links/file")
 
 
-async def test_ignore_files_hold_where_a_link_leads(folder: Folder) -> None:
+async def test_ignore_files_apply_to_the_target_of_a_link(folder: Folder) -> None:
     folder.link("link", "sub")
     folder.write("sub/.gitignore", "nothing\n")
     async with watched(folder.root, EVENTS, symlinks="within-root") as scene:
@@ -138,7 +138,9 @@ async def test_nothing_is_watched_without_subscribers(folder: Folder) -> None:
 
 
 @inotify_only
-async def test_only_what_is_on_the_way_is_watched_for_a_subscriber(folder: Folder) -> None:
+async def test_only_the_directories_on_the_path_are_watched_for_a_subscriber(
+    folder: Folder,
+) -> None:
     folder.make("other/many/directories")
     before = held()
     async with watched(folder.root) as scene:
@@ -163,7 +165,7 @@ class Retargeter(Meddler):
             self._folder.link("links/file", "../" + self._left.pop())
 
 
-def test_a_link_that_comes_to_lead_elsewhere_just_before_it_is_watched_is_followed_again(
+def test_a_link_retargeted_just_before_its_watch_is_followed_again(
     folder: Folder,
 ) -> None:
     folder.write("a.txt")

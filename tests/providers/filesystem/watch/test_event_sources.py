@@ -64,7 +64,7 @@ async def test_a_name_that_is_not_utf_8_is_watched(folder: Folder) -> None:
         await scene.tells(name, LIST)
 
 
-async def test_a_name_that_is_not_utf_8_deafens_nobody(folder: Folder) -> None:
+async def test_a_name_that_is_not_utf_8_does_not_stop_the_watch(folder: Folder) -> None:
     async with watched(folder.root, EVENTS) as scene:
         await scene.follow("a.txt")
         folder.write(os.fsdecode(b"caf\xe9"))
@@ -75,7 +75,7 @@ async def test_a_name_that_is_not_utf_8_deafens_nobody(folder: Folder) -> None:
         await scene.of("a.txt")
 
 
-async def test_mounts_of_one_folder_are_told_each_and_do_without_the_other(
+async def test_mounts_of_one_folder_are_notified_independently(
     folder: Folder,
 ) -> None:
     names = {"one": "sub/c.txt", "two": "sub/c.txt", "three": "c.txt"}

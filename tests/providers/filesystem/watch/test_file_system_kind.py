@@ -49,14 +49,14 @@ nonsense
         ("/proc/self", "proc"),
     ],
 )
-def test_the_deepest_and_last_mount_says_what_a_path_lies_on(path: str, expected: str) -> None:
+def test_the_deepest_and_last_mount_determines_the_file_system(path: str, expected: str) -> None:
     assert file_system_type(TABLE, path.encode()) == expected
 
 
 @pytest.mark.parametrize(
     "table", [b"", b"nonsense\n", b"\xff\xfe", b" - \n", b"1 2 3 4 /x rw - \n"]
 )
-def test_a_table_that_says_nothing_harms_nobody(table: bytes) -> None:
+def test_an_unusable_mount_table_is_ignored(table: bytes) -> None:
     assert file_system_type(table, b"/srv") == ""
 
 
@@ -68,20 +68,20 @@ def test_pseudo_file_systems_are_recognised(tmp_path: Path) -> None:
 
 
 @linux_only
-def test_a_link_lies_where_it_leads(tmp_path: Path) -> None:
+def test_a_link_has_the_file_system_of_its_target(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/proc")
     assert file_system_kind(str(tmp_path / "link")) == "pseudo"
 
 
 @linux_only
-def test_a_path_that_is_not_utf_8_lies_somewhere(tmp_path: Path) -> None:
+def test_a_path_that_is_not_utf_8_has_a_file_system(tmp_path: Path) -> None:
     assert file_system_kind(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")) == file_system_kind(
         str(tmp_path)
     )
 
 
 @linux_only
-def test_kinds_differ_below_one_root() -> None:
+def test_file_system_kinds_may_differ_below_one_root() -> None:
     kinds = FileSystemKinds("/")
     for path in ("proc/", "sys/", ""):
         device = Path("/", path).stat().st_dev

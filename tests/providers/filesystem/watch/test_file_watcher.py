@@ -49,7 +49,7 @@ def folder(root: Path) -> Folder:
 # -- what is in a file
 
 
-async def test_what_is_written_is_told_of_the_file_and_its_collection_and_not_of_the_list(
+async def test_a_write_notifies_of_the_file_and_its_collection_but_not_the_list(
     folder: Folder,
 ) -> None:
     async with watched(folder.root, EVERY) as scene:
@@ -68,7 +68,7 @@ async def test_a_write_is_reported_to_subscribers_of_the_collection_alone(
             await scene.tells("sub")
 
 
-async def test_a_change_right_after_the_subscription_is_told(folder: Folder) -> None:
+async def test_a_change_right_after_the_subscription_is_notified(folder: Folder) -> None:
     async with watched(folder.root, EVERY) as scene:
         await scene.subscribe("sub/deep/d.txt")
         folder.write("sub/deep/d.txt", "more than it was")
@@ -99,7 +99,7 @@ async def test_one_change_is_one_event(folder: Folder, change: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("temporary", [".a.txt.swp", "a.txt.tmp"])
-async def test_an_atomic_save_is_told_of_the_file_and_its_collection_only(
+async def test_an_atomic_save_notifies_only_of_the_file_and_its_collection(
     folder: Folder, temporary: str
 ) -> None:
     async with watched(folder.root, EVERY) as scene:
@@ -118,7 +118,7 @@ async def test_a_save_that_keeps_a_backup_until_it_is_done_is_one_change(folder:
 
 
 @inotify_only
-async def test_a_file_that_is_missing_for_a_moment_is_told_of_once(
+async def test_a_file_missing_for_a_moment_is_notified_once(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with watched(folder.root, timing=replace(IMPATIENT, vanish_grace_s=0.2)) as scene:
@@ -130,7 +130,7 @@ async def test_a_file_that_is_missing_for_a_moment_is_told_of_once(
         await scene.tells_once("a.txt")
 
 
-async def test_a_log_that_is_held_open_is_told_of_while_it_grows_and_at_its_end(
+async def test_an_open_log_is_notified_while_it_grows_and_at_its_end(
     folder: Folder,
 ) -> None:
     async with watched(folder.root, EVENTS) as scene:
@@ -145,7 +145,7 @@ async def test_a_log_that_is_held_open_is_told_of_while_it_grows_and_at_its_end(
 
 
 @inotify_only
-async def test_a_log_that_is_held_open_is_not_told_of_for_every_line(
+async def test_an_open_log_is_not_notified_for_every_line(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with watched(folder.root, timing=replace(IMPATIENT, notify_interval_s=0.05)) as scene:
@@ -159,7 +159,7 @@ async def test_a_log_that_is_held_open_is_not_told_of_for_every_line(
         assert 2 <= len((await scene.quiet())["inotify"]) <= most
 
 
-async def test_what_changes_no_content_of_a_collection_is_not_told_of_it(folder: Folder) -> None:
+async def test_changes_below_its_children_do_not_notify_a_collection(folder: Folder) -> None:
     async with watched(folder.root, EVERY) as scene:
         await scene.follow("")
         folder.write("sub/c.txt", "only below")
@@ -168,7 +168,7 @@ async def test_what_changes_no_content_of_a_collection_is_not_told_of_it(folder:
 
 
 @inotify_only
-async def test_what_came_and_went_is_told_of_if_it_was_listed_in_between(folder: Folder) -> None:
+async def test_a_short_lived_file_is_notified_if_it_was_listed_meanwhile(folder: Folder) -> None:
     async with watched(folder.root) as scene:
         await scene.follow()
         folder.write("sub/visible.tmp")
@@ -197,14 +197,14 @@ async def test_changes_of_hidden_files_are_not_reported_whoever_lists_meanwhile(
         await scene.tells_nothing()
 
 
-async def test_what_is_never_read_cannot_be_subscribed_to(folder: Folder) -> None:
+async def test_an_unreadable_file_cannot_be_subscribed_to(folder: Folder) -> None:
     options = {"sub": DirectoryOptions(readable=False)}
     async with watched(folder.root, directories=options) as scene:
         await scene.refuses("sub/b.txt")
 
 
 @inotify_only
-async def test_reading_is_no_change(folder: Folder) -> None:
+async def test_reading_a_file_is_not_a_change(folder: Folder) -> None:
     async with watched(folder.root) as scene:
         await scene.follow("a.txt", "")
         for _ in range(100):
@@ -215,7 +215,7 @@ async def test_reading_is_no_change(folder: Folder) -> None:
 
 @inotify_only
 @pytest.mark.parametrize("option", ["inotify", "poll"])
-async def test_other_permissions_are_told_once(folder: Folder, option: WatchMode) -> None:
+async def test_a_permission_change_is_notified_once(folder: Folder, option: WatchMode) -> None:
     async with watched(folder.root, [option]) as scene:
         await asyncio.sleep(0.02)  # what is as young as its watch is told of to be sure
         await scene.follow("a.txt", "")
@@ -227,7 +227,7 @@ async def test_other_permissions_are_told_once(folder: Folder, option: WatchMode
 # -- what comes and goes
 
 
-async def test_a_file_that_comes_and_goes_is_told_of_its_collection_and_the_list(
+async def test_creating_and_deleting_a_file_notifies_of_its_collection_and_the_list(
     folder: Folder,
 ) -> None:
     async with watched(folder.root, EVERY) as scene:
@@ -238,7 +238,7 @@ async def test_a_file_that_comes_and_goes_is_told_of_its_collection_and_the_list
         await scene.tells("sub", LIST)
 
 
-async def test_a_subscribed_file_that_is_removed_and_made_again_is_told_of_each_time(
+async def test_a_subscribed_file_is_notified_at_each_deletion_and_recreation(
     folder: Folder,
 ) -> None:
     async with watched(folder.root, EVERY) as scene:
@@ -253,7 +253,7 @@ async def test_a_subscribed_file_that_is_removed_and_made_again_is_told_of_each_
 
 
 @pytest.mark.slow
-async def test_a_subscribed_file_survives_the_removal_of_its_directories(folder: Folder) -> None:
+async def test_a_subscription_survives_the_removal_of_its_directories(folder: Folder) -> None:
     name = "sub/deep/d.txt"
     async with watched(folder.root, EVERY) as scene:
         await scene.follow(name, "sub/deep", "sub")
@@ -266,7 +266,7 @@ async def test_a_subscribed_file_survives_the_removal_of_its_directories(folder:
         await scene.tells(name, "sub/deep")
 
 
-async def test_a_subscribed_file_survives_that_its_directory_moves_away_and_back(
+async def test_a_subscription_survives_moving_its_directory_away_and_back(
     folder: Folder, tmp_path: Path
 ) -> None:
     name = "sub/deep/d.txt"
@@ -282,7 +282,7 @@ async def test_a_subscribed_file_survives_that_its_directory_moves_away_and_back
         await scene.tells(name)
 
 
-async def test_a_directory_that_moves_within_the_root_is_told_of_in_both_places(
+async def test_a_directory_moved_within_the_root_is_notified_in_both_places(
     folder: Folder,
 ) -> None:
     async with watched(folder.root, EVERY) as scene:
@@ -297,7 +297,7 @@ async def test_a_directory_that_moves_within_the_root_is_told_of_in_both_places(
 
 
 @pytest.mark.slow
-async def test_a_directory_becomes_a_file_and_a_directory_again(folder: Folder) -> None:
+async def test_a_directory_replaced_by_a_file_and_back_is_notified(folder: Folder) -> None:
     async with watched(folder.root, EVERY) as scene:
         await scene.follow("sub/c.txt", "sub")
         folder.remove("sub")
@@ -314,7 +314,7 @@ async def test_a_directory_becomes_a_file_and_a_directory_again(folder: Folder) 
         await scene.tells("sub/c.txt", "sub")
 
 
-async def test_a_directory_that_another_one_replaces_at_once_is_told_of(folder: Folder) -> None:
+async def test_an_immediately_replaced_directory_is_notified(folder: Folder) -> None:
     async with watched(folder.root, EVENTS) as scene:
         await scene.follow()
         folder.remove("sub/deep")
@@ -324,7 +324,7 @@ async def test_a_directory_that_another_one_replaces_at_once_is_told_of(folder: 
         await scene.tells(LIST)
 
 
-async def test_two_directories_that_change_places_are_told_of(folder: Folder) -> None:
+async def test_two_swapped_directories_are_notified(folder: Folder) -> None:
     folder.write("bus/c.txt", "body")
     async with watched(folder.root, EVENTS) as scene:
         await scene.follow("sub/c.txt", "bus/c.txt", "bus")
@@ -336,7 +336,7 @@ async def test_two_directories_that_change_places_are_told_of(folder: Folder) ->
         await scene.tells("bus/c.txt", "bus")
 
 
-async def test_what_is_made_with_all_its_directories_is_told_of(folder: Folder) -> None:
+async def test_a_file_created_with_all_its_directories_is_notified(folder: Folder) -> None:
     async with watched(folder.root, EVERY) as scene:
         await scene.follow("a.txt")
         folder.write("x/y/z/new.txt")
@@ -348,7 +348,7 @@ async def test_what_is_made_with_all_its_directories_is_told_of(folder: Folder) 
         await scene.tells(LIST)
 
 
-async def test_a_tree_that_is_moved_in_is_watched(folder: Folder, tmp_path: Path) -> None:
+async def test_a_tree_moved_into_the_root_is_watched(folder: Folder, tmp_path: Path) -> None:
     outside = Folder(tmp_path / "outside")
     outside.write("x/y/z.txt")
     async with watched(folder.root, EVERY) as scene:
@@ -362,7 +362,7 @@ async def test_a_tree_that_is_moved_in_is_watched(folder: Folder, tmp_path: Path
         await scene.tells("x/y/z.txt")
 
 
-async def test_a_tree_that_is_moved_out_is_told_of_no_longer(
+async def test_a_tree_moved_out_of_the_root_is_no_longer_watched(
     folder: Folder, tmp_path: Path
 ) -> None:
     async with watched(folder.root, EVENTS) as scene:
@@ -378,7 +378,7 @@ async def test_a_tree_that_is_moved_out_is_told_of_no_longer(
 # -- the root
 
 
-async def test_a_root_that_is_removed_and_made_again_is_watched_again(folder: Folder) -> None:
+async def test_a_recreated_root_is_watched_again(folder: Folder) -> None:
     async with watched(folder.root, EVERY) as scene:
         await scene.follow("a.txt", "sub/c.txt", "")
         folder.remove("")
@@ -392,7 +392,7 @@ async def test_a_root_that_is_removed_and_made_again_is_watched_again(folder: Fo
         await scene.of(LIST)
 
 
-async def test_a_root_that_is_removed_and_made_again_at_once_is_watched_again(
+async def test_an_immediately_recreated_root_is_watched_again(
     folder: Folder,
 ) -> None:
     async with watched(folder.root, EVERY) as scene:
@@ -406,9 +406,7 @@ async def test_a_root_that_is_removed_and_made_again_at_once_is_watched_again(
         await scene.of(LIST)
 
 
-async def test_a_root_that_another_folder_replaces_is_watched(
-    folder: Folder, tmp_path: Path
-) -> None:
+async def test_a_replaced_root_is_watched(folder: Folder, tmp_path: Path) -> None:
     other = Folder(tmp_path / "other")
     other.write("a.txt", "of the other")
     other.write("sub/c.txt", "of the other")
@@ -477,7 +475,7 @@ async def test_absent_and_hidden_paths_cannot_be_subscribed_to(folder: Folder, n
 
 @pytest.mark.slow
 @pytest.mark.parametrize("replaced", [False, True])
-async def test_an_ignore_file_that_changes_hides_and_shows(
+async def test_a_changed_ignore_file_hides_and_reveals_files(
     folder: Folder, *, replaced: bool
 ) -> None:
     folder.write(".gitignore", "nothing\n")
@@ -499,7 +497,7 @@ async def test_an_ignore_file_that_changes_hides_and_shows(
         await scene.tells("sub/deep/d.txt")
 
 
-async def test_an_ignore_file_that_comes_and_goes_hides_and_shows(folder: Folder) -> None:
+async def test_a_new_or_deleted_ignore_file_hides_and_reveals_files(folder: Folder) -> None:
     async with watched(folder.root, EVERY) as scene:
         await scene.follow("sub/c.txt", "sub/deep/d.txt", "b.txt", "")
         folder.write("sub/.ignore", "*.txt\n")
@@ -509,7 +507,7 @@ async def test_an_ignore_file_that_comes_and_goes_hides_and_shows(folder: Folder
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-async def test_the_repository_own_ignore_file_hides_and_shows(
+async def test_the_exclude_file_of_the_repository_hides_and_reveals_files(
     folder: Folder, *, replaced: bool
 ) -> None:
     folder.write(".git/info/exclude", "# nothing\n")
@@ -521,7 +519,7 @@ async def test_the_repository_own_ignore_file_hides_and_shows(
         await scene.tells("sub/c.txt", LIST)
 
 
-async def test_a_directory_that_is_kept_out_of_listings_is_told_of_to_subscribers_only(
+async def test_an_unlisted_directory_notifies_only_its_subscribers(
     folder: Folder,
 ) -> None:
     directories = {"sub": DirectoryOptions(listed=False)}
@@ -533,7 +531,7 @@ async def test_a_directory_that_is_kept_out_of_listings_is_told_of_to_subscriber
         await scene.tells("sub", "sub/deep")
 
 
-async def test_nothing_is_told_of_a_directory_that_is_not_exposed(folder: Folder) -> None:
+async def test_changes_of_directories_that_are_not_exposed_are_not_notified(folder: Folder) -> None:
     directories = {"sub": DirectoryOptions(exposed=False)}
     async with watched(folder.root, EVENTS, directories=directories) as scene:
         await scene.follow("")
@@ -545,7 +543,7 @@ async def test_nothing_is_told_of_a_directory_that_is_not_exposed(folder: Folder
 
 
 @inotify_only
-async def test_what_is_hidden_is_not_watched(folder: Folder) -> None:
+async def test_hidden_directories_are_not_watched(folder: Folder) -> None:
     folder.write(".gitignore", "node_modules/\n")
     folder.make("node_modules/a/b/c")
     folder.make(".git/objects/ab")
@@ -583,7 +581,7 @@ async def test_hanging_work_in_shared_threads_does_not_delay_a_watcher(folder: F
         release.set()
 
 
-async def test_a_folder_that_is_not_watched_can_be_subscribed_to(folder: Folder) -> None:
+async def test_an_unwatched_folder_can_be_subscribed_to(folder: Folder) -> None:
     async with watched(folder.root, ["off"]) as scene:
         await scene.follow("a.txt")
         folder.write("a.txt", "the sweep will find it")

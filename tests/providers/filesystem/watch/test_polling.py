@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Folder:
 
 
 @pytest.mark.parametrize("is_old", [True, False])
-def test_a_directory_that_another_one_replaces_without_an_event_is_watched_anew(
+def test_a_directory_replaced_without_an_event_is_watched_again(
     folder: Folder, tmp_path: Path, *, is_old: bool
 ) -> None:
     other = Folder(tmp_path / "other")
@@ -55,9 +55,7 @@ def test_a_directory_that_another_one_replaces_without_an_event_is_watched_anew(
     assert source.watched == inodes(folder, ("", "sub/", "sub/deep/"))
 
 
-def test_a_directory_that_another_one_replaces_without_an_event_is_told_of(
-    folder: Folder, tmp_path: Path
-) -> None:
+def test_a_directory_replaced_without_an_event_is_reported(folder: Folder, tmp_path: Path) -> None:
     other = Folder(tmp_path / "other")
     for each in (folder.at("sub"), other.root):
         Folder(each).write("file")
@@ -73,7 +71,7 @@ def test_a_directory_that_another_one_replaces_without_an_event_is_told_of(
     assert {Change((), "children"), Change(("sub",), "tree")} <= {*work(scanner)}
 
 
-def test_a_directory_that_can_be_read_at_last_is_found_by_the_sweep(folder: Folder) -> None:
+def test_a_directory_that_becomes_readable_is_found_by_the_sweep(folder: Folder) -> None:
     folder.write("shut/deep/file")
     folder.at("shut").chmod(0)
     grow_old(folder)
@@ -91,7 +89,7 @@ def test_a_directory_that_can_be_read_at_last_is_found_by_the_sweep(folder: Fold
     assert {Change(("shut",), "children"), Change(("shut", "deep", "file"))} <= {*found}
 
 
-async def test_what_a_mapping_writes_is_found_by_the_sweep(folder: Folder) -> None:
+async def test_a_write_through_a_memory_mapping_is_found_by_the_sweep(folder: Folder) -> None:
     folder.write("a", "x" * 4096)
     async with watched(folder.root, timing=replace(IMPATIENT, sweep_s=0.05)) as scene:
         await scene.subscribe("a")
@@ -102,7 +100,7 @@ async def test_what_a_mapping_writes_is_found_by_the_sweep(folder: Folder) -> No
 
 
 @pytest.mark.slow
-async def test_without_any_watch_everything_is_polled(folder: Folder) -> None:
+async def test_without_inotify_watches_everything_is_polled(folder: Folder) -> None:
     folder.write("a/b", "body")
     often = {"watch_poll_s": 0.02, "watch_poll_share": 1}
     for limits, warning in (({"watches": 0}, _WARNING), ({"instances": 0}, "no inotify")):

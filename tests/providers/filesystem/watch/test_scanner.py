@@ -51,7 +51,7 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path / "root")
 
 
-async def test_what_comes_into_a_directory_that_is_not_watched_yet_is_told(
+async def test_a_file_added_to_a_directory_not_yet_watched_is_reported(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = plant(folder)
@@ -64,7 +64,7 @@ async def test_what_comes_into_a_directory_that_is_not_watched_yet_is_told(
             await scene.of(LIST)
 
 
-async def test_what_comes_into_a_tree_that_was_moved_in_and_told_of_is_told(
+async def test_a_file_added_to_a_reported_moved_in_tree_is_reported(
     folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outside = Folder(tmp_path / "outside")
@@ -79,7 +79,7 @@ async def test_what_comes_into_a_tree_that_was_moved_in_and_told_of_is_told(
         await recorder.of(LIST)
 
 
-async def test_what_nobody_needed_until_the_list_mattered_is_watched(
+async def test_directories_are_watched_once_the_list_is_followed(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder.write("a/b/c.txt")
@@ -101,7 +101,7 @@ async def test_what_nobody_needed_until_the_list_mattered_is_watched(
         await scene.tells(LIST)
 
 
-async def test_what_is_hidden_while_it_is_looked_through_is_not_watched(
+async def test_directories_hidden_during_a_scan_are_not_watched(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(folder)
@@ -113,7 +113,7 @@ async def test_what_is_hidden_while_it_is_looked_through_is_not_watched(
         await until(lambda: held() == 2)  # the root and the ignore file
 
 
-async def test_rules_that_change_while_a_tree_is_looked_through_hold_in_all_of_it(
+async def test_rules_changed_during_a_scan_apply_to_the_whole_tree(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(folder)
@@ -145,7 +145,7 @@ async def test_nothing_is_watched_for_clients_that_left_during_the_scan(
             assert held() == before
 
 
-async def test_rules_that_change_are_told_of_where_other_names_are_exposed(
+async def test_changed_rules_are_reported_only_where_exposed_names_differ(
     folder: Folder,
 ) -> None:
     plant(folder, 300)
@@ -175,7 +175,7 @@ async def test_rules_that_change_are_told_of_where_other_names_are_exposed(
 
 
 @pytest.mark.parametrize("shut", ["sub", ""])
-async def test_a_directory_that_nobody_may_read_for_a_while_is_told_of(
+async def test_a_temporarily_unreadable_directory_is_reported(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, shut: str
 ) -> None:
     folder.write("sub/b.txt")
@@ -192,7 +192,7 @@ async def test_a_directory_that_nobody_may_read_for_a_while_is_told_of(
             await scene.of(LIST)
 
 
-async def test_what_is_written_in_a_directory_that_cannot_be_listed_is_told_of(
+async def test_a_write_in_an_unlistable_directory_is_reported(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder.write("sub/b.txt")
@@ -207,7 +207,7 @@ async def test_what_is_written_in_a_directory_that_cannot_be_listed_is_told_of(
             folder.at("sub").chmod(0o755)
 
 
-def test_a_directory_for_which_there_was_no_descriptor_is_looked_at_again(folder: Folder) -> None:
+def test_a_directory_skipped_for_lack_of_descriptors_is_scanned_again(folder: Folder) -> None:
     source = Register()
     scanner = DirectoryScanner(tree_of(folder), source)
     scanner.listing = True
@@ -290,7 +290,7 @@ async def test_nothing_is_missed_in_trees_made_in_a_hurry(
         await reader.until(lambda: read[subscribed[-1]] == "once more")
 
 
-async def test_a_collection_with_more_children_than_are_compared_is_told_of_each(
+async def test_a_collection_with_too_many_children_is_notified_of_each_change(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A limit of the module: a collection of more than a thousand files would take seconds.
@@ -311,7 +311,7 @@ async def test_a_collection_with_more_children_than_are_compared_is_told_of_each
         await scene.tells("many", LIST)
 
 
-async def test_a_huge_directory_is_looked_at_seldom_and_its_files_are_told_at_once(
+async def test_a_huge_directory_is_scanned_rarely_and_its_files_notify_immediately(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     timing = replace(IMPATIENT, watch_slow_scan_s=0.0, watch_poll_share=1000.0)
@@ -328,7 +328,7 @@ async def test_a_huge_directory_is_looked_at_seldom_and_its_files_are_told_at_on
         assert scene.view.recorder.told.count(LIST) <= 2
 
 
-async def test_nothing_is_missed_by_a_process_that_was_stopped_while_events_were_lost(
+async def test_no_change_is_missed_when_events_are_lost_by_a_stopped_process(
     folder: Folder, tmp_path: Path
 ) -> None:
     longest = longest_queue()

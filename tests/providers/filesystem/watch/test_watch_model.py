@@ -257,7 +257,9 @@ async def missing(client: Client, catalog: Catalog) -> str:
 
 
 @pytest.mark.timeout(30 + _SEEDS * 5)
-async def test_nothing_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_change_in_a_random_history_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seeds = iter(range(_FIRST, _FIRST + _SEEDS))
 
     async def run() -> None:

@@ -227,7 +227,7 @@ def test_pipelined_requests_are_answered_in_order(program: Program) -> None:
      b"GET /mcp HTTP/1.1\r\nHost : x\r\n\r\n", b"GET /mcp HTTP/1.1\r\nA\x00: x\r\n\r\n",
      b"GET /mcp HTTP/9.9\r\n\r\n"],
 )  # fmt: skip
-def test_what_is_not_http_closes_the_connection(program: Program, data: bytes) -> None:
+def test_input_that_is_not_http_closes_the_connection(program: Program, data: bytes) -> None:
     with program.line() as line:
         line.send(data)
         assert line.answer().status in (400, 421)

@@ -75,7 +75,7 @@ def listed(program: Program, token: str, **params: Any) -> set[str]:
     return {each["uri"] for each in result["resources"]}
 
 
-def test_each_token_lists_what_its_scopes_allow(program: Program) -> None:
+def test_each_token_lists_only_what_its_scopes_allow(program: Program) -> None:
     shown = {BASE, NOTE}
     assert listed(program, CLERK) == shown | {f"{BASE}/hr", PAY, TERMS}
     assert listed(program, GUEST) == listed(program, CLERK_AS_GUEST) == shown
@@ -158,7 +158,7 @@ def post(program: Program, headers: dict[str, str], body: object) -> Answer:
     return program.ask(request("POST", body, **headers))
 
 
-def test_a_session_subscribes_to_what_its_token_allows(program: Program) -> None:
+def test_a_session_can_subscribe_only_to_what_its_token_allows(program: Program) -> None:
     for token, may in (CLERK, True), (GUEST, False):
         headers = opened(program, token)
         assert post(program, headers, notification("notifications/initialized")).status == 202

@@ -91,7 +91,7 @@ def test_every_listener_is_notified_of_a_change(program: Program) -> None:
             assert line.event().json["params"]["uri"] == README
 
 
-def test_clients_that_come_and_go_leave_nothing_behind(tmp_path: Path) -> None:
+def test_clients_that_come_and_go_leave_no_state(tmp_path: Path) -> None:
     with serving(tmp_path) as program:
         wanted = {"notifications": {"resourceSubscriptions": [README]}}
 

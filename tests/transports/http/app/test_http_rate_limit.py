@@ -26,7 +26,7 @@ def test_a_client_over_the_rate_is_429_with_retry_after(program: Program) -> Non
     assert program.ask(request("GET", path="/healthz")).status == 200
 
 
-def test_each_message_of_a_batch_counts(tmp_path: Path) -> None:
+def test_each_message_of_a_batch_counts_against_the_rate(tmp_path: Path) -> None:
     http = "{limits: {rate: 0.1, burst: 100}}"
     with serving(tmp_path, http=http) as program:
         session = program.session("2025-03-26")

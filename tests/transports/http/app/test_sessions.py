@@ -43,7 +43,7 @@ def test_initialize_may_name_another_revision_than_its_header(program: Program) 
     assert program.ask(asked).json["result"]["protocolVersion"] == "2025-06-18"
 
 
-def test_an_unknown_revision_is_answered_with_our_latest(program: Program) -> None:
+def test_an_unknown_revision_gets_the_latest_one(program: Program) -> None:
     opened = program.ask(request("POST", initialize("2099-01-01")))
     assert opened.json["result"]["protocolVersion"] == "2025-11-25"
     assert "mcp-session-id" in opened.headers
@@ -221,7 +221,7 @@ def opened(program: Program, count: int) -> list[tuple[int, str | None]]:
     return found
 
 
-def test_ten_thousand_abandoned_sessions_are_refused_and_cost_little_memory(
+def test_ten_thousand_abandoned_sessions_are_limited_and_use_little_memory(
     tmp_path: Path,
 ) -> None:
     with serving(tmp_path) as program:

@@ -246,7 +246,7 @@ async def test_a_session_ends_with_the_last_of_its_tokens(tmp_path: Path, issuer
         assert await endpoint.ping({**kept, **good}) == 200
 
 
-async def test_one_name_at_two_issuers_is_two_subjects(tmp_path: Path, issuer: Issuer) -> None:
+async def test_the_same_name_at_two_issuers_is_two_subjects(tmp_path: Path, issuer: Issuer) -> None:
     with issuing() as other:
         given = StaticToken(token=GIVEN, subject="alice")
         async with guarded(tmp_path, auth(issuer, other, tokens=(given,))) as endpoint:
@@ -273,7 +273,7 @@ async def test_a_stream_ends_with_its_token_and_resumes_with_another(
         assert stream.status_code == 200
 
 
-async def test_listening_ends_with_its_token(exact: Endpoint, issuer: Issuer) -> None:
+async def test_a_listen_ends_with_its_token(exact: Endpoint, issuer: Issuer) -> None:
     short = issuer.token(exp=int(time.time()) + 2)
     lines = await exact.listen(short)
     assert any("subscriptions/acknowledged" in line for line in lines)
@@ -347,7 +347,7 @@ def running(folder: Path, **environment: str) -> Generator[tuple[subprocess.Pope
             process.kill()
 
 
-async def test_no_token_reaches_the_log(tmp_path: Path, issuer: Issuer) -> None:
+async def test_tokens_are_never_logged(tmp_path: Path, issuer: Issuer) -> None:
     (tmp_path / "mcp-resources.yaml").write_text(
         "roots: {one: {path: .}}\n"
         "http:\n"

@@ -87,7 +87,7 @@ async def test_keys_at_an_insecure_address_are_not_fetched(
         assert await endpoint.status(issuer.token()) == 503
 
 
-async def test_a_redirect_leads_to_no_other_host(tmp_path: Path, issuer: Issuer) -> None:
+async def test_a_redirect_to_another_host_is_not_followed(tmp_path: Path, issuer: Issuer) -> None:
     issuer.documents["/moved"] = issuer.documents["/keys"]
     with issuing() as other:
         for to, status in ((f"{other.origin}/keys", 503), (f"{issuer.origin}/moved", 200)):

@@ -82,7 +82,7 @@ async def test_the_challenge_names_the_missing_scope(
     ]
 
 
-async def test_every_scope_is_needed(tmp_path: Path, issuer: Issuer) -> None:
+async def test_every_required_scope_must_be_present(tmp_path: Path, issuer: Issuer) -> None:
     async with guarded(tmp_path, auth(issuer, scopes=("a", "b"))) as endpoint:
         assert await endpoint.status(issuer.token(scope="b c a")) == 200
         answer = await endpoint.post(issuer.token(scope="a"))
@@ -102,7 +102,7 @@ async def test_a_web_page_can_read_the_challenge(endpoint: Endpoint) -> None:
 
 
 @pytest.mark.parametrize("path", [PLAIN, f"{PLAIN}/mcp"])
-async def test_the_metadata_names_the_issuers_to_everybody(
+async def test_the_metadata_names_the_issuers_without_a_token(
     endpoint: Endpoint, issuer: Issuer, path: str
 ) -> None:
     answer = await endpoint.http.get(

@@ -106,7 +106,7 @@ def test_a_finished_request_is_not_cut_off(program: Program) -> None:
         request(content_length=None, transfer_encoding="chunked") + b"0\r\n",
     ],
 )
-def test_a_head_that_never_ends_is_cut_off(tmp_path: Path, begin: bytes, part: bytes) -> None:
+def test_an_endless_head_is_disconnected(tmp_path: Path, begin: bytes, part: bytes) -> None:
     with serving(tmp_path) as program, program.line() as line:
         before = program.memory()
         line.send(begin)
@@ -244,7 +244,7 @@ def test_responses_are_not_kept_once_sent(program: Program) -> None:
             assert program.memory() - before < 20 * MIB
 
 
-def test_streams_that_nobody_reads_hold_each_resource_once(tmp_path: Path) -> None:
+def test_unread_streams_hold_each_resource_once(tmp_path: Path) -> None:
     with serving(tmp_path) as program:
         session = program.session()
         subscribe = message("resources/subscribe", {"uri": README})

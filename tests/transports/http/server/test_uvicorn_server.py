@@ -101,7 +101,9 @@ def test_a_request_that_outlasts_the_shutdown_is_503(tmp_path: Path) -> None:
 
 
 @signals
-def test_a_second_signal_ends_it_at_once(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_second_signal_ends_the_server_immediately(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     with running(project(tmp_path)) as program, callee() as called:
         with program.line() as waiting, program.line() as listening:
             listen(listening)
@@ -138,9 +140,7 @@ def test_requests_behind_a_stream_that_ends_are_refused(tmp_path: Path) -> None:
 
 
 @signals
-def test_a_signal_as_soon_as_it_serves_is_no_failure(
-    tmp_path: Path, number: signal.Signals
-) -> None:
+def test_a_signal_right_after_startup_is_no_failure(tmp_path: Path, number: signal.Signals) -> None:
     with running(project(tmp_path)) as program:
         assert program.end(number) == 0
 

@@ -230,7 +230,7 @@ def test_a_response_never_comes_on_another_stream(program: Program) -> None:
         assert told.events() == []
 
 
-def test_events_of_other_sessions_and_unknown_ones_are_400(program: Program) -> None:
+def test_event_ids_that_are_foreign_or_unknown_are_400(program: Program) -> None:
     session, other = program.session(), program.session()
     for _ in range(5):
         other.post(message("ping"))

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 database, engine = mysql_databases.database, mysql_databases.engine
 
 
-async def test_tables_are_those_a_user_would_count(engine: MysqlEngine) -> None:
+async def test_only_user_tables_are_listed(engine: MysqlEngine) -> None:
     assert engine.name in {"mariadb", "mysql"}
     assert not engine.has_schemas
     found = {info.name.name: info for info in await engine.tables()}

@@ -83,9 +83,7 @@ async def test_a_bound_value_comes_back_unchanged_where_backslashes_are_not_spec
         await database.run(f"SET GLOBAL sql_mode = '{before}'")
 
 
-async def test_our_own_statements_cannot_write_either(
-    engine: MysqlEngine, database: Database
-) -> None:
+async def test_internal_statements_cannot_write(engine: MysqlEngine, database: Database) -> None:
     before = await database.checksum()
     for sql in (
         "SELECT writes()",

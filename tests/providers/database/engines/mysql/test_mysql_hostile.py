@@ -141,7 +141,7 @@ SELECT @@session.sql_mode AS m, @@group_concat_max_len AS g, @evil AS v, IS_USED
 """
 
 
-async def test_hostile_queries_write_nothing_and_leave_nothing_behind(
+async def test_hostile_queries_write_nothing_and_leave_no_state(
     engine: MysqlEngine, database: Database
 ) -> None:
     async def states() -> set[tuple[object, ...]]:
@@ -171,7 +171,7 @@ async def test_the_server_refuses_two_statements_in_one_text(engine: MysqlEngine
             await engine.fetch(Statement(sql), limit=1, within=5)
 
 
-async def test_a_login_that_may_write_files_writes_none(database: Database) -> None:
+async def test_a_login_with_the_file_privilege_writes_no_files(database: Database) -> None:
     engine = MysqlEngine(with_parts(ADMIN, database=database.name))
     await engine.open()
     try:
@@ -197,7 +197,7 @@ async def test_hostile_queries_are_not_run_by_a_check(
     assert await database.checksum() == before
 
 
-async def test_endless_queries_are_stopped_on_the_server_too(
+async def test_endless_queries_are_also_stopped_on_the_server(
     engine: MysqlEngine, database: Database
 ) -> None:
     for sql in ENDLESS:
@@ -215,7 +215,7 @@ async def test_endless_queries_are_stopped_on_the_server_too(
 
 
 @pytest.mark.parametrize(("sql", "count"), LEGITIMATE)
-async def test_the_nearest_legitimate_query_is_answered(
+async def test_legitimate_queries_close_to_hostile_ones_run(
     engine: MysqlEngine, sql: str, count: int
 ) -> None:
     found = await engine.query(Statement(sql), limit=10, within=10)

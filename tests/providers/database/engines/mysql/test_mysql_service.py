@@ -156,7 +156,7 @@ UNUSABLE: list[tuple[Callable[[str], str], str]] = [
 
 
 @pytest.mark.parametrize(("change", "says"), UNUSABLE)
-async def test_a_database_that_cannot_be_opened_is_unavailable_and_keeps_its_secrets(
+async def test_an_unavailable_database_reveals_no_secrets(
     database: Database,
     caplog: pytest.LogCaptureFixture,
     change: Callable[[str], str],
@@ -179,7 +179,7 @@ async def test_a_missing_driver_names_its_extra(
         await MysqlEngine(database.url).open()
 
 
-async def test_a_server_that_goes_and_comes_back_is_used_again(
+async def test_the_engine_reconnects_to_a_restarted_server(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(0)
@@ -204,9 +204,7 @@ async def test_a_server_that_goes_and_comes_back_is_used_again(
         assert_secrets_kept(error, caplog, "hunter2", database.user, database.name, "127.0.0.1")
 
 
-async def test_connections_that_died_while_idle_are_replaced(
-    engine: MysqlEngine, database: Database
-) -> None:
+async def test_dead_idle_connections_are_replaced(engine: MysqlEngine, database: Database) -> None:
     await asyncio.gather(*(rows(engine, "SELECT SLEEP(0.1)") for _ in range(4)))
     ids = await database.run(
         f"SELECT id FROM information_schema.processlist WHERE user = '{database.user}'"
@@ -219,7 +217,7 @@ async def test_connections_that_died_while_idle_are_replaced(
 # Commits.
 
 
-async def test_every_commit_is_noticed(engine: MysqlEngine, database: Database) -> None:
+async def test_every_commit_is_detected(engine: MysqlEngine, database: Database) -> None:
     commits = Commits(engine)
     try:
         await commits.beyond(0)

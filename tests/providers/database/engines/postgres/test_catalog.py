@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 database, engine = postgres_databases.database, postgres_databases.engine
 
 
-async def test_tables_are_those_a_user_would_count(engine: PostgresEngine) -> None:
+async def test_only_user_tables_are_listed(engine: PostgresEngine) -> None:
     found = {(info.name.schema, info.name.name): info for info in await engine.tables()}
     assert list(found) == [
         ("other", "hidden"),

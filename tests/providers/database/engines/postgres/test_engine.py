@@ -51,7 +51,7 @@ async def test_other_values_are_the_drivers(engine: PostgresEngine) -> None:
 
 
 @pytest.mark.parametrize("value", [2**70, "text", object(), "\x00"])
-async def test_a_value_that_does_not_fit_is_an_invalid_parameter(
+async def test_a_value_that_its_column_cannot_hold_is_an_invalid_parameter(
     engine: PostgresEngine, value: object
 ) -> None:
     with pytest.raises(InvalidParameter):
@@ -59,7 +59,7 @@ async def test_a_value_that_does_not_fit_is_an_invalid_parameter(
     assert (await rows(engine, "SELECT 1 FROM victims WHERE id = $1", 5)).rows == [(1,)]
 
 
-async def test_a_table_altered_while_its_statement_is_known_is_read_again(
+async def test_a_table_altered_after_its_statement_was_prepared_is_read_again(
     engine: PostgresEngine, database: Database
 ) -> None:
     await database.execute(f"SET ROLE {database.role}; CREATE TABLE alters AS SELECT 1 AS x")
@@ -72,7 +72,7 @@ async def test_a_table_altered_while_its_statement_is_known_is_read_again(
         await rows(engine, select)
 
 
-async def test_a_locked_table_is_busy_and_others_are_read(
+async def test_a_locked_table_is_busy_and_others_stay_readable(
     engine: PostgresEngine, database: Database
 ) -> None:
     connection = await asyncpg.connect(with_parts(ADMIN, database=database.name))
@@ -85,9 +85,7 @@ async def test_a_locked_table_is_busy_and_others_are_read(
         await connection.close()
 
 
-async def test_our_own_statements_cannot_write_either(
-    engine: PostgresEngine, database: Database
-) -> None:
+async def test_internal_statements_cannot_write(engine: PostgresEngine, database: Database) -> None:
     before = await database.checksum()
     for sql in (
         "SELECT writes()",

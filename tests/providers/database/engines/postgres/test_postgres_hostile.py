@@ -144,7 +144,7 @@ SELECT current_setting('default_transaction_read_only'), current_setting('transa
 """
 
 
-async def test_hostile_queries_write_nothing_and_leave_nothing_behind(
+async def test_hostile_queries_write_nothing_and_leave_no_state(
     engine: PostgresEngine, database: Database
 ) -> None:
     async def states() -> set[tuple[object, ...]]:
@@ -174,7 +174,7 @@ async def test_hostile_queries_are_not_run_by_a_check(
     assert await database.checksum() == before
 
 
-async def test_endless_queries_are_stopped_on_the_server_too(
+async def test_endless_queries_are_also_stopped_on_the_server(
     engine: PostgresEngine, database: Database
 ) -> None:
     for sql in ENDLESS:
@@ -192,7 +192,7 @@ async def test_endless_queries_are_stopped_on_the_server_too(
 
 
 @pytest.mark.parametrize(("sql", "count"), LEGITIMATE)
-async def test_the_nearest_legitimate_query_is_answered(
+async def test_legitimate_queries_close_to_hostile_ones_run(
     engine: PostgresEngine, sql: str, count: int
 ) -> None:
     found = await engine.query(Statement(sql), limit=10, within=10)

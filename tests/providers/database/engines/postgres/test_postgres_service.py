@@ -151,7 +151,7 @@ UNUSABLE: list[tuple[Callable[[str], str], str]] = [
 
 
 @pytest.mark.parametrize(("change", "says"), UNUSABLE)
-async def test_a_database_that_cannot_be_opened_is_unavailable_and_keeps_its_secrets(
+async def test_an_unavailable_database_reveals_no_secrets(
     database: Database,
     caplog: pytest.LogCaptureFixture,
     change: Callable[[str], str],
@@ -174,7 +174,7 @@ async def test_a_missing_driver_names_its_extra(
         await PostgresEngine(database.url).open()
 
 
-async def test_a_server_that_goes_and_comes_back_is_used_again(
+async def test_the_engine_reconnects_to_a_restarted_server(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(0)
@@ -199,7 +199,7 @@ async def test_a_server_that_goes_and_comes_back_is_used_again(
         assert_secrets_kept(error, caplog, "hunter2", database.role, database.name, "127.0.0.1")
 
 
-async def test_connections_that_died_while_idle_are_replaced(
+async def test_dead_idle_connections_are_replaced(
     engine: PostgresEngine, database: Database
 ) -> None:
     await asyncio.gather(*(rows(engine, "SELECT pg_sleep(0.1)") for _ in range(4)))
@@ -213,9 +213,7 @@ async def test_connections_that_died_while_idle_are_replaced(
 # Commits.
 
 
-async def test_every_commit_is_noticed_and_nothing_else(
-    engine: PostgresEngine, database: Database
-) -> None:
+async def test_only_commits_are_detected(engine: PostgresEngine, database: Database) -> None:
     commits = Commits(engine)
     try:
         await commits.beyond(0)
@@ -238,7 +236,9 @@ async def test_every_commit_is_noticed_and_nothing_else(
         await commits.stop()
 
 
-async def test_reading_is_no_commit(engine: PostgresEngine, database: Database) -> None:
+async def test_reading_does_not_count_as_a_commit(
+    engine: PostgresEngine, database: Database
+) -> None:
     # The snapshot covers the whole cluster, where other tests write.
     commits = Commits(engine)
     try:
@@ -248,7 +248,7 @@ async def test_reading_is_no_commit(engine: PostgresEngine, database: Database) 
         await commits.stop()
 
 
-async def test_a_notification_wakes_the_watch_long_before_its_next_look(
+async def test_a_notification_wakes_the_watch_before_its_next_poll(
     database: Database,
 ) -> None:
     engine = PostgresEngine(database.url, interval=20.0, notify=True, channel="changed now")

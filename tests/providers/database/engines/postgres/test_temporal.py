@@ -49,7 +49,7 @@ async def test_times_outside_of_pythons_range_are_text(engine: PostgresEngine) -
 
 
 @pytest.mark.parametrize("column", ["d", "t", "z", "c", "i"])
-async def test_a_value_that_was_read_finds_its_row(engine: PostgresEngine, column: str) -> None:
+async def test_a_value_read_from_a_row_finds_that_row(engine: PostgresEngine, column: str) -> None:
     found = await rows(engine, f"SELECT id, {column}, {column}::text FROM times ORDER BY id")
     for number, value, text in found.rows:
         again = await rows(engine, f"SELECT id FROM times WHERE {column} = $1", value)

@@ -168,7 +168,7 @@ async def test_indexes_list_their_columns(tmp_path: pathlib.Path) -> None:
         )
 
 
-async def test_tables_are_those_a_user_has_made(tmp_path: pathlib.Path) -> None:
+async def test_only_tables_created_by_users_are_listed(tmp_path: pathlib.Path) -> None:
     script = """
     CREATE TABLE b(id INTEGER PRIMARY KEY AUTOINCREMENT); CREATE VIEW a AS SELECT * FROM b;
     CREATE VIRTUAL TABLE docs USING fts5(x); CREATE VIRTUAL TABLE old USING fts4(x);
@@ -212,7 +212,7 @@ async def test_missing_and_broken_tables_are_not_found(tmp_path: pathlib.Path) -
         assert (await reflected(engine, "docs")).column_names == ("x",)
 
 
-async def test_a_changed_schema_is_noticed(tmp_path: pathlib.Path) -> None:
+async def test_a_changed_schema_is_detected(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", "CREATE TABLE t(a)")
     async with opened(path) as engine:
         assert (await reflected(engine, "t")).column_names == ("a",)

@@ -294,7 +294,7 @@ async def test_an_endless_or_huge_query_is_checked_without_running(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("sql", "expected"), LEGITIMATE)
-async def test_a_query_that_only_selects_is_answered(
+async def test_a_query_that_only_selects_returns_its_rows(
     tmp_path: Path, sql: str, expected: list[tuple[object, ...]]
 ) -> None:
     async with shop(tmp_path) as engine:
@@ -309,7 +309,7 @@ async def test_a_query_that_only_selects_is_answered(
 @pytest.mark.parametrize(
     "sql", [sql for sql in WRITES + FILES + PRAGMAS + INTERNALS if not sql.startswith("EXPLAIN")]
 )
-async def test_a_page_does_nothing_but_select(tmp_path: Path, sql: str) -> None:
+async def test_reading_a_page_only_selects(tmp_path: Path, sql: str) -> None:
     async with shop(tmp_path) as engine:
         # A statement's own access to a shadow table looks like the virtual table's.
         try:

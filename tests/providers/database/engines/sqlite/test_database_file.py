@@ -68,7 +68,7 @@ async def test_a_folder_is_unavailable(tmp_path: pathlib.Path) -> None:
     assert await unusable(tmp_path) == "the database is a folder; expected a SQLite file"
 
 
-async def test_a_fifo_is_unavailable_at_once(tmp_path: pathlib.Path) -> None:
+async def test_a_fifo_is_unavailable_without_blocking(tmp_path: pathlib.Path) -> None:
     os.mkfifo(tmp_path / "shop.db")
     assert await unusable(tmp_path / "shop.db") == "the database is not a regular file"
 
@@ -123,7 +123,7 @@ async def test_a_file_truncated_while_it_is_served_is_unavailable_until_it_is_wh
 
 
 @pytest.mark.slow
-async def test_a_locked_database_is_busy_and_then_is_not(tmp_path: pathlib.Path) -> None:
+async def test_a_locked_database_is_busy_until_it_is_unlocked(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", ORDERS)
     async with opened(path) as engine:
         assert await rows(engine, COUNT) == [(2000,)]
@@ -140,7 +140,7 @@ async def test_a_locked_database_is_busy_and_then_is_not(tmp_path: pathlib.Path)
         assert await rows(engine, COUNT) == [(2000,)]
 
 
-async def test_a_log_is_read_while_a_writer_holds_the_database(tmp_path: pathlib.Path) -> None:
+async def test_a_wal_database_is_read_while_a_writer_has_it_locked(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", "PRAGMA journal_mode = WAL;" + ORDERS)
     with Writer(path, "BEGIN EXCLUSIVE; DELETE FROM orders") as writer:
         async with opened(path) as engine:
@@ -202,7 +202,7 @@ async def test_no_file_name_is_taken_for_options(tmp_path: pathlib.Path, name: s
         assert contents(tmp_path) == before
 
 
-async def test_an_interrupted_transaction_has_to_be_recovered_by_the_application(
+async def test_a_hot_journal_is_left_for_the_application_to_recover(
     tmp_path: pathlib.Path,
 ) -> None:
     path = write(tmp_path / "live.db", ORDERS)
@@ -255,7 +255,7 @@ async def test_every_connection_reads_the_commits_of_short_lived_programs(
             assert await rows(engine, COUNT) == await queried(engine, COUNT) == [(left,)]
 
 
-async def test_a_log_that_is_deleted_under_its_readers_is_noticed(tmp_path: pathlib.Path) -> None:
+async def test_a_log_deleted_under_its_readers_is_detected(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "shop.db", "PRAGMA journal_mode = WAL;" + ORDERS)
     async with opened(path) as engine:
         assert await rows(engine, COUNT) == await queried(engine, COUNT) == [(2000,)]

@@ -169,7 +169,7 @@ async def test_names_that_are_not_utf8_are_left_out(tmp_path: pathlib.Path) -> N
         assert (await reflected(engine, "t")).column_names == ("b",)
 
 
-async def test_text_that_is_not_utf8_does_not_fail_its_page(tmp_path: pathlib.Path) -> None:
+async def test_text_that_is_not_utf8_does_not_break_the_page(tmp_path: pathlib.Path) -> None:
     script = "CREATE TABLE t(a); INSERT INTO t VALUES ('good'), (CAST(x'62ff' AS TEXT)), ('ü');"
     async with opened(write(tmp_path / "shop.db", script)) as engine:
         for _ in range(2):

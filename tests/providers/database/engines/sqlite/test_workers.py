@@ -44,7 +44,7 @@ async def unstoppable(engine: SqliteEngine, within: float) -> Rows:
     return await engine.query(Statement(UNSTOPPABLE), limit=1, within=within)
 
 
-async def test_a_statement_over_its_deadline_is_stopped_and_others_go_on(tmp_path: Path) -> None:
+async def test_a_statement_over_its_deadline_is_stopped_and_others_continue(tmp_path: Path) -> None:
     async with opened(write(tmp_path / "n.db", NUMBERS)) as engine:
         for _ in range(10):
             with pytest.raises(DeadlineExceeded):
@@ -68,7 +68,7 @@ async def test_a_deadline_ends_only_its_own_statement(tmp_path: Path) -> None:
             await asyncio.gather(*(point(n) for n in range(20)), late(), *map(point, range(20)))
 
 
-async def test_a_statement_that_cannot_be_stopped_delays_no_answer(tmp_path: Path) -> None:
+async def test_a_statement_that_cannot_be_stopped_delays_no_response(tmp_path: Path) -> None:
     async with opened(write(tmp_path / "n.db", NUMBERS + HEAP)) as engine:
         started = time.monotonic()
         with pytest.raises(DeadlineExceeded):
