@@ -395,7 +395,7 @@ def refine(mime: str, head: bytes) -> str:
 def of_content(head: bytes, promised: str | None, *, decodes: bool) -> str:
     """Return the media type of a document from its head and the type that its name suggests.
 
-    `decodes` tells whether the document is valid text in the encoding in which it is read.
+    `decodes` is true if the document is valid text in the encoding used to read it.
     """
     if promised is not None:
         return refine(promised, head)

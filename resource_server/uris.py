@@ -51,7 +51,7 @@ def parse(uri: str) -> Reference:
             fragment, a control character, or a segment that is empty, `.`, `..` or has `/` or NUL.
         InvalidParameter: the query repeats a parameter.
     """
-    # Long URIs are not cached: parsed, they may take fifty times their length.
+    # Long URIs are not cached: the parsed form may take fifty times their length.
     return _known(uri) if len(uri) <= _MAX_KNOWN_LENGTH else _parse(uri)
 
 
@@ -148,7 +148,7 @@ def normalise_base(uri: str) -> str:
     """Return the canonical spelling of a mount's base URI, ending in `/`.
 
     Raises:
-        ValueError: the URI cannot be a base; the message tells why.
+        ValueError: the URI cannot be a base; the message says why.
     """
     try:
         reference = parse(uri)

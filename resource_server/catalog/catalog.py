@@ -106,7 +106,7 @@ class CatalogLimits(msgspec.Struct, frozen=True, kw_only=True):
     search_walk_page: int = fallback_search.WALK_PAGE
     """Resources listed at a time when a mount is searched by walking it."""
     alternatives: bool = False
-    """Whether a read returns a document in all its formats at once."""
+    """Whether one read returns a document in all its formats."""
 
 
 class VisibleMounts:

@@ -1,7 +1,7 @@
 """The only way to call a provider: coroutine methods whose results are checked.
 
-A provider may answer at once or return an awaitable. Behind `GuardedProvider` every call is a
-coroutine, so a forgotten `await` is a type error, and nothing else holds the provider itself.
+A provider may return a result or an awaitable. Behind `GuardedProvider` every call is a
+coroutine, so a forgotten `await` is a type error, and no other code holds the provider itself.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class GuardedProvider:
         return isinstance(self._provider, of)
 
     def link_with(self, link: Link) -> None:
-        """Give the provider the function that returns its URIs, if it takes one."""
+        """Pass the provider the function that makes its URIs, if it has `linked`."""
         if isinstance(self._provider, SupportsLinks):
             self._provider.linked(link)
 
@@ -159,7 +159,7 @@ class GuardedProvider:
         """Return a resource's metadata and, for a document, its contents."""
         if self._fetching is not None:
             return await settle(self._fetching.fetch(path, query))
-        # Metadata first: a content newer than its version only causes one notification too many.
+        # Metadata first: content newer than its version only causes one extra notification.
         resource = await settle(self._provider.metadata(path))
         if resource.type == "collection":
             return resource, ()
@@ -283,7 +283,7 @@ class GuardedProvider:
 
 
 class _Level(msgspec.Struct):
-    """One collection on the way down of a walk, with the children fetched and not yet used."""
+    """One level of a walk: a collection, with children that were fetched but not yet used."""
 
     parent: Path
     last: Path | None

@@ -23,7 +23,7 @@ _CONCURRENT_READS = 8
 _MIN_READ_S = 0.05
 """Minimum wait for a document, even after the deadline."""
 _LOOP_BYTES = 64 * 1024
-"""Maximum bytes of a text that is searched on the event loop."""
+"""Maximum bytes of a text searched on the event loop."""
 
 
 async def search_mount(
@@ -145,7 +145,7 @@ class _TextSearch:
                 done = await self._search_batch(batch)
                 last = batch[done - 1].path if done else last
                 if last is None:
-                    # Not even the first document was done: skip it, or no page would get further.
+                    # Even the first document took too long: skip it, or every page would stop here.
                     last = batch[0].path
                 if done < len(batch) or len(self._hits) == self._limit or self._is_late():
                     return self._page(last)

@@ -79,7 +79,7 @@ class _SearchState(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """Where a search continues: in the mounts with a cursor, then in those from `rest` on.
 
     `looked_at` and `total` count resources in `where`; `total` covers the mounts that were begun,
-    and is None once a mount does not know its own.
+    and is None once a mount reports no total.
     """
 
     where: Where
@@ -330,7 +330,7 @@ class _PageSearch:
     async def _search_mount(
         self, request: SearchRequest, mount_cursor: _MountCursor, limit: int
     ) -> SearchPage | BaseException:
-        """Return the page of one mount, or its error: a task's exception could get lost."""
+        """Return the page of one mount, or its error; a task's exception could get lost."""
         mount = self._mounts[mount_cursor.mount]
         search = partial(fallback_search.search_mount, mount, walk_page=self._walk_page)
         if "search" in mount.provider.abilities:

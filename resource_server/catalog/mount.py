@@ -1,6 +1,6 @@
 """One served thing: a provider with its base URI, its lifetime and the manifest's words for it.
 
-A mount starts on first use, and again after a failure when a growing delay is over.
+A mount starts on first use; after a failure it is retried with increasing delays.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FAILURES = (Exception, SystemExit)
 
 
 class CatalogEntry(msgspec.Struct, eq=False, gc=False):
-    """A resource with its canonical URI; the same object as long as the resource is unchanged."""
+    """A resource with its canonical URI; the same object until the resource changes."""
 
     uri: str
     resource: Resource
@@ -166,7 +166,7 @@ class Mount:
             self._starting.release()
 
     def start_in_background(self) -> None:
-        """Start the mount in a task, unless that is done or under way, or a retry is not due."""
+        """Start the mount in a task, unless it has started, is starting, or must not retry yet."""
         if self.is_serving or self._start_task is not None or self.retry_in_s:
             return
 
@@ -193,13 +193,13 @@ class Mount:
 
     @property
     def retry_in_s(self) -> float:
-        """Seconds for which `start` does not try again after a failure; 0 if it would."""
+        """Seconds until `start` may try again after a failure; 0 if it may now."""
         return max(0.0, self._retry_at - time.monotonic())
 
     async def close(self) -> None:
-        """Leave the provider's lifetime for good; one that is being entered is left afterwards.
+        """Leave the provider's lifetime for good, even if it is still being entered.
 
-        A provider that has not ended after `mount_close_s` is cancelled and left alone.
+        A provider that has not ended after `mount_close_s` is cancelled and abandoned.
         """
         is_entered, self.problem, self._is_closed = self.is_serving, "closed", True
         if self._start_task is not None:

@@ -50,7 +50,7 @@ class MountReport(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tr
     problem: str | None = None
     abilities: Sequence[str] = ()
     watch: str | None = None
-    """How changes are detected: `on`, `off`, or the means that the provider names."""
+    """How changes are detected: `on`, `off`, or the method that the provider reports."""
     folders: str | None = None
     """Origin of the folders, if the client offers them."""
     templates: Sequence[str] = ()

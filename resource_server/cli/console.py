@@ -48,7 +48,7 @@ def discard(stream: TextIO) -> None:
 
 
 def is_terminal() -> bool:
-    """Whether standard output is a terminal."""
+    """Return whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 
@@ -70,7 +70,7 @@ def note(text: str, *, prefix: bool = True) -> None:
 
 
 def fail(*lines: str, prefix: bool = True, status: int = 1) -> int:
-    """Print why the command failed, and return its exit status."""
+    """Print the reason of the failure, and return the exit status."""
     for line in lines:
         note(line, prefix=prefix)
     return status

@@ -31,7 +31,7 @@ _INTERVAL_S = 0.25
 """Interval of checks of the manifest; two equal states in a row mean that writing has ended."""
 _GRACE_S = 10.0
 """Grace period for requests in flight in a removed mount."""
-_LOADED = "the manifest was loaded again"
+_LOADED = "the manifest was reloaded"
 _OFFERED = "the client offers other folders"
 
 
@@ -101,7 +101,7 @@ class ReloadingServer:
         for mount in self.server.catalog.mounts:
             mount.start_in_background()
         if self.manifest.file is None:
-            # A manifest that appears in a plain folder later must not change what is served.
+            # A manifest added later to a plain folder must not change the served resources.
             return self.server
         # A thread, since the file may be on a hanging drive; a daemon, since it may never end.
         loop = asyncio.get_running_loop()
@@ -189,7 +189,7 @@ class ReloadingServer:
         except FAILURES as error:
             log_failure(error, "loading the manifest again failed")
         if _stamp(self._file) != stamp:
-            return None  # written meanwhile, so perhaps incomplete; checked again later
+            return None  # changed during the read, so perhaps incomplete; checked again later
         self._stamp = stamp
         self._report(diagnostics)
         if built is None:

@@ -72,7 +72,7 @@ def _uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def favour_the_loop() -> None:
-    """Shorten what can hold up the event loop: other threads, garbage collection."""
+    """Reduce delays of the event loop by other threads and garbage collection."""
     sys.setswitchinterval(0.001)
     # Requests leave no cycles, and loaded code stays loaded.
     gc.freeze()
@@ -112,13 +112,13 @@ def leave(status: int, others: Set[threading.Thread]) -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.flush()
-        # The only way out that waits for no thread.
+        # The only exit that waits for no thread.
         os._exit(status)
     sys.exit(status)
 
 
 def _is_stuck(others: Set[threading.Thread]) -> bool:
-    """Whether a thread outside `others` does not end in time."""
+    """Return whether a thread outside `others` does not end in time."""
     deadline = time.monotonic() + _THREADS_END_S
     for thread in set(threading.enumerate()) - others:
         if not thread.daemon:

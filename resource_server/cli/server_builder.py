@@ -83,7 +83,7 @@ def _tool_settings(manifest: Manifest) -> ToolSettings:
 
 
 def make_providers(manifest: Manifest, *, allow_plugins: bool) -> Iterable[tuple[str, Provider]]:
-    """Return the provider of each mount by its name, made for the caller alone."""
+    """Return a new provider for each mount, by mount name."""
     for spec in manifest.mounts:
         yield spec.name, _provider(spec, manifest, allow_plugins=allow_plugins)
 
@@ -115,7 +115,7 @@ def _provider(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool) -> Pr
 
 
 class _Unloadable:
-    """Replaces a provider that cannot be made: its mount exists, and never starts."""
+    """Replaces a provider that cannot be created: its mount exists but never starts."""
 
     def __init__(self, reason: str) -> None:
         self.templates: Sequence[Template] = ()

@@ -17,12 +17,12 @@ DataPath: TypeAlias = tuple[str | int, ...]
 
 
 def is_mapping(value: object) -> TypeGuard[dict[str, object]]:
-    """Whether a value is a mapping; its keys are text."""
+    """Return whether a value is a mapping; its keys are text."""
     return isinstance(value, dict)
 
 
 def is_list(value: object) -> TypeGuard[list[object]]:
-    """Whether a value is a list."""
+    """Return whether a value is a list."""
     return isinstance(value, list)
 
 
@@ -44,7 +44,7 @@ class Positions:
     unset: frozenset[DataPath] = frozenset()
     """Values with an unset variable; already reported."""
     undecoded: Mapping[DataPath, str] = field(default_factory=dict[DataPath, str])
-    """Variables whose bytes are not UTF-8 (a path may have such), by the value that uses them."""
+    """Variables that are not UTF-8 (allowed in paths), by the value that uses them."""
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Secrets that messages must not show, with the text to show instead."""
 

@@ -343,7 +343,7 @@ def _failed(values: Iterable[object]) -> bool:
 
 
 def _fits(arm: Any, raw: object) -> bool:
-    """Whether a union member has the shape of the data: a mapping, a list or a single value."""
+    """Return whether a union member has the shape of the data: mapping, list or single value."""
     inner, _ = unwrap_annotated(arm)
     if is_mapping(raw):
         return has_options(inner) or mapping_types(inner) is not None or _opaque(inner)
@@ -355,13 +355,13 @@ def _fits(arm: Any, raw: object) -> bool:
 
 
 def _is_switch(arm: Any) -> bool:
-    """Whether a type allows only booleans; errors must then name the alternatives too."""
+    """Return whether a type allows only booleans; errors must then name the alternatives too."""
     values = literal_values(unwrap_annotated(arm)[0])
     return bool(values) and all(isinstance(value, bool) for value in values)
 
 
 def _opaque(annotation: Any) -> bool:
-    """Whether only pydantic knows the structure of a type."""
+    """Return whether only pydantic knows the structure of a type."""
     return not (literal_values(annotation) or is_path_type(annotation) or annotation in _SINGLE)
 
 

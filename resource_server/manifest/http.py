@@ -143,7 +143,7 @@ _SECURE = "an https:// URL (http:// only on this machine)"
 
 
 def is_trustworthy(url: str) -> bool:
-    """Whether responses from a URL are authentic: HTTPS, or a loopback address."""
+    """Return whether responses from a URL are authentic: HTTPS, or a loopback address."""
     if not _is_url(url):
         return False
     parts = urlsplit(url)

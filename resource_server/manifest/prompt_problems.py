@@ -19,7 +19,7 @@ _EXAMPLE = "file:///project/{+file}"
 
 @dataclass(frozen=True, slots=True)
 class PromptProblems:
-    """Checks prompts as plain data, so that all problems are reported at once."""
+    """Checks prompts as plain data, so that all problems are reported together."""
 
     decoder: Decoder
     positions: Positions
@@ -121,7 +121,7 @@ def _ends_in(template: str, variable: str) -> bool:
 
 
 def _belongs(template: str, bases: Iterable[str]) -> bool:
-    """Whether every expansion of a template is below one of the bases."""
+    """Return whether every expansion of a template is below one of the bases."""
     fixed, brace, rest = template.partition("{")
     if brace and rest[:1] != "?":
         fixed = fixed[: fixed.rfind("/") + 1]

@@ -52,7 +52,7 @@ def built_in_names() -> list[str]:
 
 def installed() -> dict[str, EntryPoint]:
     """Return the entry points of installed providers by name; built-in names take precedence."""
-    # Imported here: slow, and a folder needs no other provider.
+    # Imported here: slow, and not needed to serve a folder.
     from importlib.metadata import entry_points
 
     found = {entry.name: entry for entry in entry_points(group=GROUP)}

@@ -35,7 +35,7 @@ _SQLITE = b"SQLite format 3\0"
 
 
 def is_source(argument: str) -> bool:
-    """Whether the first argument of a command is a source and not a resource URI."""
+    """Return whether the first argument of a command is a source and not a resource URI."""
     return is_database_url(argument) or _exists(argument)
 
 

@@ -54,7 +54,7 @@ class Option:
 
 
 def has_options(annotation: object) -> TypeGuard[type[Any]]:
-    """Whether a type is decoded from a mapping of options: a plain dataclass or a Struct."""
+    """Return whether a type is decoded from a mapping of options: a plain dataclass or a Struct."""
     if not isinstance(annotation, type):
         return False
     if dataclasses.is_dataclass(annotation):
@@ -199,7 +199,7 @@ def item_types(annotation: Any, length: int) -> tuple[Any, ...]:
 
 
 def is_path_type(annotation: Any) -> bool:
-    """Whether a type is a file system path."""
+    """Return whether a type is a file system path."""
     return isinstance(annotation, type) and issubclass(annotation, pathlib.PurePath)
 
 

@@ -80,7 +80,7 @@ class BatchResponse:
             raise Fault(revisions.BUSY, reason, {"retryable": True})
 
     def send(self, reply: Send) -> None:
-        """Send all responses as one message; none where there is no response."""
+        """Send all responses as one message, or nothing if there are none."""
         if self._responses:
             reply(b"[" + b",".join(self._responses) + b"]")
 
@@ -101,7 +101,7 @@ class PendingRequest(msgspec.Struct, eq=False):
     task: asyncio.Task[None] | None = None
     """The task that will answer it; None while it is answered synchronously."""
     is_cancelled: bool = False
-    """Not derived from the task, which a failed task group cancels as well."""
+    """Not derived from the task, which a failed task group also cancels."""
 
     def cancel(self) -> None:
         """Never answer it, even if its provider ignores the cancellation."""
@@ -182,7 +182,7 @@ class ClientConnection:
             message: The decoded message, where the transport has decoded it already.
 
         Returns:
-            A future that is done when nothing more will be replied; None if that is so now.
+            A future that is done after the last reply; None if there is nothing to wait for.
         """
         if message is not None:
             return self._take(message, reply, notify, can_ask=can_ask, header=header)
@@ -225,7 +225,7 @@ class ClientConnection:
         batch: BatchResponse | None = None,
         can_ask: bool = False,
     ) -> asyncio.Task[None] | None:
-        """Answer one message; return the task that will, if the response has to wait."""
+        """Answer one message; if the response has to wait, return the task that sends it."""
         try:
             message = decode_message(data)
         except Unreadable as fault:
@@ -318,7 +318,7 @@ class ClientConnection:
             outcome = eager.run(METHODS[request.method](call, decoded))
         except (KeyboardInterrupt, GeneratorExit):
             raise
-        except BaseException as error:  # a panic of a Rust extension is no Exception
+        except BaseException as error:  # a panic of a Rust extension is not an Exception
             request.reply(error_mapping.error_response(request.id, self._fault(error, request)))
             return None
         if isinstance(outcome, eager.Suspended):
@@ -363,7 +363,7 @@ class ClientConnection:
             except (KeyboardInterrupt, GeneratorExit):
                 raise
             except BaseException as error:
-                # A provider whose own work was cancelled has failed like any other.
+                # A provider whose internal work was cancelled has simply failed.
                 if not request.is_cancelled:
                     request.reply(
                         error_mapping.error_response(request.id, self._fault(error, request))
@@ -376,7 +376,7 @@ class ClientConnection:
     # -- admission
 
     def _admit(self, request: PendingRequest) -> Revision:
-        """Check that a request may run; return the revision it runs in."""
+        """Check that a request may run; return its revision."""
         method = request.method
         if method not in METHODS:
             raise error_mapping.method_not_found(method)
@@ -407,7 +407,7 @@ class ClientConnection:
     def _check_capacity(self, request: PendingRequest) -> None:
         """Refuse a request that cannot be held until it is answered; the client may retry."""
         if len(self._in_flight) >= MAX_IN_FLIGHT:
-            reason = f"More than {MAX_IN_FLIGHT} requests at once"
+            reason = f"More than {MAX_IN_FLIGHT} concurrent requests"
             raise Fault(revisions.BUSY, reason, {"retryable": True})
         if self._bytes_in_flight + request.message.size > MAX_BYTES_IN_FLIGHT:
             reason = f"Requests in flight are longer than {MAX_BYTES_IN_FLIGHT} bytes"

@@ -1,4 +1,4 @@
-"""Subscriptions of one client: what it subscribed to, and the notifications it has yet to get.
+"""Subscriptions of one client: its topics, and its queued notifications.
 
 A notification repeats the URI in the spelling of its subscription. Nothing is sent before the
 client knows that it is subscribed.
@@ -56,7 +56,7 @@ class ReadVersions:
             self._older, self._recent = self._recent, {}
 
     def get(self, uri: str) -> Hashable:
-        """Return the version that was read last; None if it is not known (any more)."""
+        """Return the version that was read last; None if it is unknown or forgotten."""
         recent = self._recent.get(uri)
         return self._older.get(uri) if recent is None else recent
 
@@ -78,13 +78,13 @@ class Subscriber:
         self.own.open()
 
     def stream(self, push: Send, meta: bytes) -> Subscriptions:
-        """Return a set of subscriptions whose every notification has the members `meta`.
+        """Return a set of subscriptions whose notifications all carry the members `meta`.
 
         Raises:
             ResourceBusy: there are too many.
         """
         if len(self._streams) >= self._limits.listens:
-            raise ResourceBusy(f"more than {self._limits.listens} subscription streams at once")
+            raise ResourceBusy(f"more than {self._limits.listens} concurrent subscription streams")
         stream = Subscriptions(self, push, meta)
         self._streams.add(stream)
         return stream
@@ -144,7 +144,7 @@ class _Subscription:
         self._subscriptions = subscriptions
         self.uri = uri
         self.topic: Topic | None = None
-        """None before it has begun, and after it was given up."""
+        """None before it has started, and after it was cancelled."""
 
     def updated(self, uri: str) -> None:
         if self.topic is not None:
@@ -189,9 +189,9 @@ class Subscriptions:
             self.updated(uri)
 
     async def _begin(self, uri: str, *, claimed: bool) -> _Subscription | None:
-        """Subscribe in fact; return the subscription unless it was given up meanwhile.
+        """Do the subscribing; return the subscription unless it was cancelled meanwhile.
 
-        Of several requests for one URI at the same time, the first to succeed lasts.
+        If several requests for one URI run concurrently, the first to succeed wins.
         """
         mine = _Subscription(self, uri)
         if not claimed:

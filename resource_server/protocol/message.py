@@ -18,13 +18,13 @@ from resource_server.protocol.error_mapping import Fault, method_not_found
 from resource_server.protocol.params import PARAMS, RequestId, RequestParams
 
 UNPARSABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""Everything a decoder raises for bytes that do not fit."""
+"""Exceptions of a decoder for bytes that do not fit."""
 
 MAX_BATCH = 100
 """Maximum messages of a batch."""
 
 Header: TypeAlias = Callable[[bytes], str | None]
-"""Returns the value of an HTTP header by its name in lower case; None where there is none."""
+"""Returns the value of an HTTP header by its name in lower case; None if absent."""
 
 _LONE_SURROGATE = re.compile(
     rb"""(?<!\\)  # after an escaped backslash it is plain text
@@ -85,12 +85,12 @@ _DECODERS = {method: msgspec.json.Decoder(shape) for method, shape in PARAMS.ite
 
 
 class Unreadable(Fault):
-    """Bytes that are no JSON-RPC message."""
+    """Bytes that are not a JSON-RPC message."""
 
     def __init__(self, code: int, message: str, request_id: RequestId | None = None) -> None:
         super().__init__(code, message)
         self.request_id = request_id
-        """The id of the message, where at least that can be read."""
+        """The id of the message, if that much can be read."""
 
 
 class JsonRpcMessage(Struct, eq=False):
@@ -233,7 +233,7 @@ def _without_lone_surrogates(data: bytes) -> JsonRpcMessage:
 
 
 def is_batch(data: bytes) -> bool:
-    """Tell whether bytes begin a JSON-RPC batch."""
+    """Return whether the bytes start a JSON-RPC batch."""
     return data.lstrip()[:1] == b"["
 
 
@@ -241,7 +241,7 @@ def decode_batch(data: bytes) -> list[Raw]:
     """Return the messages of a batch, undecoded.
 
     Raises:
-        Unreadable: the bytes are no array.
+        Unreadable: the bytes are not an array.
     """
     try:
         return _decode_items(data)

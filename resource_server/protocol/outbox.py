@@ -32,7 +32,7 @@ class Outbox:
 
     def __init__(self, room: asyncio.Event | None = None) -> None:
         self._room = room
-        """Set while the client takes what it is sent; None where it always does."""
+        """Set while the client takes what it is sent; None if it always does."""
         self._sources = OrderedDict[NotificationSource, None]()
         self._empty = asyncio.Event()
         self._empty.set()
@@ -53,7 +53,7 @@ class Outbox:
             self._empty.set()
 
     def flush(self, most: int | None = None) -> None:
-        """Send what the client takes now, at most `most` notifications; the rest follows later."""
+        """Send up to `most` notifications while the client accepts them; the rest follow later."""
         sent = 0
         while self._sources:
             if self._room is not None and not self._room.is_set():
@@ -70,7 +70,7 @@ class Outbox:
         self._sent += sent
 
     async def drain(self, timeout_s: float) -> None:
-        """Wait until everything is sent, or the client takes nothing for `timeout_s` seconds."""
+        """Wait until everything is sent, or the client accepts nothing for `timeout_s` seconds."""
         before = -1
         while self._sources and self._sent > before:
             before = self._sent

@@ -130,8 +130,8 @@ class Server:
     def adopt(self, other: Server) -> None:
         """Take over the catalog, name, prompts and tools of another server; keep subscriptions.
 
-        Announces changed tools and prompts. Resources are left to the caller, who knows which have
-        changed.
+        Announces changed tools and prompts. The caller knows which resources changed, and announces
+        those.
         """
         tools, prompts = self.toolbox, list(self.prompts.items())
         self.catalog = other.catalog

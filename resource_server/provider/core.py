@@ -47,7 +47,7 @@ Rules that hold for every method:
   or disconnects.
 * **Lifetime.** A provider that holds something open is an async context manager. It is entered
   before its first call. If it raises `MountUnavailable` on entering, the mount cannot serve now and
-  the provider is entered again later; raised by a method, only that request fails.
+  the provider is entered again later; if a method raises it, only that request fails.
 * **Errors.** Exceptions of `resource_server.errors` are reported to the client. Any other exception
   is a defect: it is logged, and the client gets "Internal error".
 
@@ -135,7 +135,7 @@ class Annotations(msgspec.Struct, frozen=True):
     """Importance, from 0 (least) to 1 (most)."""
 
     def over(self, inherited: Annotations | None) -> Annotations:
-        """Return these hints, completed from `inherited` where they are missing."""
+        """Return these hints, with missing ones taken from `inherited`."""
         if inherited is None:
             return self
         return Annotations(
@@ -162,7 +162,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     title: str | None = None
     description: str | None = None
     mime_type: str | None = None
-    """Media type of the preferred representation; None if only reading would tell."""
+    """Media type of the preferred representation; None if unknown before a read."""
     size: int | None = None
     """Size of the preferred representation in bytes, before base64."""
     last_modified: datetime | float | None = None
@@ -182,12 +182,12 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Truncation(msgspec.Struct, frozen=True):
-    """Marks a partial content, and tells how to read on."""
+    """Marks partial content and says how to read the rest."""
 
     reason: Literal["requested", "limit", "deadline"]
     unit: Literal["bytes", "lines", "rows", "characters"]
     total: int | None = None
-    """Size of the whole document in `unit`; None if only reading all of it would tell."""
+    """Size of the whole document in `unit`; None if unknown without reading all of it."""
     next: Mapping[str, str] | None = None
     """URI parameters of the next part; None at the end."""
 
@@ -197,7 +197,7 @@ class Content(msgspec.Struct, frozen=True, gc=False):
 
     data: str | bytes
     mime_type: str | None = None
-    """Media type, if it differs from the resource's or only reading could tell it."""
+    """Media type, if it differs from the resource's or was unknown before the read."""
     truncated: Truncation | None = None
 
 
@@ -227,11 +227,11 @@ class Change(msgspec.Struct, frozen=True):
     collection were added or removed, so listings are notified. `tree`: both, for the path and
     everything below it."""
     certain: bool = False
-    """True notifies even if the `version` is equal, as a coarse timestamp may be."""
+    """If true, subscribers are notified even if the `version` (say a coarse timestamp) is equal."""
 
 
 class Interest(Protocol):
-    """What clients follow in one mount; changes while the provider watches.
+    """Subscriptions of all clients in one mount, updated while the provider watches.
 
     Without interest, watch nothing and poll nothing.
     """
@@ -307,7 +307,7 @@ class Provider(Protocol):
         Raises:
             ResourceNotFound: `path` names no readable document.
             InvalidParameter: a URI parameter is unknown or has an invalid value.
-            ResourceTooLarge: the document is over a size limit, and `query` asks for no range.
+            ResourceTooLarge: the document is over a size limit, and `query` requests no range.
         """
         ...
 
@@ -349,7 +349,7 @@ class SupportsFetch(Protocol):
     def fetch(
         self, path: Path, query: Mapping[str, str]
     ) -> MaybeAwaitable[tuple[Resource, Sequence[Content]]]:
-        """Return the results of `metadata` and `read`; without contents for a collection.
+        """Return the results of `metadata` and `read`; a collection has no contents.
 
         Raises:
             ResourceNotFound, InvalidParameter, ResourceTooLarge: as for `read`.
@@ -362,7 +362,7 @@ class SupportsWatch(Protocol):
     """Observes changes. Never used if the provider has an option `watch` and its value is `off`."""
 
     def changes(self, interest: Interest) -> AsyncIterator[Change]:
-        """Yield possible changes for as long as the iterator is open; usually `async def … yield`.
+        """Yield possible changes until the iterator is closed; usually `async def … yield`.
 
         For each path added to `interest.paths`, start to watch it, then yield a `Change` of it: the
         server's comparison finds changes made before the watch. Yield `Change((), "tree")` after
@@ -377,8 +377,8 @@ class SupportsWatch(Protocol):
                     for path in list(interest.paths):
                         yield Change(path)
 
-        This covers subscriptions. While `interest.listing` is true, a provider that can also
-        yields a change of kind `children` for each collection whose set of children changed.
+        This covers subscriptions. While `interest.listing` is true, the provider also yields, if it
+        can, a change of kind `children` for each collection whose set of children changed.
 
         The iterator is closed with the mount. If it ends or raises, the server calls `changes`
         again after an increasing delay, and compares everything that is subscribed.
@@ -426,7 +426,7 @@ class SupportsHides(Protocol):
     def hides(self, *, limit: int) -> MaybeAwaitable[Sequence[tuple[Path, str]]]:
         """Return up to `limit` hidden paths, each with the rule that hides it.
 
-        A hidden collection stands for everything below it.
+        A hidden collection implies everything below it.
         """
         ...
 
@@ -439,7 +439,7 @@ class SupportsWarnings(Protocol):
         """Return pairs of an option and one sentence.
 
         With an option (`tables.orders.key`), that option is a mistake: it names something that does
-        not exist. Without one (`""`), the sentence is a warning, such as of a login that can write.
+        not exist. Without one (`""`), it is a warning, such as about a login that can write.
         """
         ...
 
@@ -454,8 +454,8 @@ class Link(Protocol):
 
 @runtime_checkable
 class SupportsLinks(Protocol):
-    """Writes URIs of its own resources into contents, such as the row that a foreign key names."""
+    """Puts URIs of its own resources into contents, such as links along foreign keys."""
 
     def linked(self, link: Link) -> None:
-        """Store the function that returns these URIs; called once, when the mount is created."""
+        """Store the function that makes these URIs; called once, when the mount is created."""
         ...

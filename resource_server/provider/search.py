@@ -67,7 +67,7 @@ class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
     looked_at: int = 0
     """Number of resources examined for this page."""
     total: int | None = None
-    """Number of resources to examine in all, if known."""
+    """Total number of resources to examine, if known."""
 
 
 @runtime_checkable

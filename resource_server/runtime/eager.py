@@ -1,9 +1,9 @@
 """Runs coroutines inline, moving to a task only when they have to wait.
 
-Most results are ready at once: a cached listing, a small file. A task for each would cost more than
-the result. So a coroutine is started by `run`, which steps it inline, and code below it awaits
-whatever may have to wait through `settle`, which first moves the rest into a task. Before that
-point nothing needs a current task; after it timeouts and anyio work as usual.
+Most results are ready immediately: a cached listing, a small file. A task for each would cost more
+than the result. So `run` starts a coroutine and steps it inline. Code below it awaits anything that
+may block through `settle`, which first moves the rest of the coroutine into a task. Before that
+point nothing needs a current task; after it, timeouts and anyio work as usual.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from resource_server.errors import MountUnavailable
 T = TypeVar("T")
 
 CANCEL_S = 2.0
-"""Timeout for cancelled work to end; afterwards nobody waits for it."""
+"""Timeout for cancelled work to end; afterwards it is abandoned."""
 _TURN_S = 0.001
 
 _stepping: ContextVar[bool] = ContextVar("stepping", default=False)
@@ -54,10 +54,10 @@ class Suspended(Generic[T]):
     def __init__(self, coroutine: Coroutine[Any, Any, T], awaited: object = None) -> None:
         self._coroutine = coroutine
         self._awaited = awaited
-        """What the coroutine waits for; None if it asked for a task first."""
+        """The awaitable that suspended the coroutine; None if it asked for a task first."""
 
     def __await__(self) -> Generator[Any, Any, T]:
-        # Does what `yield from` would have done from the beginning.
+        # Equivalent to `yield from`, had it been used from the start.
         awaited = self._awaited
         while awaited is not None:
             try:

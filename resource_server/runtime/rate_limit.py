@@ -11,7 +11,7 @@ MAX_CALLERS = 10_000
 
 
 class RateLimiter:
-    """Allows each caller `rate` requests per second on average, and `burst` at once."""
+    """Allows each caller `rate` requests per second on average, and bursts of `burst`."""
 
     def __init__(self, rate: float, burst: int) -> None:
         self._rate = rate

@@ -40,7 +40,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     list_notify_interval_s: float = 0.25
     """Minimum interval between two `list_changed` notifications."""
     vanish_grace_s: float = 0.05
-    """How long a resource may be absent before its removal counts: editors move the old file away
+    """Time that a resource must be absent before its removal counts: editors move the old file away
     before they write the new one."""
     compare_retry_s: float = 1.0
     """Delay before a failed comparison is retried; doubles up to `compare_retry_max_s`."""
@@ -54,11 +54,11 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """Timeout for a provider to end its watch."""
 
     watch_settle_s: float = 0.05
-    """Delay from a file system event to the look at the directory or file it names."""
+    """Delay between a file system event and the scan of the directory or file."""
     watch_poll_s: float = 1.0
     """Minimum interval between two polls of directories that have no events."""
     watch_poll_share: float = 20.0
-    """A poll that takes a second is followed by this many without one."""
+    """Pause after a poll, in multiples of the time that the poll took."""
     watch_root_s: float = 1.0
     """Interval between checks whether the root is still the same directory."""
     watch_lost_root_s: float = 0.1
@@ -77,9 +77,9 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     search_document_s: float = 0.25
     """Minimum time for a document that a search has begun, however late it is."""
     search_grace_s: float = 0.4
-    """How far a search may overrun its deadline; soon after, nobody waits for it."""
+    """How far a search may overrun its deadline; soon after, its caller gives up."""
     watch_listing_interval_s: float = 30.0
-    """Between listings of the `watch` command, for mounts that report no changes."""
+    """Interval of listings by the `watch` command, for mounts that report no changes."""
 
     request_timeout_s: float = 30.0
     """A client must send a whole request within this time."""
@@ -88,9 +88,9 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     sse_keep_alive_s: float = 15.0
     """Silence on an event stream before a comment keeps proxies from closing it."""
     http_drain_s: float = 2.0
-    """Requests in flight may go on for this time when their session or the server ends."""
+    """Grace period for requests in flight when their session or the server ends."""
     shutdown_timeout_s: float = 10.0
-    """Connections may stay open for this time when the server ends."""
+    """Grace period for open connections when the server ends."""
     session_evictable_s: float = 60.0
     """A session idle for this time may make room for another, when there are too many."""
     token_cache_s: float = 60.0
@@ -102,17 +102,17 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     jwks_max_age_s: float = 3600.0
     """Keys that cannot be renewed are used for this time: one may have been withdrawn."""
     jwks_fetch_pause_s: float = 10.0
-    """Between two fetches for unknown keys: any client can invent one."""
+    """Minimum interval of fetches for unknown keys: any client can invent one."""
     jwks_fetch_timeout_s: float = 10.0
-    """For all requests to an issuer that one fetch of its keys takes."""
+    """Timeout of one fetch of keys, all requests to the issuer included."""
     jwks_retry_first_s: float = 2.0
-    """After a first failed fetch of keys; the delay doubles with each."""
+    """Delay after the first failed fetch of keys; doubles with each further one."""
     jwks_retry_max_s: float = 60.0
     """The longest delay between two failed fetches of keys."""
     jwks_wait_s: float = 10.0
     """A request waits this long for the key of its token."""
 
-    # Databases.
+    # Databases
     schema_cache_s: float = 1.0
     """Schema cache TTL."""
     row_count_cache_s: float = 1.0
@@ -120,7 +120,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     row_count_s: float = 0.02
     """Timeout of an exact row count; a slower one is estimated."""
     key_completion_s: float = 0.25
-    """Timeout of a completion of keys, which runs with every letter typed."""
+    """Timeout of a completion of keys, which runs at every keystroke."""
     query_check_delay_s: float = 2.0
     """Delay between the start of a database and the check of its declared queries."""
 
@@ -135,7 +135,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     tool_timeout_s: float = 60.0
     """How long a provider's tool may run, not counting elicitations."""
     tool_list_timeout_s: float = 5.0
-    """How long a provider may take to list its tools; hosts wait for that at their start."""
+    """Timeout for a provider to list its tools, which delays the start of hosts."""
 
     def pause_after_sweep(self, spent_s: float) -> float:
         """Return the pause after a sweep: `sweep_s`, or longer after a sweep that took long."""

@@ -2,7 +2,7 @@
 
 A search query without a slash matches names, one with a slash paths. With `*`, `?` or `[...]` it is
 a glob of a whole name, or of the end of a path (`**` matches any number of segments); otherwise it
-matches part of a name or path. Case never matters.
+matches part of a name or path. Case is ignored.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from resource_server.provider import MaybeAwaitable, Path
 
 EXACT, PREFIX, WORD, PART, OTHER = range(5)
-"""How well a name matches, best first; `OTHER` is a hit by something else than its name."""
+"""How well a name matches, best first; `OTHER` is a hit by something other than its name."""
 
 RankKey = tuple[int, int, str]
 """Sort key of a hit: how well it matches, the length of its path, its path."""
@@ -136,7 +136,7 @@ def rank_completions(
 ) -> MaybeAwaitable[tuple[list[str], int]]:
     """Return the best candidates, best first, and the number of different ones.
 
-    Those that begin as typed come first, then those with a path segment that does.
+    Those with the typed prefix come first, then those with a path segment that has it.
     """
     if len(candidates) <= _MANY_CANDIDATES:
         return _best_completions(typed, candidates)

@@ -207,7 +207,7 @@ def _next_newline(data: bytes, begin: int) -> int:
 
 def _quoted(data: bytes, at: int) -> str:
     """Return the line in which a match begins, truncated around it if it is long."""
-    most = MAX_LINE_LENGTH * 4  # the longest UTF-8 of that many characters
+    most = MAX_LINE_LENGTH * 4  # that many characters, at their longest in UTF-8
     before = data.rfind(b"\n", max(0, at - most), at)
     begins = before >= 0 or at <= most
     after = data.find(b"\n", at, at + most)

@@ -232,7 +232,7 @@ class Broker:
     def _changed(self, mount: Mount, change: Change) -> None:
         path = change.path
         topics = self._topics.at(mount, path)
-        # Comparing this many queries at once would keep every other request waiting.
+        # Comparing this many queries together would keep every other request waiting.
         has_many_queries = sum(topic.query is not None for topic in topics) > self._max_comparisons
         for topic in topics:
             if has_many_queries and topic.query is not None:
@@ -294,7 +294,7 @@ class Broker:
             listener.list_changed()
 
     async def _search_trees(self, mount: Mount) -> None:
-        """Compare the topics below changed trees; many trees at once are one search."""
+        """Compare the topics below changed trees, in one search for all pending trees."""
         self._tree_searches.add(mount)
         try:
             while trees := self._changed_trees.pop(mount, None):
@@ -352,7 +352,7 @@ class Broker:
             topic.compared(snapshot)
 
     def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None] | None:
-        """Run `work` at once; return the task of the rest, if it has to wait."""
+        """Run `work` inline; if it has to wait, return the task that finishes it."""
         outcome = eager.run(work)
         return _track(outcome, self._tasks) if isinstance(outcome, eager.Suspended) else None
 
@@ -421,7 +421,7 @@ class ListFollowers:
         ]
 
     def differing(self, before: Catalog, after: Catalog) -> Sequence[Scopes]:
-        """Return the scopes of followers who see other mounts in one catalog than in another."""
+        """Return the scopes of followers for whom the two catalogs have different mounts."""
         return [
             scopes
             for scopes in self._listeners

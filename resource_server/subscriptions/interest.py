@@ -44,7 +44,7 @@ class MountInterest:
         return self._listing_since_ns
 
     def add(self, path: Path) -> None:
-        """Add a path, unless it is there."""
+        """Add a path if it is missing."""
         if path not in self._paths:
             self._paths.add(path)
             # It may still be in `_removed`: then the provider watches it anew.

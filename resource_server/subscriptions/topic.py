@@ -16,7 +16,7 @@ from resource_server.subscriptions.snapshot import ABSENT, INDISTINCT, DocumentS
 from resource_server.subscriptions.watch_runner import WatchRunner
 
 _MAX_MISREADS = 8
-"""Comparisons between two sweeps that are caused by a client having read another state. Reads of
+"""Maximum comparisons between two sweeps because a client has read another state. Reads of
 some providers never return what `metadata` says."""
 
 
@@ -94,11 +94,11 @@ class Topic:
         self._rests_until = float("-inf")
         """When the next comparison is allowed, in loop time."""
         self._is_suspected_again = False
-        """Whether a reason to compare came up during the running comparison."""
+        """Whether another comparison became necessary during the running one."""
         self._is_certain = False
         """Whether the next comparison notifies even if it finds no difference."""
         self._is_misread = False
-        """Whether a client has read something else than the state last notified."""
+        """Whether a client has read a state other than the one last notified."""
         self._misreads = 0
         """Number of such reads since the last sweep."""
         self._is_missing = False
@@ -148,7 +148,7 @@ class Topic:
     # -- reasons to compare
 
     def mark_changed(self) -> None:
-        """Let the next comparison notify, whatever it finds."""
+        """Make the next comparison notify, whatever its result."""
         self._is_certain = True
 
     def suspect(self, *, is_certain: bool = False) -> None:
@@ -208,7 +208,7 @@ class Topic:
         self._suspect_again()
 
     def failed(self) -> None:
-        """End the comparison without an outcome; retry it after a growing delay."""
+        """End the comparison without an outcome; retry it after an increasing delay."""
         self._state = "idle"
         is_suspected_again = self._is_suspected_again
         self._compare_in(self._backoff.next_s(), "retrying")
@@ -217,7 +217,7 @@ class Topic:
             self.suspect()
 
     def cancelled(self) -> None:
-        """End the comparison: nobody waits for its outcome."""
+        """End the comparison: its outcome is no longer needed."""
         if self._state == "comparing":
             self._state = "idle"
 

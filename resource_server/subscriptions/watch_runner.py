@@ -23,7 +23,7 @@ EVERYTHING = Change((), "tree")
 class WatchRunner:
     """Passes each change of a mount to `on_change` until it is closed.
 
-    A mount that cannot start is retried; when it starts at last, everything in it has changed.
+    A mount that cannot start is retried; once it starts, everything in it counts as changed.
     """
 
     def __init__(
@@ -39,12 +39,12 @@ class WatchRunner:
         self._is_closing = False
 
     def start(self) -> None:
-        """Begin, unless the watch has begun."""
+        """Start the watch if it is not running."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
-        """End the watch; a provider that does not end it in time is left alone."""
+        """Stop the watch; if the provider does not stop in time, stop waiting for it."""
         self._is_closing = True
         if self._task is not None:
             self._task.cancel()
@@ -73,7 +73,7 @@ class WatchRunner:
                 logger.debug("the watch of mount %s", self.mount.name, exc_info=error)
             await asyncio.sleep(backoff.next_s())
             self.interest.restart()
-            # Nobody has seen the changes since it ended.
+            # Changes since it ended went unseen.
             self._on_change(EVERYTHING)
 
     async def _changes(self) -> AsyncIterator[None]:

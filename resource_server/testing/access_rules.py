@@ -95,7 +95,7 @@ async def _compare(
 
 
 def _things(calls: Calls, tree: ListedTree) -> set[str]:
-    """Return the resources and templates that clients can list, in words."""
+    """Return descriptions of the resources and templates that clients can list."""
     resources = {f"resource {resource.path!r}" for resource in tree.resources}
     return resources | {f"template {each.uri_template!r}" for each in calls.provider.templates}
 

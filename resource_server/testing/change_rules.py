@@ -134,7 +134,7 @@ async def _check_told(
 
 
 def _concerns(change: Change, path: Path, depth: int) -> bool:
-    """Whether a change makes the server compare `path` or an ancestor at `depth` or deeper."""
+    """Return whether the server would compare `path`, or an ancestor no higher than `depth`."""
     is_above = path[: len(change.path)] == change.path
     return is_above and (change.kind == "tree" or len(change.path) >= depth)
 
@@ -219,13 +219,13 @@ class RunningWatch:
         """Wait for a `Change` of every path; a missing one breaks `rule`."""
         if await self.until(lambda: not self._unarmed):
             return True
-        if not self._task.done():  # an early end is reported already
+        if not self._task.done():  # an early end has already been reported
             for path in sorted(self._unarmed):
                 self._calls.broken(rule, f"no Change for {brief(path)} within {self.within_s:g} s")
         return False
 
     async def until(self, holds: Callable[[], bool], seconds: float | None = None) -> bool:
-        """Wait at most `seconds` until a condition holds that only changes can fulfil."""
+        """Wait at most `seconds` for a condition that only changes can fulfil."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.within_s if seconds is None else seconds):
                 while not holds() and not self._task.done():

@@ -208,17 +208,17 @@ class Calls:
 
 
 def is_below(path: Path, parents: Iterable[Path]) -> bool:
-    """Whether `path` is at or below one of `parents`."""
+    """Return whether `path` is at or below one of `parents`."""
     return any(path[: len(parent)] == parent for parent in parents)
 
 
 def is_path_tuple(found: object) -> TypeGuard[Path]:
-    """Whether a value is a tuple of text."""
+    """Return whether a value is a tuple of text."""
     return isinstance(found, tuple) and _are(str)(cast("object", found))
 
 
 def is_addressable(path: Path) -> bool:
-    """Whether a path survives the round trip through a URI."""
+    """Return whether a path survives the round trip through a URI."""
     try:
         return uris.parse(uris.join("check://mount/", path)).path == path
     except (ResourceError, UnicodeError):

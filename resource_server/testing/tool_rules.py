@@ -84,7 +84,7 @@ def _is_usable(calls: Calls, tool: Tool) -> bool:
 async def _check_call(calls: Calls, provider: SupportsTools, tool: Tool) -> None:
     found = await calls.call_tool(provider, tool.name, {}, SilentToolRequest())
     if not isinstance(found, ToolResult):
-        return  # an allowed error, or a broken rule that is recorded already
+        return  # an allowed error, or a broken rule that has been recorded
     call = f"call_tool({tool.name!r}, {{}})"
     if tool.output_schema is not None:
         for problem in _structured_problems(tool.output_schema, found.structured):

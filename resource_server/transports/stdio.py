@@ -36,7 +36,7 @@ _HIGH_WATER_BYTES = 1024 * 1024
 _LINGER_S = 0.001
 """How long to wait for the next request outside the event loop."""
 _SPIN_S = 0.000_05
-"""How much of that to poll without sleeping, if the client has another processor."""
+"""The part of it spent polling without sleep, if there is a processor for the client."""
 _DRAIN_S = 2.0
 """At end of input, requests in flight continue while one finishes within this time."""
 _FLUSH_S = 1.0
@@ -336,7 +336,7 @@ class _Output:
             self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Write as much queued output as the client takes now."""
+        """Write as much queued output as the client accepts now."""
         self._scheduled = False
         if self._backlog or not self._lines:
             return  # with a backlog, `_writable` continues
@@ -405,7 +405,7 @@ def _on_signals(stop: Callable[[], None]) -> None:
 
 
 async def _first(*awaitables: Coroutine[Any, Any, object]) -> None:
-    """Wait for the first to end; cancel the others."""
+    """Wait until one ends; cancel the others."""
     tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in tasks:

@@ -136,7 +136,7 @@ def test_changed_http_options_are_logged_once_and_apply_after_a_restart(
             (with_two, 1),
         ):
             manifest(folder, written)
-            found = lines.until("the manifest was loaded again")
+            found = lines.until("the manifest was reloaded")
             assert len([line for line in found if "http has changed" in line]) == said
             assert status(url, {"authorization": f"Bearer {GIVEN}1"}) == 401
             assert status(url, {"authorization": f"Bearer {GIVEN}"}) == 200

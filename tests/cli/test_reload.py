@@ -150,7 +150,7 @@ def test_subscribers_are_notified_when_an_option_changes_what_is_read(
 def test_a_changed_limit_does_not_change_the_list(top: Path) -> None:
     with connected("-v", top) as client:
         keep(top, "server: {page_size: 1}\n" + DOCS)
-        client.errors.until("the manifest was loaded again: no mount changed")
+        client.errors.until("the manifest was reloaded: no mount changed")
         assert len(client.request("resources/list")["result"]["resources"]) == 1
         assert client.untold() == []
 
@@ -159,7 +159,7 @@ def test_the_log_names_the_mounts_that_changed(top: Path) -> None:
     keep(top, DOCS + "  gone: {path: more}\n")
     with connected("-v", top) as client:
         keep(top, "roots:\n  docs: {path: docs, title: Docs}\n  new: {path: more}\n")
-        told = client.errors.until("the manifest was loaded again")[-1]
+        told = client.errors.until("the manifest was reloaded")[-1]
         assert told.endswith(": added new; removed gone; changed docs")
 
 
@@ -200,7 +200,7 @@ def test_a_manifest_is_not_loaded_while_it_is_being_written(top: Path) -> None:
         assert len(relisted(client)) == 4
         told = client.end()
         assert [line for line in told if "manifest" in line] == [
-            "resource-server: info: the manifest was loaded again: added more"
+            "resource-server: info: the manifest was reloaded: added more"
         ]
 
 

@@ -133,7 +133,7 @@ async def _wait_until_unread() -> NoReturn:
 
 
 class EventPrinter:
-    """Prints each event at once, to the `sys.stdout` of its construction.
+    """Prints each event immediately, to the standard output at the time of construction.
 
     `sys.stdout` is another stream while a plugin is being imported.
     """
@@ -342,7 +342,7 @@ class WatchedListing:
             await _let_others_run(number)
 
     async def _is_unchanged_type(self, uri: str) -> bool:
-        """Whether a known resource still exists with its type; True if that cannot be found out."""
+        """Return whether a known resource still exists with its type; True if unknown."""
         known = self._types.get(uri)
         return known is not None and known == await _resource_type(
             self._client, uri, if_unknown=known
@@ -368,7 +368,7 @@ class WatchedListing:
         return True
 
     async def _remove(self, uri: str) -> None:
-        """Stop watching a resource, and print that once."""
+        """Stop watching a resource, and print its removal once."""
         kind = self._types.pop(uri, None)
         if kind is not None:
             self._printer.print_event("removed", uri)

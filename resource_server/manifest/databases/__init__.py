@@ -1,1 +1,1 @@
-"""Databases before they are served: their URLs, a manifest to begin with, SQL for their owners."""
+"""Databases before they are served: their URLs, a starter manifest, SQL for their owners."""

@@ -44,7 +44,7 @@ class DatabaseUrl:
 
 
 def is_database_url(argument: str) -> bool:
-    """Whether an argument is a database URL and not a resource URI such as `sqlite://shop/…`.
+    """Return whether an argument is a database URL, not a resource URI like `sqlite://shop/…`.
 
     A database URL has a driver, a third slash, a login or a port.
     """
@@ -55,7 +55,7 @@ def parse_database_url(url: str) -> DatabaseUrl:
     """Parse a database URL.
 
     Raises:
-        ValueError: the URL is unusable; the message says what to do and quotes none of it.
+        ValueError: the URL is unusable; the message says how to fix it without quoting it.
     """
     match = _PARTS.fullmatch(url)
     if match is None:
@@ -79,7 +79,7 @@ def sqlite_url(path: pathlib.Path) -> DatabaseUrl:
 
 
 def resolve_database_url(url: DatabaseUrl, directory: pathlib.Path) -> DatabaseUrl:
-    """Return the URL of a SQLite file resolved against a folder; of a server, unchanged."""
+    """Return the URL with a SQLite file resolved against a folder; server URLs are unchanged."""
     return sqlite_url(directory / url.database) if url.engine == "sqlite" else url
 
 

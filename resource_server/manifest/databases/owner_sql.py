@@ -37,7 +37,7 @@ class ExposedSchema(NamedTuple):
 
 
 def is_database(provider: object) -> TypeGuard[Database]:
-    """Whether `exposed_tables` accepts a provider."""
+    """Return whether `exposed_tables` accepts a provider."""
     return isinstance(provider, Database)
 
 

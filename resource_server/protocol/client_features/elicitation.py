@@ -61,7 +61,7 @@ class RequestInterrupted(BaseException):
 
 
 class InvalidAnswer(RequestInterrupted):
-    """The answer that came with the request does not fit the question."""
+    """The answer in the request does not fit the question."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -99,7 +99,7 @@ class RequestElicitor:
     ) -> None:
         self._revision = revision
         self._requests = requests
-        """None where no request reaches the client."""
+        """None if no request can reach the client."""
         self._send = send
         self._timeout_s = timeout_s
 

@@ -29,7 +29,7 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s]+")
 
 
 class ElicitResult(msgspec.Struct, frozen=True):
-    """The action that a person took on a form, with the content of the form."""
+    """The response of a person to a form: the action and the content."""
 
     action: Literal["accept", "decline", "cancel"]
     content: dict[str, Any] | None = None

@@ -100,7 +100,7 @@ async def read_resource(call: Call, arguments: UriArguments) -> Result:
 
 
 def _structured_content(body: ReadItem) -> bytes:
-    """Return one item of the structured result, with the text for hosts that read nothing else."""
+    """Return one item of the structured result, with its text for hosts that read only text."""
     if body.content is None:
         return serialization.resource(body.entry)
     if isinstance(body.content.data, str):
@@ -141,7 +141,7 @@ def _child_blocks(call: Call, reading: ReadResult) -> list[bytes]:
 
 
 def _truncated(reading: ReadResult) -> dict[str, Any] | None:
-    """Return what is missing from a read; None if it is complete."""
+    """Return a note on the truncated parts of a read; None if it is complete."""
     if not reading.complete:
         return {"returned": len(reading.items), "more": True}
     if reading.collection is not None:

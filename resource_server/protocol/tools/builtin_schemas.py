@@ -34,7 +34,7 @@ def _list(items: _Json) -> _Json:
 
 
 TOOLS = (
-    # The first tool needs no argument: a model that just tries it gets somewhere.
+    # The first tool needs no arguments, so a model that simply tries it succeeds.
     Tool(
         name=LIST,
         title="List resources",

@@ -119,7 +119,7 @@ async def _elicited(
     """Return the arguments, completed by a person's answer for the missing ones.
 
     Raises:
-        ToolFailed: nobody can be asked, or the person does not answer; names what is missing.
+        ToolFailed: the client has no elicitation, or nobody answers; names the missing ones.
     """
     names = ", ".join(missing)
     properties: Mapping[str, Any] = offered.tool.input_schema.get("properties", {})
@@ -144,7 +144,7 @@ async def _elicited(
 
 
 class PluginToolRequest:
-    """The request as its tool sees it. Time spent on elicitation does not count for the tool."""
+    """The request as its tool sees it. Elicitation does not count against the timeout."""
 
     def __init__(self, call: Call, timeout: asyncio.Timeout) -> None:
         self._call = call
@@ -152,7 +152,7 @@ class PluginToolRequest:
         self._open = 0
         """Number of elicitations without an answer."""
         self._left_s: float | None = None
-        """The tool's remaining time when it began to elicit."""
+        """The tool's remaining time at the start of the elicitation."""
 
     @property
     def can_elicit(self) -> bool:

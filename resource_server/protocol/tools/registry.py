@@ -28,7 +28,7 @@ from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 logger = logging.getLogger(__name__)
 
 MAX_TOOLS = 500
-"""Maximum tools of one mount; no model can choose among more."""
+"""Maximum tools of one mount; models choose badly among more."""
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 _CURSOR_SCOPE = "tools"
@@ -249,7 +249,7 @@ class ToolCost(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def tool_cost(toolbox: Toolbox, revision: Revision) -> ToolCost:
-    """Return what the tools cost a model before it calls any."""
+    """Return the cost of the tool definitions for a model."""
     tools = (await toolbox.offered()).tools
     definitions = b",".join(each.definition(revision) for each in tools)
     return ToolCost(len(tools), round(len(definitions) / _BYTES_PER_TOKEN))

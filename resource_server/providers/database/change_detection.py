@@ -143,7 +143,7 @@ class ChangeDetector:
     def _described(self, path: Path, version: str | None) -> None:
         """Report a row again if the server has seen another version than this detector.
 
-        The row may have changed and changed back in between; without this, nobody would know.
+        The row may have changed and changed back in between; otherwise that would go unnoticed.
         """
         if path in self._versions and self._versions[path] != version:
             self._versions[path] = version
@@ -163,7 +163,7 @@ class ChangeDetector:
         """Cancel tasks and wait for their end, even if this call is cancelled meanwhile."""
         ending = {task for task in tasks if task is not None}
         # A second cancellation would interrupt how a task releases its connection. `cancelling()`
-        # does not tell whether this is the first: it counts the task's own timeouts, too.
+        # does not show whether this is the first: it counts the task's own timeouts, too.
         for task in ending - self._ending:
             self._ending.add(task)
             task.cancel()
@@ -219,7 +219,7 @@ class ChangeDetector:
             if isinstance(address, RowAddress) and not _is_prefix(address, exposed):
                 rows[address.key] = path
             elif moved and isinstance(address, TableAddress):
-                # A change of a child: with too many to compare, it stands for the table.
+                # A child changed: with too many to compare, report the table instead.
                 yield Change(address_path(PageAddress(table)))
             else:
                 yield Change(path)

@@ -21,7 +21,7 @@ _VIEWS = ("view", "materialized view")
 class Diagnosis:
     """Checks one database in its current state. Problems are `(option, message)`, in any order.
 
-    `least` has, for restricted queries, the rewriter of a caller with only the scopes that make the
+    `least` maps restricted queries to the rewriter of a caller with only the scopes that make the
     query visible.
     """
 
@@ -127,7 +127,7 @@ class Diagnosis:
     def _of_views(
         self, tables: Sequence[Table], names: Sequence[TableName]
     ) -> Iterator[tuple[str, str]]:
-        """Yield views that show restricted tables: rules of a table do not apply to its views."""
+        """Yield views over restricted tables; the rules of a table do not apply to its views."""
         reads = {table.name: _named(table, names) for table in tables if table.type in _VIEWS}
         for view, read in reads.items():
             rule, options = self._policy.rule(view), self._policy.of(view)
@@ -175,7 +175,7 @@ def _computed(table: Table, engine: EngineName, covered: Sequence[str]) -> Mappi
     try:
         computed = sql_tokenizer.computed(table.ddl or "", engine)
     except ValueError:
-        return {}  # the tokenizer does not understand this DDL
+        return {}  # the tokenizer cannot read this DDL
     return {
         column: names[min(told)]
         for column, read in computed.items()

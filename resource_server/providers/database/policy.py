@@ -183,9 +183,9 @@ class Policy:
     ) -> bool:
         """Return whether SQL may read a column, for SQLite's authorizer.
 
-        Column "" stands for the existence of rows. `through` is the view (or common table
-        expression) that reads the column: a view decides itself what it shows, so only the view has
-        to be exposed.
+        Column "" means the existence of rows. `through` is the view (or common table
+        expression) that reads the column: a view selects its own columns, so only the view has to
+        be exposed.
 
         With `in_query`, the SQL is a declared query, whose rows are not masked: masked columns are
         refused, too. Otherwise it is generated SQL, which names only exposed columns, except that

@@ -33,7 +33,7 @@ from resource_server.providers.filesystem.root import Root, resource_error
 from resource_server.runtime.clock import TICK_NS
 
 MAX_NAMES = 500_000
-"""Maximum names cached per root, about 40 MB; a larger directory is cached all the same."""
+"""Maximum names cached per root, about 40 MB; a single larger directory is still cached."""
 
 _COARSE_TICK_NS = 2_000_000_000
 """The same for file systems whose times count seconds, or pairs of them."""
@@ -58,7 +58,7 @@ class Stamp(msgspec.Struct, frozen=True, gc=False):
     st_dev: int
 
     def is_unchanged(self, status: os.stat_result) -> bool:
-        """Whether the same file or directory, open all the while, is unchanged."""
+        """Return whether the same file or directory, open all the while, is unchanged."""
         return (
             self.st_ctime_ns == status.st_ctime_ns
             and self.st_mtime_ns == status.st_mtime_ns
@@ -66,7 +66,7 @@ class Stamp(msgspec.Struct, frozen=True, gc=False):
         )
 
     def is_same_file(self, other: Stamp) -> bool:
-        """Whether both stamps are of the same file or directory, changed or not."""
+        """Return whether both stamps are of the same file or directory, changed or not."""
         return self.st_ino == other.st_ino and self.st_dev == other.st_dev
 
 
@@ -78,14 +78,14 @@ def stamp(status: os.stat_result) -> Stamp:
 
 
 def is_fresh(status: os.stat_result | Stamp) -> bool:
-    """Whether it changed so recently that another change might not alter its stamp."""
+    """Return whether it changed so recently that another change might not alter its stamp."""
     written, changed = status.st_mtime_ns, status.st_ctime_ns
     tick = TICK_NS if written % 1_000_000_000 else _COARSE_TICK_NS
     return -tick < time.time_ns() - (written if written > changed else changed) < tick
 
 
 def has_changed_since(status: os.stat_result | Stamp, moment_ns: int) -> bool:
-    """Whether it may have changed since a moment of `clock.now_ns`."""
+    """Return whether it may have changed since a moment of `clock.now_ns`."""
     changed = max(status.st_mtime_ns, status.st_ctime_ns)
     tick = 0 if status.st_mtime_ns % 1_000_000_000 else _COARSE_TICK_NS
     return changed >= moment_ns - tick
@@ -189,7 +189,7 @@ class DirectoryCache:
             if error.errno == errno.ENAMETOOLONG:
                 return self._root.stat(tuple(path.split("/")))
             raise resource_error(error) from None
-        except ValueError:  # a NUL, or what no file name can be
+        except ValueError:  # a NUL, or not a possible file name
             raise ResourceNotFound from None
 
     def link(self, path: str) -> str:
@@ -353,7 +353,7 @@ class DirectoryCache:
             self._cache.put(directory.prefix, cached)
 
     def _is_current(self, cached: Directory) -> bool:
-        """Whether the ignore files of an unchanged directory are unchanged, too."""
+        """Return whether the ignore files of an unchanged directory are unchanged, too."""
         stamps = cached.ignore_stamps
         return not stamps or self._ignore_stamps(cached.prefix, stamps)[0] == stamps
 

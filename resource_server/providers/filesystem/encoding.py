@@ -114,7 +114,7 @@ def _text_encoding(codec: str, *, has_mark: bool) -> TextEncoding:
 
 
 def _is_surrogate_pair(first: bytes, second: bytes) -> bool:
-    """Whether two code units, most significant byte first, make a surrogate pair."""
+    """Return whether two code units, most significant byte first, make a surrogate pair."""
     if not first or not second:
         return False
     return 0xD8 <= first[0] < 0xDC and 0xDC <= second[0] < 0xE0

@@ -117,7 +117,7 @@ class FileSearch:
 
 
 class _OutOfTime(Exception):
-    """The search has spent its time, or its caller is gone."""
+    """The time of the search is over, or its caller is gone."""
 
 
 class _TimeShare:
@@ -147,12 +147,12 @@ class _TimeShare:
         return self.is_cancelled or time.monotonic() >= self._begun + share
 
     def check(self) -> None:
-        """Raise `_OutOfTime` within a document, which has a minimum however many wait."""
+        """Raise `_OutOfTime` once the time is spent; every document gets a minimum."""
         if self.is_cancelled or (time.monotonic() >= self._earliest and self.is_spent()):
             raise _OutOfTime
 
     def spare_until(self) -> float:
-        """Return until when optional work may be done."""
+        """Return the deadline of optional work."""
         return min(time.monotonic() + self._document_s / self._turns(), self._latest)
 
     def _turns(self) -> float:
@@ -249,7 +249,7 @@ class _LineSearch:
         """Search an open document and close it; return False if it took too long."""
         try:
             status = os.fstat(fd)
-            # Something else may have taken the place of the file.
+            # The file may have been replaced.
             if modes.S_ISREG(status.st_mode):
                 lines = self._documents.lines(fd, status.st_size, path[-1], rules)
                 if lines:
@@ -280,7 +280,7 @@ class DocumentSearcher:
     ) -> tuple[MatchedLine, ...]:
         """Return the first matching lines of a document of this size and name.
 
-        Returns none of a binary document, of one that does not decode, and of one over `max_size`.
+        Returns no lines if the document is binary, does not decode or is over `max_size`.
 
         Raises:
             OSError: it cannot be read.
@@ -312,7 +312,7 @@ class DocumentSearcher:
 
     def _read(self, fd: int, size: int, max_size: int) -> bytes:
         """Return the whole document; nothing if it has grown over `max_size`."""
-        # One byte more shows the few whose size is not what their status claims.
+        # One extra byte detects the few files whose status reports a wrong size.
         data = os.read(fd, min(size + 1, _BLOCK_BYTES))
         if len(data) == size <= max_size:
             return data

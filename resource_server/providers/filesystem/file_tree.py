@@ -37,9 +37,9 @@ _MAX_DESCRIPTORS = 64
 _MAX_RUN = 1024
 """Maximum names of one `NameRun`."""
 _BELIEVED_S = 0.02
-"""How long `document` believes what it saw of a directory."""
+"""TTL of the directories cached by `document`."""
 _MAX_BELIEVED = 256
-"""Maximum directories that `document` remembers, and names of each."""
+"""Maximum directories cached by `document`, and names of each."""
 _UNREAD_BYTES = 64 * 1024
 """Maximum bytes of unknown directories that are read on the event loop for one page, by their own
 sizes: about 1,500 names on ext4."""
@@ -70,7 +70,7 @@ class DocumentLocation(msgspec.Struct):
 
 
 class _BelievedDirectory(msgspec.Struct, eq=False):
-    """A directory that `document` has seen, believed until a moment of the monotonic clock."""
+    """A directory cached by `document`, valid until a time of the monotonic clock."""
 
     until: float
     directory: Directory
@@ -170,7 +170,7 @@ class FileTree:
         return self._locate(path)[0]
 
     def document(self, path: Path) -> DocumentLocation:
-        """Return the location of a document; whether it exists is for its reader to find out.
+        """Return the location of a document, without checking that it exists.
 
         Made for hot reads: what was seen of a directory and its documents is believed for 20 ms,
         so a new rule may take that long to hide a document from reads.
@@ -491,7 +491,7 @@ class FileTree:
             if name in frame.listing.links:
                 return self.find(path)
             status = os.stat(name, dir_fd=frame.fd, follow_symlinks=False)
-            # A file that has taken its place was not checked against the rules for files.
+            # A file that replaced it was not checked against the rules for files.
             if not modes.S_ISDIR(status.st_mode):
                 return None
             directory = self.directories.enter(parent, name, status, listed=True)
@@ -514,7 +514,7 @@ def _run(frame: WalkFrame) -> Sequence[str]:
 
 
 def folds_names(path: str) -> bool:
-    """Whether the file system of a folder may find names in another case or normal form."""
+    """Return whether the file system of a folder may find names in another case or normal form."""
     if sys.platform == "darwin":
         return True
     name = os.path.basename(path)

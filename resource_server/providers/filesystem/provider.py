@@ -165,7 +165,7 @@ class Filesystem:
         return self._page(page, limit)
 
     def walk(self, *, after: Path | None, limit: int) -> MaybeAwaitable[Sequence[Resource]]:
-        """Return what follows `after`, depth first. See `SupportsWalk.walk`."""
+        """Return the entries after `after`, depth first. See `SupportsWalk.walk`."""
 
         def page(patient: bool) -> Sequence[Resource]:
             return self._tree.walk(after or (), self, limit=limit, patient=patient)
@@ -184,7 +184,7 @@ class Filesystem:
     def fetch(
         self, path: Path, query: Mapping[str, str]
     ) -> MaybeAwaitable[tuple[Resource, Sequence[Content]]]:
-        """Return a file's metadata and content as of one opening of it. See `SupportsFetch`."""
+        """Return a file's metadata and content from a single open. See `SupportsFetch`."""
         try:
             return self._fetch(path, query, collections=True)
         except ResourceNotFound:
@@ -193,7 +193,7 @@ class Filesystem:
     def _fetch(
         self, path: Path, query: Mapping[str, str], *, collections: bool = False
     ) -> MaybeAwaitable[tuple[Resource, Sequence[Content]]]:
-        # The query is checked first, or its error would tell hidden documents from absent ones.
+        # The query is checked first: a later error would reveal that a hidden document exists.
         part = parse_range(query) if query else None
         location = self._tree.document(path)
         if not location.rules.readable:
@@ -230,7 +230,7 @@ class Filesystem:
             os.close(fd)
         if found is None:
             raise BlockingIOError
-        # The status is older than the content, so the version never claims too much.
+        # The status is older than the content, so the version is never newer than the content.
         return self.document(path, status, rules), (found,)
 
     def _read_blocking(
@@ -325,7 +325,7 @@ class Filesystem:
         return self._restrictions
 
     def narrowed(self, scopes: frozenset[str]) -> Filesystem:
-        """Return the folder as seen with these scopes. See `SupportsAccess.narrowed`."""
+        """Return the folder as visible with these scopes. See `SupportsAccess.narrowed`."""
         directories = {
             key: each if allows(each.access, scopes) else replace(each, exposed=False)
             for key, each in self.directories.items()
@@ -353,7 +353,7 @@ class Filesystem:
         )
 
     def changes(self, interest: Interest) -> AsyncIterator[Change]:
-        """Yield what may have changed below the root. See `SupportsWatch.changes`."""
+        """Yield possible changes below the root. See `SupportsWatch.changes`."""
         # Imported here: most clients only read.
         from resource_server.providers.filesystem.watch import file_watcher
 
@@ -361,7 +361,7 @@ class Filesystem:
 
     @property
     def watched_by(self) -> str:
-        """What detects changes, for the operator; see `event_sources.back_end`."""
+        """The change detector in use, for the operator; see `event_sources.back_end`."""
         from resource_server.providers.filesystem.watch import event_sources
 
         return event_sources.back_end(self._root.path, self.watch)

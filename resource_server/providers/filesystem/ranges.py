@@ -269,7 +269,7 @@ class RangeReader:
         return not pread(self.fd, 1, offset)
 
     def _is_within_line(self, offset: int) -> bool:
-        """Whether `offset` lies within a line: the code unit before it is no line end."""
+        """Return whether `offset` lies within a line: the code unit before it is no line end."""
         width = self.encoding.width
         if offset == 0 or offset % width:
             return offset != 0

@@ -59,7 +59,7 @@ _BUSY = frozenset(
 
 
 def resource_error(error: OSError) -> ResourceError:
-    """Return the error for clients that stands for one of the operating system: absent or busy."""
+    """Map an error of the operating system to one for clients: absent or busy."""
     if error.errno in _BUSY:
         return ResourceBusy()
     if error.errno == errno.EIO:
@@ -124,14 +124,14 @@ class Root:
         self._folder = None
 
     def open(self, path: Path, flags: int = os.O_RDONLY) -> int:
-        """Open whatever the path names and return a descriptor, which the caller closes.
+        """Open the path, whatever its type, and return a descriptor, which the caller closes.
 
         Never waits for a FIFO, but opening a device may have side effects: to read, use
         `open_file` and `open_directory`.
 
         Raises:
             ResourceNotFound: absent, refused or leading outside, without distinction.
-            ResourceBusy: too many open files, or names that keep moving.
+            ResourceBusy: too many open files, or concurrent renames.
         """
         try:
             return self._resolver.open(self._current(), _name(path), flags)
@@ -157,8 +157,8 @@ class Root:
     ) -> tuple[int, os.stat_result]:
         """Open a regular file; return its descriptor, which the caller closes, and its status.
 
-        `status` is the result of a look at the path a moment ago: it saves a second look, at the
-        root as well. With `cached`, the path is resolved without waiting for a disk or network,
+        `status` is a recent result of `stat` for the path: it saves another one, and a check of
+        the root. With `cached`, the path is resolved without waiting for a disk or network,
         where the kernel can promise that (Linux 5.12, `openat2`).
 
         Raises:
@@ -169,8 +169,8 @@ class Root:
         name = _name(path)
         try:
             folder = (self._folder if status is not None else None) or self._current()
-            # Look before opening: for some devices that alone has effects. It starts a watchdog,
-            # or resets what is attached to a serial line.
+            # Check before opening, which has side effects on some devices: it starts a watchdog,
+            # or resets the device on a serial line.
             if status is None:
                 status = self._resolver.stat(folder, name, cached=cached)
             if not modes.S_ISREG(status.st_mode):
@@ -210,7 +210,7 @@ class Root:
     def stat(self, path: Path) -> os.stat_result:
         """Return the status at a path, without opening it.
 
-        Of a symbolic link it is that of the link itself, unless links are followed.
+        For a symbolic link, this is the status of the link itself, unless links are followed.
 
         Raises:
             ResourceNotFound, ResourceBusy: as in `open`.
@@ -476,5 +476,5 @@ _UNSAFE_ON_WINDOWS = re.compile(
 
 
 def is_unsafe_on_windows(segment: str) -> bool:
-    """Whether Windows may take this name for anything but the file of that name."""
+    """Return whether Windows may interpret this name as something other than that file."""
     return _UNSAFE_ON_WINDOWS.fullmatch(segment) is not None

@@ -18,7 +18,7 @@ T = TypeVar("T")
 class WorkerThreads:
     """Runs at most `max_threads` at a time, abandoned ones included.
 
-    A drive that hangs takes no more threads than these, however often it is asked.
+    A hanging drive occupies no more threads than these, however many calls it gets.
     """
 
     def __init__(self, max_threads: int) -> None:
@@ -81,7 +81,7 @@ class _Slot:
         return self._begun.acquire(blocking=False)
 
     def leave(self) -> None:
-        """Leave the call, and the thread as well if that has not begun."""
+        """Leave the call, and also the thread if it has not started."""
         if self._begun.acquire(blocking=False):
             self._release_one()
         self._release_one()

@@ -61,7 +61,7 @@ async def test_calls_beyond_the_rate_limit_are_refused_with_a_delay() -> None:
     wire = await wired(returning(TextBlock("fine")), limits=limits)
     results = [await wire.result("tools/call", {"name": "x"}) for _ in range(4)]
     assert [words(each) for each in results[:3]] == ["fine"] * 3
-    assert refusal(results[3]).startswith("Too many calls at once. Wait ")
+    assert refusal(results[3]).startswith("Too many calls. Wait ")
     # What is no call is not counted.
     assert len((await wire.result("tools/list"))["tools"]) == 5
 
@@ -74,4 +74,4 @@ async def test_calls_of_other_clients_do_not_count_against_the_rate() -> None:
         wire.connection.owner = owner
         told.append(words(await wire.result("tools/call", {"name": "x"})))
     assert told[:2] == ["fine", "fine"]
-    assert told[2].startswith("Too many calls at once.")
+    assert told[2].startswith("Too many calls.")

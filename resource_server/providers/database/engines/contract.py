@@ -32,7 +32,7 @@ class UnfitParameter(InvalidParameter):
 
 
 class TruncatedValue(msgspec.Struct, frozen=True):
-    """The beginning of a value that is too large to hold in memory; stands in its row."""
+    """The start of a value that is too large for memory; replaces the value in its row."""
 
     data: str | bytes
     size: int
@@ -40,7 +40,7 @@ class TruncatedValue(msgspec.Struct, frozen=True):
 
 
 class Rows(NamedTuple):
-    """Rows as the driver returned them; `more` if the result goes on behind them."""
+    """Rows as the driver returned them; `more` if the result continues."""
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[object, ...]]
@@ -98,7 +98,7 @@ class Engine(Protocol):
     async def tables(self) -> Sequence[TableInfo]:
         """Return the tables and views of the users, ordered by schema and name.
 
-        Without internal, shadow and temporary tables, and without partitions.
+        Excludes internal, shadow and temporary tables, and partitions.
         """
         ...
 

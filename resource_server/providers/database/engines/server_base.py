@@ -109,7 +109,7 @@ class ServerEngine(ABC):
         self._deadlines: set[asyncio.Timeout] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._users = 0
-        """How often it is open: by the whole database, and by each caller's part of it."""
+        """Number of openers: the whole database, and each narrowed part of it."""
         self._commits = SharedCommits(self._watch_commits)
 
     @property
@@ -196,7 +196,7 @@ class ServerEngine(ABC):
         """Yield after every possible commit, and once at the start. See `Engine.commits`."""
         return self._commits.follow()
 
-    # What a subclass adds.
+    # -- abstract members
 
     @property
     @abstractmethod
@@ -254,7 +254,7 @@ class ServerEngine(ABC):
 
     @abstractmethod
     async def _disconnect(self, connection: DriverConnection) -> None:
-        """Close a connection and tell the server so."""
+        """Close a connection gracefully: the server is notified."""
 
     @abstractmethod
     def _drop(self, connection: DriverConnection) -> None:
@@ -262,7 +262,7 @@ class ServerEngine(ABC):
 
     @abstractmethod
     async def _begin(self, connection: DriverConnection, within: float) -> None:
-        """Begin a transaction that is read-only and stays so."""
+        """Begin a transaction that cannot become writable."""
 
     @abstractmethod
     async def _end(self, connection: DriverConnection, *, author: bool) -> bool:
@@ -302,7 +302,7 @@ class ServerEngine(ABC):
     def _failure(self, error: Exception, *, author: bool) -> Exception:
         """Map a driver's error to one of ours; an unknown error is returned as it is."""
 
-    # Connections.
+    # -- connections
 
     async def _watch_commits(self) -> AsyncGenerator[None, None]:
         """Yield as `commits` does, on a connection of its own.
@@ -361,7 +361,7 @@ class ServerEngine(ABC):
         except Exception:
             self._drop(connection)
 
-    # One statement.
+    # -- one statement
 
     async def _run(
         self, work: Work[T], *, within: float, slow: bool = False, author: bool = False
@@ -400,7 +400,7 @@ class ServerEngine(ABC):
         return self._failure(error, author=author)
 
     def _raise_unless_temporary(self, error: Exception) -> None:
-        """Raise what a second attempt cannot mend; an unreachable server may come back."""
+        """Raise errors that a retry cannot fix; an unreachable server may come back."""
         temporary = isinstance(error, TimeoutError | ResourceServerError)
         if not temporary and self._failure(error, author=False) is error:
             raise error
@@ -408,7 +408,7 @@ class ServerEngine(ABC):
     async def _run_on_connection(
         self, pool: ConnectionPool, held: list[Slots], work: Work[T], within: float
     ) -> T:
-        """Run `work` on a pooled connection; release the held slots when that is clean again."""
+        """Run `work` on a pooled connection; release the held slots once it is clean."""
         connection: DriverConnection = None
         try:
             connection = await self._begun(pool, within)
@@ -514,7 +514,7 @@ class SharedCommits:
         self._running: _CommitWatch | None = None
 
     async def follow(self) -> AsyncGenerator[None, None]:
-        """Yield as `Engine.commits` does, and raise what ends the watch."""
+        """Yield as `Engine.commits` does; raise the error that ends the watch."""
         if self._running is None or self._running.task.done():
             self._running = _CommitWatch(self._watch)
         watch = self._running

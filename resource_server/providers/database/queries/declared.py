@@ -305,7 +305,7 @@ class DeclaredQueries:
 
     @property
     def templates(self) -> Sequence[Template]:
-        """One template for each query."""
+        """The templates, one per query."""
         return [query.template for query in self._declared.values()]
 
     @property

@@ -69,7 +69,7 @@ class _TableResolver(Protocol):
     def shadow(self, name: str, *, likely: bool) -> _Shadow | None:
         """Return the replacement for an unqualified name, or None if it needs none.
 
-        `likely`: the name stands where a table name can stand, whether or not the table exists.
+        `likely`: the name is in the position of a table name, whether or not the table exists.
         """
         ...
 
@@ -290,7 +290,7 @@ def scopes_of(
 ) -> frozenset[str]:
     """Return the scopes required by the tables after FROM and JOIN.
 
-    Works on the names of a statement alone, before there is a connection. PostgreSQL's search path
+    Works from the names in a statement, without a connection. PostgreSQL's search path
     is unknown then, so unqualified names are assumed to be in `public`.
     """
     scopes = set[str]()

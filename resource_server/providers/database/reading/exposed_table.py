@@ -115,7 +115,7 @@ class ExposedTable:
         """Return rows as `Statements.page`, followed at the end by rows with NULL in their key.
 
         Rows with NULL in their key have no order, so no page can start after one of them. They
-        come all at once; if they do not fit, `more` is set.
+        all come in one page; if they do not fit, `more` is set.
         """
         rows = await self.fetch(self.statements.page(limit, after=after, columns=columns), limit)
         room = limit - len(rows.rows)

@@ -222,7 +222,7 @@ class Statements:
         return self._statement(shape, select, values)
 
     def count(self, most: int | None = None) -> Statement:
-        """Count the rows, at most up to `most`."""
+        """Count the rows, up to `most`."""
 
         def select() -> _Select:
             if most is None:

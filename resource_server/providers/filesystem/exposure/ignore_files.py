@@ -88,7 +88,7 @@ class IgnoreRules:
         return self._patterns.last_match(path[self._base :], name, is_directory=is_directory)
 
     def hides(self, rule: int) -> bool:
-        """Whether the rule hides; otherwise it exposes."""
+        """Return whether the rule hides; otherwise it exposes."""
         return not self._patterns.lines[rule].negated
 
     def describe(self, rule: int) -> str:

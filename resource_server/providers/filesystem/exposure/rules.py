@@ -50,7 +50,7 @@ class Selection:
         return self._patterns.lines.get(index)
 
     def may_lead(self, path: str, name: str) -> bool:
-        """Whether anything below this directory can match."""
+        """Return whether anything below this directory can match."""
         return self._leads.last_match(path[self._base :], name, is_directory=True) >= 0
 
 
@@ -121,7 +121,7 @@ class ExposureRules:
         slash, or empty. A symbolic link counts as a file.
         """
         options = self.directories.get(prefix + name) if self.directories else None
-        # Also where the entry is a link or a file: `exposed: false` hides whatever it names.
+        # `exposed: false` also hides an entry that is a link or a file.
         if options is not None and not options.exposed:
             return "exposed: false in directories"
         options = options if is_directory else None

@@ -28,7 +28,7 @@ SECRETS = (
     "secrets.toml", ".secret", ".secrets", "*.tfstate", "*.tfstate.*", "*.tfvars", "*.tfvars.json",
     # command histories
     ".*_history",
-    # environments and arguments of processes, where the whole machine is served
+    # environments and arguments of processes, if the whole machine is served
     "/proc/**/environ", "/proc/**/cmdline",
 )  # fmt: skip
 """Gitignore patterns of secrets, in lower case: names are compared case-folded."""
@@ -61,7 +61,7 @@ class SecretDenyList:
         self._harmless = Patterns([*HARMLESS, *harmless])
 
     def may_match(self, names: Iterable[str]) -> bool:
-        """Whether any of the names needs a closer look; False is certain, True is a guess."""
+        """Return whether any of the names may be secret; False is certain, True is a guess."""
         return self._suspicious.search(f"/{'/'.join(names)}/".casefold()) is not None
 
     def match(self, prefix: str, name: str, *, is_directory: bool) -> str | None:
@@ -79,7 +79,7 @@ class SecretDenyList:
 
 @functools.lru_cache(maxsize=16)
 def deny_list(allowed: tuple[str, ...]) -> SecretDenyList:
-    """Return the deny-list without what is allowed; cached, as compiling it takes a while."""
+    """Return the deny-list without the allowed patterns; cached, since compiling is slow."""
     return SecretDenyList(allowed)
 
 

@@ -1,1 +1,1 @@
-"""The file watcher: system events to resource changes."""
+"""The file watcher: from system events to resource changes."""

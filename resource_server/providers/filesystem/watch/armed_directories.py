@@ -46,7 +46,7 @@ class ArmedDirectories:
         self._files: dict[str, Collection[str]] = {}
         """Files that have watches of their own, by directory prefix."""
         self.given_up: set[str] = set()
-        """Directories that lost their watches to others; the caller clears it."""
+        """Directories that lost their watches to others; cleared by the caller."""
         self._has_warned = False
 
     def __contains__(self, prefix: str) -> bool:
@@ -87,7 +87,7 @@ class ArmedDirectories:
         return OpenedDirectory(directory, listing, is_settled)
 
     def exists(self, prefix: str) -> bool:
-        """Whether there is a directory that could be watched if it could be opened."""
+        """Return whether there is a directory that could be watched if it could be opened."""
         try:
             status = self._tree.directories.status(prefix[:-1])
         except ResourceError:

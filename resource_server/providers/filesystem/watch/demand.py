@@ -46,11 +46,11 @@ class Demand:
         return self._inside.get(prefix, ())
 
     def needs(self, prefix: str) -> bool:
-        """Whether a directory is subscribed to, or an ancestor of a subscribed path."""
+        """Return whether a directory is subscribed to, or an ancestor of a subscribed path."""
         return prefix in self._needed
 
     def needs_content(self, prefix: str) -> bool:
-        """Whether writes to the files of a directory matter."""
+        """Return whether writes to the files of a directory matter."""
         return prefix in self._content
 
     def add(self, path: Path, key: str) -> bool:
@@ -100,7 +100,7 @@ class LinkResolver:
         return bool(self._outdated)
 
     def key(self, path: Path) -> str:
-        """Return the key of what a path leads to; the path itself if that does not exist."""
+        """Return the key of a path's target; the path itself if the target does not exist."""
         if self._tree.follow_links:
             try:
                 return self._tree.find(path).key
@@ -109,7 +109,7 @@ class LinkResolver:
         return "/".join(path)
 
     def mark_outdated(self, paths: Iterable[Path]) -> None:
-        """Have these paths resolved again."""
+        """Mark these paths for resolution."""
         if self._tree.follow_links:
             self._outdated.update(dict.fromkeys(paths))
 
@@ -140,7 +140,7 @@ def _subtract(counter: Counter[str], prefixes: Sequence[str]) -> None:
 
 
 def link_prefixes(path: Path, key: str) -> Sequence[str]:
-    """Return the directories on the way to a path as written, if links lead it elsewhere."""
+    """Return the directories above a path as written, if it leads elsewhere through links."""
     written = "/".join(path)
     return prefixes_to(written)[:-1] if written != key else ()
 

@@ -1,4 +1,4 @@
-"""Sources of file system events: inotify, watchfiles, or none, where a folder is polled."""
+"""Sources of file system events: inotify, watchfiles, or none for a folder that is polled."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ async def event_source(
 
 
 def back_end(path: str, mode: WatchMode) -> str:
-    """Return what watches a folder in this mode, with the reason if it is polled.
+    """Return the event source of a folder in this mode, with the reason if it is polled.
 
     For the operator; call it on an event loop.
     """
     if mode in ("off", "poll"):
         return mode
     if (kind := file_system_kind(path)) != "local":
-        # Such folders are always polled, beside watchfiles where that is asked for.
+        # Such folders are always polled, in addition to watchfiles if that is selected.
         also = "watchfiles and " if mode == "watchfiles" else ""
         return f"{also}poll ({kind} file system)"
     best = _best_mode(path) if mode == "auto" else mode
@@ -207,7 +207,7 @@ class _WatchfilesSource:
             await asyncio.sleep(self._timing.watchfiles_restart_s)
 
     async def _run_once(self) -> None:
-        # Imported here: on Linux few need it.
+        # Imported here: rarely needed on Linux.
         import watchfiles
 
         masks = {
@@ -233,7 +233,7 @@ class _WatchfilesSource:
                 for change, name in events:
                     self._forward(name, masks[change])
                 if _identity(self._path) != identity:
-                    return  # watchfiles would go on watching the directory that was there
+                    return  # watchfiles would keep watching the replaced directory
 
     def _forward(self, name: str, mask: int) -> None:
         key = os.path.relpath(name, self._path).replace(os.sep, "/")

@@ -30,7 +30,7 @@ _PSEUDO = frozenset(
 
 
 def file_system_kind(path: str) -> FileSystemKind:
-    """Return the kind of file system a folder lies on; `local` if the system does not tell."""
+    """Return the kind of file system a folder lies on; `local` if unknown."""
     if sys.platform != "linux":
         return "local"
     try:

@@ -1,6 +1,6 @@
 """The file watcher: turns file system events and polls into changes of resources.
 
-Events are only hints where to look. A write to a subscribed file is reported when its writer closes
+Events only hint at where to look. A write to a subscribed file is reported when its writer closes
 it, or after 50 ms of writing. A directory is scanned 50 ms after an entry first came or went, so
 the temporary file of an editor comes and goes unnoticed.
 """
@@ -53,7 +53,7 @@ class _Event(NamedTuple):
 async def changes(
     tree: FileTree, mode: WatchMode, interest: Interest, timing: Timing
 ) -> AsyncGenerator[Change]:
-    """Yield what may have changed in a tree, as `SupportsWatch.changes`."""
+    """Yield possible changes of a tree, as `SupportsWatch.changes`."""
     watcher = FileWatcher(tree, timing)
     async with (
         event_source(tree.root.path, mode, watcher, timing) as source,
@@ -81,7 +81,7 @@ class FileWatcher:
         self._written: set[str] = set()
         """Files that were certainly written since they were last reported."""
         self._replaced: set[str] = set()
-        """Directories that another one may have replaced."""
+        """Directories that may have been replaced."""
         self._moved: dict[str, set[str]] = {}
         """Entries that came or went, by directory: they may be links, or targets of links."""
         self._root_at = 0.0
@@ -91,7 +91,7 @@ class FileWatcher:
     # -- events
 
     def happened(self, place: str, mask: int, name: str) -> None:
-        """Take note of an event; see `inotify.EventListener`.
+        """Queue an event; see `inotify.EventListener`.
 
         A place is a directory's prefix, or a prefix, a NUL and the name of a single file.
         """
@@ -99,7 +99,7 @@ class FileWatcher:
         self._wake.set()
 
     def overflowed(self) -> None:
-        """Take note that events were lost."""
+        """Record that events were lost."""
         self._events.clear()
         self._has_overflowed = True
         self._wake.set()
@@ -109,7 +109,7 @@ class FileWatcher:
     async def changes(
         self, scanner: DirectoryScanner, interest: Interest
     ) -> AsyncGenerator[Change]:
-        """Yield what may have changed, as `SupportsWatch.changes`."""
+        """Yield possible changes, as `SupportsWatch.changes`."""
         following = asyncio.create_task(self._follow(scanner, interest))
         try:
             while True:
@@ -128,7 +128,7 @@ class FileWatcher:
                 await following
 
     async def _follow(self, scanner: DirectoryScanner, interest: Interest) -> None:
-        """Hand on what clients are interested in."""
+        """Pass on the interest of clients."""
         while True:
             came, went = await interest.next()
             scanner.remove(went)
@@ -138,7 +138,7 @@ class FileWatcher:
             self._wake.set()
 
     async def _pause(self, scanner: DirectoryScanner) -> None:
-        """Wait until there is something to do."""
+        """Wait until there is work."""
         if self._events or scanner.has_work:
             await asyncio.sleep(0)
         else:
@@ -148,7 +148,7 @@ class FileWatcher:
         self._wake.clear()
 
     def _idle_s(self, scanner: DirectoryScanner) -> float | None:
-        """Return the seconds until there is something to do; None means for ever."""
+        """Return the seconds until there is work; None means indefinitely."""
         if not scanner.is_wanted:
             return None
         due = min([self._due_at(scanner), *list(self._unfinished.values())[:1]])
@@ -238,7 +238,7 @@ class FileWatcher:
             yield Change(path, certain=certain)
 
     def _may_hide_changes(self, key: str) -> bool:
-        """Whether the last change of a file may have left its stamp as it was."""
+        """Return whether the last change of a file may have left its stamp as it was."""
         try:
             return _time_is_coarse() and is_fresh(self._tree.directories.status(key))
         except ResourceError:
@@ -278,7 +278,7 @@ class FileWatcher:
         try:
             return await asyncio.shield(job)
         except asyncio.CancelledError:
-            # The job uses what is about to be closed; but a poll may hang on a dead drive.
+            # The job uses descriptors that are about to close; but a poll may hang on a dead drive.
             if not scanner.only_polls:
                 await asyncio.wait([job])
             raise

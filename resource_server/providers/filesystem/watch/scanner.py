@@ -1,6 +1,6 @@
-"""The directory scanner: arms watches, compares scans, and reports what came, went and moved.
+"""The directory scanner: arms watches, compares scans, and reports additions, removals and moves.
 
-Only directories that matter are scanned: all exposed ones while somebody follows the list,
+Only directories that matter are scanned: all exposed ones while a client follows the list,
 otherwise those on the way to subscribed paths. A directory is watched first and read then, so
 whatever appears in between is found by one of the two.
 """
@@ -68,7 +68,7 @@ class DirectoryScanner:
         self._slow: dict[str, float] = {}
         """Scan times of slow directories, in seconds."""
         self._unopenable: set[str] = set()
-        """Directories that exist and cannot be opened for the moment."""
+        """Directories that exist but cannot be opened at present."""
         self._requests = deque[tuple[Iterator[Path], bool]]()
         """Paths to subscribe to (True) or to unsubscribe from."""
         self._queue = OrderedDict[str, bool]()
@@ -81,7 +81,7 @@ class DirectoryScanner:
         self._confirmed: list[Change] = []
         """Unconfirmed changes whose links have been resolved again."""
         self._idle_until_ns = now_ns()
-        """The last moment at which everything that matters was watched."""
+        """The last time at which everything that matters was watched."""
         self._has_warned = False
         self._root_identity: tuple[int, int] | Literal["unknown"] | None = "unknown"
         self._listing = False
@@ -117,7 +117,7 @@ class DirectoryScanner:
         self._listing = self.listing
         if self._listing:
             self._idle_until_ns = min(self._idle_until_ns, self.listing_since_ns)
-            # Known directories, too: nobody may have needed their subdirectories until now.
+            # Known directories too: their subdirectories may not have been needed until now.
             for prefix in ("", *self._snapshots):
                 self._schedule(prefix)
         else:
@@ -132,7 +132,7 @@ class DirectoryScanner:
             self._schedule(prefix, arm=True)
 
     def _missing(self, prefixes: Sequence[str]) -> Sequence[str]:
-        """Return the first prefix on a way that was not scanned, unless it is no directory."""
+        """Return the first unscanned prefix of a path, unless it is known to be no directory."""
         parent: DirectorySnapshot | None = None
         for prefix in prefixes:
             snapshot = self._snapshots.get(prefix)
@@ -160,7 +160,7 @@ class DirectoryScanner:
             self._forget(prefix)
 
     def recheck_links(self, keys: Collection[str] | None = None) -> None:
-        """Check whether links lead subscribed paths elsewhere now.
+        """Check whether subscribed paths resolve elsewhere through links now.
 
         `keys` are files and directories that were created or removed; None means any.
         """
@@ -227,7 +227,7 @@ class DirectoryScanner:
         prefixes = list(self._snapshots if everything else self._polled)
         for prefix, difference in self._poller.compare(self._snapshots, prefixes):
             if difference == "replaced":
-                # For one, another file system was mounted there: that sends no event.
+                # Mounting a file system there, for example, sends no event.
                 self.invalidate(prefix)
             if difference != "same":
                 # Watched anew unless it is certainly the same directory.
@@ -338,7 +338,7 @@ class DirectoryScanner:
         self._descend(prefix, directory, listing, before, now)
 
     def _open(self, prefix: str, parent: Directory | None, *, arm: bool) -> OpenedDirectory | None:
-        """Open and watch a directory; None, with the consequences drawn, if that fails."""
+        """Open and watch a directory; None if that fails, after updating the state."""
         is_known = prefix in self._snapshots
         try:
             return self._armed.open(prefix, parent, arm=arm or not is_known)
@@ -372,7 +372,7 @@ class DirectoryScanner:
             # Its entries are new, were replaced, or are subject to other rules.
             for key in self._demand.inside(prefix):
                 found += [Change(path) for path in self.subscribed(key)]
-        # An entry that came and went may have been listed in between.
+        # An entry may have been listed between its addition and its removal.
         is_relisted = self._listed_as.pop(prefix, now.digest) != now.digest
         if before is not None:
             is_relisted = is_relisted or now.digest != before.digest
@@ -384,7 +384,7 @@ class DirectoryScanner:
         return found
 
     def _has_changed_unseen(self, directory: Directory) -> bool:
-        """Whether a directory or its rules changed after its discovery and before its watch."""
+        """Return whether a directory or its rules changed between its discovery and its watch."""
         if has_changed_since(directory.stamp, self._idle_until_ns):
             return True
         files = directory.ignore_stamps.values()

@@ -118,7 +118,7 @@ class Application:
                 raise HttpError(404, "not found")
             await route(request)
             if exchange.status and not exchange.is_complete:
-                # A stream that goes on with another request, or later.
+                # A stream that continues in another request, or later.
                 await exchange.send_part(b"", is_last=True)
         except HttpError as error:
             if not exchange.status:
@@ -136,7 +136,7 @@ class Application:
             exchange.finish(scope)
 
     async def close(self) -> None:
-        """End all streams and sessions; requests in flight may be answered for a moment."""
+        """End all streams and sessions; requests in flight have a moment to be answered."""
         self._bodies.close()
         self._streams.close()
         await asyncio.gather(

@@ -51,7 +51,7 @@ class Bodies:
     async def _read(self, request: HttpRequest) -> bytes:
         if int(request.headers.get(b"content-length", b"0")) > self._max_bytes:
             raise self._too_large()
-        whole: bytes | bytearray = b""  # in most cases the first part is all of it
+        whole: bytes | bytearray = b""  # usually the first part is the whole body
         while True:
             message = await request.receive()
             if message["type"] == "http.disconnect":
@@ -75,7 +75,7 @@ class Bodies:
     def _hold(self, exchange: Exchange, length: int) -> None:
         held = self._held_bytes + length - exchange.held_bytes
         if held > MAX_TOTAL_BYTES:
-            reason = "too much is being sent at once"
+            reason = "too much is being sent concurrently"
             raise HttpError(503, reason, [(b"retry-after", b"1"), CLOSE])
         self._held_bytes, exchange.held_bytes = held, length
 

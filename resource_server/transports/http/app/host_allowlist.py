@@ -30,7 +30,7 @@ _VARY = (b"vary", b"Origin")
 
 
 class HostAllowlist:
-    """Refuses requests for other hosts than ours, and from other web pages than allowed ones.
+    """Refuses requests for foreign hosts, and from web pages that are not allowed.
 
     A host is written `files.example.org`, an origin `https://files.example.org`; with `:*` any
     port is allowed, or none.

@@ -36,7 +36,7 @@ class LegacyClient:
         self.connection.owner = owner
 
     async def close(self) -> None:
-        """Cancel what is in flight, and let no POST wait any more."""
+        """Cancel the requests in flight, and release waiting POSTs."""
         await self.connection.close()
         self.stream.end()
         self.stream.clear()
@@ -114,7 +114,7 @@ class LegacyTransport:
         return client
 
     async def close(self) -> None:
-        """End all streams; what is in flight may be answered for a moment."""
+        """End all streams; requests in flight have a moment to be answered."""
         clients = list(self._clients.values())
         drain_s = self._timing.http_drain_s
         await asyncio.gather(*(client.connection.drain(drain_s) for client in clients))

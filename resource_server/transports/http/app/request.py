@@ -65,11 +65,11 @@ class HttpError(Exception):
 
 
 class ClientDisconnected(Exception):
-    """The client has left before its response was complete."""
+    """The client disconnected before its response was complete."""
 
 
 class SentTotals:
-    """Totals over all responses, counted while they are sent: streams last for long."""
+    """Totals over all responses, counted while they are sent, because streams last long."""
 
     bytes = 0
     """Bytes of response bodies."""
@@ -141,7 +141,7 @@ class Exchange:
         return self.message if isinstance(self.message, JsonRpcMessage) else None
 
     def finish(self, scope: AsgiScope) -> None:
-        """Tell the observers that nothing more will be sent."""
+        """Notify the observers that the response has ended."""
         for observer in self._observers:
             observer.finished(self, scope)
 
@@ -197,16 +197,16 @@ class RequestObserver(Protocol):
     """Records each request: the access log and the tracing."""
 
     def received(self, exchange: Exchange, request: HttpRequest, body: bytes) -> None:
-        """See a message or batch; not called for a request refused before its body was read."""
+        """Observe a message or batch; not called for a request refused before its body was read."""
         ...
 
     def finished(self, exchange: Exchange, scope: AsgiScope) -> None:
-        """See the end of the response, in the same task as `received`."""
+        """Observe the end of the response, in the same task as `received`."""
         ...
 
 
 class HttpRequest:
-    """One request, everything in it as the client sent it.
+    """One request, exactly as the client sent it.
 
     Raises:
         HttpError: a header is repeated that must not be.

@@ -1,4 +1,4 @@
-"""HTTP responses to JSON-RPC messages: a JSON body, or an event stream for what takes time."""
+"""HTTP responses to JSON-RPC messages: a JSON body, or an event stream for slow ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STATUSES = {
 
 
 async def fits_json(request: HttpRequest, stream: EventStream, wait_s: float) -> bool:
-    """Wait for the first message; return whether it is all, so that a JSON response can hold it.
+    """Wait for the first message; return whether it is the only one, to be sent as plain JSON.
 
     If the client does not accept an event stream, wait for the last message instead.
 

@@ -51,7 +51,7 @@ class Session:
         """When the last of its tokens expires, in seconds since the epoch."""
         self.expiry_timer: asyncio.TimerHandle | None = None
         self.notifications = EventStream(b"0")
-        """What belongs to no request."""
+        """Notifications and requests that belong to no request of the client."""
         self.connection = ClientConnection(
             server, push=self.notifications.put_once, push_room=self.notifications.room
         )
@@ -69,13 +69,13 @@ class Session:
         return EventStream(b"%d" % self._stream_count)
 
     def keep(self, stream: EventStream) -> None:
-        """Keep a stream for a client that is cut off; the oldest are dropped for it."""
+        """Keep a stream for a disconnected client, dropping the oldest to make room."""
         if stream.name is not None and stream.kept_bytes <= _MAX_RESUMABLE_BYTES:
             self._streams[stream.name] = stream
             self._drop_oldest()
 
     def end_stream(self, stream: EventStream) -> None:
-        """End a stream whose request is answered: now its length is known."""
+        """End a stream whose request is answered, now that its length is known."""
         stream.end()
         if stream.kept_bytes > _MAX_RESUMABLE_BYTES and stream.name is not None:
             self._streams.pop(stream.name, None)
@@ -91,7 +91,7 @@ class Session:
         """Return the stream of an event, and the event's number there.
 
         Raises:
-            HttpError: what came after it is not kept.
+            HttpError: later messages are no longer kept.
         """
         name, _, number = event_id.partition("-")
         stream = self.notifications if name == "0" else self._streams.get(name.encode("latin-1"))
@@ -102,7 +102,7 @@ class Session:
         return stream, int(number)
 
     async def close(self) -> None:
-        """End its streams and cancel what is in flight."""
+        """End its streams and cancel its requests in flight."""
         self.is_ended = True
         if self.expiry_timer is not None:
             self.expiry_timer.cancel()
@@ -111,7 +111,7 @@ class Session:
             stream.end()
 
     async def drain(self, timeout_s: float) -> None:
-        """Let what is in flight be answered for a moment, and then close."""
+        """Give requests in flight a moment to be answered, then close."""
         await self.connection.drain(timeout_s)
         await self.close()
 
@@ -231,7 +231,7 @@ class Sessions:
         self._reaper = asyncio.get_running_loop().call_later(pause_s, self._reap)
 
     async def close(self) -> None:
-        """End all sessions; what is in flight may be answered for a moment."""
+        """End all sessions; requests in flight have a moment to be answered."""
         if self._reaper is not None:
             self._reaper.cancel()
         sessions = list(self._sessions.values())
@@ -383,7 +383,7 @@ def _expiry_of(caller: Caller) -> float:
 
 
 def is_same_caller(server: Server, owner: Caller, caller: Caller) -> bool:
-    """Return whether a caller has the name of another, and sees the same mounts."""
+    """Return whether two callers have the same subject and visible mounts."""
     views = server.catalog.visibility
     visible, before = views.for_scopes(caller.scopes), views.for_scopes(owner.scopes)
     return caller.subject == owner.subject and visible.mounts == before.mounts

@@ -84,7 +84,7 @@ class StatelessRequests:
         self._timing = timing
         self._waiting: dict[ClientConnection, EventStream] = {}
         self._spare: _Responder | None = None
-        """Reused by the next request: a new one costs as much as the answer."""
+        """Reused by the next request: a new one costs as much as the response."""
 
     async def post(self, request: HttpRequest, version: str, caller: Caller) -> None:
         """Answer one message; `version` is the revision that its header names.
@@ -103,7 +103,7 @@ class StatelessRequests:
         if fault is not None:
             await refuse(request, fault, request_id)
         elif message.id is UNSET:
-            # Notifications mean nothing in this revision: a client cancels by leaving.
+            # Notifications have no effect in this revision: a client cancels by disconnecting.
             await request.exchange.respond(202)
         elif message.method == "subscriptions/listen":
             await self._listen(request, body, caller)
@@ -183,7 +183,7 @@ def _fault(request: HttpRequest, message: JsonRpcMessage, version: str) -> Fault
     if version not in revisions.MODERN:
         return error_mapping.unsupported_version(version)
     if message.method == "initialize":
-        # The header has named the revision already.
+        # The header has already named the revision.
         return Fault(revisions.METHOD_NOT_FOUND, "Method not found", {"method": "initialize"})
     return None
 
@@ -214,10 +214,10 @@ def _repeats(
     *,
     decode: Callable[[str | None], str | None] | None = None,
 ) -> bool:
-    """Return whether a header has a value of the body, perhaps encoded."""
+    """Return whether a header equals a value of the body; the header may be encoded."""
     if not isinstance(value, str):
         return False
-    # In most cases the same bytes, which need no decoding.
+    # Usually the bytes are equal and need no decoding.
     is_plain = value.isascii() and value.isprintable() and value[:2] != "=?"
     if is_plain and request.headers.get(name) == value.encode():
         return True

@@ -76,7 +76,7 @@ class Authenticator:
         digest = _digest(token)
         caller = self._known_caller(digest)
         if caller is None or not caller.may(self._required):
-            # Before the verification, which takes a while; known callers are not held up.
+            # Before the slow verification; known callers are not affected.
             wait_s = self._rates.take(request.address) if self._rates else 0
             if wait_s:
                 raise rate_limited(wait_s)

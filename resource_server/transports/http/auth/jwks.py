@@ -78,7 +78,7 @@ class IssuerKeys:
         return self._parsed[name]
 
     def _start_fetch(self) -> asyncio.Task[None] | None:
-        """Start to fetch the keys, unless it is too early; return the task that does."""
+        """Start fetching the keys, unless it is too early; return the task."""
         if self._fetching is None and time.monotonic() >= self._next_fetch_at:
             self._fetching = asyncio.get_running_loop().create_task(self._fetch())
         return self._fetching

@@ -71,7 +71,7 @@ class TokenVerifier:
             raise InvalidToken(_REASONS.get(type(error), "the token is not valid")) from None
         if not claims["sub"]:
             raise InvalidToken("the token lacks a required claim")
-        # Two issuers may give the same name to two people.
+        # Two issuers may use one subject for different people.
         subject = f"{issuer}#{claims['sub']}"
         expires = min(int(claims["exp"]), _MAX_EXPIRY_S) + self._clock_skew_s
         return Caller(subject, _scopes(claims), float(expires))

@@ -43,7 +43,7 @@ class AccessLog:
             "subject": None if subject is None else subject_digest(subject),
             "method": exchange.method,
             "mount": exchange.mount,
-            # None where the client left before the end of the response.
+            # None if the client disconnected before the end of the response.
             "status": exchange.status if exchange.is_complete else None,
             "code": exchange.error_code,
             "ms": round((time.perf_counter() - exchange.started_at) * 1000, 3),
@@ -53,7 +53,7 @@ class AccessLog:
 
 
 def subject_digest(subject: str) -> str:
-    """Return what stands for a subject in logs, the same in all replicas."""
+    """Return the pseudonym of a subject in logs, the same in all replicas."""
     return hashlib.sha256(subject.encode()).hexdigest()[:16]
 
 

@@ -117,7 +117,7 @@ def _visible(caller: Caller, mounts: Sequence[Mount]) -> Sequence[Mount]:
 
 
 def _is_local(request: HttpRequest) -> bool:
-    """Return whether a program of this machine sends the request, for all we know not a proxy."""
+    """Return whether a program on this machine sent the request, and not visibly as a proxy."""
     if any(name in request.headers for name in _PROXY_HEADERS):
         return False
     try:

@@ -39,13 +39,13 @@ class RequestLabels(NamedTuple):
 
 
 class LatencyHistogram:
-    """How many requests took how long."""
+    """Latency histogram: requests per bucket."""
 
     __slots__ = ("buckets", "total_s")
 
     def __init__(self) -> None:
         self.buckets = [0] * (len(BUCKETS_S) + 1)
-        """Requests per bucket; the last is for whatever took longer."""
+        """Requests per bucket; the last has no upper bound."""
         self.total_s = 0.0
 
     @property
@@ -55,11 +55,11 @@ class LatencyHistogram:
 
 
 class RequestMetrics:
-    """Plain numbers, added to when a request ends; Prometheus' formats are made on demand."""
+    """Plain counters, updated when a request ends; Prometheus' formats are made on demand."""
 
     def __init__(self) -> None:
         self.sent = SentTotals()
-        # By the members of `RequestLabels`: to make one takes longer than to count.
+        # By the members of `RequestLabels`: creating one takes longer than counting.
         self._histograms: dict[tuple[bool, bool, str, int, int | None], LatencyHistogram] = {}
 
     def __iter__(self) -> Iterator[tuple[RequestLabels, LatencyHistogram]]:
@@ -90,7 +90,7 @@ class MetricsSource(NamedTuple):
 
 def encode_metrics(source: MetricsSource, accept: str) -> tuple[bytes, str]:
     """Return all metrics in a format that `accept` allows, and its media type."""
-    # Imported here: a server whose metrics nobody reads does without.
+    # Imported here: not needed until metrics are read.
     from prometheus_client import CollectorRegistry, ProcessCollector
     from prometheus_client.exposition import choose_encoder
 
@@ -103,7 +103,7 @@ def encode_metrics(source: MetricsSource, accept: str) -> tuple[bytes, str]:
 
 
 class _Collector:
-    """Makes Prometheus' metrics; a `prometheus_client.registry.Collector` by its shape."""
+    """Builds Prometheus' metrics; structurally a `prometheus_client.registry.Collector`."""
 
     def __init__(self, source: MetricsSource) -> None:
         from prometheus_client import core

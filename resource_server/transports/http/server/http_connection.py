@@ -72,7 +72,7 @@ class WriteBacklog:
         self._bytes = 0
 
     def add(self, connection: UnreadConnection, unread: int) -> None:
-        """Count a connection's unread bytes; cut off others while there are too many."""
+        """Count a connection's unread bytes; cut off connections while the total is too high."""
         self.remove(connection)
         self._unread[connection] = unread
         self._bytes += unread
@@ -94,7 +94,7 @@ class ConnectionConfig(uvicorn.Config):
 
 
 class _RequestCycle:
-    """One request and its response, as the `receive` and `send` of ASGI."""
+    """One request and its response, through the `receive` and `send` of ASGI."""
 
     def __init__(self, connection: HttpConnection, scope: AsgiScope, *, keep_alive: bool) -> None:
         self.scope = scope
@@ -158,12 +158,12 @@ class _RequestCycle:
             self._news.set()
 
     def end_body(self) -> None:
-        """Take note that the body is complete."""
+        """Mark the body as complete."""
         self.body_complete = True
         self._news.set()
 
     def disconnect(self) -> None:
-        """Tell the application that the client has left."""
+        """Notify the application that the client has disconnected."""
         self.disconnected = True
         self._news.set()
 
@@ -214,7 +214,7 @@ class _RequestCycle:
         connection.transport.write(b"".join(parts))
         if is_last:
             self.complete = True
-            self._drop_body()  # Reading would stay paused for a body that nobody takes.
+            self._drop_body()  # Reading would stay paused for a body that is never consumed.
             self._news.set()
             if not self.keep_alive:
                 connection.transport.close()
@@ -265,7 +265,7 @@ class HttpConnection(asyncio.Protocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        """Take what uvicorn passes to the class of its connections."""
+        """Accept the arguments that uvicorn passes to its connection class."""
         self._config = config
         self._server_state = server_state
         self._app_state = app_state
@@ -295,14 +295,14 @@ class HttpConnection(asyncio.Protocol):
 
     def _new_parser(self) -> HttpRequestParser:
         parser = HttpRequestParser(self)
-        # What follows a request with `Connection: close` is ignored, not an error.
+        # Data after a request with `Connection: close` is ignored instead of refused.
         parser.set_dangerous_leniencies(lenient_data_after_close=True)
         return parser
 
     # -- the connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to wait for a request."""
+        """Start waiting for a request."""
         self.transport = cast("asyncio.Transport", transport)
         # Everything left in the write buffer counts as unread.
         self.transport.set_write_buffer_limits(1, 0)
@@ -319,7 +319,7 @@ class HttpConnection(asyncio.Protocol):
         self._await_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the application that the client has left."""
+        """Notify the application that the client has disconnected."""
         self._server_state.connections.discard(cast("Any", self))
         for cycle in (self._running, self._parsed):
             if cycle is not None and not cycle.complete:
@@ -375,7 +375,7 @@ class HttpConnection(asyncio.Protocol):
         except HttpParserUpgrade as upgrade:
             if self._asks_for_upgrade():
                 again = self._without_upgrade() + data[upgrade.args[0] :]
-                # A new parser: behind a last request the old one would take nothing more.
+                # A new parser: the old one accepts nothing after a last request.
                 self._parser = self._new_parser()
                 self._parse(again)
         except HttpParserError:
@@ -398,25 +398,25 @@ class HttpConnection(asyncio.Protocol):
         return self._parser.should_upgrade() and self._parser.get_method() != b"CONNECT"
 
     def on_message_begin(self) -> None:
-        """Begin a request (httptools)."""
+        """Begin a request (called by httptools)."""
         self._is_whole = False
         self._url = b""
         self._headers = []
         self._expects_continue = False
 
     def on_url(self, url: bytes) -> None:
-        """Take part of the request target (httptools)."""
+        """Append a part of the request target (called by httptools)."""
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header (httptools)."""
+        """Store a header (called by httptools)."""
         name = name.lower()
         if name == b"expect" and value.lower() == b"100-continue":
             self._expects_continue = True
         self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Queue a request whose head is complete (httptools)."""
+        """Queue a request whose head is complete (called by httptools)."""
         if self._asks_for_upgrade():
             return  # It is parsed again without.
         if len(self._pending) > MAX_PIPELINED:
@@ -453,13 +453,13 @@ class HttpConnection(asyncio.Protocol):
         }
 
     def on_body(self, body: bytes) -> None:
-        """Take part of a body (httptools)."""
+        """Append a part of a body (called by httptools)."""
         self._head_bytes = 0
         if self._parsed is not None:
             self._parsed.put(body)
 
     def on_message_complete(self) -> None:
-        """End a request (httptools)."""
+        """End a request (called by httptools)."""
         if self._asks_for_upgrade():
             return
         self._head_bytes = 0
@@ -471,7 +471,7 @@ class HttpConnection(asyncio.Protocol):
             self._parsed.end_body()
 
     def _refuse(self, reason: bytes) -> None:
-        """Answer 400 and close; where that could be taken for another response, only close."""
+        """Answer 400 and close; only close if the answer could be mistaken for another response."""
         for cycle in (self._running, *self._pending):
             awaits = cycle is not None and (cycle.started or cycle.body_complete)
             if cycle is not None and awaits and not cycle.complete:
@@ -494,7 +494,7 @@ class HttpConnection(asyncio.Protocol):
             self.transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read on: the application takes what the client sends, or waits for its end."""
+        """Resume reading: the application consumes the data, or waits for a disconnect."""
         if not self._is_reading:
             self._is_reading = True
             self.transport.resume_reading()
@@ -527,7 +527,7 @@ class HttpConnection(asyncio.Protocol):
             state.tasks.add(task)
 
     def on_response_complete(self) -> None:
-        """Go on with the next request, or wait for one."""
+        """Continue with the next request, or wait for one."""
         if self.transport.is_closing():
             return
         self.resume_reading()
@@ -594,8 +594,8 @@ class HttpConnection(asyncio.Protocol):
     def _unread(self) -> int:
         """Return how many bytes the client has not read, those in the system's buffer included.
 
-        The system takes more from us only now and then: by our buffer alone a slow client would
-        seem to read nothing.
+        The system drains our buffer only in bursts: judged by it alone, a slow client would seem to
+        read nothing.
         """
         held = array("i", [0])
         with suppress(OSError):

@@ -35,10 +35,10 @@ from resource_server.transports.http.server.http_connection import (
 
 _KEEP_ALIVE_S = 75
 _LISTEN_BACKLOG = 2048
-"""Maximum connections that the system has accepted and we have not."""
+"""Maximum connections in the accept queue of the system."""
 _MAX_OPEN_FILES = 65536
 _OTHER_FILES = 512
-"""Open files that are no connections: files read or watched, and connections to databases."""
+"""Open files other than connections: files read or watched, and connections to databases."""
 
 
 class Address(NamedTuple):
@@ -50,7 +50,7 @@ class Address(NamedTuple):
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only programs of this machine can connect."""
+        """Whether only programs on this machine can connect."""
         if self.host == "localhost":
             return True
         try:
@@ -108,7 +108,7 @@ def parse_listen_address(text: str) -> Address:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise ValueError("an IPv6 address stands in brackets: [::1]:8000")
+        raise ValueError("write an IPv6 address in brackets: [::1]:8000")
     if not colon or not (port.isascii() and port.isdigit() and int(port) < 65536):
         raise ValueError("expected an address and a port, as 127.0.0.1:8000")
     return Address(host or "127.0.0.1", int(port))
@@ -214,7 +214,7 @@ def _config(
         backlog=_LISTEN_BACKLOG,
         limit_concurrency=_max_connections(),
         lifespan="off",
-        # By default uvicorn trusts every program of this machine as a proxy.
+        # By default uvicorn trusts every program on this machine as a proxy.
         proxy_headers=proxies is not None,
         forwarded_allow_ips=proxies,
         ssl_certfile=None if certificate is None else certificate.file,

@@ -1,7 +1,7 @@
 """Event streams (Server-Sent Events) that survive their connection and resume after any event.
 
-A stream keeps its last messages. While no client reads it there is no room in it, so that the
-sender keeps what it has to say.
+A stream keeps its last messages. While no client reads it, it has no room, so senders hold back
+their messages.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class EventStream:
         self.kept_bytes = 0
         self._messages: dict[int, bytes] = {}
         self._repeatable: dict[bytes, int] = {}
-        """The numbers of messages that mean the same when sent once instead of twice."""
+        """Numbers of the idempotent messages, by message: each is kept only once."""
         self._last = 0
         """The number of the last message."""
         self._lost = 0
@@ -63,7 +63,7 @@ class EventStream:
 
     @property
     def has_only_response(self) -> bool:
-        """Whether the stream has had no message, the response aside."""
+        """Whether the stream has had no message except the response."""
         return self._last == (0 if self.response is None else 1)
 
     def can_resume(self, number: int) -> bool:
@@ -133,7 +133,7 @@ class EventStream:
             self._unsent_bytes -= len(data)
 
     def _mark_sent(self, number: int) -> None:
-        """Take note that everything up to a message was sent."""
+        """Record that everything up to a message was sent."""
         self._position = number
         if self.name is None:
             for sent in [each for each in self._messages if each <= number]:
@@ -180,7 +180,7 @@ class EventStream:
         until: float | None = None,
         allowed: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Send the stream to a client, after the message `after`, by default what is unsent.
+        """Send the messages after `after` to a client; by default, the unsent ones.
 
         Returns when everything is sent, when the client leaves, when another client takes over the
         stream, at the time `until` (seconds since the epoch), and when there is something to send

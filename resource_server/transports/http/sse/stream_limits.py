@@ -43,7 +43,7 @@ class _Stream:
 
 
 class StreamLimiter:
-    """At most `max_streams` open streams; to open one more, the owner with the most loses one."""
+    """Limits open streams to `max_streams`; at the limit, the owner with the most loses one."""
 
     def __init__(self, max_streams: int) -> None:
         self._max_streams = max_streams
@@ -75,7 +75,7 @@ class StreamLimiter:
             self._remove(stream)
 
     def close(self) -> None:
-        """Let no more streams begin."""
+        """Refuse new streams."""
         self._is_closed = True
 
     def _make_room(self, owner: str) -> bool:
@@ -84,7 +84,7 @@ class StreamLimiter:
         if largest is None:
             return False
         oldest = next(stream for stream in self._streams if stream.owner == largest)
-        # Removed first, since it may take a while to end.
+        # Removed first, since it may be slow to end.
         self._remove(oldest)
         oldest.end()
         return True

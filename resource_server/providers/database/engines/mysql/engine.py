@@ -80,7 +80,7 @@ class MysqlEngine(ServerEngine):
         """False: it serves the tables of the URL's database."""
         return False
 
-    # The catalog.
+    # -- the catalog
 
     async def tables(self) -> Sequence[TableInfo]:
         """Return all readable tables and views, ordered by name."""
@@ -146,7 +146,7 @@ class MysqlEngine(ServerEngine):
 
         return await self._run(work, within=CATALOG_TIMEOUT_S)
 
-    # Commits.
+    # -- commits
 
     @property
     def commit_detection(self) -> CommitDetection:
@@ -156,7 +156,7 @@ class MysqlEngine(ServerEngine):
     async def _poll_commits(self, connection: DriverConnection) -> AsyncGenerator[None, None]:
         """Yield after every possible commit, and once at the start.
 
-        The server counts a row when it is written, and COMMIT when it begins. So the look after
+        The server counts a row when it is written, and COMMIT when it begins. So the poll after
         one that saw a change yields, too.
         """
         last: tuple[object, ...] = ()
@@ -176,7 +176,7 @@ class MysqlEngine(ServerEngine):
             again = wrote
             await asyncio.sleep(self._interval)
 
-    # The driver.
+    # -- the driver
 
     def _import_driver(self) -> None:
         try:
@@ -185,7 +185,7 @@ class MysqlEngine(ServerEngine):
             raise MountUnavailable(
                 "MariaDB and MySQL need a driver: pip install 'resource-server[mysql]'"
             ) from None
-        # It prints the server's warnings about broken views, at every look.
+        # It prints the server's warnings about broken views, at every poll.
         logging.getLogger("asyncmy").setLevel(logging.ERROR)
 
     async def _connect(self, *, author: bool) -> DriverConnection:
@@ -227,7 +227,7 @@ class MysqlEngine(ServerEngine):
 
     async def _prepare_session(self, connection: DriverConnection) -> None:
         # Standard quotes and backslashes, as asyncmy escapes and `sql_tokenizer` reads them.
-        # The time zone is that of bound parameters, whatever the server's is.
+        # UTC, as for bound parameters, whatever the server's time zone is.
         await connection.query("SET NAMES utf8mb4, sql_mode = '', time_zone = '+00:00'")
         await connection.query("SET SESSION TRANSACTION READ ONLY")
 

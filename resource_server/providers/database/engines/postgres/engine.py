@@ -107,7 +107,7 @@ class PostgresEngine(ServerEngine):
         """True: a table's address includes its schema."""
         return True
 
-    # The catalog.
+    # -- the catalog
 
     async def tables(self) -> Sequence[TableInfo]:
         """Return all readable tables and views, ordered by schema and name."""
@@ -155,11 +155,11 @@ class PostgresEngine(ServerEngine):
 
         return await self._run(work, within=CATALOG_TIMEOUT_S)
 
-    # Commits.
+    # -- commits
 
     @property
     def commit_detection(self) -> CommitDetection:
-        """Polling, or notifications with polling behind them. See `Engine.commit_detection`."""
+        """Polling, or notifications with polling as a fallback. See `Engine.commit_detection`."""
         if self._channel is None:
             return CommitDetection("commits", self._interval)
         return CommitDetection("notify", self._idle_interval)
@@ -202,7 +202,7 @@ class PostgresEngine(ServerEngine):
         except TimeoutError:
             pass
 
-    # The driver.
+    # -- the driver
 
     def _import_driver(self) -> None:
         try:

@@ -28,7 +28,7 @@ logging.getLogger("aiosqlite").setLevel(logging.WARNING)
 _LOOK_DELAYS_S = (0.0, 0.001, 0.004, 0.020)
 """When to look after a file event: SQLite writes the log before the commit becomes visible."""
 _IDLE_AFTER_S = 60.0
-"""Time without a commit after which looks become rare."""
+"""Time without a commit after which polls become rare."""
 _IDLE_INTERVAL_S = 1.0
 _CLOSE_TIMEOUT_S = 2.0
 _MASK = inotify.MODIFY | inotify.CREATE | inotify.DELETE | inotify.MOVED_FROM | inotify.MOVED_TO
@@ -154,7 +154,7 @@ class _WatchConnection:
         return database
 
     def is_current(self) -> bool:
-        """Return whether the connection notices what others commit.
+        """Return whether the connection notices others' commits.
 
         Raises:
             MountUnavailable: the file is gone.

@@ -185,7 +185,7 @@ class SqliteConnection:
         except sqlite3.OperationalError as error:
             if self.database.text_factory is _escaped or "decode" not in str(error):
                 raise
-        # For good: where one text is not UTF-8, others follow.
+        # Permanently: if one text is not UTF-8, others will follow.
         self.database.text_factory = _escaped
         return self._select(sql, parameters, limit)
 
@@ -241,7 +241,7 @@ class SqliteConnection:
                 text = folded(query)
                 for table in self.authorizer.tables:
                     if folded(table).replace('"', '""') in text or folded(table) in text:
-                        # Between `before` and `after` the name means what it means to the query.
+                        # Between `before` and `after`, names resolve as in the query.
                         whole = f"{before}SELECT * FROM {quoted(table)}{after}"  # noqa: S608
                         self.database.execute(f"EXPLAIN {whole}").close()
         finally:

@@ -33,9 +33,9 @@ _MAX_STEPS = 25_000
 """Virtual machine steps after which a statement is stopped, about a millisecond; SQLite counts on
 from one statement to the next, so it may run twice as many."""
 _SLOW_S = 0.005
-"""A read that took longer waited for a disk, or for something unforeseen."""
+"""A slower read was waiting for a disk or something unforeseen."""
 _REST_S = 0.25
-"""How long nothing is read inline after a read that was too slow."""
+"""Pause of inline reads after one that was too slow."""
 
 
 class InlineReader:

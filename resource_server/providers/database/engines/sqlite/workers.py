@@ -64,7 +64,7 @@ class _Job:
         self.result = result
         self.timeout: asyncio.Timeout | None = None
         self.abandoned = False
-        """Whether its caller no longer waits."""
+        """Whether its caller has stopped waiting."""
 
 
 class CircuitBreaker:
@@ -117,7 +117,7 @@ class _ConnectionThread:
         # A daemon: a statement that does not end must not keep the process.
         Thread(target=self._serve, name="sqlite-connection", daemon=True).start()
 
-    # In the thread.
+    # -- in the thread
 
     def _serve(self) -> None:
         try:
@@ -145,7 +145,7 @@ class _ConnectionThread:
                 return
 
     def _post(self, future: asyncio.Future[Any], outcome: object) -> bool:
-        """Tell the loop the outcome; return False if the loop is closed."""
+        """Post the outcome to the loop; return False if the loop is closed."""
         try:
             self._loop.call_soon_threadsafe(_resolve, future, outcome)
         except RuntimeError:
@@ -154,11 +154,11 @@ class _ConnectionThread:
             return False
         return True
 
-    # In the event loop.
+    # -- in the event loop
 
     @property
     def is_current(self) -> bool:
-        """Whether the connection notices what others commit; unknown before it is open."""
+        """Whether the connection notices others' commits; unknown before it is open."""
         return self._connection is None or self._connection.log.is_current()
 
     async def run(self, function: Callable[[SqliteConnection], T], deadline: float) -> T:
@@ -336,7 +336,7 @@ class SqliteWorker:
             self._breaker.count(closed)
 
     async def close(self, within: float) -> None:
-        """Stop running statements and close; leave behind what has not ended in `within` s."""
+        """Stop running statements and close; abandon threads that take longer than `within` s."""
         self._is_closed = True
         thread = self._current
         if thread is not None:
@@ -375,7 +375,7 @@ class WorkerPool:
         try:
             result = await worker.run(function, deadline - loop.time())
         except BaseException:
-            # Last in line: its thread may still be busy.
+            # Last in line, because its thread may still be busy.
             self._idle.insert(0, worker)
             raise
         else:
