@@ -203,7 +203,7 @@ class MysqlEngine(ServerEngine):
             # asyncmy always requests multi-statements, and no option prevents it. Private, so the
             # version is capped in pyproject.toml, and a test sends two statements in one text.
             connection._client_flag &= ~(_MULTI_STATEMENTS | _LOCAL_FILES)
-            await _connected(connection)
+            await self._open_socket(connection)
         except Exception as error:
             raise self._refusal(error) from None
         try:
@@ -212,6 +212,18 @@ class MysqlEngine(ServerEngine):
             connection.close()
             raise
         return connection
+
+    async def _open_socket(self, connection: DriverConnection) -> None:
+        connecting = asyncio.ensure_future(connection.connect())
+        try:
+            await asyncio.wait((connecting,), timeout=CONNECT_TIMEOUT_S)
+        except BaseException:
+            self._start(_abandon(connection, connecting))
+            raise
+        if not connecting.done():
+            self._start(_abandon(connection, connecting))
+            raise TimeoutError
+        connecting.result()
 
     def _refusal(self, error: Exception) -> Exception:
         code = _code(error)
@@ -339,15 +351,14 @@ class MysqlEngine(ServerEngine):
         return error
 
 
-async def _connected(connection: DriverConnection) -> None:
-    """Connect, in a task of its own.
+async def _abandon(connection: DriverConnection, connecting: asyncio.Future[object]) -> None:
+    """Close a connection as soon as its connect has ended.
 
-    asyncmy uses `asyncio.wait_for`, which before Python 3.12 loses a cancellation that arrives
-    together with the result.
+    asyncmy uses `asyncio.wait_for`, which before Python 3.12 loses a socket that opens in the turn
+    of a cancellation. So a connect is cancelled only after the timeout of its socket.
     """
-    connecting = asyncio.ensure_future(connection.connect())
 
-    def give_up(connecting: asyncio.Future[object]) -> None:
+    def close(connecting: asyncio.Future[object]) -> None:
         connection.close()
         if not connecting.cancelled():
             connecting.exception()
@@ -355,12 +366,9 @@ async def _connected(connection: DriverConnection) -> None:
     try:
         await asyncio.wait((connecting,), timeout=CONNECT_TIMEOUT_S)
     finally:
-        if not connecting.done():
-            connecting.cancel()
-            connecting.add_done_callback(give_up)
-    if not connecting.done():
-        raise TimeoutError
-    connecting.result()
+        connecting.cancel()
+        connecting.add_done_callback(close)
+    await asyncio.wait((connecting,))
 
 
 def _server_failure(code: int, *, author: bool) -> Exception:
