@@ -59,9 +59,10 @@ class WatchRunner:
                 self._on_change(EVERYTHING)
             if not self.mount.can_watch:
                 return
+            has_reported = False
             try:
                 async for _ in self._changes():
-                    backoff.reset()
+                    has_reported = True
                 if self._is_closing:
                     return
                 logger.warning("mount %s has ended its watch", self.mount.name)
@@ -71,6 +72,8 @@ class WatchRunner:
                 reason = describe_error(error)
                 logger.warning("the watch of mount %s has failed: %s", self.mount.name, reason)
                 logger.debug("the watch of mount %s", self.mount.name, exc_info=error)
+            if has_reported:
+                backoff.reset()
             await asyncio.sleep(backoff.next_s())
             self.interest.restart()
             # Changes since it ended went unseen.
