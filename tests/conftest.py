@@ -29,6 +29,7 @@ _SLOW_PLACES = (
     "conformance",
     "plugins",
     "transports/http",
+    "worlds",
     "cli/test_client_folders.py",
     "cli/test_http_options.py",
     "cli/test_program.py",

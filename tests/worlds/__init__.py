@@ -1,0 +1,1 @@
+"""Worlds: generated folders, databases, manifests and clients, and the properties they prove."""

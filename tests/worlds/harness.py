@@ -1,0 +1,232 @@
+"""Properties of generated cases, and the search for a case that violates one."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import math
+import pprint
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, cast
+
+import hypothesis
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+
+C = TypeVar("C")
+
+CASE_S = 120.0
+"""A case that takes longer hangs, and is a violation."""
+_MAX_CASES = 100_000
+"""Cases of one seed: hypothesis remembers each of them."""
+
+_UNHURRIED = (
+    HealthCheck.data_too_large,
+    HealthCheck.filter_too_much,
+    HealthCheck.large_base_example,
+    HealthCheck.too_slow,
+)
+"""Worlds take longer to make than the arguments of a function."""
+
+
+class Violation(AssertionError):
+    """A case violates its property; the text says how."""
+
+
+class Tally:
+    """What the cases of a search compared, and how long the search may go on."""
+
+    def __init__(self, seconds: float = math.inf) -> None:
+        self.until = time.monotonic() + seconds
+        """End of the search, in the time of `time.monotonic`."""
+        self.counts = Counter[str]()
+
+    def count(self, what: str, number: int = 1) -> None:
+        """Add to the things of one kind that were compared, such as `requests`."""
+        self.counts[what] += number
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds until the end of the search; never negative."""
+        return max(0.0, self.until - time.monotonic())
+
+    def add(self, other: Tally) -> None:
+        """Add the counts of another search."""
+        self.counts.update(other.counts)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{number} {what}" for what, number in self.counts.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Property(Generic[C]):
+    """A statement about every case that a strategy generates.
+
+    Cases are frozen dataclasses whose `repr` is the Python that makes them.
+    """
+
+    name: str
+    """Name of its module in `tests.worlds`, and of its command."""
+    cases: st.SearchStrategy[C]
+    check: Callable[[C, Tally], Coroutine[Any, Any, None]]
+    """Raises `Violation` if the case violates the property."""
+    sabotages: Mapping[str, Callable[[], AbstractContextManager[object]]] = field(
+        default_factory=dict[str, Callable[[], AbstractContextManager[object]]]
+    )
+    """Ways to break the server that the search must find, by name."""
+    kept: tuple[C, ...] = ()
+    """The smallest cases that were ever found, each mended since."""
+    is_one_run: bool = False
+    """Whether a case takes the whole time of its search; it is not made smaller."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What one search did and found."""
+
+    name: str
+    seed: int
+    cases: int
+    seconds: float
+    tally: Tally
+    script: str | None = None
+    """Program that runs the smallest violating case, or None if there was no violation."""
+    violation: str | None = None
+    """How that case violates the property."""
+
+
+class _TimeIsOverError(BaseException):
+    """Ends a search; hypothesis passes on what is no `Exception`."""
+
+
+def search(
+    searched: Property[C],
+    seed: int,
+    seconds: float,
+    sabotage: str | None = None,
+    *,
+    shrinks: bool = True,
+) -> Report:
+    """Check generated cases until one violates the property, or the time is over.
+
+    A violating case is made smaller while there is time, unless `shrinks` is false.
+    """
+    started = time.monotonic()
+    tally = Tally(seconds)
+    found: list[tuple[C, BaseException]] = []
+    number = 0
+    shrinks = shrinks and not searched.is_one_run
+
+    def attempt(case: C) -> None:
+        nonlocal number
+        if tally.remaining_s <= 0 and number:
+            raise _TimeIsOverError
+        number += 1
+        try:
+            runner.run(_within(searched, case, tally))
+        except Exception as error:
+            found.append((case, error))
+            if not shrinks:
+                raise _TimeIsOverError from None
+            raise
+
+    sabotaged = nullcontext() if sabotage is None else searched.sabotages[sabotage]()
+    with asyncio.Runner() as runner, sabotaged:
+        run = settings(
+            deadline=None,
+            database=None,
+            derandomize=False,
+            max_examples=1 if searched.is_one_run else _MAX_CASES,
+            phases=[Phase.generate, Phase.shrink] if shrinks else [Phase.generate],
+            suppress_health_check=_UNHURRIED,
+            report_multiple_bugs=False,
+            print_blob=False,
+        )(hypothesis.seed(seed)(hypothesis.given(searched.cases)(attempt)))
+        try:
+            run()
+        except _TimeIsOverError:
+            pass
+        except BaseException:
+            if not found:
+                raise
+    violation = script = None
+    if found:
+        # Shrinking tries smaller cases only, so the last violating one is the smallest.
+        case, error = found[-1]
+        violation = _told(error)
+        script = script_of(searched, case)
+    return Report(
+        name=searched.name,
+        seed=seed,
+        cases=number,
+        seconds=time.monotonic() - started,
+        tally=tally,
+        script=script,
+        violation=violation,
+    )
+
+
+def replay(searched: Property[C], case: C) -> Tally:
+    """Check one case.
+
+    Raises:
+        Violation: it violates the property.
+    """
+    tally = Tally()
+    with asyncio.Runner() as runner:
+        runner.run(_within(searched, case, tally))
+    return tally
+
+
+async def _within(searched: Property[C], case: C, tally: Tally) -> None:
+    limit = CASE_S + (tally.remaining_s if searched.is_one_run else 0)
+    async with asyncio.timeout(limit):
+        await searched.check(case, tally)
+
+
+def _told(error: BaseException) -> str:
+    if isinstance(error, Violation):
+        return str(error)
+    return "".join(traceback.format_exception(error))
+
+
+def script_of(searched: Property[C], case: C) -> str:
+    """Return a program that checks one case."""
+    names = {
+        ("tests.worlds.harness", "replay"),
+        (f"tests.worlds.{searched.name}", "PROPERTY"),
+        *_names_in(case),
+    }
+    modules = sorted({module for module, name in names if not name})
+    imports = [f"import {module}" for module in modules]
+    for module in sorted({module for module, name in names if name}):
+        chosen = sorted(name for its, name in names if its == module and name)
+        imports.append(f"from {module} import {', '.join(chosen)}")
+    shown = pprint.pformat(case, width=100, sort_dicts=False)
+    lines = ("# python - < THIS_FILE, in the repository", *imports, "", f"case = {shown}")
+    return "\n".join((*lines, "replay(PROPERTY, case)", ""))
+
+
+def _names_in(value: object) -> Iterable[tuple[str, str]]:
+    """Yield what the `repr` of a value needs: modules with a name in them, or without."""
+    if dataclasses.is_dataclass(value):
+        yield type(value).__module__, type(value).__name__
+        for each in dataclasses.fields(value):
+            yield from _names_in(getattr(value, each.name))
+    elif isinstance(value, Mapping):
+        for pair in cast("Mapping[object, object]", value).items():
+            yield from _names_in(pair)
+    elif isinstance(value, tuple | list | set | frozenset):
+        for each in cast("Iterable[object]", value):
+            yield from _names_in(each)
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield "math", "inf" if math.isinf(value) else "nan"
+    elif type(value).__module__ == "datetime":
+        yield "datetime", ""
+    elif type(value).__module__ != "builtins":
+        yield type(value).__module__, type(value).__name__
