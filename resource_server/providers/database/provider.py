@@ -35,6 +35,7 @@ from resource_server.providers.database.addressing.address import (
     parse_path,
 )
 from resource_server.providers.database.change_detection import ChangeDetector
+from resource_server.providers.database.database_search import DatabaseSearch
 from resource_server.providers.database.diagnosis import Diagnosis
 from resource_server.providers.database.engines.contract import Engine
 from resource_server.providers.database.engines.factory import engine_name, make_engine
@@ -48,7 +49,6 @@ from resource_server.providers.database.reading.documents import Documents
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 from resource_server.providers.database.reading.path_completion import PathCompletion
 from resource_server.providers.database.reading.tree import DatabaseTree
-from resource_server.providers.database.search.database_search import DatabaseSearch
 from resource_server.runtime import eager
 from resource_server.runtime.eager import settle
 from resource_server.runtime.option_types import Duration

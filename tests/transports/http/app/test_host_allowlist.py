@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from resource_server.transports.http.app.host_allowlist import HostAllowlist
+from resource_server.transports.http.app.application import HostAllowlist
 from resource_server.transports.http.server.uvicorn_server import Address
 from tests.transports.program import Program, initialize, message, request, serving
 

@@ -1,0 +1,529 @@
+"""Search in a database: names of tables, columns and queries, and visible row values.
+
+Rows are searched in the columns that the manifest names, in key order. The engine filters with
+LIKE on a part of the text that all engines compare alike; the final match is decided here, so that
+all engines find the same. For a regular expression all texts are fetched, because the syntaxes of
+engines differ and some expressions can run for years.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+from msgspec.structs import replace
+
+from resource_server import uris
+from resource_server.errors import (
+    DeadlineExceeded,
+    InvalidParameter,
+    ResourceBusy,
+    ResourceNotFound,
+)
+from resource_server.provider import Path, Resource
+from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest
+from resource_server.providers.database.addressing import key_codec
+from resource_server.providers.database.addressing.address import (
+    Address,
+    CellAddress,
+    DatabaseAddress,
+    DefinitionAddress,
+    PageAddress,
+    QueriesAddress,
+    QueryAddress,
+    RowAddress,
+    SchemaAddress,
+    TableAddress,
+    address_path,
+)
+from resource_server.providers.database.engines.contract import Rows
+from resource_server.providers.database.engines.reflection import Column, TableInfo, TableName
+from resource_server.providers.database.queries.declared import DeclaredQueries
+from resource_server.providers.database.reading.documents import Documents
+from resource_server.providers.database.reading.exposed_table import (
+    ExposedTable,
+    ExposedTableCache,
+    version_of,
+)
+from resource_server.providers.database.reading.tree import DatabaseTree
+from resource_server.runtime.eager import Turns
+from resource_server.search.name_match import NameQuery
+from resource_server.search.text_match import MAX_LINES, LineQuery
+from resource_server.search.top_k import INVALID, TopK, to_path
+
+_LOOP_CHARACTERS = 64 * 1024
+"""Maximum characters of texts searched in the event loop; longer ones use a thread."""
+
+_COLUMNS = "~columns"
+"""Prefix of a continuation inside the search for columns; no path begins with it."""
+
+_LEAST_S = 0.4
+"""Minimum time for the first rows, however late a search begins."""
+_FIRST_ROWS, _MOST_ROWS = 64, 1024
+"""Initial and maximum number of rows of one statement."""
+_QUICK_S, _LONG_S = 0.05, 0.2
+"""A faster statement is followed by one with more rows, a slower one by one with fewer."""
+_LARGE = 2 * 1024 * 1024
+"""Characters of one statement's texts above which the next one has fewer rows."""
+_DESCRIBED_AT_ONCE = 32
+
+_WITH_COLUMNS = (DatabaseAddress, SchemaAddress, TableAddress, DefinitionAddress)
+TableAtPath: TypeAlias = tuple[Path, TableInfo]
+"""A table and its path."""
+_Named: TypeAlias = tuple[Path, Callable[[], Resource]]
+_Key: TypeAlias = tuple[object, ...]
+
+
+class DatabaseSearch:
+    """Searches one database."""
+
+    def __init__(
+        self,
+        exposed_tables: ExposedTableCache,
+        queries: DeclaredQueries,
+        tree: DatabaseTree,
+        documents: Documents,
+    ) -> None:
+        self._exposed = exposed_tables
+        self._queries = queries
+        self._tree = tree
+        self._documents = documents
+
+    async def search(
+        self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
+    ) -> SearchPage:
+        """Return one page of results, as `SupportsSearch.search`."""
+        address = self._tree.address(below)
+        tables = await self._tables(address)
+        if request.where == "names":
+            await self._find(address, below)
+            names = _NameSearch(self._exposed, self._queries, self._tree, self._documents, request)
+            return await names.found(
+                address, below, tables, after=after, limit=limit, deadline=deadline
+            )
+        rows = _RowSearch(self._exposed, self._documents, request, limit=limit, deadline=deadline)
+        if isinstance(address, DefinitionAddress | PageAddress | CellAddress):
+            return await self._in_document(request, below)
+        await self._find(address, below)
+        within = address.key if isinstance(address, RowAddress) else ()
+        return await rows.found(self._with_rows(tables), below, within, after)
+
+    async def _find(self, address: Address, below: Path) -> None:
+        """Check cheaply that the address exists.
+
+        Raises:
+            ResourceNotFound: it does not.
+        """
+        match address:
+            case DatabaseAddress():
+                pass
+            case QueryAddress(name):
+                self._queries.get(name)
+            case TableAddress(table) | DefinitionAddress(table):
+                await self._exposed.get(table)
+            case _:
+                await self._tree.resource(below)
+
+    async def _tables(self, address: Address) -> Sequence[TableAtPath]:
+        """Return the tables to search, ordered by path.
+
+        An unlisted table is searched only if the address names it.
+        """
+        if isinstance(address, QueriesAddress | QueryAddress):
+            return ()
+        turns = Turns()
+        found: list[TableAtPath] = []
+        for info in await self._exposed.infos():
+            match address:
+                case DatabaseAddress():
+                    is_meant = self._exposed.options(info.name).listed
+                case SchemaAddress(schema):
+                    is_meant = info.name.schema == schema
+                    is_meant = is_meant and self._exposed.options(info.name).listed
+                case _:
+                    is_meant = info.name == address.table
+            if is_meant:
+                found.append((address_path(TableAddress(info.name)), info))
+            await turns.others()
+        return sorted(found, key=_path_in)
+
+    def _with_rows(self, tables: Sequence[TableAtPath]) -> Sequence[TableName]:
+        """Return the tables with searchable rows."""
+        named = [(info.name, self._exposed.options(info.name)) for _, info in tables]
+        return [name for name, options in named if options.search and options.rows]
+
+    async def _in_document(self, sought: SearchRequest, path: Path) -> SearchPage:
+        """Search the text of a definition, a page or a single value."""
+        document = await self._documents.read(self._tree.address(path), {})
+        data = None if document is None else document.content.data
+        if document is None or not isinstance(data, str):
+            return SearchPage(hits=(), looked_at=1)
+        text, lines = data.encode("utf-8", "replace"), LineQuery(sought)
+        if len(text) <= _LOOP_CHARACTERS and not sought.is_pattern:
+            found = lines.matches(text)
+        else:
+            # Imported here: not every search needs a thread.
+            from anyio import to_thread
+
+            found = await to_thread.run_sync(lines.matches, text, abandon_on_cancel=True)
+        return SearchPage(
+            hits=[Hit(document.resource, found)] if found else (), looked_at=1, total=1
+        )
+
+
+class _NameSearch:
+    """One search for names in progress.
+
+    All names except those of columns are in memory. Columns need the reflection of every table, so
+    they come last, table by table, and the deadline may pass in between.
+    """
+
+    def __init__(
+        self,
+        exposed_tables: ExposedTableCache,
+        queries: DeclaredQueries,
+        tree: DatabaseTree,
+        documents: Documents,
+        sought: SearchRequest,
+    ) -> None:
+        self._exposed = exposed_tables
+        self._queries = queries
+        self._tree = tree
+        self._documents = documents
+        self._sought = sought
+        self._names = NameQuery(sought.text)
+        self._turns = Turns()
+        self._hits: list[Hit] = []
+        self._looked_at = 0
+
+    async def found(
+        self,
+        address: Address,
+        below: Path,
+        tables: Sequence[TableAtPath],
+        *,
+        after: str | None,
+        limit: int,
+        deadline: float,
+    ) -> SearchPage:
+        """Return one page of results among these tables and the rest of the address."""
+        place = to_path(after or "") if (after or "").startswith(_COLUMNS) else None
+        following: str | None = None
+        if place is None:
+            best = TopK[Hit](self._names, after, limit)
+            await self._add_names(best, address, tables)
+            self._hits, following = best.page(None)
+        if following is None and isinstance(address, _WITH_COLUMNS):
+            following = await self._find_columns(tables, place or (_COLUMNS,), limit, deadline)
+        return SearchPage(
+            hits=[_spelled(hit, below) for hit in self._hits],
+            next=following,
+            looked_at=self._looked_at,
+            total=self._looked_at if after is None and following is None else None,
+        )
+
+    async def _add_names(
+        self, best: TopK[Hit], address: Address, tables: Sequence[TableAtPath]
+    ) -> None:
+        for path, describe in sorted(self._named(address, tables), key=_path_in):
+            if path > best.start:
+                rank = self._names.rank(path)
+                if rank is not None:
+                    best.add(path, rank, Hit(describe()))
+                self._saw()
+            await self._turns.others()
+
+    def _named(self, address: Address, tables: Sequence[TableAtPath]) -> Iterator[_Named]:
+        if isinstance(address, DatabaseAddress):
+            for schema in dict.fromkeys(info.name.schema for _, info in tables):
+                if schema is not None:
+                    yield address_path(SchemaAddress(schema)), partial(self._tree.schema, schema)
+        if isinstance(address, DatabaseAddress | SchemaAddress):
+            for path, info in tables:
+                yield path, partial(self._tree.table, info)
+        if isinstance(address, DatabaseAddress | QueriesAddress | QueryAddress):
+            for query in [address.name] if isinstance(address, QueryAddress) else self._queries:
+                yield (
+                    address_path(QueryAddress(query)),
+                    partial(self._documents.query_resource, query),
+                )
+
+    async def _find_columns(
+        self, tables: Sequence[TableAtPath], after: Path, limit: int, deadline: float
+    ) -> str | None:
+        """Search the columns table by table; return where to continue, or None at the end."""
+        has_got_on = False
+        for path, info in tables:
+            place = (_COLUMNS, *path)
+            if place <= after:
+                continue
+            if len(self._hits) == limit or (has_got_on and time.monotonic() >= deadline):
+                return "/".join(after)
+            with suppress(ResourceNotFound):  # dropped meanwhile, or broken
+                await self._look_at(info.name, place)
+            self._saw()
+            after, has_got_on = place, True
+            await self._turns.others()
+        return None
+
+    async def _look_at(self, table: TableName, place: Path) -> None:
+        lines: list[MatchedLine] = []
+        columns = (await self._exposed.get(table)).table.columns
+        for number, column in enumerate(columns, 1):
+            with suppress(ValueError):  # not Unicode
+                if self._names.rank((*place, key_codec.encode_text(column.name))) is not None:
+                    lines.append(_line(number, column))
+        if lines:
+            self._hits.append(
+                Hit(self._documents.definition_resource(table), tuple(lines[:MAX_LINES]))
+            )
+
+    def _saw(self) -> None:
+        self._looked_at += 1
+        self._sought.report_progress(1)
+
+
+def _path_in(placed: tuple[Path, object]) -> Path:
+    """Return the path of a pair, as a sort key."""
+    return placed[0]
+
+
+def _line(number: int, column: Column) -> MatchedLine:
+    return MatchedLine(number, " ".join(uris.display(f"{column.name} {column.type}").split()))
+
+
+def _spelled(hit: Hit, below: Path) -> Hit:
+    """Return a hit whose path begins with `below` as spelled by the client."""
+    path = hit.resource.path
+    if path[: len(below)] == below:
+        return hit
+    return replace(hit, resource=replace(hit.resource, path=(*below, *path[len(below) :])))
+
+
+class _Match(NamedTuple):
+    key: _Key
+    lines: tuple[MatchedLine, ...]
+
+
+class _RowSearch:
+    """One search of rows in progress.
+
+    Raises:
+        InvalidParameter: the regular expression cannot be used.
+    """
+
+    def __init__(
+        self,
+        exposed_tables: ExposedTableCache,
+        documents: Documents,
+        sought: SearchRequest,
+        *,
+        limit: int,
+        deadline: float,
+    ) -> None:
+        self._exposed = exposed_tables
+        self._documents = documents
+        self._sought = sought
+        self._lines = LineQuery(sought)
+        self._containing = None if sought.is_pattern else sought.text
+        self._limit = limit
+        self._until = max(deadline, time.monotonic() + _LEAST_S)
+        self._is_cancelled = False
+        self._has_got_on = False
+        self._below: Path = ()
+        self._within: Path = ()
+        self._hits: list[Hit] = []
+        self._looked_at = 0
+
+    async def found(
+        self, tables: Sequence[TableName], below: Path, within: Path, after: str | None
+    ) -> SearchPage:
+        """Return one page of results; `within` are key segments if there is a single table."""
+        self._below, self._within = below, within
+        first, cursor = _begin(tables, after)
+        following: str | None = None
+        try:
+            for at, table in enumerate(tables[first:], first):
+                following = await self._look_into(table, cursor)
+                if following is None and self._is_enough and at + 1 < len(tables):
+                    following = _mark(tables[at + 1])
+                if following is not None:
+                    break
+                self._has_got_on, cursor = True, None
+        finally:
+            self._is_cancelled = True
+        return SearchPage(hits=self._hits, next=following, looked_at=self._looked_at)
+
+    @property
+    def _is_enough(self) -> bool:
+        return len(self._hits) >= self._limit or self._is_over()
+
+    def _is_over(self) -> bool:
+        return self._is_cancelled or time.monotonic() >= self._until
+
+    async def _look_into(self, table: TableName, cursor: str | None) -> str | None:
+        """Search the rows of a table; return where to continue, or None at its end."""
+        try:
+            exposed = await self._exposed.get(table)
+            if exposed.key and exposed.searched:
+                return await self._rows_of(exposed, cursor)
+        except ResourceNotFound:
+            pass  # dropped meanwhile, or refused: `check` reports why
+        return None
+
+    async def _rows_of(self, exposed: ExposedTable, cursor: str | None) -> str | None:
+        held = None if cursor is None else _decoded(cursor, exposed)
+        count = _FIRST_ROWS
+        while True:
+            begun = time.monotonic()
+            try:
+                rows = await self._texts(exposed, held, count)
+            except (DeadlineExceeded, ResourceBusy):
+                if not self._has_got_on:
+                    raise
+                return _place(exposed, held)
+            seconds, size = time.monotonic() - begun, _size(rows, len(exposed.key))
+            done, matches = await self._matching(exposed, rows, size)
+            await self._describe(exposed, matches)
+            self._saw(done)
+            if done:
+                held = tuple(rows.rows[done - 1][: len(exposed.key)])
+            if done == len(rows.rows) < count and not rows.more:
+                return None
+            if self._is_enough:
+                return _place(exposed, held)
+            if seconds > _LONG_S or size > _LARGE:
+                count = max(count // 4, 1)
+            elif seconds < _QUICK_S:
+                count = min(count * 4, _MOST_ROWS)
+
+    def _saw(self, count: int) -> None:
+        self._has_got_on = self._has_got_on or count > 0
+        self._looked_at += count
+        self._sought.report_progress(count)
+
+    async def _texts(self, exposed: ExposedTable, held: _Key | None, count: int) -> Rows:
+        """Return keys and searched texts of up to `count` rows; with `more` if fewer fit."""
+        after = None if held is None else exposed.bound(held)
+        left = max(self._until - time.monotonic(), 0.0)
+        try:
+            return await exposed.texts(
+                count, containing=self._containing, after=after, below=self._within, within=left
+            )
+        except InvalidParameter:
+            if count > 1:
+                return _and_more(await self._texts(exposed, held, 1))
+            # A value is too large for the engine: fetch the key alone.
+            within = exposed.key_of(self._within)
+            keys = exposed.statements.page(1, after=after, within=within, columns=())
+        try:
+            return _and_more(await exposed.fetch(keys, 1))
+        except InvalidParameter:
+            # The value is not the reason: the table cannot be read. Skip it.
+            raise ResourceNotFound from None
+
+    async def _matching(
+        self, exposed: ExposedTable, rows: Rows, size: int
+    ) -> tuple[int, Sequence[_Match]]:
+        """Return the number of rows searched before the deadline or limit, and the matches."""
+        if not size:
+            return len(rows.rows), ()
+        if size <= _LOOP_CHARACTERS and not self._sought.is_pattern:
+            return self._match(exposed, rows)
+        # Imported here: not every search needs a thread.
+        from anyio import to_thread
+
+        return await to_thread.run_sync(self._match, exposed, rows, abandon_on_cancel=True)
+
+    def _match(self, exposed: ExposedTable, rows: Rows) -> tuple[int, Sequence[_Match]]:
+        names, width = exposed.table.column_names, len(exposed.key)
+        columns = [(names.index(name) + 1, name) for name in exposed.searched]
+        found: list[_Match] = []
+        for done, row in enumerate(rows.rows):
+            if len(self._hits) + len(found) == self._limit or (done and self._is_over()):
+                return done, found
+            lines = [
+                line
+                for (number, name), text in zip(columns, row[width:], strict=False)
+                if (line := self._line(number, name, text)) is not None
+            ]
+            if lines:
+                found.append(_Match(row[:width], tuple(lines[:MAX_LINES])))
+        return len(rows.rows), found
+
+    def _line(self, number: int, name: str, text: object) -> MatchedLine | None:
+        if not isinstance(text, str):
+            return None
+        lines = self._lines.matches(text.encode("utf-8", "surrogateescape"))
+        if not lines:
+            return None
+        label = " ".join(uris.display(name).split())
+        return MatchedLine(number, f"{label}: {lines[0].text}")
+
+    async def _describe(self, exposed: ExposedTable, matches: Sequence[_Match]) -> None:
+        """Add matching rows to the hits, in their current state."""
+        for start in range(0, len(matches), _DESCRIBED_AT_ONCE):
+            some = matches[start : start + _DESCRIBED_AT_ONCE]
+            statement = exposed.statements.rows([exposed.bound(match.key) for match in some])
+            rows = await exposed.fetch(statement, len(some))
+            shown, held = exposed.split(rows)
+            present = dict(zip(held, shown, strict=True))
+            for key, lines in some:
+                # Deleted meanwhile, or its key is too long for a URI.
+                with suppress(KeyError, ValueError):
+                    self._add(exposed, key, present[key], lines)
+
+    def _add(
+        self,
+        exposed: ExposedTable,
+        key: _Key,
+        values: tuple[object, ...],
+        lines: tuple[MatchedLine, ...],
+    ) -> None:
+        path = address_path(RowAddress(exposed.name, exposed.segments(key)))
+        # Begins with `below` as spelled by the client.
+        path = (*self._below, *path[len(self._below) :])
+        self._hits.append(Hit(self._documents.row_resource(path, version_of(values)), lines))
+
+
+def _size(rows: Rows, width: int) -> int:
+    return sum([len(text) for row in rows.rows for text in row[width:] if isinstance(text, str)])
+
+
+def _and_more(rows: Rows) -> Rows:
+    return Rows(rows.columns, rows.rows, more=bool(rows.rows))
+
+
+def _mark(table: TableName) -> str:
+    return version_of(list(table))
+
+
+def _place(exposed: ExposedTable, held: _Key | None) -> str | None:
+    """Return where to continue in a table, or None if its key is too long for a cursor."""
+    mark = _mark(exposed.name)
+    if held is None:
+        return mark
+    try:
+        return f"{mark}.{key_codec.encode_cursor(key_codec.PageCursor(exposed.fingerprint, held))}"
+    except ValueError:
+        return None
+
+
+def _begin(tables: Sequence[TableName], after: str | None) -> tuple[int, str | None]:
+    """Return the index of the table to continue with, and the cursor in it."""
+    if after is None:
+        return 0, None
+    mark, _, cursor = after.partition(".")
+    marks = list(map(_mark, tables))
+    if mark not in marks:
+        raise InvalidParameter(INVALID)
+    return marks.index(mark), cursor or None
+
+
+def _decoded(cursor: str, exposed: ExposedTable) -> _Key:
+    return key_codec.decode_cursor(
+        cursor, fingerprint=exposed.fingerprint, columns=len(exposed.key)
+    ).key

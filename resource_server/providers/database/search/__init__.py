@@ -1,1 +1,0 @@
-"""Search in databases: names and row values."""
