@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import pathlib
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
 import click
+import msgspec
 
 from resource_server import media_types, uris
-from resource_server.catalog.catalog import Catalog
-from resource_server.cli import (
-    check_report,
-    console,
-    log_output,
-    runner,
-    server_builder,
-    source_arguments,
-)
+from resource_server.catalog.catalog import Catalog, CatalogLimits
+from resource_server.catalog.contract_guard import Ability
+from resource_server.catalog.mount import FAILURES, Mount, log_failure
+from resource_server.cli import console, log_output, runner, server_builder, source_arguments
 from resource_server.cli.http_options import NO_TOKENS
-from resource_server.errors import ResourceBusy, ResourceError, ResourceNotFound
-from resource_server.manifest import Manifest
+from resource_server.errors import Diagnostic, ResourceBusy, ResourceError, ResourceNotFound
+from resource_server.manifest import Manifest, MountSpec, Positions
+from resource_server.manifest.data import DataPath, dotted
+from resource_server.manifest.prompts import Prompt
+from resource_server.protocol.prompts.argument_completion import (
+    completion_template,
+    variable_position,
+)
+from resource_server.protocol.prompts.rendering import filled_uri
 from resource_server.protocol.revisions import LATEST_MODERN
 from resource_server.protocol.server import Server
 from resource_server.protocol.tools.registry import tool_cost
+from resource_server.provider import Path
+from resource_server.runtime.eager import is_cancelled
+
+_MAX_COUNTED = 10_000
+_MAX_RULES = 20
+_EXAMPLES = 3
 
 
 @click.command("check", short_help="Report what is exposed, hidden or wrong.")
@@ -59,15 +70,15 @@ async def _check(server: Server, manifest: Manifest, *, as_json: bool) -> int:
     async with catalog:
         await catalog.start()
         reports = [
-            await check_report.report_mount(mount, use, spec, manifest.positions)
+            await _report_mount(mount, use, spec, manifest.positions)
             for mount, use, spec in zip(catalog.mounts, uses, manifest.mounts, strict=True)
         ]
         prompts = [
-            await check_report.report_prompt(catalog, name, prompt, manifest.positions)
+            await _report_prompt(catalog, name, prompt, manifest.positions)
             for name, prompt in manifest.prompts.items()
         ]
         tools = await tool_cost(server.toolbox, LATEST_MODERN)
-    reports += check_report.report_client_roots(manifest)
+    reports += _report_client_roots(manifest)
     if not manifest.http.auth:
         for each in reports:
             if each.access:
@@ -78,9 +89,9 @@ async def _check(server: Server, manifest: Manifest, *, as_json: bool) -> int:
         console.print_indented_json({**found, "libmagicProblem": problem})
     else:
         for each in reports:
-            check_report.print_mount_report(each)
+            _print_mount_report(each)
         for each in prompts:
-            check_report.print_prompt_report(each)
+            _print_prompt_report(each)
         if tools.count:
             console.print_line(f"{tools.count} tools, about {tools.tokens:,} tokens in tools/list")
         if problem is not None:
@@ -120,3 +131,305 @@ async def _explanation(catalog: Catalog, uri: str) -> str:
         text = f"hidden by {mount.name}: {error}"
     scopes = ", ".join(sorted(mount.access))
     return f"{text}; {mount.name} requires {scopes} (access)" if scopes else text
+
+
+# -- mounts
+
+
+class HiddenByRule(msgspec.Struct, frozen=True):
+    """The number of paths that one rule hides, with examples."""
+
+    rule: str
+    count: int
+    examples: Sequence[str]
+
+
+class MountReport(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """The report of one mount; with a `problem`, other fields may be missing.
+
+    Counts end at 10,000; `more` and `hidden_more` mark counts that are too low.
+    """
+
+    name: str
+    uri: str
+    provider: str
+    problem: str | None = None
+    abilities: Sequence[str] = ()
+    watch: str | None = None
+    """How changes are detected: `on`, `off`, or the method that the provider reports."""
+    folders: str | None = None
+    """Origin of the folders, if the client offers them."""
+    templates: Sequence[str] = ()
+    listed: bool = True
+    access: Mapping[str, Sequence[str]] = {}
+    """The required scopes, by the option that requires them."""
+    resources: int = 0
+    more: bool = False
+    hidden: Sequence[HiddenByRule] = ()
+    """By descending count; descendants of a hidden collection are not counted."""
+    hidden_more: bool = False
+    warnings: Sequence[str] = ()
+    """Unsafe settings."""
+    mistakes: Sequence[str] = ()
+    """Options without effect, each with its position in the manifest."""
+
+
+async def _report_mount(
+    mount: Mount, provider: str, spec: MountSpec, positions: Positions
+) -> MountReport:
+    """Return the report of a mount after its start, successful or not."""
+    report = MountReport(name=mount.name, uri=mount.base, provider=provider, listed=mount.listed)
+    if mount.problem is not None:
+        report.problem = uris.display(mount.problem)
+        return report
+    report.abilities = _abilities(mount)
+    report.access = _access(mount)
+    try:
+        report.watch = _watch(mount)
+        report.templates = [mount.base + each.uri_template for each in mount.provider.templates]
+        await _count(mount, report)
+    except (*FAILURES, asyncio.CancelledError) as error:  # the code of a plugin
+        if is_cancelled():
+            raise
+        log_failure(error, f"asking mount {mount.name} what it offers")
+        report.problem = "its resources cannot be determined; -v shows why"
+    await _sum_up_hidden(mount, report)
+    await _warn(mount, report, spec, positions)
+    return report
+
+
+def _report_client_roots(manifest: Manifest) -> list[MountReport]:
+    """Return a report of each client root, whose folders are unknown until a client connects."""
+    reports: list[MountReport] = []
+    all_go_to: str | None = None
+    for spec in manifest.client_roots:
+        allowed = spec.client.allow if spec.client is not None else ()
+        problems: list[tuple[DataPath, str]] = [
+            ((*spec.path, "allow", index), "no such folder")
+            for index, folder in enumerate(allowed)
+            if not _is_folder(folder)
+        ]
+        if all_go_to is not None:
+            text = f"'{all_go_to}' above takes all folders; give it 'allow', or move it to the end"
+            problems.append(((*spec.path, "from"), text))
+        elif not allowed:
+            all_go_to = spec.name
+        report = _client_root_report(spec)
+        report.mistakes = [_mistake(manifest.positions, *problem) for problem in problems]
+        reports.append(report)
+    return reports
+
+
+def _is_folder(path: pathlib.Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # an inaccessible parent
+        return False
+
+
+def _client_root_report(spec: MountSpec) -> MountReport:
+    limits = " below the folders in 'allow'" if spec.client and spec.client.allow else ""
+    folders = (
+        f"those that the client offers{limits}, over standard input and output; "
+        "none over HTTP, from revision 2026-07-28 on, or without its capability 'roots'"
+    )
+    uri = f"{spec.base}{{folder}}/"
+    return MountReport(name=spec.name, uri=uri, provider=str(spec.use), folders=folders)
+
+
+def _abilities(mount: Mount) -> list[str]:
+    """Return the names of a mount's abilities."""
+    optional: Sequence[Ability] = ("complete", "walk", "fetch", "explain", "hides", "tools")
+    found = [ability for ability in optional if ability in mount.provider.abilities]
+    return ["list", "read", "metadata", *found, *(("watch",) if mount.can_watch else ())]
+
+
+def _access(mount: Mount) -> Mapping[str, Sequence[str]]:
+    rules = {"access": mount.access} if mount.access else {}
+    rules |= mount.provider.restrictions
+    return {option: sorted(scopes) for option, scopes in rules.items()}
+
+
+def _watch(mount: Mount) -> str:
+    if not mount.can_watch:
+        return "off"
+    return mount.provider.watched_by or "on"
+
+
+async def _count(mount: Mount, report: MountReport) -> None:
+    alone = Catalog([mount], CatalogLimits(page_size=1000))
+    after: str | None = None
+    while report.resources < _MAX_COUNTED:
+        page = await alone.list(after=after)
+        report.resources += len(page.entries)
+        if page.unavailable:
+            report.problem = "its resources cannot be listed; -v shows why"
+        after = page.next_cursor
+        if after is None:
+            return
+    report.more = True
+
+
+async def _sum_up_hidden(mount: Mount, report: MountReport) -> None:
+    if "hides" not in mount.provider.abilities:
+        return
+    try:
+        found = await mount.provider.hides(limit=_MAX_COUNTED)
+    except (*FAILURES, asyncio.CancelledError) as error:
+        if is_cancelled():
+            raise
+        log_failure(error, f"asking mount {mount.name} what it hides")
+        report.problem = "its hidden paths cannot be determined; -v shows why"
+        return
+    by_rule: dict[str, list[Path]] = {}
+    for path, rule in found:
+        by_rule.setdefault(uris.display(rule), []).append(path)
+    rules = sorted(by_rule.items(), key=lambda each: -len(each[1]))
+    report.hidden = [HiddenByRule(rule, len(paths), _examples(paths)) for rule, paths in rules]
+    report.hidden_more = len(found) >= _MAX_COUNTED
+
+
+async def _warn(mount: Mount, report: MountReport, spec: MountSpec, positions: Positions) -> None:
+    if "warnings" not in mount.provider.abilities:
+        return
+    try:
+        found = await mount.provider.warnings()
+    except (*FAILURES, asyncio.CancelledError) as error:
+        if is_cancelled():
+            raise
+        log_failure(error, f"asking mount {mount.name} for warnings")
+        report.problem = "its warnings cannot be determined; -v shows why"
+        return
+    report.warnings = [uris.display(text) for option, text in found if not option]
+    report.mistakes = [
+        _mistake(positions, positions.named(spec.path, option), uris.display(text))
+        for option, text in found
+        if option
+    ]
+
+
+def _mistake(positions: Positions, at: DataPath, text: str) -> str:
+    return str(Diagnostic(positions.file, *positions.value(at), dotted(at), text))
+
+
+def _examples(paths: Sequence[Path]) -> list[str]:
+    return [uris.display("/".join(path)) for path in paths[:_EXAMPLES]]
+
+
+def _print_mount_report(report: MountReport) -> None:
+    """Print a report as text."""
+    console.print_line(f"{console.emphasised(report.name)}  {console.escaped(report.uri)}")
+    console.print_fields((f"  {name}", value) for name, value in _mount_facts(report))
+
+
+def _mount_facts(report: MountReport) -> Iterator[tuple[str, str]]:
+    yield "provider", report.provider
+    yield "problem", report.problem or ""
+    yield "folders", report.folders or ""
+    yield "offers", ", ".join(report.abilities)
+    yield "watch", report.watch or ""
+    if not report.listed:
+        yield "listed", "no, only readable by URI"
+    elif report.problem is None and report.folders is None:
+        yield "resources", f"{report.resources:,}{'+' if report.more else ''}"
+    for option, scopes in report.access.items():
+        yield "access", f"{option}: {', '.join(scopes)}"
+    for template in report.templates:
+        yield "template", template
+    for each in report.hidden[:_MAX_RULES]:
+        more = ", …" if each.count > len(each.examples) else ""
+        yield "hidden", f"{each.count:,}, {each.rule} ({', '.join(each.examples)}{more})"
+    if (rest := len(report.hidden) - _MAX_RULES) > 0:
+        yield "hidden", f"and by {rest:,} other rules"
+    if report.hidden_more:
+        yield "hidden", f"and more; only the first {_MAX_COUNTED:,} were counted"
+    for warning in report.warnings:
+        yield "warning", warning
+    for mistake in report.mistakes:
+        yield "mistake", mistake
+
+
+# -- prompts
+
+
+class PromptReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """The report of one prompt."""
+
+    name: str
+    title: str | None = None
+    arguments: Sequence[str] = ()
+    required: Sequence[str] = ()
+    """The required arguments."""
+    mistakes: Sequence[str] = ()
+    """References that fail, each with its position in the manifest."""
+
+
+async def _report_prompt(
+    catalog: Catalog, name: str, prompt: Prompt, positions: Positions
+) -> PromptReport:
+    """Return the report of a prompt; the catalog's mounts must be started."""
+    mistakes = [
+        _mistake(positions, at, uris.display(text))
+        async for at, text in _prompt_mistakes(catalog, ("prompts", name), prompt)
+    ]
+    return PromptReport(
+        name=name,
+        title=prompt.title,
+        arguments=list(prompt.arguments),
+        required=[name for name, each in prompt.arguments.items() if each.required],
+        mistakes=mistakes,
+    )
+
+
+async def _prompt_mistakes(
+    catalog: Catalog, path: DataPath, prompt: Prompt
+) -> AsyncIterator[tuple[DataPath, str]]:
+    for name in prompt.arguments:
+        template = completion_template(prompt, name, {})
+        if template is not None and await _matches_no_template(catalog, template):
+            at = (*path, "arguments", name, "complete")
+            yield at, "matches no template of its mount, so nothing is suggested"
+    defaults = {name: each.default for name, each in prompt.arguments.items() if each.default}
+    for number, message in enumerate(prompt.messages):
+        uri = None if message.resource is None else filled_uri(message.resource, defaults)
+        problem = None if uri is None else await _read_problem(catalog, uri)
+        if problem is not None:
+            yield (*path, "messages", number, "resource"), f"{problem}: {uri}"
+
+
+async def _matches_no_template(catalog: Catalog, template: str) -> bool:
+    try:
+        mount, *_ = catalog.route(template.partition("{")[0])
+    except ResourceError:
+        return True
+    return mount.problem is None and await variable_position(catalog, template) is None
+
+
+async def _read_problem(catalog: Catalog, uri: str) -> str | None:
+    """Return why a resource cannot be read; None if it can, or if its mount is unavailable."""
+    try:
+        await catalog.read(uri)
+    except ResourceBusy:
+        return None
+    except ResourceError as error:
+        return str(error)
+    except (*FAILURES, asyncio.CancelledError) as error:  # the code of a plugin
+        if is_cancelled():
+            raise
+        log_failure(error, "reading a resource of a prompt")
+        return "cannot be read; -v shows why"
+    return None
+
+
+def _print_prompt_report(report: PromptReport) -> None:
+    """Print a report as text."""
+    console.print_line(f"{console.emphasised(report.name)}  prompt")
+    console.print_fields((f"  {name}", value) for name, value in _prompt_facts(report))
+
+
+def _prompt_facts(report: PromptReport) -> Iterator[tuple[str, str]]:
+    yield "title", console.escaped(report.title or "")
+    asked = [f"{name} (required)" if name in report.required else name for name in report.arguments]
+    yield "arguments", ", ".join(asked)
+    for mistake in report.mistakes:
+        yield "mistake", mistake
