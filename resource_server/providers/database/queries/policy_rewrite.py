@@ -3,7 +3,7 @@
 A restricted table is shadowed by a common table expression of its name, with the rows that match
 `where` and the columns that are neither hidden nor masked. The engine resolves names, so this holds
 everywhere: in joins, subqueries and inline views. Names qualified with a schema would bypass the
-expression and are refused.
+expression and are refused. No condition of a query runs on a row that `where` hides.
 
 Names are shadowed even if no such table exists yet, in case it is created after the rewrite. Views
 and functions may read whatever their owner lets them.
@@ -263,7 +263,24 @@ class QueryRewriter:
         columns = [name for name in view.table.column_names if name not in view.masked]
         listed = ", ".join(map(self._quoted, columns)) or "1 AS nothing"
         body = _select(listed, await self._qualified(name))
-        return body if options.where is None else f"{body} WHERE ({options.where}\n)"
+        if options.where is None:
+            return body
+        return f"{body} WHERE ({options.where}\n) {self._barrier}"
+
+    @property
+    def _barrier(self) -> str:
+        """A clause without effect that keeps the conditions of a query outside of the SELECT.
+
+        An engine may otherwise run a query's condition first, on hidden rows, and its errors
+        would reveal their values.
+        """
+        match self._engine.name:
+            case "postgresql":
+                return "OFFSET 0"
+            case "sqlite":
+                return "LIMIT -1"
+            case "mysql" | "mariadb":
+                return f"LIMIT {2**64 - 1}"
 
     async def _qualified(self, name: TableName) -> str:
         schema = name.schema if name.schema is not None else await self._home()
@@ -274,7 +291,7 @@ class QueryRewriter:
         return quote + name.replace(quote, quote * 2) + quote
 
     def _expression(self, name: str, select: str) -> str:
-        """Return a common table expression that the engine merges into its reader."""
+        """Return a common table expression, merged into its reader if nothing prevents it."""
         sqlite = self._engine.name == "sqlite" and sqlite3.sqlite_version_info >= (3, 35)
         merged = "NOT MATERIALIZED " if sqlite or self._engine.name == "postgresql" else ""
         return f"{self._quoted(name)} AS {merged}({select})"
