@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,11 @@ settings.load_profile("untimed")
 _SERVICES = {
     "PostgreSQL": ("postgres",),
     "MariaDB": ("mysql", "mariadb"),
-    "TypeScript clients": ("typescript",),
-    "conformance suite": ("conformance",),
+    "TypeScript clients": ("typescript_client", "sdk_typescript"),
+    "conformance suite": ("tests/conformance/",),
     "nginx": ("nginx",),
 }
-"""Services and programs that tests need, with words in the names of these tests."""
+"""Services and programs that tests need, with parts of the ids of these tests."""
 
 _TESTS = Path(__file__).parent
 _SLOW_PLACES = (
@@ -78,6 +79,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
+@cache
 def _is_in_slow_place(path: Path) -> bool:
     return any(path.is_relative_to(_TESTS / place) for place in _SLOW_PLACES)
 
