@@ -2,8 +2,7 @@
 
 A change is only a hint. The broker compares a snapshot of the resource with the one last notified,
 and sends nothing if they are equal. A slow sweep over all topics finds changes that no provider
-noticed. The first change of a resource is notified immediately, later ones at most every 50 ms; the
-last one is always notified.
+noticed. Topics limit the rate of notifications.
 """
 
 from __future__ import annotations

@@ -98,7 +98,8 @@ async def snapshot_of_query(mount: Mount, path: Path, query: Mapping[str, str]) 
 
 def digest_content(content: Content) -> int:
     """Return a digest of what a read with URI parameters returned."""
-    return hash((content.data, content.mime_type, repr(content.truncated)))
+    is_text = isinstance(content.data, str)  # text and its bytes have the same hash
+    return hash((is_text, content.data, content.mime_type, repr(content.truncated)))
 
 
 async def snapshot_of(mount: Mount, resource: Resource, limits: CatalogLimits) -> Snapshot:

@@ -1,4 +1,8 @@
-"""Topics: watched resources with their subscribers and the state last notified."""
+"""Topics: watched resources with their subscribers and the state last notified.
+
+The first change of a resource is notified immediately, later ones at most every 50 ms; the last one
+is always notified.
+"""
 
 from __future__ import annotations
 

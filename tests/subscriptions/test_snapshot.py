@@ -124,6 +124,7 @@ def test_children_differ_by_name_type_and_state_of_documents() -> None:
 def test_contents_differ_by_body_type_and_truncation() -> None:
     contents = [
         Content("1"),
+        Content(b"1"),  # its hash is that of the text
         Content("2"),
         Content("1", "text/csv"),
         Content("1", truncated=Truncation(reason="limit", unit="bytes")),
