@@ -130,6 +130,18 @@ class Client:
         kilobytes = dict(re.findall(r"^(\w+):\s+(\d+) kB$", status, re.MULTILINE))
         return int(kilobytes["VmRSS"]) / 1024, int(kilobytes["VmHWM"]) / 1024
 
+    def processor_s(self) -> float:
+        """Return the processor time that the server has taken so far (`proc_pid_stat(5)`)."""
+        stat = Path(f"/proc/{self.process.pid}/stat").read_text("ascii")
+        fields = stat.rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def idle_percent(self, seconds: float) -> float:
+        """Return the share of a core that the server takes while nobody asks for anything."""
+        before = self.processor_s()
+        time.sleep(seconds)
+        return (self.processor_s() - before) / seconds * 100
+
     def _exchange(self, method: str, params: Mapping[str, object]) -> bytes:
         head, tail = self._halves(method, params)
         wanted = self._next_id

@@ -20,7 +20,7 @@ from itertools import count, cycle
 from pathlib import Path
 
 from tests.benchmarks import orders, services
-from tests.benchmarks.client import ROOT
+from tests.benchmarks.client import ROOT, Client
 from tests.benchmarks.committer import Committer
 from tests.benchmarks.notify import WARM_UP, Stopwatch
 from tests.benchmarks.table import limit
@@ -110,10 +110,24 @@ class Watch:
 def show(scratch: Path, *, quick: bool) -> None:
     """Print latencies and how many commits were missed."""
     scratch.mkdir()
+    _idle(scratch, 10 if quick else 60)
     _sqlite(scratch, 40 if quick else 200, 5 if quick else 50)
     with services.postgres() as url:
         if url is not None:
             _postgres(scratch, url, 10 if quick else 60)
+
+
+def _idle(scratch: Path, seconds: int) -> None:
+    """Print what a mount costs that nobody reads, writes or subscribes to."""
+    url = f"sqlite:///{scratch}/idle.db"
+    orders.make(url, ROWS)
+    source = orders.manifest(scratch, url)
+    with Client([sys.executable, "-m", "resource_server", "serve", str(source)]) as client:
+        client.request("resources/list")
+        time.sleep(QUIET_S)
+        print("\nSQLite, without subscriptions")
+        share = client.idle_percent(seconds)
+        limit(f"processor time, idle for {seconds} s", share, 0.2, "% of a core")
 
 
 def _sqlite(scratch: Path, rounds: int, repeats: int) -> None:

@@ -290,13 +290,5 @@ def _many(folder: Path, count: int, *, quick: bool) -> None:
         limit("resident memory then", client.resident_mb()[0], None, "MB")
         # Long enough for a sweep over all of them, which comes every 30 seconds.
         seconds = 5 if quick else 60
-        before = _cpu_s(client.process.pid)
-        time.sleep(seconds)
-        share = (_cpu_s(client.process.pid) - before) / seconds
-        limit(f"processor time, idle for {seconds} s", share * 100, 0.5, "% of a core")
-
-
-def _cpu_s(pid: int) -> float:
-    """Return the processor time of a process (`proc_pid_stat(5)`)."""
-    fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        share = client.idle_percent(seconds)
+        limit(f"processor time, idle for {seconds} s", share, 0.5, "% of a core")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from resource_server.providers.filesystem.watch import file_system_kind
+from resource_server.runtime import file_system_kind
 from tests.cli.conftest import ROOT, Lines, Outcome, Run
 
 NUMBERS = """

@@ -81,7 +81,7 @@ class Database:
     """How changes are detected; `auto` uses the best way of the engine."""
     interval: Duration | None = None
     """Polling interval for changes; the default is 50 ms (SQLite), 250 ms (PostgreSQL) or 1 s
-    (MySQL, MariaDB)."""
+    (MySQL, MariaDB). SQLite files whose events the system reports are polled once a second."""
     require_readonly_role: bool = False
     """Whether to refuse a login that may do more than read."""
     timing: Timing = field(default=DEFAULT_TIMING, init=False)

@@ -19,7 +19,7 @@ from resource_server.providers.filesystem.directory import Directory, Listing, S
 from resource_server.providers.filesystem.file_tree import FileTree
 from resource_server.providers.filesystem.watch.demand import Demand, prefix_path
 from resource_server.providers.filesystem.watch.event_sources import EventSource
-from resource_server.providers.filesystem.watch.file_system_kind import FileSystemKinds
+from resource_server.runtime.file_system_kind import FileSystemKinds
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Protocol
 
 from resource_server.providers.filesystem.options import WatchMode
-from resource_server.providers.filesystem.watch.file_system_kind import file_system_kind
 from resource_server.runtime import inotify
+from resource_server.runtime.file_system_kind import file_system_kind
 from resource_server.runtime.timing import Timing
 
 logger = logging.getLogger(__name__)

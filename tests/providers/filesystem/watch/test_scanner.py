@@ -22,8 +22,8 @@ from resource_server.providers.filesystem.exposure.rules import (
 )
 from resource_server.providers.filesystem.file_tree import FileTree
 from resource_server.providers.filesystem.root import Root
-from resource_server.providers.filesystem.watch.file_system_kind import file_system_kind
 from resource_server.providers.filesystem.watch.scanner import DirectoryScanner
+from resource_server.runtime.file_system_kind import file_system_kind
 from resource_server.subscriptions import snapshot
 from resource_server.subscriptions.interest import MountInterest
 from tests.anybody import like_anybody

@@ -1,13 +1,15 @@
-"""The commit watch of a SQLite file, on aiosqlite."""
+"""The commit watch of a SQLite file, on aiosqlite.
+
+File events say when to look at `PRAGMA data_version`. Where the system reports all of them, polls
+are rare; they find what no event tells, such as a commit that becomes visible late.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator
 
 import aiosqlite
 
@@ -20,22 +22,25 @@ from resource_server.providers.database.engines.sqlite.database_file import (
     DatabaseFile,
     WriteAheadLog,
 )
-from resource_server.runtime import inotify
+from resource_server.providers.database.engines.sqlite.file_events import file_events
 
 # At DEBUG it would log statements with their values.
 logging.getLogger("aiosqlite").setLevel(logging.WARNING)
 
-_LOOK_DELAYS_S = (0.0, 0.001, 0.004, 0.020)
-"""When to look after a file event: SQLite writes the log before the commit becomes visible."""
+_LOOK_DELAYS_S = (0.0, 0.001, 0.004, 0.010, 0.020, 0.040, 0.080, 0.160, 0.320)
+"""When to look after a file event: SQLite writes and syncs the log before a commit is visible."""
 _IDLE_AFTER_S = 60.0
-"""Time without a commit after which polls become rare."""
-_IDLE_INTERVAL_S = 1.0
+"""Time without a commit after which polls become rare, where they are not rare already."""
+_RARE_INTERVAL_S = 1.0
 _CLOSE_TIMEOUT_S = 2.0
-_MASK = inotify.MODIFY | inotify.CREATE | inotify.DELETE | inotify.MOVED_FROM | inotify.MOVED_TO
 
 
 class SqliteCommitWatch:
-    """Watches one file for commits: polls `PRAGMA data_version`, and reads it after file events."""
+    """Watches one file for commits.
+
+    Looks after file events, once a second besides, and every `interval` seconds if the system
+    reports no events or a writer locks the file.
+    """
 
     def __init__(self, file: DatabaseFile, interval: float) -> None:
         self._file = file
@@ -50,20 +55,26 @@ class SqliteCommitWatch:
     async def follow(self) -> AsyncGenerator[None, None]:
         """Yield as soon as later commits will be noticed, then after each. See `Engine.commits`."""
         loop = asyncio.get_running_loop()
-        with _file_events(self._file.path, self._nudge):
+        async with file_events(self._file.path, self._nudge) as events:
             try:
+                events.are_arriving()
                 state = await self._look()
                 yield
                 changed = loop.time()
+                is_locked = False
                 while True:
                     idle = loop.time() - changed >= _IDLE_AFTER_S
-                    await self._wait(_IDLE_INTERVAL_S if idle else self._interval)
+                    # Before the look, which finds the commits before the first event.
+                    is_rare = (events.are_arriving() and not is_locked) or idle
+                    interval = max(self._interval, _RARE_INTERVAL_S) if is_rare else self._interval
+                    await self._wait(interval)
                     try:
-                        seen = await self._look()
+                        seen, is_locked = await self._look(), False
                     except MountUnavailable as error:
                         seen = str(error)
                     except ResourceBusy:
                         # A writer holds the lock; a later look sees its commit.
+                        is_locked = True
                         continue
                     if seen != state:
                         state, changed = seen, loop.time()
@@ -184,52 +195,3 @@ class _WatchConnection:
             self._log = None
         # `close` would wait until a busy thread is done.
         return self._database.stop()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-
-
-@contextmanager
-def _file_events(path: str, nudge: Callable[[], None]) -> Generator[None]:
-    """Call `nudge` in the event loop whenever a database file or its log changes.
-
-    Never calls it where the system has no such events (not Linux, no more inotify instances, a
-    missing folder), so callers poll as well.
-    """
-    folder, name = os.path.split(path)
-    try:
-        shared = inotify.Inotify.shared()
-    except (OSError, AttributeError):
-        yield
-        return
-    events = _FileEvents(name, nudge)
-    watch: int | None = None
-    try:
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            watch = shared.add(fd, _MASK, events, folder)
-        finally:
-            os.close(fd)
-    except OSError:
-        pass
-    try:
-        yield
-    finally:
-        if watch is not None:
-            shared.remove(watch, events, folder)
-        shared.release()
-
-
-class _FileEvents:
-    """Passes on events of the files whose names start with the database's."""
-
-    def __init__(self, name: str, nudge: Callable[[], None]) -> None:
-        self._name = name
-        self._nudge = nudge
-
-    def happened(self, place: str, mask: int, name: str) -> None:
-        if name.startswith(self._name):
-            self._nudge()
-
-    def overflowed(self) -> None:
-        self._nudge()
-
-
-_: type[inotify.EventListener] = _FileEvents

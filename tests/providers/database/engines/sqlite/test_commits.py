@@ -10,6 +10,11 @@ from contextlib import asynccontextmanager, closing
 
 import pytest
 
+from resource_server.providers.database.engines.sqlite.commits import SqliteCommitWatch
+from resource_server.providers.database.engines.sqlite.database_file import (
+    DatabaseFile,
+    FileIdentity,
+)
 from resource_server.providers.database.engines.sqlite.engine import SqliteEngine
 from tests.providers.database.sqlite_databases import PATIENCE_S, opened, write
 
@@ -148,6 +153,32 @@ async def test_file_events_reveal_a_commit_before_the_next_poll(
                     writer.execute("UPDATE orders SET n = n + 1")
                 count = await heard.beyond(count)
     await engine.close()
+
+
+class CountedFile(DatabaseFile):
+    """Counts the looks at it."""
+
+    looks = 0
+
+    def is_current(self, identity: FileIdentity) -> bool:
+        self.looks += 1
+        return super().is_current(identity)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="events of files are those of inotify")
+async def test_a_file_without_commits_is_rarely_looked_at(tmp_path: pathlib.Path) -> None:
+    file = CountedFile(write(tmp_path / "shop.db", ORDERS))
+    commits = SqliteCommitWatch(file, 0.02).follow()
+    await anext(commits)
+    following = asyncio.ensure_future(anext(commits))
+    await asyncio.sleep(0.5)  # the looks after the first one
+    file.looks = 0
+    await asyncio.sleep(2.0)
+    assert file.looks <= 4  # one a second, instead of a hundred
+    write(pathlib.Path(file.path), "UPDATE orders SET n = n + 1")
+    async with asyncio.timeout(PATIENCE_S):
+        await following
+    await commits.aclose()
 
 
 @pytest.mark.parametrize("journal", ["DELETE", "WAL"])

@@ -54,7 +54,7 @@ class FileSystemKinds:
         """Return the kind of the file system `device` that the folder `path` lies on."""
         found = self._known.get(device)
         if found is None:
-            found = self._known[device] = file_system_kind(os.path.join(self._root, path))
+            found = self._known[device] = file_system_kind(f"{self._root}/{path}")
         return found
 
 

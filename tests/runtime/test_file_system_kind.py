@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from resource_server.providers.filesystem.watch.file_system_kind import (
+from resource_server.runtime.file_system_kind import (
     FileSystemKinds,
     file_system_kind,
     file_system_type,
