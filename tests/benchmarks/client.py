@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import subprocess
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 ROOT = Path(__file__).parents[2]
 Json = dict[str, Any]
@@ -20,12 +21,21 @@ Json = dict[str, Any]
 _FIRST_ID = 10_000_000
 _CHUNK = 1 << 20
 _STOP_TIMEOUT_S = 10
+_PING_EVERY_S = 0.002
 _INFO: Json = {"name": "benchmark", "version": "1"}
 _ENVELOPE: Json = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientInfo": _INFO,
     "io.modelcontextprotocol/clientCapabilities": {},
 }
+
+
+class Pinged(NamedTuple):
+    """A result, and the milliseconds until it and at most until the answer to a ping meanwhile."""
+
+    result: Json
+    elapsed_ms: float
+    longest_ping_ms: float
 
 
 class Client:
@@ -90,6 +100,34 @@ class Client:
     def answer(self, method: str, **params: object) -> Json:
         """Return the answer to one request, which may be an error."""
         return json.loads(self._exchange(method, params))
+
+    def pinged(self, method: str, **params: object) -> Pinged:
+        """Return the result of one request, which is pinged every 2 ms until it is answered."""
+        head, tail = self._halves(method, params)
+        ping_head, ping_tail = self._halves("ping", {})
+        wanted, self._next_id = self._next_id, self._next_id + 1
+        sent_at: dict[int, float] = {}
+        result: Json | None = None
+        elapsed = longest = 0.0
+        begin = time.perf_counter()
+        self._send(b"%b%d%b" % (head, wanted, tail))
+        while result is None or sent_at:
+            pause = None if sent_at else _PING_EVERY_S
+            if b"\n" not in self._received and not select.select([self._stdout], [], [], pause)[0]:
+                sent_at[self._next_id] = time.perf_counter()
+                self._send(b"%b%d%b" % (ping_head, self._next_id, ping_tail))
+                self._next_id += 1
+                continue
+            line = self._receive_line()
+            now = time.perf_counter()
+            answer = json.loads(line)
+            if answer.get("id") == wanted:
+                result, elapsed = answer["result"], now - begin
+            elif answer.get("id") in sent_at:
+                longest = max(longest, now - sent_at.pop(answer["id"]))
+            else:
+                self._unasked.append(line)
+        return Pinged(result, elapsed * 1_000, longest * 1_000)
 
     def rate(
         self, method: str, params: Mapping[str, object], *, window: int, seconds: float

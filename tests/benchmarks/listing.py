@@ -1,4 +1,4 @@
-"""Listing a tree of 100,000 files page by page, and one directory of 100,000 entries."""
+"""Listing a tree of 100,000 files, one of 16,656 folders, and a directory of 100,000 entries."""
 
 from __future__ import annotations
 
@@ -25,18 +25,24 @@ HEARTBEAT_S = 0.001
 
 def run(*, quick: bool) -> None:
     """Print times of pages and whole listings, and the memory that they take."""
-    count, rounds = (10_000, 3) if quick else (100_000, 5)
+    count, leaves, rounds = (10_000, 1_024, 3) if quick else (100_000, 16_384, 5)
     runner.favour_the_loop()
     with tempfile.TemporaryDirectory() as scratch:
-        tree, flat = Path(scratch) / "modules", Path(scratch) / "flat"
+        tree, flat, folders = (Path(scratch) / name for name in ("modules", "flat", "folders"))
         entries = make_tree(tree, count)
         flat.mkdir()
         for number in range(count):
             (flat / f"entry_{number:06}.txt").touch()
+        in_folders = make_folders(folders, leaves)
         print(f"\n{entries:,} files and folders, pages of 100")
         asyncio.run(_pages(tree, entries, rounds))
         _whole(tree, entries, rounds)
-        asyncio.run(_crowded(flat, count))
+        print(f"\none directory of {count:,} entries")
+        asyncio.run(_crowded(flat))
+        _first_answers(flat, rounds, first_page_ms=120)
+        print(f"\n{in_folders:,} files and folders, most of them folders")
+        _first_answers(folders, rounds, first_page_ms=None)
+        _whole(folders, in_folders, rounds)
         _memory(tree, entries)
 
 
@@ -56,6 +62,18 @@ def make_tree(root: Path, count: int) -> int:
             for number in range(FILES_IN_DIRECTORY):
                 (directory / f"module_{number}.js").write_text("exports.x = 1;\n", "utf-8")
     return 1 + directories + directories * FILES_IN_DIRECTORY
+
+
+def make_folders(root: Path, leaves: int) -> int:
+    """Make folders in folders, the `leaves` with a file each; return a listing's entry count."""
+    made = {root}
+    for number in range(leaves):
+        middle = root / f"group-{number // 1_024:02}" / f"part-{number // 64:04}"
+        leaf = middle / f"leaf-{number:05}"
+        leaf.mkdir(parents=True)
+        (leaf / "note.md").write_text("# Note\n", "utf-8")
+        made |= {middle.parent, middle, leaf}
+    return len(made) + leaves
 
 
 async def _pages(tree: Path, entries: int, rounds: int) -> None:
@@ -134,7 +152,7 @@ def _whole(tree: Path, entries: int, rounds: int) -> None:
         show("whole listing", "ms", pair, [Goal(FIND, "<=", 2)])
 
 
-async def _crowded(flat: Path, count: int) -> None:
+async def _crowded(flat: Path) -> None:
     longest = 0.0
 
     async def heart() -> None:
@@ -144,7 +162,6 @@ async def _crowded(flat: Path, count: int) -> None:
             await asyncio.sleep(HEARTBEAT_S)
             longest = max(longest, time.perf_counter() - begin - HEARTBEAT_S)
 
-    print(f"\none directory of {count:,} entries")
     async with _catalog(flat) as catalog:
         beating = asyncio.create_task(heart())
         await asyncio.sleep(HEARTBEAT_S * 10)
@@ -153,6 +170,26 @@ async def _crowded(flat: Path, count: int) -> None:
         limit("event loop blocked at most", longest * 1_000, 5, "ms")
         limit("first page again", await _page(catalog, None), None, "ms")
         beating.cancel()
+
+
+def _first_answers(folder: Path, rounds: int, *, first_page_ms: float | None) -> None:
+    """Measure first answers of new processes from outside: after `initialize`, over stdio."""
+    first: list[float] = []
+    page_pings: list[float] = []
+    pings: list[float] = []
+    for _ in range(rounds):
+        with Client(servers.ours(folder)) as client:
+            page = client.pinged("resources/list")
+            first.append(page.elapsed_ms)
+            page_pings.append(page.longest_ping_ms)
+            longest = 0.0
+            while "nextCursor" in page.result:
+                page = client.pinged("resources/list", cursor=page.result["nextCursor"])
+                longest = max(longest, page.longest_ping_ms)
+            pings.append(longest)
+    limit("first page, over stdio", statistics.median(first), first_page_ms, "ms")
+    limit("slowest ping meanwhile", statistics.median(page_pings), 5, "ms")
+    limit("slowest ping until the last page", statistics.median(pings), 5, "ms")
 
 
 def _memory(tree: Path, entries: int) -> None:

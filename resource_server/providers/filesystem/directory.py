@@ -129,7 +129,7 @@ class WeightedLru(Generic[K, V]):
                 self._weight -= self._weigh(self._cache.popitem(last=False)[1])
 
 
-class Listing(msgspec.Struct, frozen=True, eq=False, gc=False):
+class Listing(msgspec.Struct, eq=False, gc=False):
     """The exposed names of a directory in code point order, by type."""
 
     names: tuple[str, ...]
@@ -138,8 +138,17 @@ class Listing(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Symbolic links, only where they are followed; their targets are not checked yet."""
     others: frozenset[str]
     """Names that are not regular files: directories and links."""
-    digest: int
-    """Hash of the names and their types."""
+    _digest: int | None = None
+
+    @property
+    def digest(self) -> int:
+        """Hash of the names and their types; made on first use, since only a watcher needs it."""
+        if self._digest is None:
+            # In chunks, so that threads take turns.
+            starts = range(0, len(self.names), _CHUNK)
+            names = tuple([hash(self.names[start : start + _CHUNK]) for start in starts])
+            self._digest = hash((names, self.directories, self.links))
+        return self._digest
 
 
 class Directory(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -238,6 +247,12 @@ class DirectoryCache:
     def _cached(
         self, prefix: str, status: os.stat_result, parent_rules: DirectoryRules | None
     ) -> Directory | None:
+        cached = self._unchanged(prefix, status, parent_rules)
+        return cached if cached is not None and self._is_current(cached) else None
+
+    def _unchanged(
+        self, prefix: str, status: os.stat_result, parent_rules: DirectoryRules | None
+    ) -> Directory | None:
         cached = self._cache.get(prefix)
         if (
             cached is None
@@ -245,14 +260,20 @@ class DirectoryCache:
             or cached.stamp != stamp(status)
         ):
             return None
-        return cached if self._is_current(cached) else None
+        return cached
+
+    def is_known(self, parent: Directory, name: str, status: os.stat_result) -> bool:
+        """Return whether `read` need not read this directory, as far as its own status tells."""
+        known = self._unchanged(f"{parent.prefix}{name}/", status, parent.rules)
+        return known is not None and known.listing is not None
 
     def read(
         self, parent: Directory, name: str, status: os.stat_result, fd: int
     ) -> tuple[Directory, Listing]:
         """Return a directory that the listing of `parent` has, and its names, read from `fd`.
 
-        Does the work of `enter` and `listing`, faster for a directory that is not cached. Blocks.
+        Does the work of `enter` and `listing`, faster for a directory that is not cached: it looks
+        for ignore files only among the names. Blocks.
 
         Raises:
             ResourceNotFound, ResourceBusy: as `enter`, or `fd` cannot be listed.
@@ -336,8 +357,7 @@ class DirectoryCache:
         inner = frozenset(directories.intersection(names)) if directories else _NO_NAMES
         leading = frozenset(links.intersection(names)) if links else _NO_NAMES
         others = inner | leading if leading else inner
-        found = tuple(names)
-        return Listing(found, inner, leading, others, hash((found, inner, leading)))
+        return Listing(tuple(names), inner, leading, others)
 
     def _cache_listing(self, directory: Directory, listing: Listing, fd: int) -> None:
         """Cache a directory with its listing, if nothing has changed meanwhile."""

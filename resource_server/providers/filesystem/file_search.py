@@ -11,7 +11,7 @@ import codecs
 import os
 import stat as modes
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator, Sized
 from contextlib import suppress
 
 from resource_server import media_types
@@ -59,29 +59,37 @@ class FileSearch:
         self._types = types
         self._timing = timing
         self._threads = WorkerThreads(_MAX_SEARCHES)
-        self._waiting = 0
-        """Searches whose callers are waiting, begun or not."""
+        self._waiting = set[_TimeShare]()
+        """Shares of the searches that have not ended and whose callers wait, begun or not."""
+
+    def close(self) -> None:
+        """End the threads that are idle."""
+        self._threads.close()
 
     async def search(
         self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
     ) -> SearchPage:
         """Return one page of hits; see `SupportsSearch.search`."""
-        share = _TimeShare(deadline, lambda: self._waiting, self._timing)
+        share = _TimeShare(deadline, self._waiting, self._timing)
 
         def work() -> SearchPage:
             share.begin()
-            top = self._tree.find(below)
-            if request.where == "names":
-                return self._search_names(request, top, after, limit=limit, share=share)
-            documents = DocumentSearcher(LineQuery(request), self._types, share.check)
-            search = _LineSearch(self._tree, self._factory, documents, limit=limit, share=share)
-            return search.page(request, top, after)
+            try:
+                top = self._tree.find(below)
+                if request.where == "names":
+                    return self._search_names(request, top, after, limit=limit, share=share)
+                documents = DocumentSearcher(LineQuery(request), self._types, share.check)
+                search = _LineSearch(self._tree, self._factory, documents, limit=limit, share=share)
+                return search.page(request, top, after)
+            finally:
+                # Here: the thread begins the next search before the loop hears of this one's end.
+                self._waiting.discard(share)
 
-        self._waiting += 1
+        self._waiting.add(share)
         try:
             return await self._threads.run(work, timeout_s=share.wait_s())
         finally:
-            self._waiting -= 1
+            self._waiting.discard(share)
             share.is_cancelled = True
 
     def _search_names(
@@ -126,7 +134,7 @@ class _TimeShare:
     The share begins when the search begins. Set `is_cancelled` once its caller is gone.
     """
 
-    def __init__(self, deadline: float, waiting: Callable[[], int], timing: Timing) -> None:
+    def __init__(self, deadline: float, waiting: Sized, timing: Timing) -> None:
         self.is_cancelled = False
         self._deadline = deadline
         self._document_s = timing.search_document_s
@@ -156,7 +164,7 @@ class _TimeShare:
         return min(time.monotonic() + self._document_s / self._turns(), self._latest)
 
     def _turns(self) -> float:
-        return max(self._waiting() / _MAX_SEARCHES, 1.0)
+        return max(len(self._waiting) / _MAX_SEARCHES, 1.0)
 
 
 def _name_runs(tree: FileTree, top: TreeEntry, after: Path) -> Generator[NameRun]:

@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from resource_server import uris
-from resource_server.errors import NotACollection, ResourceBusy, ResourceError, ResourceNotFound
+from resource_server.errors import NotACollection, ResourceBusy, ResourceNotFound
 from resource_server.provider import Path, Resource
 from resource_server.providers.filesystem.directory import (
     Directory,
@@ -29,6 +29,7 @@ from resource_server.providers.filesystem.directory import (
 )
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules, ExposureRules
 from resource_server.providers.filesystem.root import Root, resource_error
+from resource_server.providers.filesystem.worker_threads import Steps, finish
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _MAX_LINKS = 40
@@ -40,9 +41,9 @@ _BELIEVED_S = 0.02
 """TTL of the directories cached by `document`."""
 _MAX_BELIEVED = 256
 """Maximum directories cached by `document`, and names of each."""
-_UNREAD_BYTES = 64 * 1024
+_UNREAD_BYTES = 32 * 1024
 """Maximum bytes of unknown directories that are read on the event loop for one page, by their own
-sizes: about 1,500 names on ext4."""
+sizes: about 750 names on ext4."""
 _BLOCK_BYTES = 4096
 
 
@@ -127,19 +128,13 @@ class WalkFrame:
 class ReadBudget:
     """Bytes of directories that one page may still read on the event loop."""
 
-    def __init__(self, *, patient: bool) -> None:
-        self._left = None if patient else _UNREAD_BYTES
+    def __init__(self) -> None:
+        self._left = _UNREAD_BYTES
 
-    def take(self, directory: Directory) -> None:
-        """Count a directory that is about to be read.
-
-        Raises:
-            BlockingIOError: over the budget; make the whole page in a worker thread.
-        """
-        if self._left is not None and directory.listing is None:
-            self._left -= max(directory.stamp.st_size, _BLOCK_BYTES)
-            if self._left < 0:
-                raise BlockingIOError
+    def is_over(self, directory_bytes: int) -> bool:
+        """Count a directory that is about to be read; return whether that may take long."""
+        self._left -= max(directory_bytes, _BLOCK_BYTES)
+        return self._left < 0
 
 
 class FileTree:
@@ -274,7 +269,7 @@ class FileTree:
         """
         if not self._folds:
             return
-        frame = self._open((), parent, ReadBudget(patient=True))
+        frame = finish(self._open((), parent, ReadBudget()))
         frame.close()
         if name not in frame.listing.names:
             raise ResourceNotFound
@@ -283,26 +278,19 @@ class FileTree:
         return self.root.stat(tuple(key.split("/"))) if is_last else self.directories.status(key)
 
     def children(
-        self,
-        path: Path,
-        factory: ResourceFactory,
-        *,
-        after: str | None = None,
-        limit: int,
-        patient: bool,
-    ) -> list[Resource]:
+        self, path: Path, factory: ResourceFactory, *, after: str | None = None, limit: int
+    ) -> Steps[list[Resource]]:
         """Return up to `limit` entries of a directory after `after`, by name in code point order.
 
         Raises:
             ResourceNotFound: absent, not exposed, or not accessible.
             NotACollection: a document.
             ResourceBusy: too many open files.
-            BlockingIOError: not `patient`, and reading the directory may take long.
         """
         entry, passed = self._locate(path)
         if entry.directory is None:
             raise NotACollection
-        frame = self._open(path, entry.directory, ReadBudget(patient=patient))
+        frame = yield from self._open(path, entry.directory, ReadBudget())
         found: list[Resource] = []
         try:
             frame.at = bisect_right(frame.listing.names, after) if after is not None else 0
@@ -314,37 +302,34 @@ class FileTree:
             frame.close()
         return found
 
-    def names(self, path: Path, *, patient: bool) -> tuple[Directory, Listing]:
+    def names(self, path: Path) -> Steps[tuple[Directory, Listing]]:
         """Return a directory and its listing; raises as `children`."""
         entry, _ = self._locate(path)
         if entry.directory is None:
             raise NotACollection
-        frame = self._open(path, entry.directory, ReadBudget(patient=patient))
+        frame = yield from self._open(path, entry.directory, ReadBudget())
         frame.close()
         return entry.directory, frame.listing
 
-    def walk(
-        self, after: Path, factory: ResourceFactory, *, limit: int, patient: bool
-    ) -> list[Resource]:
+    def walk(self, after: Path, factory: ResourceFactory, *, limit: int) -> Steps[list[Resource]]:
         """Return up to `limit` listed entries of the tree, depth first, strictly after `after`.
 
         `after` need not exist any more: its position in the order counts.
 
         Raises:
-            ResourceNotFound, ResourceBusy, BlockingIOError: as in `children`.
+            ResourceNotFound, ResourceBusy: as in `children`.
         """
-        allowance = ReadBudget(patient=patient)
-        frames = [self._open((), self.directories.top(), allowance)]
+        budget = ReadBudget()
+        frames = [(yield from self._open((), self.directories.top(), budget))]
         found: list[Resource] = []
         try:
-            self._resume(frames, after, allowance)
+            yield from self._resume(frames, after, budget)
             while frames and len(found) < limit:
                 name = self._documents(frames[-1], factory, found, limit)
                 if name is not None:
-                    entry = self._entry(frames[-1], name, self._passed(frames))
-                    if entry is not None and entry.rules.listed:
+                    entry = yield from self._descend(frames, name, budget)
+                    if entry is not None:
                         found.append(factory.resource(entry))
-                        self._push(frames, entry, allowance)
                 elif len(found) < limit:
                     frames.pop().close()
         finally:
@@ -361,10 +346,10 @@ class FileTree:
             ResourceNotFound, ResourceBusy: as in `children`.
         """
         above = self._locate(path)[1][:-1] if self.follow_links else ()
-        allowance, unlisted = ReadBudget(patient=True), not directory.rules.listed
-        frames = [self._open(path, directory, allowance)]
+        budget, unlisted = ReadBudget(), not directory.rules.listed
+        frames = [finish(self._open(path, directory, budget))]
         try:
-            self._resume(frames, after[len(path) :], allowance, unlisted=unlisted)
+            finish(self._resume(frames, after[len(path) :], budget, above, unlisted=unlisted))
             while frames:
                 frame = frames[-1]
                 if frame.fd < 0:
@@ -375,17 +360,23 @@ class FileTree:
                 elif names[0] not in frame.listing.others:
                     yield NameRun(frame.path, frame.directory, frame.fd, names)
                 else:
-                    entry = self._entry(frame, names[0], [*above, *self._passed(frames)])
-                    if entry is not None and (entry.rules.listed or unlisted):
+                    steps = self._descend(frames, names[0], budget, above, unlisted=unlisted)
+                    entry = finish(steps)
+                    if entry is not None:
                         yield NameRun(frame.path, frame.directory, frame.fd, names, entry)
-                        self._push(frames, entry, allowance)
         finally:
             for frame in frames:
                 frame.close()
 
     def _resume(
-        self, frames: list[WalkFrame], after: Path, allowance: ReadBudget, *, unlisted: bool = False
-    ) -> None:
+        self,
+        frames: list[WalkFrame],
+        after: Path,
+        budget: ReadBudget,
+        above: Sequence[Directory] = (),
+        *,
+        unlisted: bool = False,
+    ) -> Steps[None]:
         """Descend to the position of `after`, or to where it would be."""
         for name in after:
             frame = frames[-1]
@@ -393,12 +384,10 @@ class FileTree:
             if frame.listing.names[frame.at : frame.at + 1] != (name,):
                 return
             frame.at += 1
-            if name not in frame.listing.directories and name not in frame.listing.links:
+            if name not in frame.listing.others:
                 return
-            entry = self._entry(frame, name, self._passed(frames))
-            if entry is None or not (entry.rules.listed or unlisted):
-                return
-            if not self._push(frames, entry, allowance):
+            yield from self._descend(frames, name, budget, above, unlisted=unlisted)
+            if frames[-1] is frame:
                 return
 
     def _documents(
@@ -442,46 +431,89 @@ class FileTree:
     def _passed(self, frames: Sequence[WalkFrame]) -> Sequence[Directory]:
         return [frame.directory for frame in frames] if self.follow_links else ()
 
-    def _open(self, path: Path, directory: Directory, allowance: ReadBudget) -> WalkFrame:
-        allowance.take(directory)
+    def _open(self, path: Path, directory: Directory, budget: ReadBudget) -> Steps[WalkFrame]:
+        if directory.listing is None and budget.is_over(directory.stamp.st_size):
+            yield
         fd, _ = self.root.open_directory(directory.path)
-        return self._frame(path, directory, fd)
-
-    def _frame(self, path: Path, directory: Directory, fd: int) -> WalkFrame:
         try:
             listing = self.directories.listing(directory, fd)
         except BaseException:
             os.close(fd)
             raise
+        return self._frame(path, directory, fd, listing)
+
+    def _frame(self, path: Path, directory: Directory, fd: int, listing: Listing) -> WalkFrame:
         if self.listed_as is not None:
             prefix, digest = directory.prefix, listing.digest
             if self.listed_as.setdefault(prefix, digest) != digest:
                 self.listed_as[prefix] = None
         return WalkFrame(path, directory, fd, listing)
 
-    def _push(self, frames: list[WalkFrame], entry: TreeEntry, allowance: ReadBudget) -> bool:
-        """Descend into an entry; return whether it is a directory that can be opened."""
-        directory = entry.directory
-        if directory is None:
-            return False
+    def _descend(
+        self,
+        frames: list[WalkFrame],
+        name: str,
+        budget: ReadBudget,
+        above: Sequence[Directory] = (),
+        *,
+        unlisted: bool = False,
+    ) -> Steps[TreeEntry | None]:
+        """Return a listed directory or link, and add its frame if it is an accessible directory.
+
+        None if it is gone, or not `unlisted` as the walk requires. A directory among its own
+        ancestors, `frames` and those `above` them, is left out.
+        """
         parent = frames[-1]
+        passed = [*above, *(frame.directory for frame in frames)] if self.follow_links else ()
+        frame = None
+        if name in parent.listing.directories:
+            frame = yield from self._open_listed(parent, name, budget)
+        if frame is None:
+            entry = self._entry(parent, name, passed)
+        elif passed and _is_among(frame.directory, passed):
+            entry = None
+        else:
+            entry = _entry_of(frame)
+        if entry is None or not (entry.rules.listed or unlisted):
+            if frame is not None:
+                frame.close()
+            return None
+        if frame is None and entry.directory is not None:
+            try:
+                frame = yield from self._open(entry.path, entry.directory, budget)
+            except (ResourceNotFound, NotACollection):
+                return entry
+        if frame is not None:
+            frames.append(frame)
+            if len(frames) > _MAX_DESCRIPTORS:
+                frames[-1 - _MAX_DESCRIPTORS].close()
+        return entry
+
+    def _open_listed(
+        self, parent: WalkFrame, name: str, budget: ReadBudget
+    ) -> Steps[WalkFrame | None]:
+        """Open a listed directory and read it in one go; None if it is not accessible."""
         try:
-            if entry.key == parent.directory.prefix + entry.path[-1]:
-                allowance.take(directory)
-                fd = os.open(entry.path[-1], _FOLDER, dir_fd=parent.fd)
-                frames.append(self._frame(entry.path, directory, fd))
-            else:
-                frames.append(self._open(entry.path, directory, allowance))
-        except BlockingIOError:
-            raise
-        except (OSError, ResourceError) as error:
-            problem = resource_error(error) if isinstance(error, OSError) else error
+            fd = os.open(name, _FOLDER, dir_fd=parent.fd)
+        except OSError as error:
+            problem = resource_error(error)
             if isinstance(problem, ResourceBusy):
                 raise problem from None
-            return False
-        if len(frames) > _MAX_DESCRIPTORS:
-            frames[-1 - _MAX_DESCRIPTORS].close()
-        return True
+            return None
+        try:
+            status = os.fstat(fd)
+            if not self.directories.is_known(parent.directory, name, status) and budget.is_over(
+                status.st_size
+            ):
+                yield
+            directory, listing = self.directories.read(parent.directory, name, status, fd)
+        except ResourceNotFound:
+            os.close(fd)
+            return None
+        except BaseException:
+            os.close(fd)
+            raise
+        return self._frame((*parent.path, name), directory, fd, listing)
 
     def _entry(self, frame: WalkFrame, name: str, passed: Sequence[Directory]) -> TreeEntry | None:
         """Return a listed directory or link as it is now; None if it is gone."""
@@ -500,6 +532,11 @@ class FileTree:
         if directory is None or (passed and _is_among(directory, passed)):
             return None
         return TreeEntry(path, parent.prefix + name, directory.stamp, directory.rules, directory)
+
+
+def _entry_of(frame: WalkFrame) -> TreeEntry:
+    directory = frame.directory
+    return TreeEntry(frame.path, directory.prefix[:-1], directory.stamp, directory.rules, directory)
 
 
 def _run(frame: WalkFrame) -> Sequence[str]:

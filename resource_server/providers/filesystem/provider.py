@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import importlib
 import os
 import pathlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -52,7 +55,7 @@ from resource_server.providers.filesystem.options import (
 )
 from resource_server.providers.filesystem.ranges import Range, parse_range
 from resource_server.providers.filesystem.root import Root
-from resource_server.providers.filesystem.worker_threads import WorkerThreads
+from resource_server.providers.filesystem.worker_threads import Steps, WorkerThreads, finish
 from resource_server.runtime.timing import Timing
 
 if TYPE_CHECKING:
@@ -67,6 +70,15 @@ _MANY_NAMES = 4096
 _MAX_THREADS = 32
 """Maximum threads of one folder that wait for a slow disk."""
 _DIRECTORY_TYPE = "inode/directory"
+
+_WATCHER_MODULES = (
+    "runtime.inotify",
+    "providers.filesystem.watch.event_sources",
+    "providers.filesystem.watch.armed_directories",
+    "providers.filesystem.watch.scanner",
+    "providers.filesystem.watch.file_watcher",
+)
+"""Modules of the watcher, each with few imports beyond those before it."""
 
 _TEMPLATES = (
     Template(
@@ -152,25 +164,20 @@ class Filesystem:
 
     async def __aexit__(self, *_: object) -> None:
         self._root.close()
+        self.threads.close()
+        if "_search" in vars(self):
+            self._search.close()
 
     def list(
         self, parent: Path, *, after: Path | None, limit: int
     ) -> MaybeAwaitable[Sequence[Resource]]:
         """Return children by name in code point order. See `Provider.list`."""
         name = after[-1] if after else None
-
-        def page(patient: bool) -> Sequence[Resource]:
-            return self._tree.children(parent, self, after=name, limit=limit, patient=patient)
-
-        return self._page(page, limit)
+        return self._page(self._tree.children(parent, self, after=name, limit=limit), limit)
 
     def walk(self, *, after: Path | None, limit: int) -> MaybeAwaitable[Sequence[Resource]]:
         """Return the entries after `after`, depth first. See `SupportsWalk.walk`."""
-
-        def page(patient: bool) -> Sequence[Resource]:
-            return self._tree.walk(after or (), self, limit=limit, patient=patient)
-
-        return self._page(page, limit)
+        return self._page(self._tree.walk(after or (), self, limit=limit), limit)
 
     def metadata(self, path: Path) -> Resource:
         """Return the metadata of a file or directory, without opening it."""
@@ -273,17 +280,15 @@ class Filesystem:
         is_path = "\0" not in value and all(map(uris.is_segment, path))
         if variable != "path" or value.startswith("/") or not is_path:
             return ()
-        return self.threads.now_or_in_thread(
-            lambda patient: self._completions(path, typed, patient=patient)
-        )
+        return self.threads.now_or_in_thread(self._completions(path, typed))
 
-    def _completions(self, path: Path, typed: str, *, patient: bool) -> Sequence[str]:
+    def _completions(self, path: Path, typed: str) -> Steps[Sequence[str]]:
         try:
-            directory, listing = self._tree.names(path, patient=patient)
+            directory, listing = yield from self._tree.names(path)
         except (ResourceNotFound, NotACollection):
             return ()
-        if not patient and len(listing.names) > _MANY_NAMES:
-            raise BlockingIOError
+        if len(listing.names) > _MANY_NAMES:
+            yield
         # Without links and options for single directories, the listing alone decides.
         plain = not self.directories and self.symlinks == "deny"
         special = frozenset[str]() if plain else listing.links | listing.directories
@@ -352,12 +357,18 @@ class Filesystem:
             ]
         )
 
-    def changes(self, interest: Interest) -> AsyncIterator[Change]:
+    async def changes(self, interest: Interest) -> AsyncGenerator[Change]:
         """Yield possible changes below the root. See `SupportsWatch.changes`."""
-        # Imported here: most clients only read.
+        # Imported here, as most clients only read, and in parts, as it takes 6 ms.
+        for module in _WATCHER_MODULES:
+            importlib.import_module(f"resource_server.{module}")
+            await asyncio.sleep(0)
         from resource_server.providers.filesystem.watch import file_watcher
 
-        return file_watcher.changes(self._tree, self.watch, interest, self.timing)
+        found = file_watcher.changes(self._tree, self.watch, interest, self.timing)
+        async with aclosing(found):
+            async for change in found:
+                yield change
 
     @property
     def watched_by(self) -> str:
@@ -367,11 +378,11 @@ class Filesystem:
         return event_sources.back_end(self._root.path, self.watch)
 
     def _page(
-        self, work: Callable[[bool], Sequence[Resource]], limit: int
+        self, page: Steps[Sequence[Resource]], limit: int
     ) -> MaybeAwaitable[Sequence[Resource]]:
         if limit > _MANY_ENTRIES:
-            return self.threads.run(lambda: work(True))
-        return self.threads.now_or_in_thread(work)
+            return self.threads.run(lambda: finish(page))
+        return self.threads.now_or_in_thread(page)
 
     def _type(self, path: Path) -> str | None:
         return media_types.from_name(path[-1], self._types)

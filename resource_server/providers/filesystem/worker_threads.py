@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import math
-import threading
-from collections.abc import Callable
-from contextlib import suppress
-from typing import TypeVar
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from resource_server.errors import DeadlineExceeded
 from resource_server.provider import MaybeAwaitable
 
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
 T = TypeVar("T")
+
+Steps: TypeAlias = Generator[None, None, T]
+"""Work that yields when what follows may take long, and returns its result."""
+
+
+def finish(steps: Steps[T]) -> T:
+    """Return the result of the work, however long the rest of it takes."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            result: T = done.value
+            return result
 
 
 class WorkerThreads:
@@ -22,80 +35,43 @@ class WorkerThreads:
     """
 
     def __init__(self, max_threads: int) -> None:
-        self._slots = asyncio.Semaphore(max_threads)
-        """One slot per thread, released when the thread has ended."""
+        self._max_threads = max_threads
+        self._threads: ThreadPoolExecutor | None = None
 
-    def now_or_in_thread(self, work: Callable[[bool], T]) -> MaybeAwaitable[T]:
-        """Return `work(False)`; if that raises `BlockingIOError`, run `work(True)` in a thread."""
+    def now_or_in_thread(self, steps: Steps[T]) -> MaybeAwaitable[T]:
+        """Return the result of the work, or run in a thread what follows its first yield."""
         try:
-            return work(False)
-        except BlockingIOError:
-            return self.run(lambda: work(True))
+            next(steps)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        return self.run(lambda: finish(steps))
 
     async def run(self, work: Callable[[], T], *, timeout_s: float | None = None) -> T:
-        """Run `work` in a thread as soon as a slot is free, and return its result.
+        """Run `work` in a thread as soon as one is free, and return its result.
 
         A cancelled call returns without waiting for its thread.
 
         Raises:
-            DeadlineExceeded: no slot was free within `timeout_s`.
+            DeadlineExceeded: no thread was free within `timeout_s`.
         """
-        # Imported here: most folders are served without threads.
-        from anyio import CapacityLimiter, to_thread
+        if self._threads is None:
+            # Imported here: most folders are served without threads. Not with anyio: importing its
+            # threads would hold up the loop for 14 ms.
+            from concurrent.futures import ThreadPoolExecutor
 
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._slots.acquire()
-        except TimeoutError:
-            raise DeadlineExceeded("a look at this folder has not ended in time") from None
-        slot = _Slot(self._slots)
+            self._threads = ThreadPoolExecutor(self._max_threads)
+        job = self._threads.submit(work)
+        result = asyncio.wrap_future(job)
+        if timeout_s is not None:
+            done, _ = await asyncio.wait([result], timeout=timeout_s)
+            # Only a job that has not begun can be cancelled.
+            if not done and job.cancel():
+                raise DeadlineExceeded("a look at this folder has not ended in time")
+        return await result
 
-        def in_thread() -> T:
-            if not slot.begin():
-                raise _Abandoned
-            try:
-                return work()
-            finally:
-                slot.leave_from_thread()
-
-        # anyio's own limiter would free its token on cancellation, while the thread runs on.
-        unlimited = CapacityLimiter(math.inf)
-        try:
-            return await to_thread.run_sync(in_thread, abandon_on_cancel=True, limiter=unlimited)
-        finally:
-            slot.leave()
-
-
-class _Slot:
-    """One slot, held by a call and by its thread; released when both have left, in any order."""
-
-    def __init__(self, slots: asyncio.Semaphore) -> None:
-        self._slots = slots
-        self._loop = asyncio.get_running_loop()
-        self._begun = threading.Lock()
-        """Acquired once: by the thread, or by a call that is cancelled before the thread begins."""
-        self._holders = 2
-
-    def begin(self) -> bool:
-        """Enter the thread; return False if the call was cancelled before."""
-        return self._begun.acquire(blocking=False)
-
-    def leave(self) -> None:
-        """Leave the call, and also the thread if it has not started."""
-        if self._begun.acquire(blocking=False):
-            self._release_one()
-        self._release_one()
-
-    def leave_from_thread(self) -> None:
-        """Leave the thread."""
-        with suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self._release_one)
-
-    def _release_one(self) -> None:
-        self._holders -= 1
-        if self._holders == 0:
-            self._slots.release()
-
-
-class _Abandoned(Exception):
-    """The call was cancelled before its thread began."""
+    def close(self) -> None:
+        """End idle threads now, and the others after their work; a later call starts new ones."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False)
+            self._threads = None

@@ -361,12 +361,14 @@ async def test_open_fifos_and_devices_do_not_block_a_search(
     folder = Filesystem(tmp_path)
     assert len(await texts(folder)) == 3
     # What becomes a FIFO after its directory was read is opened as one, and not waited for.
-    seen = DirectoryCache.listing
+    seen = DirectoryCache.read
     swapped: list[int] = []
 
-    def listing(self: DirectoryCache, directory: Directory, fd: int) -> Listing:
-        found = seen(self, directory, fd)
-        if directory.prefix == "2/" and not swapped:
+    def read(
+        self: DirectoryCache, parent: Directory, name: str, status: os.stat_result, fd: int
+    ) -> tuple[Directory, Listing]:
+        found = seen(self, parent, name, status, fd)
+        if name == "2" and not swapped:
             fifo = tmp_path / "2/needle.txt"
             fifo.unlink()
             os.mkfifo(fifo)
@@ -376,7 +378,7 @@ async def test_open_fifos_and_devices_do_not_block_a_search(
         return found
 
     # Patched, so that the change certainly falls between listing and opening.
-    monkeypatch.setattr(DirectoryCache, "listing", listing)
+    monkeypatch.setattr(DirectoryCache, "read", read)
     assert await texts(folder) == ["0/needle.txt", "1/needle.txt"]
     os.close(*swapped)
 

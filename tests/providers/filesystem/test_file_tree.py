@@ -6,9 +6,10 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -108,6 +109,53 @@ async def test_a_walk_continues_at_the_position_of_a_deleted_path(root: Path) ->
     ):
         page = await settle(provider.walk(after=address(after), limit=1))
         assert names(page) == ([expected] if expected else [])
+
+
+async def test_a_first_listing_asks_for_no_ignore_file_by_name_below_the_root(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    access = os.access
+
+    def recording(path: str, mode: int) -> bool:
+        asked.append(os.path.relpath(path, root))
+        return access(path, mode)
+
+    monkeypatch.setattr(os, "access", recording)
+    assert await walk(Filesystem(path=root)) == SHOWN
+    assert [name for name in asked if name.startswith(("a", "empty", "src/deep"))] == []
+
+
+async def test_a_page_goes_on_in_a_thread_where_the_loop_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(tmp_path, [f"{number:03}/note.md" for number in range(100)])
+    read = DirectoryCache.read
+    threads: dict[str, list[int]] = {}
+
+    def recording(self: DirectoryCache, parent: Any, name: str, status: Any, fd: int) -> Any:
+        threads.setdefault(name, []).append(threading.get_ident())
+        return read(self, parent, name, status, fd)
+
+    monkeypatch.setattr(DirectoryCache, "read", recording)
+    page = await settle(Filesystem(path=tmp_path).walk(after=None, limit=200))
+    assert len(page) == 200
+    assert all(len(idents) == 1 for idents in threads.values())
+    on_the_loop = [name for name, [ident] in threads.items() if ident == threading.get_ident()]
+    assert 0 < len(on_the_loop) < 100
+
+
+async def test_a_page_given_up_between_loop_and_thread_leaves_no_descriptor(tmp_path: Path) -> None:
+    plant(tmp_path, [f"{number:03}/note.md" for number in range(100)])
+    provider = Filesystem(path=tmp_path)
+    await settle(provider.list((), after=None, limit=1))  # opens the root itself
+    before = len([*Path("/proc/self/fd").iterdir()])
+    page = provider.walk(after=None, limit=200)
+    assert not isinstance(page, list)
+    assert len([*Path("/proc/self/fd").iterdir()]) > before
+    cast("Coroutine[Any, Any, Any]", page).close()
+    del page
+    assert len([*Path("/proc/self/fd").iterdir()]) == before
 
 
 async def test_a_file_that_becomes_a_directory_between_pages_is_walked(root: Path) -> None:

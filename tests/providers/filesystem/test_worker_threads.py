@@ -2,16 +2,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from resource_server.errors import DeadlineExceeded
 from resource_server.provider import (
     Content,
 )
 from resource_server.providers.filesystem import Filesystem, content
+from resource_server.providers.filesystem.worker_threads import WorkerThreads
 from resource_server.runtime.eager import settle
 
 pytestmark = pytest.mark.anyio
@@ -57,3 +61,36 @@ async def test_a_hanging_folder_takes_a_limited_number_of_threads(
     finally:
         answers.set()
     assert await reading(gone) == 600_000
+
+
+def test_the_first_thread_of_a_process_needs_no_slow_import(tmp_path: Path) -> None:
+    script = """
+import asyncio, sys
+from resource_server.providers.filesystem.worker_threads import WorkerThreads
+assert asyncio.run(WorkerThreads(1).run(lambda: 42)) == 42
+assert "anyio" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+async def test_closed_threads_end_when_idle_and_begin_again_on_the_next_call() -> None:
+    threads = WorkerThreads(2)
+    first = await threads.run(threading.current_thread)
+    threads.close()
+    first.join(20)
+    assert not first.is_alive()
+    assert await threads.run(threading.current_thread) is not first
+    threads.close()
+
+
+async def test_a_call_gives_up_when_no_thread_gets_free_in_time() -> None:
+    threads, release = WorkerThreads(1), threading.Event()
+    holder = asyncio.ensure_future(threads.run(release.wait))
+    try:
+        await asyncio.sleep(0)
+        with pytest.raises(DeadlineExceeded):
+            await threads.run(lambda: None, timeout_s=0.01)
+    finally:
+        release.set()
+    assert await holder
+    threads.close()

@@ -11,6 +11,7 @@ from resource_server.errors import ResourceError, ResourceNotFound
 from resource_server.provider import Path
 from resource_server.providers.filesystem.directory import Directory
 from resource_server.providers.filesystem.file_tree import FileTree
+from resource_server.providers.filesystem.worker_threads import finish
 from resource_server.runtime.near_name import near_name
 
 
@@ -24,7 +25,7 @@ def hidden_entries(tree: FileTree, limit: int) -> list[tuple[Path, str]]:
     while pending and len(found) < limit:
         path = pending.pop()
         try:
-            parent, listing = tree.names(path, patient=True)
+            parent, listing = finish(tree.names(path))
             fd, _ = tree.root.open_directory(parent.path)
         except ResourceError:
             continue
