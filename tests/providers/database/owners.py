@@ -98,6 +98,8 @@ class PostgresOwner(Owner):
         if not values and not sql.lstrip("( ").lower().startswith("select"):
             await self._connection.execute(sql)
             return []
+        if not values:
+            return [tuple(row) for row in await self._connection.fetch(sql)]
         pieces = sql.split("?")
         numbered = "".join(f"{piece}${place}" for place, piece in enumerate(pieces[:-1], 1))
         found = await self._connection.fetch(numbered + pieces[-1], *values)
