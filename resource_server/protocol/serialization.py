@@ -160,7 +160,10 @@ def head(item: ReadItem, content: Content) -> bytes:
     entry = item.entry
     described = entry.resource
     mime_type = content.mime_type or described.mime_type
-    size = content_size(content) if content.truncated is None else described.size
+    size = described.size
+    if content.truncated is None:
+        # As stored: text in UTF-16 has as many bytes in a read as in a listing.
+        size = content_size(content) if content.size is None else content.size
     if (
         size == described.size
         and mime_type == described.mime_type

@@ -199,6 +199,8 @@ class Content(msgspec.Struct, frozen=True, gc=False):
     mime_type: str | None = None
     """Media type, if it differs from the resource's or was unknown before the read."""
     truncated: Truncation | None = None
+    size: int | None = None
+    """Bytes of the whole content as stored, if `data` was decoded from them."""
 
 
 class Template(msgspec.Struct, frozen=True):

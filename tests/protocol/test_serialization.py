@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 import pytest
 
 from resource_server.provider import Content, Resource
+from resource_server.providers.filesystem import Filesystem
 from tests.protocol.wire import Wire, server_of
 from tests.providers_for_tests import Broken, Tree
 
@@ -70,3 +72,18 @@ async def test_text_for_display_is_converted_to_valid_unicode() -> None:
         "t\ufffd",
         "d\ufffd",
     )
+
+
+@pytest.mark.parametrize("query", ["", "?lines=1-9", "?bytes=0-99", "?tail=9"])
+async def test_a_read_has_the_size_of_the_listing(tmp_path: Path, query: str) -> None:
+    text = "naïve €\n"
+    encodings = ("utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32", "cp1252")
+    for encoding in encodings:
+        (tmp_path / f"{encoding}.txt").write_text(text, encoding)
+    wire = Wire(await server_of(Filesystem(tmp_path)), "2025-11-25")
+    listed = await wire.result("resources/list", {"uri": "test://one"})
+    sizes = {each["uri"]: each["size"] for each in listed["resources"]}
+    assert len(sizes) == len(encodings)
+    for uri, size in sizes.items():
+        (content,) = (await wire.result("resources/read", {"uri": uri + query}))["contents"]
+        assert content["size"] == size == (tmp_path / uri.rpartition("/")[2]).stat().st_size

@@ -97,13 +97,15 @@ def _too_large(size: int, limit: int, mime_type: str | None) -> ResourceTooLarge
 
 
 def _content(data: bytes, promised: str | None, encoding: str) -> Content:
+    detected = TextEncoding.detect(data, encoding)
     text = None
     if promised is None or not media_types.is_binary(promised):
-        text = TextEncoding.detect(data, encoding).decode(data)
+        text = detected.decode(data)
     mime = media_types.of_content(data, promised, decodes=text is not None)
-    if mime == promised:
-        return Content(data if text is None else text)
-    return Content(data if text is None or media_types.is_binary(mime) else text, mime)
+    known = None if mime == promised else mime
+    if text is None or media_types.is_binary(mime):
+        return Content(data, known)
+    return Content(text, known, size=None if detected.is_plain else len(data))
 
 
 def read_cached(fd: int, size: int) -> bytes | None:

@@ -67,6 +67,11 @@ class TextEncoding:
         return text.removeprefix("\ufeff") if at_start and self.has_mark else text
 
     @property
+    def is_plain(self) -> bool:
+        """Whether text has as many bytes here as it has when it is sent."""
+        return self.codec == "utf-8" and not self.has_mark
+
+    @property
     def newline(self) -> int:
         """The code unit that ends a line, as in `units`."""
         return int.from_bytes("\n".encode(self.codec), sys.byteorder)

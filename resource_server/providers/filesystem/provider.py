@@ -104,7 +104,7 @@ class Filesystem:
     path: pathlib.Path
     """The folder; relative to the manifest."""
     include: tuple[str, ...] = EVERYTHING
-    """Patterns of the files that are exposed."""
+    """Patterns of the files that are exposed; `src/` is the directory at the top, `**/src/` any."""
     exclude: tuple[str, ...] = ()
     """Patterns of hidden files and directories, included or not."""
     gitignore: bool = True

@@ -113,8 +113,13 @@ class RangeReader:
         """Whether the document has a binary media type."""
         return media_types.is_binary(self.mime_type)
 
-    def _content(self, data: str | bytes, truncated: Truncation | None) -> Content:
-        return Content(data, None if self.mime_type == self.promised else self.mime_type, truncated)
+    def _content(
+        self, data: str | bytes, truncated: Truncation | None, size: int | None = None
+    ) -> Content:
+        """Return the content; `size` is that of a whole document, in bytes."""
+        size = None if self.encoding.is_plain else size
+        mime_type = None if self.mime_type == self.promised else self.mime_type
+        return Content(data, mime_type, truncated, size)
 
     def _decoded(self, data: bytes, offset: int) -> str | bytes:
         if self.is_binary:
@@ -135,7 +140,7 @@ class RangeReader:
         data, end = self._characters(window, base, start, stop, file_end)
         at_end = file_end is not None and end >= file_end
         if at_end and start == 0:
-            return self._content(data, None)
+            return self._content(data, None, end)
         if file_end is None:
             total = self.size if self.size >= end else None
         else:
@@ -194,7 +199,7 @@ class RangeReader:
             return self._truncated_lines(range, begin, end, found)
         data = self._decoded(pread(self.fd, end - begin, begin), begin)
         if at_end and begin == 0:
-            return self._content(data, None)
+            return self._content(data, None, end)
         total = skip + found + self._is_within_line(end) if at_end else None
         following = None if at_end else range.following(range.first + found)
         return self._content(data, Truncation("requested", "lines", total, following))
@@ -220,7 +225,9 @@ class RangeReader:
         start = self._line_from_end(count, floor, end)
         if start is not None:
             data = self._decoded(pread(self.fd, end - start, start), start)
-            return self._content(data, Truncation("requested", "lines") if start else None)
+            if start == 0:
+                return self._content(data, None, end)
+            return self._content(data, Truncation("requested", "lines"))
         start, found = self._scan(floor, 1, end)
         if not found or start == end:
             base = max(0, floor - _MARGIN)

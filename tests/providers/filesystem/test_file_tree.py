@@ -145,17 +145,21 @@ async def test_a_page_goes_on_in_a_thread_where_the_loop_stopped(
     assert 0 < len(on_the_loop) < 100
 
 
+def open_descriptors() -> int:
+    return len([*Path("/proc/self/fd").iterdir()])
+
+
 async def test_a_page_given_up_between_loop_and_thread_leaves_no_descriptor(tmp_path: Path) -> None:
     plant(tmp_path, [f"{number:03}/note.md" for number in range(100)])
     provider = Filesystem(path=tmp_path)
     await settle(provider.list((), after=None, limit=1))  # opens the root itself
-    before = len([*Path("/proc/self/fd").iterdir()])
+    before = open_descriptors()
     page = provider.walk(after=None, limit=200)
     assert not isinstance(page, list)
-    assert len([*Path("/proc/self/fd").iterdir()]) > before
+    assert open_descriptors() > before
     cast("Coroutine[Any, Any, Any]", page).close()
     del page
-    assert len([*Path("/proc/self/fd").iterdir()]) == before
+    assert open_descriptors() == before
 
 
 async def test_a_file_that_becomes_a_directory_between_pages_is_walked(root: Path) -> None:

@@ -10,7 +10,7 @@ from resource_server import uris
 from resource_server.errors import ResourceError, ResourceNotFound
 from resource_server.provider import Path
 from resource_server.providers.filesystem.directory import Directory
-from resource_server.providers.filesystem.file_tree import FileTree
+from resource_server.providers.filesystem.file_tree import FileTree, TreeEntry
 from resource_server.providers.filesystem.worker_threads import finish
 from resource_server.runtime.near_name import near_name
 
@@ -56,7 +56,22 @@ def explain(tree: FileTree, path: Path) -> str:
     except ResourceNotFound:
         return "behind a loop of symbolic links, or the root itself is gone"
     text = "exposed" if found.rules.readable else "listed, never read: readable: false"
+    if not _opens(tree, found):
+        text = "exposed by the rules, but this process may not read it; give its user permission"
     return f"{text}{_required_scopes(tree, [found.key, '/'.join(path)])}"
+
+
+def _opens(tree: FileTree, entry: TreeEntry) -> bool:
+    path = tuple(entry.key.split("/")) if entry.key else ()
+    try:
+        if entry.directory is None:
+            fd, _ = tree.root.open_file(path)
+        else:
+            fd, _ = tree.root.open_directory(path)
+    except ResourceError:
+        return False
+    os.close(fd)
+    return True
 
 
 def misnamed_directories(tree: FileTree) -> list[tuple[str, str]]:

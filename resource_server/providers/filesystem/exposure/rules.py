@@ -204,8 +204,21 @@ def _is_included(rules: DirectoryRules, path: str, name: str, *, is_directory: b
 
 
 def selection(include: Sequence[str], prefix: str = "") -> Selection | None:
-    """Return the selection of `include`, or None if that is everything."""
-    return None if tuple(include) == EVERYTHING else Selection(include, prefix)
+    """Return the selection of `include`, or None if that is everything.
+
+    A directory such as `src/` is the one at the top: if one at any depth were meant, every other
+    directory would have to be listed, too. `**/src/` names those.
+    """
+    if tuple(include) == EVERYTHING:
+        return None
+    return Selection([f"/{each}" if _is_directory(each) else each for each in include], prefix)
+
+
+def _is_directory(line: str) -> bool:
+    pattern = Pattern.parse(line)
+    return (
+        pattern is not None and pattern.directory_only and not (pattern.negated or pattern.anchored)
+    )
 
 
 def _overlay(rules: DirectoryRules, options: DirectoryOptions, prefix: str) -> DirectoryRules:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,6 +53,27 @@ def test_explain_names_the_rule(root: Path, path: str, sentence: str) -> None:
         directories={"a-b": DirectoryOptions(readable=False)},
     )
     assert provider.explain(address(path)) == sentence
+
+
+@pytest.mark.skipif(
+    os.geteuid() == 0 and shutil.which("setpriv") is None, reason="root may read everything"
+)
+def test_explain_tells_of_what_the_process_may_not_read(root: Path) -> None:
+    (root / "a.txt").chmod(0)
+    (root / "empty").chmod(0)
+    script = f"""
+from pathlib import Path
+from resource_server.providers.filesystem import Filesystem
+folder = Filesystem(path=Path({str(root)!r}))
+for name in ("a.txt", "empty", "README.md"):
+    print(folder.explain((name,)).partition(";")[0])
+"""
+    # Without these capabilities, root is bound by permissions as anybody.
+    bound = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+    command = [*(bound if os.geteuid() == 0 else ()), sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    refused = "exposed by the rules, but this process may not read it"
+    assert done.stdout.splitlines() == [refused, refused, "exposed"]
 
 
 async def test_hidden_paths_are_reported_with_their_rule_at_the_topmost_level(

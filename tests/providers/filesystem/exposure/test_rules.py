@@ -47,6 +47,24 @@ def test_including_a_name_keeps_every_directory_that_may_contain_it() -> None:
     assert shown(rules, ["a/b/", "a/b/c.md", "a/b/c.txt"]) == ["a/b/", "a/b/c.md"]
 
 
+@pytest.mark.parametrize(
+    ("include", "expected"),
+    [
+        (("src/",), ["src/", "src/lib/", "src/lib/src/"]),
+        (("/src/",), ["src/", "src/lib/", "src/lib/src/"]),
+        (("src/", "!lib/"), ["src/"]),
+        (("docs/*.md",), ["docs/"]),
+        (("**/src/",), ["src/", "src/lib/", "src/lib/src/", "docs/", "docs/src/"]),
+        (("src",), ["src/", "src/lib/", "src/lib/src/", "docs/", "docs/src/"]),
+    ],
+)
+def test_include_shows_no_directory_in_which_nothing_can_be_included(
+    include: tuple[str, ...], expected: list[str]
+) -> None:
+    every = ["src/", "src/lib/", "src/lib/src/", "docs/", "docs/src/"]
+    assert shown(DirectoryRules(include=selection(include)), every) == expected
+
+
 def test_everything_below_an_included_directory_is_included() -> None:
     assert shown(DirectoryRules(include=Selection(["docs/"])), ["docs/a/b/c.txt"]) == [
         "docs/a/b/c.txt"
