@@ -399,6 +399,12 @@ def _column_problems(
                     f"no column '{name}' in {where}{did_you_mean(name, known)}",
                 )
     covered = (*options.columns.hide, *options.columns.mask)
+    if options.change is not None and _has(covered, options.change.column):
+        yield Problem(
+            f"tables.{pattern}.change.column",
+            f"'{options.change.column}' is hidden or masked, so changes beyond the first 998 rows "
+            "of a table are not notified to its subscribers; name a visible column",
+        )
     for table in tables:
         key, _ = _key(table, options, set())
         for column in key:
