@@ -226,8 +226,6 @@ class Policy:
             for foreign in table.foreign_keys
             if covered.isdisjoint(foreign.columns) and self._shows(foreign)
         ]
-        telling = covered or len(foreign_keys) < len(table.foreign_keys)
-        telling = telling or (table.type != "table" and self._hides)
         key, kind = _key(table, options, covered)
         shown = msgspec.structs.replace(
             table,
@@ -241,11 +239,14 @@ class Policy:
                 [
                     index
                     for index in table.indexes
-                    # An index on an expression may name a hidden column.
-                    if not (hidden and (None in index.columns or hidden & set(index.columns)))
+                    # An expression or a condition may name a hidden column. The manifest decides,
+                    # not whether the column exists: that would show.
+                    if not options.columns.hide
+                    or not (index.partial or None in index.columns or hidden & set(index.columns))
                 ]
             ),
-            ddl=None if telling else table.ddl,
+            # It names the hidden tables and columns that it refers to.
+            ddl=None if self._hides else table.ddl,
         )
         return TableView(shown, options, maskers)
 
@@ -399,12 +400,6 @@ def _column_problems(
                     f"no column '{name}' in {where}{did_you_mean(name, known)}",
                 )
     covered = (*options.columns.hide, *options.columns.mask)
-    if options.change is not None and _has(covered, options.change.column):
-        yield Problem(
-            f"tables.{pattern}.change.column",
-            f"'{options.change.column}' is hidden or masked, so changes beyond the first 998 rows "
-            "of a table are not notified to its subscribers; name a visible column",
-        )
     for table in tables:
         key, _ = _key(table, options, set())
         for column in key:

@@ -77,6 +77,8 @@ class Index(msgspec.Struct, frozen=True):
     name: str
     columns: tuple[str | None, ...]
     unique: bool = False
+    partial: bool = False
+    """Whether it has a condition."""
 
 
 class Table(msgspec.Struct, frozen=True):

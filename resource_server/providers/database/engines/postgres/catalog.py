@@ -123,6 +123,7 @@ SELECT pg_catalog.json_build_object(
         WHERE k.place <= x.indnkeyatts),
       'unique', x.indisunique,
       'primary', x.indisprimary,
+      'partial', x.indpred IS NOT NULL,
       'whole', x.indpred IS NULL AND x.indimmediate AND x.indisvalid
     ) ORDER BY i.relname)
     FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid
@@ -239,6 +240,7 @@ class _CatalogIndex(msgspec.Struct):
     columns: tuple[str | None, ...]
     unique: bool
     primary: bool
+    partial: bool
     whole: bool
 
 
@@ -285,7 +287,7 @@ def postgres_table(name: TableName, text: str) -> Table:
         key,
         key_kind,
         foreign_keys,
-        tuple(Index(one.name, one.columns, one.unique) for one in row.indexes or ()),
+        tuple(Index(one.name, one.columns, one.unique, one.partial) for one in row.indexes or ()),
         row.comment,
         row.definition,
     )

@@ -358,7 +358,8 @@ def _indexes(database: sqlite3.Connection, table: str) -> list[_IndexInfo]:
             for _, cid, column, _, _, is_key in parts
             if is_key
         )
-        found.append(_IndexInfo(Index(name, columns, bool(unique)), origin, bool(partial)))
+        index = Index(name, columns, bool(unique), bool(partial))
+        found.append(_IndexInfo(index, origin, bool(partial)))
     return sorted(found, key=lambda info: info.reflected.name)
 
 
