@@ -7,6 +7,7 @@ it found a violation, whose smallest case it prints as a program.
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
 
@@ -25,6 +26,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="the first seed; by default the time")
     parser.add_argument("--sabotage", metavar="NAME", help="break the server in this way")
     arguments = parser.parse_args()
+    # Worlds are full of what a server warns its operator of.
+    logging.getLogger("resource_server").setLevel(logging.CRITICAL)
     searched = property_named(arguments.property)
     if arguments.sabotage not in (None, *searched.sabotages):
         parser.error(f"--sabotage: one of {', '.join(searched.sabotages)}")

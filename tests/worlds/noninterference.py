@@ -1,0 +1,242 @@
+"""Non-interference: what a caller may not see never changes a byte of what it gets.
+
+A case has two worlds that differ only in hidden parts: the first is turned into the second, so that
+what is visible stays the very same files, rows and tables. Servers of both are sent the same
+requests, each chosen by the responses before it, and answer with the same bytes. A server that runs
+while the worlds change sends no notification, and answers like the others afterwards.
+
+Allowed to differ:
+
+* time: how long a response takes, and what a deadline cuts off for that reason;
+* estimates of a server's planner (`rowCountKind: estimate`), which count hidden rows: shown only
+  for tables without `where` whose exact count takes too long;
+* the order of rows without a key, and of a declared query without `order by`: the engine's;
+* hashes of `mask: hash`: equal values have equal hashes, so hidden values show as equal or not;
+* errors of a declared query that its author lets happen on visible rows;
+* size, times and version of a file that is listed but not `readable`: they are not hidden.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+
+from resource_server import uris
+from resource_server.protocol.server import Server
+from tests.providers.database.owners import Owner
+from tests.worlds import folders, manifests, twin_databases
+from tests.worlds.callers import CallerKind, Client, callers, client_of
+from tests.worlds.folders import FolderTwins
+from tests.worlds.harness import Property, Tally, Violation
+from tests.worlds.requests import Conversation, Step, steps
+from tests.worlds.sabotages import SABOTAGES
+from tests.worlds.twin_databases import DatabaseTwins, NoServerError
+
+KINDS = ("folder", "folder", *twin_databases.ENGINES)
+_QUIET_S = 0.2
+"""Longer than a notification takes with the times of `manifests.PATIENT`."""
+
+
+@dataclass(frozen=True)
+class Twins:
+    """Two worlds, and the requests that compare them."""
+
+    folder: FolderTwins | None
+    database: DatabaseTwins | None
+    caller: CallerKind
+    server: dict[str, Any]
+    """The section `server` of the manifest."""
+    words: tuple[str, ...] = ("apple",)
+    """Words to search for, to complete and to give to tools."""
+    steps: tuple[Step, ...] = ()
+    listens: bool = False
+    """Whether the caller subscribes to everything while the worlds change."""
+    restarts: bool = False
+    """Whether the second world gets a server of its own."""
+
+    @property
+    def guesses(self) -> list[str]:
+        """URIs of what is hidden."""
+        found: list[str] = []
+        if self.folder is not None:
+            found += [uris.join("file:///r/", path.split("/")) for path in self.folder.hidden_paths]
+            found += ["file:///vault/plan.txt", "file:///vault/"]
+        if self.database is not None:
+            found += [self.database.base + path for path in twin_databases.GUESSES]
+        return found
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """Arguments of queries and prompts."""
+        values = twin_databases.VALUES if self.database else ()
+        return (*values, *(self.folder.hidden_paths if self.folder else ()))
+
+
+class _World:
+    """The place of a case: first the one world, then the other."""
+
+    def __init__(self, case: Twins, place: Path, owner: Owner | None) -> None:
+        self._case = case
+        self._place = place
+        self._owner = owner
+        manifest: dict[str, Any] = {
+            "server": case.server,
+            "http": {"auth": {"tokens": ["not-used-by-any-caller"]}},
+        }
+        if case.folder is not None:
+            manifest["roots"] = case.folder.roots
+            manifest["prompts"] = manifests.prompts_of("file:///r/{+path}")
+        if case.database is not None and owner is not None:
+            manifest["databases"] = {"shop": case.database.options(owner.url)}
+        self.manifest = manifests.write(place, manifest)
+
+    async def make(self) -> None:
+        """Make the first world."""
+        if self._case.folder is not None:
+            self._case.folder.make(self._place)
+        if self._case.database is not None and self._owner is not None:
+            await twin_databases.run(self._owner, self._case.database.setup)
+
+    async def change(self) -> None:
+        """Make the second world of the first."""
+        if self._case.folder is not None:
+            self._case.folder.change(self._place)
+        if self._case.database is not None and self._owner is not None:
+            await twin_databases.run(self._owner, self._case.database.change)
+
+
+@asynccontextmanager
+async def _world(case: Twins) -> AsyncGenerator[_World]:
+    place = Path(tempfile.mkdtemp(prefix="worlds-"))
+    try:
+        async with AsyncExitStack() as stack:
+            owner = None
+            if case.database is not None:
+                new = twin_databases.new_database(case.database.engine, place)
+                owner = await stack.enter_async_context(new)
+            yield _World(case, place, owner)
+    finally:
+        shutil.rmtree(place)
+
+
+async def check(case: Twins, tally: Tally) -> None:
+    """Compare both worlds of a case."""
+    try:
+        async with _world(case) as world:
+            await world.make()
+            await _compare(case, world, tally)
+    except NoServerError as missing:
+        tally.count(f"cases without {missing}")
+
+
+async def _compare(case: Twins, world: _World, tally: Tally) -> None:
+    async with manifests.build(world.manifest, manifests.PATIENT) as server:
+        first = await _talk(case, server)
+        if case.listens:
+            await _keep_silent(case, world, server, first)
+            tally.count("silences")
+        else:
+            await world.change()
+            await asyncio.sleep(manifests.CACHE_S)
+        if not case.restarts:
+            _assert_same(first, await _talk(case, server), tally)
+    if case.restarts:
+        async with manifests.build(world.manifest, manifests.PATIENT) as server:
+            _assert_same(first, await _talk(case, server), tally)
+
+
+async def _keep_silent(case: Twins, world: _World, server: Server, first: Conversation) -> None:
+    """Change the worlds while a client listens."""
+    async with client_of(server, case.caller) as client:
+        await _subscribe(client, [*first.known.seen, *case.guesses])
+        await asyncio.sleep(_QUIET_S)
+        before = len(client.notifications)
+        await world.change()
+        await asyncio.sleep(_QUIET_S)
+        if told := client.notifications[before:]:
+            raise Violation(f"a change of hidden things is told: {told}")
+
+
+async def _talk(case: Twins, server: Server) -> Conversation:
+    async with client_of(server, case.caller) as client:
+        conversation = Conversation(
+            client, case.guesses, case.words, case.values, {"schema": "public", "table": "people"}
+        )
+        await conversation.explore()
+        for step in case.steps:
+            await conversation.take(step)
+        return conversation
+
+
+async def _subscribe(client: Client, targets: Sequence[str]) -> None:
+    if client.kind.is_modern:
+        client.listen(list(targets))
+        return
+    for uri in targets:
+        await client.ask("resources/subscribe", {"uri": uri})
+
+
+def _assert_same(one: Conversation, other: Conversation, tally: Tally) -> None:
+    for before, after in zip(one.client.exchanges, other.client.exchanges, strict=False):
+        if before != after:
+            raise Violation(
+                f"answered differently: {before.request}\n"
+                f"{_around(before.response, after.response)}\n"
+                f"{_around(after.response, before.response)}"
+            )
+    tally.count("requests", len(one.client.exchanges))
+
+
+def _around(response: bytes, other: bytes) -> str:
+    """Return the part of a response that differs from another."""
+    place = next(
+        (
+            place
+            for place, pair in enumerate(zip(response, other, strict=False))
+            if len(set(pair)) > 1
+        ),
+        min(len(response), len(other)),
+    )
+    return f"... {response[max(0, place - 150) : place + 250].decode(errors='replace')}"
+
+
+@st.composite
+def cases(draw: st.DrawFn, kinds: Sequence[str] = KINDS) -> Twins:
+    """Generate twins of these kinds."""
+    kind = draw(st.sampled_from(kinds))
+    folder = database = None
+    if kind == "folder":
+        folder, words = draw(folders.folder_twins()), folders.WORDS
+    else:
+        words = twin_databases.WORDS
+        database = draw(twin_databases.database_twins(kind))
+    caller = draw(callers)
+    if folder is not None:
+        needs = folder.access or "access" in str(folder.options)
+        caller = CallerKind(caller.revision, caller.has_token or needs)
+    return Twins(
+        folder,
+        database,
+        caller,
+        draw(manifests.server_options),
+        tuple(draw(st.sets(st.sampled_from(words), min_size=1, max_size=3))),
+        tuple(draw(st.lists(steps, max_size=12))),
+        draw(st.sampled_from((False, False, True))),
+        draw(st.booleans()),
+    )
+
+
+PROPERTY = Property(
+    name="noninterference",
+    cases=cases(),
+    check=check,
+    sabotages=SABOTAGES,
+)

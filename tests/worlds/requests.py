@@ -1,0 +1,326 @@
+"""Request sequences: everything that a client may send, chosen by what it has seen so far."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+from urllib.parse import quote
+
+from hypothesis import strategies as st
+
+from tests.worlds.callers import Client
+
+MAX_PAGES = 30
+"""Pages of one listing or search that are followed."""
+MAX_SEEN = 50
+"""Seen URIs that are remembered."""
+
+_BUILT_IN = ("list_resources", "read_resource", "resource_metadata", "search_resources")
+SUFFIXES = (
+    "?lines=1-2",
+    "?bytes=0-3",
+    "?tail=1",
+    "?format=json",
+    "?format=csv",
+    "?format=markdown",
+    "?format=columns",
+    "?limit=1",
+    "?limit=2&format=csv",
+    "?columns=id",
+    "?columns=id,secret",
+    "?columns=secret",
+    "?after=x",
+    "/~schema",
+    "/~rows",
+    "/~rows?limit=1",
+    "/~cell/name",
+    "/~cell/secret",
+    "/x",
+    "/",
+    "?lines=9999-",
+    "?n=1",
+    "?",
+)
+"""Endings put behind a URI: parameters of every document, and guesses below it."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A request about a seen or guessed URI, or about a word.
+
+    `place` counts through the URIs, `word` through the words; both begin again after the last.
+    """
+
+    kind: str
+    place: int = 0
+    word: int = 0
+    suffix: str = ""
+
+
+class Known:
+    """What a client knows: URIs and templates in responses, and the URIs and words it guesses."""
+
+    def __init__(self, guesses: Sequence[str], words: Sequence[str]) -> None:
+        self.guesses = guesses
+        self.words = words
+        self.seen: dict[str, None] = {}
+        """URIs in responses, in the order of their first appearance."""
+        self.templates: dict[str, None] = {}
+        self.tools: dict[str, Mapping[str, Any]] = {}
+        self.prompts: dict[str, Mapping[str, Any]] = {}
+        self.cursors: list[str] = []
+
+    @property
+    def targets(self) -> Sequence[str]:
+        """Every URI that it may ask for."""
+        return [*self.seen, *self.guesses]
+
+    def see(self, uri: str) -> None:
+        """Remember a URI, unless there are too many."""
+        if len(self.seen) < MAX_SEEN:
+            self.seen.setdefault(uri)
+
+    def learn(self, response: Any) -> None:
+        """Remember what a response names."""
+        for found in _objects(response):
+            for each in (found.get("uri"), found.get("next")):
+                if isinstance(each, str) and "://" in each and "?format=" not in each:
+                    self.see(each)
+            if isinstance(template := found.get("uriTemplate"), str):
+                self.templates.setdefault(template)
+            if "inputSchema" in found:
+                self.tools[found["name"]] = found
+            elif "messages" not in found and "arguments" in found and "name" in found:
+                self.prompts[found["name"]] = found
+            if isinstance(cursor := found.get("nextCursor"), str):
+                self.cursors.append(cursor)
+
+
+def _objects(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        yield members
+        for each in members.values():
+            yield from _objects(each)
+    elif isinstance(value, list):
+        for each in cast("list[Any]", value):
+            yield from _objects(each)
+
+
+class Conversation:
+    """The requests of one client, each chosen by what the responses so far have named.
+
+    Args:
+        client: the client.
+        guesses: URIs to ask for although nothing names them.
+        words: words to search for and to complete.
+        values: arguments of tools and prompts.
+        given: variables that are already filled in where a template is completed.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        guesses: Sequence[str],
+        words: Sequence[str],
+        values: Sequence[str],
+        given: Mapping[str, str],
+    ) -> None:
+        self.client = client
+        self._values = values
+        self._given = given
+        self.known = Known(guesses, words)
+
+    async def _ask(self, method: str, **params: Any) -> dict[str, Any]:
+        response = await self.client.ask(method, params)
+        self.known.learn(response)
+        return response
+
+    async def _call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        response = await self._ask("tools/call", name=tool, arguments=arguments)
+        return response.get("result", {}).get("structuredContent", {})
+
+    async def explore(self) -> None:
+        """List everything, and read, describe, complete, search and guess all of it."""
+        await self._ask("tools/list")
+        await self._ask("prompts/list")
+        await self._ask("resources/templates/list")
+        await self._pages("resources/list")
+        for uri in tuple(self.known.seen):
+            await self._pages("resources/list", uri=uri)
+        for uri in tuple(self.known.seen):
+            await self._ask("resources/metadata", uri=uri)
+        for uri in self.known.targets:
+            await self._ask("resources/read", uri=uri)
+        await self._search_all()
+        await self._complete_all()
+        await self._call_all()
+
+    async def _pages(self, method: str, **params: Any) -> None:
+        response = await self._ask(method, **params)
+        for _ in range(MAX_PAGES):
+            cursor = response.get("result", {}).get("nextCursor")
+            if cursor is None:
+                return
+            response = await self._ask(method, **params, cursor=cursor)
+
+    async def _search_all(self) -> None:
+        for word in self.known.words:
+            for where in ("names", "text"):
+                arguments = {"query": word, "in": where}
+                found = await self._call("search_resources", **arguments)
+                for _ in range(MAX_PAGES):
+                    if "nextCursor" not in found:
+                        break
+                    found = await self._call(
+                        "search_resources", **arguments, cursor=found["nextCursor"]
+                    )
+
+    async def _complete_all(self) -> None:
+        for template in self.known.templates:
+            for variable in _variables(template):
+                for value in ("", *self.known.words):
+                    await self._complete(template, variable, value, **self._given)
+        for name, prompt in self.known.prompts.items():
+            for argument in prompt["arguments"]:
+                for value in ("", *self.known.words[:3]):
+                    await self._complete_prompt(name, argument["name"], value)
+
+    async def _complete(self, template: str, variable: str, value: str, **given: str) -> None:
+        await self._ask(
+            "completion/complete",
+            ref={"type": "ref/resource", "uri": template},
+            argument={"name": variable, "value": value},
+            context={"arguments": given},
+        )
+
+    async def _complete_prompt(self, prompt: str, argument: str, value: str) -> None:
+        await self._ask(
+            "completion/complete",
+            ref={"type": "ref/prompt", "name": prompt},
+            argument={"name": argument, "value": value},
+        )
+
+    async def _call_all(self) -> None:
+        queries = [pair for pair in self.known.tools.items() if pair[0] not in _BUILT_IN]
+        for name, tool in queries:
+            names = list(tool["inputSchema"].get("properties", {}))
+            for word in self._values if names else ("",):
+                given = {each: _as(word, tool, each) for each in names}
+                await self._call(name, **given)
+        for name, prompt in self.known.prompts.items():
+            for word in self._values:
+                given = {each["name"]: word for each in prompt["arguments"]}
+                await self._ask("prompts/get", name=name, arguments=given)
+
+    # -- single steps
+
+    async def take(self, step: Step) -> None:
+        """Send the request of one step."""
+        targets, words = self.known.targets, self.known.words
+        uri = targets[step.place % len(targets)] + step.suffix
+        word = words[step.word % len(words)]
+        await _STEPS[step.kind](self, uri, word, step)
+
+    async def list(self, uri: str, word: str, step: Step) -> None:
+        await self._pages("resources/list", uri=uri)
+
+    async def list_with_cursor(self, uri: str, word: str, step: Step) -> None:
+        cursors = self.known.cursors or ["x"]
+        await self._ask("resources/list", uri=uri, cursor=cursors[step.word % len(cursors)])
+
+    async def list_all_with_cursor(self, uri: str, word: str, step: Step) -> None:
+        cursors = self.known.cursors or ["x"]
+        await self._ask("resources/list", cursor=cursors[step.word % len(cursors)])
+
+    async def read(self, uri: str, word: str, step: Step) -> None:
+        await self._ask("resources/read", uri=uri)
+
+    async def read_below(self, uri: str, word: str, step: Step) -> None:
+        await self._ask("resources/read", uri=f"{uri}/{quote(word, safe='')}")
+
+    async def describe(self, uri: str, word: str, step: Step) -> None:
+        await self._ask("resources/metadata", uri=uri)
+
+    async def subscribe(self, uri: str, word: str, step: Step) -> None:
+        await self._ask("resources/subscribe", uri=uri)
+        await self._ask("resources/unsubscribe", uri=uri)
+
+    async def search(self, uri: str, word: str, step: Step) -> None:
+        await self._call("search_resources", query=word, uri=uri)
+
+    async def search_pattern(self, uri: str, word: str, step: Step) -> None:
+        await self._call("search_resources", query=f"/{word[:1]}.*/", uri=uri)
+
+    async def search_names(self, uri: str, word: str, step: Step) -> None:
+        await self._call("search_resources", query=f"*{word}*", uri=uri)
+
+    async def use_tool(self, uri: str, word: str, step: Step) -> None:
+        for name in ("list_resources", "read_resource", "resource_metadata"):
+            await self._call(name, uri=uri)
+
+    async def complete_word(self, uri: str, word: str, step: Step) -> None:
+        templates = [*self.known.templates] or ["x"]
+        template = templates[step.place % len(templates)]
+        variables = _variables(template)
+        for variable in variables:
+            given = {each: word for each in variables if each != variable}
+            await self._complete(template, variable, "", **given)
+            for seen in (*self.known.seen, *self.known.guesses)[:8]:
+                await self._complete(template, variable, seen.partition("://")[2].split("/", 1)[-1])
+
+    async def query(self, uri: str, word: str, step: Step) -> None:
+        queries = [each for each in self.known.targets if "~query/" in each] or [uri]
+        await self._ask(
+            "resources/read", uri=f"{queries[step.place % len(queries)]}?n={quote(word, safe='')}"
+        )
+
+    async def prompt(self, uri: str, word: str, step: Step) -> None:
+        for name, prompt in self.known.prompts.items():
+            path = uri.partition("://")[2].split("/", 1)[-1]
+            given = {each["name"]: path for each in prompt["arguments"]}
+            await self._ask("prompts/get", name=name, arguments=given)
+
+
+_STEPS: Mapping[str, Callable[[Conversation, str, str, Step], Awaitable[None]]] = {
+    "list": Conversation.list,
+    "list with cursor": Conversation.list_with_cursor,
+    "list all with cursor": Conversation.list_all_with_cursor,
+    "read": Conversation.read,
+    "read below": Conversation.read_below,
+    "describe": Conversation.describe,
+    "subscribe": Conversation.subscribe,
+    "search": Conversation.search,
+    "search pattern": Conversation.search_pattern,
+    "search names": Conversation.search_names,
+    "use tools": Conversation.use_tool,
+    "complete": Conversation.complete_word,
+    "query": Conversation.query,
+    "prompt": Conversation.prompt,
+}
+
+steps = st.builds(
+    Step,
+    kind=st.sampled_from(tuple(_STEPS)),
+    place=st.integers(0, MAX_SEEN),
+    word=st.integers(0, 20),
+    suffix=st.one_of(st.just(""), st.sampled_from(SUFFIXES)),
+)
+
+
+def _variables(template: str) -> list[str]:
+    """Return the names of a template's variables."""
+    found: list[str] = []
+    for part in template.split("{")[1:]:
+        names = part.partition("}")[0].lstrip("+?&#/")
+        found += [name for name in names.split(",") if name]
+    return found
+
+
+def _as(word: str, tool: Mapping[str, Any], argument: str) -> Any:
+    """Return a word as the type that an argument has."""
+    kind = tool["inputSchema"]["properties"][argument].get("type")
+    if kind in ("integer", "number"):
+        return int(word) if word.lstrip("-").isdigit() else len(word)
+    return word

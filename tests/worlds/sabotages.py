@@ -1,0 +1,118 @@
+"""Sabotages of non-interference: each leaves out one filter, which generated worlds must notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any
+
+import msgspec
+import pytest
+
+from resource_server.access import EVERYBODY, acting
+from resource_server.catalog.catalog import Catalog
+from resource_server.provider import Change
+from resource_server.providers.database.engines.reflection import Table
+from resource_server.providers.database.policy import Policy, TableView
+from resource_server.providers.database.reading import statements
+from resource_server.providers.database.reading.statements import Statements
+from resource_server.providers.filesystem.directory import Directory
+from resource_server.providers.filesystem.exposure import rules
+from resource_server.providers.filesystem.exposure.rules import DirectoryRules, ExposureRules
+from resource_server.providers.filesystem.watch import file_watcher
+from resource_server.providers.filesystem.watch.demand import prefix_path
+from resource_server.providers.filesystem.watch.polling import DirectorySnapshot
+from resource_server.providers.filesystem.watch.scanner import DirectoryScanner
+
+
+@contextmanager
+def _patched(owner: object, name: str, replacement: object) -> Generator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, replacement)
+        yield
+
+
+_hidden_by = ExposureRules.hidden_by
+_search = Catalog.search
+_view = Policy.view
+
+
+def _lenient(
+    self: ExposureRules, inside: DirectoryRules, prefix: str, name: str, *, is_directory: bool
+) -> str | None:
+    """Do as if there were no ignore files; listings decide by another method."""
+    plain = msgspec.structs.replace(inside, ignores=())
+    return _hidden_by(self, plain, prefix, name, is_directory=is_directory)
+
+
+async def _unscoped(self: Catalog, query: str, **options: Any) -> Any:
+    with acting(EVERYBODY):
+        return await _search(self, query, **options)
+
+
+def _telling(self: Policy, table: Table) -> TableView:
+    view = _view(self, table)
+    view.table = msgspec.structs.replace(view.table, indexes=table.indexes)
+    return view
+
+
+def _unmasked(
+    _self: TableView, rows: Sequence[tuple[object, ...]], _columns: Sequence[str]
+) -> list[tuple[object, ...]]:
+    return list(rows)
+
+
+def _nothing(*_: object) -> None:
+    return None
+
+
+class _Unconditional(Statements):
+    def _without_where(self, select: Callable[[], Any]) -> Any:
+        where, self._where = self._where, None
+        try:
+            return select()
+        finally:
+            self._where = where
+
+
+class _CompletesEverything(_Unconditional):
+    def prefixes(self, limit: int, **options: Any) -> Any:
+        return self._without_where(partial(super().prefixes, limit, **options))
+
+
+class _CountsEverything(_Unconditional):
+    def count(self, most: int | None = None) -> Any:
+        return self._without_where(partial(super().count, most))
+
+
+class _TellsEverything(DirectoryScanner):
+    def _differences(
+        self,
+        prefix: str,
+        before: DirectorySnapshot | None,
+        now: DirectorySnapshot,
+        directory: Directory,
+    ) -> Sequence[Change]:
+        found = super()._differences(prefix, before, now, directory)
+        return [*found, Change(prefix_path(prefix), "children")]
+
+
+SABOTAGES: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
+    # Names that begin with a dot are exposed.
+    "dots": lambda: _patched(rules, "_dotted", _nothing),
+    # A guessed URI reaches what an ignore file hides.
+    "guessed uri": lambda: _patched(ExposureRules, "hidden_by", _lenient),
+    # A scan that finds nothing new is reported as a change of the directory.
+    "event": lambda: _patched(file_watcher, "DirectoryScanner", _TellsEverything),
+    # Search looks into the mounts of every caller.
+    "scope of search": lambda: _patched(Catalog, "search", _unscoped),
+    # The condition of a table is left out where keys are completed, or rows are counted.
+    "where of completion": lambda: _patched(statements, "Statements", _CompletesEverything),
+    "where of count": lambda: _patched(statements, "Statements", _CountsEverything),
+    # `~schema` has the indexes on hidden columns.
+    "hidden column": lambda: _patched(Policy, "view", _telling),
+    # Masked values are shown.
+    "mask": lambda: _patched(TableView, "mask", _unmasked),
+}
+"""Ways to leave out a filter, by the name of what is left out."""
