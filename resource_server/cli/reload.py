@@ -149,6 +149,8 @@ class ReloadingServer:
         offered = client_folders.folder_mounts(manifest, self._folders)
         whole = dataclasses.replace(manifest, mounts=(*manifest.mounts, *offered.mounts))
         known = zip(self._built.whole.mounts, self._built.server.catalog.mounts, strict=True)
+        if manifest.server.secret != self._built.manifest.server.secret:
+            known = ()  # each provider has the key
         server = server_builder.build_server(
             whole, allow_plugins=self._allow_plugins, known=known, timing=self._timing
         )

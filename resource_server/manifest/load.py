@@ -46,6 +46,7 @@ MOUNTS = {"roots": "filesystem", "databases": "database", "providers": None}
 _PLAIN_NAME = "a name starts with a letter or digit and continues with those, '.', '_' or '-'"
 _DATABASE_NAME = "the name of a database consists of lower-case letters, digits, '_' and '-'"
 _TOKENS = ("http", "auth", "tokens")
+_KEY = ("server", "key")
 _STAND_IN = "sqlite:///shop.db"
 """Replaces an unusable URL, so that the other options are still checked."""
 _SET_BY_CLIENT = {"path", "uri"}
@@ -74,7 +75,7 @@ def load(path: pathlib.Path, *, find_class: FindClass | None = None) -> Manifest
 
 
 def _concealing(data: Mapping[str, object], positions: Positions) -> Positions:
-    """Return positions that also hide database passwords and tokens from messages."""
+    """Return positions that also hide database passwords, tokens and the key from messages."""
     secrets = dict(positions.secrets)
     for section in MOUNTS:
         mounts = data.get(section)
@@ -83,7 +84,7 @@ def _concealing(data: Mapping[str, object], positions: Positions) -> Positions:
             if isinstance(url, str) and is_database_url(url):
                 with contextlib.suppress(ValueError):
                     secrets |= dict.fromkeys(parse_database_url(url).secrets, "***")
-    hidden = {path: "***" for path in positions.values if path[:3] == _TOKENS}
+    hidden = {path: "***" for path in positions.values if path[:3] == _TOKENS or path[:2] == _KEY}
     return dataclasses.replace(positions, secrets=secrets, written={**hidden, **positions.written})
 
 

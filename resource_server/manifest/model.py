@@ -18,6 +18,10 @@ from resource_server.manifest.http import Http
 from resource_server.manifest.prompts import Prompt
 from resource_server.provider import Annotations, ByteSize, Provider
 from resource_server.runtime.option_types import Duration
+from resource_server.runtime.server_key import ServerKey, process_key
+
+_SHORTEST_KEY = 32
+_LONGEST_KEY_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,14 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeyFile:
+    """A file that holds the key of the server, such as a mounted secret."""
+
+    file: pathlib.Path
+    """Path, relative to the manifest; spaces and line ends around the key are ignored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
     """The server's identity, and limits that apply to every mount."""
 
@@ -58,6 +70,40 @@ class ServerOptions:
     """Whether reading a document returns all its formats (`inline`) or only the requested one."""
     cache: Cache = Cache()
     """Caching hints for clients."""
+    key: str | KeyFile | None = field(default=None, repr=False)
+    """A secret of 32 or more characters, from an environment variable or a `file`. With the same
+    key, masks of kind `hash` are the same after every start and in every replica."""
+    secret: ServerKey = field(init=False, repr=False, default_factory=process_key)
+
+    def __post_init__(self) -> None:
+        if self.key is not None:
+            object.__setattr__(self, "secret", _server_key(self.key))
+
+
+def _server_key(key: str | KeyFile) -> ServerKey:
+    option, text = "key", key
+    if isinstance(text, KeyFile):
+        option, text = "key.file", _key_in(text.file)
+    if not text:
+        raise ValueError(f"{option}: is empty; write one as 'openssl rand -hex 32' prints it")
+    if len(text) < _SHORTEST_KEY:
+        raise ValueError(
+            f"{option}: is too short ({len(text)} characters; {_SHORTEST_KEY} or more are needed); "
+            "write one as 'openssl rand -hex 32' prints it"
+        )
+    return ServerKey(text.encode("utf-8", "surrogateescape"))
+
+
+def _key_in(file: pathlib.Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(_LONGEST_KEY_BYTES + 1)
+    except OSError as error:
+        reason = (error.strerror or "input or output failed").lower()
+        raise ValueError(f"key.file: cannot be read: {reason}") from None
+    if len(data) > _LONGEST_KEY_BYTES:
+        raise ValueError(f"key.file: is longer than {_LONGEST_KEY_BYTES} bytes; is it the key?")
+    return data.decode("utf-8", "surrogateescape").strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

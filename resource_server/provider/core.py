@@ -81,6 +81,7 @@ from resource_server.errors import (
     ResourceTooLarge,
 )
 from resource_server.runtime.option_types import ByteSize
+from resource_server.runtime.server_key import ServerKey
 
 __all__ = [
     "Annotations",
@@ -101,11 +102,13 @@ __all__ = [
     "ResourceBusy",
     "ResourceNotFound",
     "ResourceTooLarge",
+    "ServerKey",
     "SupportsAccess",
     "SupportsComplete",
     "SupportsExplain",
     "SupportsFetch",
     "SupportsHides",
+    "SupportsKey",
     "SupportsLinks",
     "SupportsWalk",
     "SupportsWarnings",
@@ -451,6 +454,15 @@ class Link(Protocol):
 
     def __call__(self, path: Path, query: Mapping[str, str] | None = None) -> str:
         """Return the URI of a path, with URI parameters."""
+        ...
+
+
+@runtime_checkable
+class SupportsKey(Protocol):
+    """Needs a secret that is the same after a restart and in every replica, such as for hashes."""
+
+    def keyed(self, key: ServerKey) -> None:
+        """Store the key of the server; called once, before the provider is entered."""
         ...
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -356,3 +358,20 @@ def test_disabled_tools_are_not_advertised(top: Path) -> None:
     with connected(top) as client:
         assert "tools" not in client.capabilities
         assert client.end() == []
+
+
+def test_a_reload_keeps_hashes_and_a_new_key_changes_them(top: Path) -> None:
+    with closing(sqlite3.connect(top / "shop.db")) as connection, connection:
+        connection.execute("create table people (id integer primary key, mail)")
+        connection.execute("insert into people values (1, 'ann@example.org')")
+    table = "{people: {columns: {mask: {mail: hash}}}}"
+    shop = f"databases:\n  shop: {{url: sqlite:///shop.db, tables: {table}}}\n"
+    keep(top, shop)
+    with connected(str(top)) as client:
+        row = read(client, "sqlite://shop/people/1")
+        keep(top, shop + DOCS)
+        assert "file:///docs/" in relisted(client)
+        assert read(client, "sqlite://shop/people/1") == row
+        keep(top, f"server: {{key: {'0123456789abcdef' * 2}}}\n{shop}")
+        assert "file:///docs/" not in relisted(client)
+        assert read(client, "sqlite://shop/people/1") != row

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -71,3 +75,37 @@ async def test_a_refused_plugin_fails_only_its_mount(folder: Path) -> None:
         problems = {mount.name: mount.problem for mount in catalog.mounts}
     assert problems["r"] is None
     assert "plugins are not allowed" in (problems["mine"] or "")
+
+
+MASKED = (
+    "databases: {shop: {url: sqlite:///shop.db, tables: {people: {columns: {mask: {mail: hash}}}}}}"
+)
+MASKED_ROW = "sqlite://shop/people/1"
+
+
+def masked_folder(folder: Path, server: str) -> str:
+    """Write a manifest that masks a column, with a database; return its path."""
+    with closing(sqlite3.connect(folder / "shop.db")) as connection, connection:
+        connection.execute("create table if not exists people (id integer primary key, mail)")
+        connection.execute("insert or ignore into people values (1, 'ann@example.org')")
+    file = folder / "mcp-resources.yaml"
+    file.write_text(f"version: 1\n{server}{MASKED}\n")
+    return str(file)
+
+
+def in_new_process(*arguments: str) -> str:
+    """Return what a command prints."""
+    command = [sys.executable, "-m", "resource_server", *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_hashes_are_the_same_in_every_process_with_the_key(tmp_path: Path) -> None:
+    keyed = masked_folder(tmp_path, f"server: {{key: {'0123456789abcdef' * 2}}}\n")
+    assert "ann@" not in in_new_process("read", keyed, MASKED_ROW)
+    assert in_new_process("read", keyed, MASKED_ROW) == in_new_process("read", keyed, MASKED_ROW)
+    assert "server.key" not in in_new_process("check", keyed)
+    unkeyed = masked_folder(tmp_path, "")
+    assert in_new_process("read", unkeyed, MASKED_ROW) != in_new_process(
+        "read", unkeyed, MASKED_ROW
+    )
+    assert "give other values after every start" in in_new_process("check", unkeyed)

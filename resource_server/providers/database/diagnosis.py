@@ -54,6 +54,14 @@ class Diagnosis:
             for schema in self._schemas
             if not any(name.schema == schema for name in names)
         ]
+        if self._policy.hashes_change:
+            found.append(
+                (
+                    "",
+                    "masks of kind `hash` give other values after every start, and in every "
+                    "replica; set `server.key`",
+                )
+            )
         tables: list[Table] = []
         for name in names:
             if self._policy.of(name) is None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import base64
 import re
-import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fnmatch import translate
-from functools import cache
 from hashlib import blake2b
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -25,10 +23,12 @@ from resource_server.providers.database.engines.reflection import (
 from resource_server.providers.database.options import Mask, TableOptions
 from resource_server.providers.database.queries import sql_tokenizer
 from resource_server.runtime.near_name import did_you_mean
+from resource_server.runtime.server_key import ServerKey, process_key
 
 REDACTED = "***"
 Masker: TypeAlias = Callable[[object], str | None]
 
+_HASH_PURPOSE = "mask: hash"
 _HASH_CHARACTERS = 12
 _SHOWN = 4
 _EVERYTHING = TableOptions()
@@ -124,7 +124,7 @@ class Policy:
     Args:
         tables: options by pattern, or whether the table is exposed.
         engine: the SQL dialect of conditions.
-        key: the key of hashes; by default the key of the process.
+        key: the key of the server; by default the key of the process.
 
     Raises:
         ValueError: a pattern or condition cannot be used; names the option.
@@ -135,10 +135,11 @@ class Policy:
         tables: Mapping[str, TableOptions | bool],
         engine: EngineName,
         *,
-        key: bytes | None = None,
+        key: ServerKey | None = None,
     ) -> None:
         self._engine = engine
-        self._key = process_key() if key is None else key
+        self.key = key or process_key()
+        """The key of the server, from which that of hashes is derived."""
         self._rules = [_rule(pattern, given, engine) for pattern, given in tables.items()]
         self._exact = frozenset(tables)
         self._decided: dict[TableName, _Rule | None] = {}
@@ -147,6 +148,13 @@ class Policy:
             rule.options is None or rule.options.columns.hide or rule.options.columns.mask
             for rule in self._rules
         )
+
+    @property
+    def hashes_change(self) -> bool:
+        """Whether a mask gives other values after every start."""
+        rules = [rule.options for rule in self._rules if rule.options is not None]
+        masks = {mask for options in rules for mask in options.columns.mask.values()}
+        return "hash" in masks and not self.key.is_lasting
 
     def of(self, name: TableName) -> TableOptions | None:
         """Return the options of a table, or None if it is hidden."""
@@ -215,7 +223,7 @@ class Policy:
             raise ValueError("a table that is not exposed has no view")
         hidden = {c.name for c in table.columns if _has(options.columns.hide, c.name)}
         maskers = {
-            column.name: masker(mask, self._key)
+            column.name: masker(mask, self.key.derived(_HASH_PURPOSE))
             for column in table.columns
             for written, mask in options.columns.mask.items()
             if column.name not in hidden and _same(written, column.name)
@@ -445,15 +453,6 @@ def _has_text(column: Column, engine: str) -> bool:
     # MySQL and MariaDB cannot cast geometric shapes to text; other servers can.
     textless = column.kind == "other" and engine in ("mysql", "mariadb")
     return column.kind != "blob" and not textless
-
-
-@cache
-def process_key() -> bytes:
-    """Return the random key of this process, so that hashes mean nothing outside of it.
-
-    All databases share it, across reloads of the manifest: a new key would change every row.
-    """
-    return secrets.token_bytes(32)
 
 
 def masker(mask: Mask, key: bytes) -> Masker:

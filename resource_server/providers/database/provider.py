@@ -52,6 +52,7 @@ from resource_server.providers.database.reading.tree import DatabaseTree
 from resource_server.runtime import eager
 from resource_server.runtime.eager import settle
 from resource_server.runtime.option_types import Duration
+from resource_server.runtime.server_key import ServerKey
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger(__name__)
@@ -144,6 +145,10 @@ class Database:
         if self._link is None:
             raise ResourceServerError("a database that is not mounted has no URIs")
         return self._link(path, query)
+
+    def keyed(self, key: ServerKey) -> None:
+        """See `SupportsKey.keyed`."""
+        self._policy.key = key
 
     def linked(self, link: Link) -> None:
         """See `SupportsLinks.linked`."""
@@ -284,6 +289,7 @@ class Database:
     def become_part_of(self, whole: Database) -> None:
         """Share the connections of the whole database, which alone reports its problems."""
         self._is_narrowed = True
+        self.keyed(whole._policy.key)
         if whole.engine.name != "sqlite":
             # A SQLite connection holds the readable columns in its authorizer: it is not shared.
             self._use(whole.engine)

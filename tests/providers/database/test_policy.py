@@ -26,9 +26,10 @@ from resource_server.providers.database.policy import (
     Policy,
     Problem,
     masker,
-    process_key,
 )
+from resource_server.runtime.server_key import ServerKey
 
+KEY = ServerKey(b"key")
 ORDERS = Table(
     TableName(None, "orders"),
     "table",
@@ -53,7 +54,7 @@ ORDERS = Table(
 
 
 def policy(tables: Mapping[str, TableOptions | bool]) -> Policy:
-    return Policy(tables, "sqlite", key=b"key")
+    return Policy(tables, "sqlite", key=KEY)
 
 
 def orders(**options: object) -> Policy:
@@ -300,14 +301,30 @@ def test_a_hash_has_twelve_characters_that_depend_on_its_key(text: str) -> None:
     assert first != other
 
 
-def test_the_hash_key_is_the_same_throughout_a_process() -> None:
-    assert process_key() == process_key()
+def test_hashes_without_a_key_are_the_same_throughout_a_process() -> None:
     rows: list[tuple[object, ...]] = [("a@b",)]
     one, two = (
         Policy({"orders": hiding(email="hash")}, "sqlite").view(ORDERS).mask(rows, ["email"])
         for _ in range(2)
     )
     assert one == two
+
+
+def test_hashes_depend_on_the_key_of_the_server() -> None:
+    rows: list[tuple[object, ...]] = [("a@b",)]
+    one, two, again = (
+        Policy({"orders": hiding(email="hash")}, "sqlite", key=ServerKey(key))
+        .view(ORDERS)
+        .mask(rows, ["email"])
+        for key in (b"one", b"two", b"one")
+    )
+    assert one == again != two
+
+
+def test_hashes_change_after_a_start_without_a_key() -> None:
+    assert Policy({"orders": hiding(email="hash")}, "sqlite").hashes_change
+    assert not Policy({"orders": hiding(email="hash")}, "sqlite", key=KEY).hashes_change
+    assert not Policy({"orders": hiding(email="redact")}, "sqlite").hashes_change
 
 
 # -- columns readable by SQL
