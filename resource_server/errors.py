@@ -3,6 +3,7 @@
     ResourceServerError
     ├── ManifestError            the manifest is invalid; carries every diagnostic
     ├── MountUnavailable         a mount cannot serve now (missing folder, refused login)
+    ├── ProviderFailed           a provider raised what would end the server, such as SystemExit
     └── ResourceError            error response to one request
         ├── ResourceNotFound     absent, hidden or malformed: indistinguishable
         ├── NotACollection       listing of a document
@@ -57,6 +58,17 @@ class ManifestError(ResourceServerError):
 
 class MountUnavailable(ResourceServerError):
     """A mount cannot serve now. The message is for the operator, in the log and in `check`."""
+
+
+class ProviderFailed(ResourceServerError):
+    """A provider raised what is no `Exception`, such as `SystemExit`, and must not end the server.
+
+    `cause` is what it raised.
+    """
+
+    def __init__(self, cause: BaseException) -> None:
+        self.cause = cause
+        super().__init__(type(cause).__name__)
 
 
 class ResourceError(ResourceServerError):
@@ -122,3 +134,10 @@ class CannotElicit(ResourceError):
 
     def __init__(self, message: str = CANNOT_ELICIT) -> None:
         super().__init__(message)
+
+
+class Interrupted(KeyboardInterrupt):
+    """A second signal: the operator wants the process to end at once.
+
+    Not the `KeyboardInterrupt` that a plugin may raise.
+    """

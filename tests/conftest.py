@@ -54,6 +54,7 @@ _SLOW_PLACES = (
     "test_docs.py",
     "test_examples.py",
     "test_http_example.py",
+    "test_misbehaving_plugins.py",
     "test_plugin_guide.py",
 )
 """Folders and files whose tests start processes, run what a page says, or take long."""

@@ -20,11 +20,11 @@ from resource_server.catalog import cursor, fallback_search, federated_search
 from resource_server.catalog.contract_guard import Progress
 from resource_server.catalog.cursor import ListCursor
 from resource_server.catalog.federated_search import SearchResults
-from resource_server.catalog.mount import FAILURES, CatalogEntry, Mount, log_failure
+from resource_server.catalog.mount import CatalogEntry, Mount, log_failure
 from resource_server.errors import InvalidParameter, ResourceBusy, ResourceNotFound
 from resource_server.provider import Content, Path, Resource, Template
 from resource_server.provider.search import Where
-from resource_server.runtime.eager import is_cancelled, settle, within
+from resource_server.runtime.eager import TimeLimit, settle, within
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.search.name_match import rank_completions
 
@@ -270,9 +270,7 @@ class Catalog:
                 descendants = mount.provider.descendants(after=last, limit=room + 1)
                 found = await within(self._timing.listing_s, descendants)
                 more = [mount.entry(resource) for resource in found[:room]]
-            except (*FAILURES, asyncio.CancelledError) as error:
-                if is_cancelled():
-                    raise
+            except Exception as error:
                 # A mount that fails or hangs must not break the listing of the others.
                 log_failure(error, f"listing mount {mount.name} failed")
                 unavailable.append(mount.name)
@@ -329,14 +327,15 @@ class Catalog:
         children = await mount.provider.list(path, after=None, limit=limit + 1)
         complete = len(children) <= limit
         budget = self.limits.collection_bytes
+        time_limit = TimeLimit(self._timing.listing_s)
         items: list[ReadItem] = []
         for done, child in enumerate(children[:limit], start=1):
             if child.type == "collection":
                 entry = mount.entry(child)
                 items.append(ReadItem(entry.uri, entry, None))
-            elif (child.size or 0) > budget:
+            elif (child.size or 0) > budget or time_limit.left_s() <= 0:
                 complete = False
-            elif (read := await _read_child(mount, child.path)) is not None:
+            elif (read := await _read_child(mount, child.path, time_limit)) is not None:
                 item, size = read
                 if size > budget:
                     complete = False
@@ -345,6 +344,7 @@ class Catalog:
                     items.append(item)
             if progress is not None:
                 progress(done, min(len(children), limit))
+        complete = complete and time_limit.left_s() > 0
         return ReadResult(items, complete, uris.join(mount.base, path), children)
 
     # -- searching
@@ -437,16 +437,16 @@ class Catalog:
         return CompletionResult(values, total)
 
 
-async def _read_child(mount: Mount, path: Path) -> tuple[ReadItem, int] | None:
+async def _read_child(
+    mount: Mount, path: Path, time_limit: TimeLimit
+) -> tuple[ReadItem, int] | None:
     """Return a child of a collection with its size in bytes; None if it cannot be read."""
     try:
-        resource, contents = await mount.provider.fetch(path, {})
+        resource, contents = await mount.provider.fetch(path, {}, time_limit)
         content, entry = contents[0], mount.entry(resource)
         item = ReadItem(entry.uri, entry, content, _next_uri(entry, {}, content))
         return item, content_size(content)
-    except (*FAILURES, asyncio.CancelledError) as error:
-        if is_cancelled():
-            raise
+    except Exception as error:
         log_failure(error, f"a child in mount {mount.name} could not be read")
         return None
 
@@ -457,7 +457,7 @@ def _templates(mount: Mount) -> list[TemplateEntry]:
             TemplateEntry(mount.base + template.uri_template, template, mount)
             for template in mount.provider.templates
         ]
-    except FAILURES as error:
+    except Exception as error:
         log_failure(error, f"the templates of mount {mount.name} failed")
         return []
 

@@ -1,19 +1,33 @@
-"""The only way to call a provider: coroutine methods whose results are checked.
+"""The gate to a provider: the only place where its code runs, limited in time and checked.
 
-A provider may return a result or an awaitable. Behind `GuardedProvider` every call is a
-coroutine, so a forgotten `await` is a type error, and no other code holds the provider itself.
+A provider may return a result or an awaitable, may hang, and may raise anything. Behind
+`GuardedProvider` every call is a coroutine that ends: with a result of the promised type, or with
+an `Exception`. What would end the server (`SystemExit`, `KeyboardInterrupt`, `GeneratorExit`) or
+looks like a cancelled request (`CancelledError`) becomes `ProviderFailed`.
+
+A result that is there at once costs no task and no timer. Whatever waits runs in a task of its own,
+which is abandoned when it outlasts its limit, even if it ignores its cancellation.
 """
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Any, Literal, TypeAlias, cast
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence, Set
+from contextlib import AbstractAsyncContextManager, aclosing, contextmanager, nullcontext
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from resource_server.errors import NotACollection, ResourceNotFound, ResourceServerError
+from resource_server.errors import (
+    DeadlineExceeded,
+    MountUnavailable,
+    NotACollection,
+    ProviderFailed,
+    ResourceNotFound,
+    ResourceServerError,
+)
 from resource_server.provider import (
     Change,
     Content,
@@ -28,14 +42,31 @@ from resource_server.provider import (
     SupportsFetch,
     SupportsHides,
     SupportsLinks,
+    SupportsTimeout,
     SupportsWalk,
     SupportsWarnings,
     SupportsWatch,
     Template,
 )
-from resource_server.provider.search import SearchPage, SearchRequest, SupportsSearch
+from resource_server.provider.search import (
+    Hit,
+    MatchedLine,
+    SearchPage,
+    SearchRequest,
+    SupportsSearch,
+)
 from resource_server.provider.tools import SupportsTools, Tool, ToolRequest, ToolResult
-from resource_server.runtime.eager import settle
+from resource_server.runtime.eager import (
+    CANCEL_S,
+    TimeLimit,
+    Turns,
+    in_own_task,
+    is_cancelled,
+    settle,
+)
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
+
+T = TypeVar("T")
 
 Progress: TypeAlias = Callable[[int, int | None], None]
 """Called with the number of items done and the total, if known."""
@@ -46,7 +77,9 @@ Ability: TypeAlias = Literal[
     "explain",
     "fetch",
     "hides",
+    "links",
     "search",
+    "timeout",
     "tools",
     "walk",
     "warnings",
@@ -59,58 +92,83 @@ _PROTOCOLS: Mapping[Ability, type] = {
     "explain": SupportsExplain,
     "fetch": SupportsFetch,
     "hides": SupportsHides,
+    "links": SupportsLinks,
     "search": SupportsSearch,
+    "timeout": SupportsTimeout,
     "tools": SupportsTools,
     "walk": SupportsWalk,
     "warnings": SupportsWarnings,
     "watch": SupportsWatch,
 }
 
+_SEQUENCES = (list, tuple, Sequence)
+"""The usual ones first: a look at an abstract class takes longer."""
+
+MAX_ABANDONED = 100
+"""Calls that were given up and have not ended; with more, a provider is called no further."""
+
 
 class GuardedProvider:
-    """A provider behind coroutine methods that check its results against the contract.
+    """A provider behind coroutine methods that end in time and keep to the contract.
 
-    A method of an optional protocol may be called only if `abilities` has it. All methods raise
-    what the provider raises.
+    A method of an optional protocol may be called only if `abilities` has it.
+
+    Every method raises what the provider raises, and
+
+        MountUnavailable: the call took too long (`call_tool`: DeadlineExceeded).
+        ProviderFailed: the provider raised what is no `Exception`.
+        ResourceServerError: the result breaks the contract.
     """
 
-    def __init__(self, provider: Provider) -> None:
-        self._provider = provider
-        self.abilities = frozenset(
-            name for name, protocol in _PROTOCOLS.items() if isinstance(provider, protocol)
-        )
-        """The optional protocols that the provider implements."""
-        self._fetching = provider if isinstance(provider, SupportsFetch) else None
-        self._lifetime: AbstractAsyncContextManager[object] | None = None
-        if isinstance(provider, AbstractAsyncContextManager):
-            self._lifetime = cast("AbstractAsyncContextManager[object]", provider)
+    def __init__(self, provider: Provider, timing: Timing = DEFAULT_TIMING) -> None:
         # Optional methods are reached through `Any`: `abilities` says which ones exist.
-        self._optional: Any = provider
+        self._provider: Any = provider
+        self._timing = timing
+        self._call_s = timing.call_s
+        self._abandoned = set[asyncio.Future[Any]]()
+        self._is_entering = False
+        """Whether an attempt is still running, even one that was given up because it hangs."""
+        with _contained():
+            self.abilities = frozenset(
+                name for name, protocol in _PROTOCOLS.items() if _implements(provider, protocol)
+            )
+            """The optional protocols that the provider implements."""
+            self._has_lifetime = isinstance(provider, AbstractAsyncContextManager)
+            self.restrictions = self._restrictions()
+            """The scopes that parts of the provider need, by option; empty without the ability."""
+            self.is_watch_off = getattr(provider, "watch", None) == "off"
+            """Whether the provider has an option `watch` with the value `off`."""
+            if "timeout" in self.abilities:
+                self._call_s = max(self._call_s, float(self._provider.call_timeout_s))
+        self._can_fetch = "fetch" in self.abilities
 
-    # -- what does not call the provider's methods, or never waits
+    def _restrictions(self) -> Mapping[str, frozenset[str]]:
+        if "access" not in self.abilities:
+            return {}
+        found: object = self._provider.restrictions
+        if not isinstance(found, Mapping):
+            raise _broken("restrictions", "a mapping", found)
+        rules: dict[str, frozenset[str]] = {}
+        for option, scopes in cast("Mapping[str, object]", found).items():
+            if not isinstance(scopes, Set):
+                raise _broken("restrictions", "sets of scopes", scopes)
+            rules[option] = frozenset(cast("Set[str]", scopes))
+        return rules
+
+    # -- what never waits
 
     @property
     def templates(self) -> Sequence[Template]:
         """The provider's templates."""
-        return self._provider.templates
-
-    @property
-    def restrictions(self) -> Mapping[str, frozenset[str]]:
-        """The scopes that parts of the provider need, by option; empty without the ability."""
-        if "access" not in self.abilities:
-            return {}
-        return cast("Mapping[str, frozenset[str]]", self._optional.restrictions)
-
-    @property
-    def is_watch_off(self) -> bool:
-        """Whether the provider has an option `watch` with the value `off`."""
-        return getattr(self._provider, "watch", None) == "off"
+        with _contained():
+            return _all("templates", Template, self._provider.templates)
 
     @property
     def watched_by(self) -> str | None:
         """The provider's means of watching, if it has several to choose from."""
-        means: object = getattr(self._provider, "watched_by", None)
-        return means if isinstance(means, str) else None
+        with _contained():
+            means: object = getattr(self._provider, "watched_by", None)
+            return means if isinstance(means, str) else None
 
     def is_instance(self, of: type) -> bool:
         """Return whether the provider is an instance of a class."""
@@ -118,61 +176,111 @@ class GuardedProvider:
 
     def link_with(self, link: Link) -> None:
         """Pass the provider the function that makes its URIs, if it has `linked`."""
-        if isinstance(self._provider, SupportsLinks):
-            self._provider.linked(link)
+        if "links" in self.abilities:
+            with _contained():
+                self._provider.linked(link)
 
     def narrowed(self, scopes: frozenset[str]) -> Provider:
         """Return the provider for callers with these scopes, for a mount of its own."""
-        narrowed: Provider = self._optional.narrowed(scopes)
-        return narrowed
-
-    def changes(self, interest: Interest) -> AsyncIterator[Change]:
-        """Return the iterator of `SupportsWatch.changes`."""
-        changes: AsyncIterator[Change] = self._optional.changes(interest)
-        return changes
+        with _contained():
+            narrowed: Provider = self._provider.narrowed(scopes)
+            return narrowed
 
     # -- lifetime
 
     async def enter(self) -> None:
-        """Enter the provider's lifetime, if it has one."""
-        if self._lifetime is not None:
-            await settle(self._lifetime.__aenter__())
+        """Enter the provider's lifetime, if it has one.
+
+        An attempt that is given up, and succeeds nevertheless, is left again.
+        """
+        if not self._has_lifetime:
+            return
+        if self._is_entering:
+            raise MountUnavailable("the previous attempt to start hangs and has not ended yet")
+        await self._wait(self._entered(), TimeLimit(self._timing.mount_start_s))
+
+    async def _entered(self) -> None:
+        self._is_entering = True
+        try:
+            await settle(self._provider.__aenter__())
+        finally:
+            self._is_entering = False
+        if is_cancelled():
+            await self._left()
 
     async def leave(self) -> None:
         """Leave the provider's lifetime, if it has one."""
-        if self._lifetime is not None:
-            await settle(self._lifetime.__aexit__(None, None, None))
+        if self._has_lifetime:
+            await self._wait(self._left(), TimeLimit(self._timing.mount_close_s))
+
+    async def _left(self) -> None:
+        await settle(self._provider.__aexit__(None, None, None))
+
+    # -- changes
+
+    async def watch(self, interest: Interest, on_change: Callable[[Change], None]) -> None:
+        """Pass each change of `SupportsWatch.changes` to `on_change` until the iterator ends.
+
+        Has no time limit. If the caller is cancelled, it returns when the iterator is closed.
+        """
+        await self._wait(self._follow(interest, on_change), None, cancel_s=None)
+
+    async def _follow(self, interest: Interest, on_change: Callable[[Change], None]) -> None:
+        changes = self._provider.changes(interest)
+        # Not every iterator can be closed early; a generator can, and has to be.
+        async with aclosing(changes) if hasattr(changes, "aclose") else nullcontext():
+            turns = Turns()
+            async for change in changes:
+                if not isinstance(change, Change) or not isinstance(
+                    cast("object", change.path), tuple
+                ):
+                    raise _broken("changes()", "changes with a tuple as path", change)
+                on_change(change)
+                await turns.others()
 
     # -- the contract
 
-    async def metadata(self, path: Path) -> Resource:
+    async def metadata(self, path: Path, time_limit: TimeLimit | None = None) -> Resource:
         """See `Provider.metadata`."""
-        return await settle(self._provider.metadata(path))
+        found = await self._call("metadata", path, time_limit=time_limit)
+        if not isinstance(found, Resource):
+            raise _broken("metadata()", "a Resource", found)
+        return found
 
-    async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
+    async def read(
+        self, path: Path, query: Mapping[str, str], time_limit: TimeLimit | None = None
+    ) -> Sequence[Content]:
         """See `Provider.read`."""
-        return await settle(self._provider.read(path, query))
+        found = await self._call("read", path, query, time_limit=time_limit)
+        return _all("read()", Content, found)
 
     async def fetch(
-        self, path: Path, query: Mapping[str, str]
+        self, path: Path, query: Mapping[str, str], time_limit: TimeLimit | None = None
     ) -> tuple[Resource, Sequence[Content]]:
         """Return a resource's metadata and, for a document, its contents."""
-        if self._fetching is not None:
-            return await settle(self._fetching.fetch(path, query))
+        if self._can_fetch:
+            # A step less than `_call`: this is the read of a file.
+            found = self._begin("fetch", path, query)
+            if hasattr(found, "__await__"):
+                found = await self._wait(found, time_limit or TimeLimit(self._call_s))
+            resource, contents = _pair("fetch()", found)
+            if not isinstance(resource, Resource):
+                raise _broken("fetch()", "a pair of Resource and contents", resource)
+            return resource, _all("fetch()", Content, contents)
         # Metadata first: content newer than its version only causes one extra notification.
-        resource = await settle(self._provider.metadata(path))
+        resource = await self.metadata(path, time_limit)
         if resource.type == "collection":
             return resource, ()
-        return resource, await settle(self._provider.read(path, query))
+        return resource, await self.read(path, query, time_limit)
 
     async def list(self, parent: Path, *, after: Path | None, limit: int) -> Sequence[Resource]:
         """Return the direct children of a collection; see `Provider.list`.
 
-        Raises:
-            ResourceServerError: the provider breaks the contract. A child outside its parent could
-                lead in circles, and a listing that repeats `after` would never end.
+        A child outside its parent could lead in circles, and a listing that repeats `after` would
+        never end: they break the contract.
         """
-        children = await settle(self._provider.list(parent, after=after, limit=limit))
+        found = await self._call("list", parent, after=after, limit=limit)
+        children = _all("list()", Resource, found)
         for child in children:
             if child.path[:-1] != parent or not child.path:
                 raise ResourceServerError(
@@ -185,7 +293,7 @@ class GuardedProvider:
         """Return the mount's own collection and all below it, depth first, after `after`."""
         found: list[Resource] = []
         if after is None:
-            found.append(await settle(self._provider.metadata(())))
+            found.append(await self.metadata(()))
         if limit > len(found):
             found += await self.below((), after=after or (), limit=limit - len(found))
         return found
@@ -198,9 +306,8 @@ class GuardedProvider:
         Unlisted resources are left out with all below them, unless `include_unlisted`.
         """
         if "walk" in self.abilities and not path and not include_unlisted:
-            found: Sequence[Resource] = await settle(
-                self._optional.walk(after=after or None, limit=limit)
-            )
+            walked = await self._call("walk", after=after or None, limit=limit)
+            found = _all("walk()", Resource, walked)
             _check_order("walk", found, after)
             return found
         return await self._walk(path, after, limit, include_unlisted=include_unlisted)
@@ -242,44 +349,160 @@ class GuardedProvider:
         self, variable: str, value: str, *, given: Mapping[str, str]
     ) -> Sequence[str]:
         """See `SupportsComplete.complete`."""
-        values: Sequence[str] = await settle(self._optional.complete(variable, value, given=given))
-        return values
+        return _all("complete()", str, await self._call("complete", variable, value, given=given))
 
     async def search(
         self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
     ) -> SearchPage:
         """See `SupportsSearch.search`."""
-        page: SearchPage = await settle(
-            self._optional.search(request, below=below, after=after, limit=limit, deadline=deadline)
+        page = await self._call(
+            "search", request, below=below, after=after, limit=limit, deadline=deadline
         )
+        if not isinstance(page, SearchPage):
+            raise _broken("search()", "a SearchPage", page)
+        for hit in _all("search()", Hit, page.hits):
+            if not isinstance(cast("object", hit.resource), Resource):
+                raise _broken("search()", "hits with a Resource", hit.resource)
+            _all("search()", MatchedLine, hit.lines)
         return page
 
     async def tools(self) -> Sequence[Tool]:
-        """See `SupportsTools.tools`."""
-        tools: Sequence[Tool] = await settle(self._optional.tools())
-        return tools
+        """See `SupportsTools.tools`; each item is left to the caller to check."""
+        limit = TimeLimit(self._timing.tool_list_timeout_s)
+        found = _all("tools()", object, await self._call("tools", time_limit=limit))
+        return cast("Sequence[Tool]", found)
 
     async def call_tool(
-        self, name: str, arguments: Mapping[str, Any], request: ToolRequest
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        request: ToolRequest,
+        time_limit: TimeLimit,
     ) -> ToolResult:
-        """See `SupportsTools.call_tool`."""
-        result: ToolResult = await settle(self._optional.call_tool(name, arguments, request))
+        """See `SupportsTools.call_tool`.
+
+        Raises:
+            DeadlineExceeded: the time limit is over.
+        """
+        try:
+            result = await self._call("call_tool", name, arguments, request, time_limit=time_limit)
+        except MountUnavailable:
+            if time_limit.left_s() > 0:
+                raise
+            raise DeadlineExceeded(f"the tool took longer than {time_limit.seconds:g} s") from None
+        if not isinstance(result, ToolResult):
+            raise _broken("call_tool()", "a ToolResult", result)
         return result
+
+    # -- for the operator
 
     async def explain(self, path: Path) -> str:
         """See `SupportsExplain.explain`."""
-        text: str = await settle(self._optional.explain(path))
+        text = await self._call("explain", path)
+        if not isinstance(text, str):
+            raise _broken("explain()", "text", text)
         return text
 
     async def hides(self, *, limit: int) -> Sequence[tuple[Path, str]]:
         """See `SupportsHides.hides`."""
-        hidden: Sequence[tuple[Path, str]] = await settle(self._optional.hides(limit=limit))
-        return hidden
+        time_limit = TimeLimit(self._timing.survey_s)
+        found = await self._call("hides", limit=limit, time_limit=time_limit)
+        return cast("Sequence[tuple[Path, str]]", _pairs("hides()", tuple, found))
 
     async def warnings(self) -> Sequence[tuple[str, str]]:
         """See `SupportsWarnings.warnings`."""
-        warnings: Sequence[tuple[str, str]] = await settle(self._optional.warnings())
-        return warnings
+        found = await self._call("warnings", time_limit=TimeLimit(self._timing.survey_s))
+        return cast("Sequence[tuple[str, str]]", _pairs("warnings()", str, found))
+
+    # -- the gate
+
+    def _begin(self, method: str, *args: object, **options: object) -> Any:
+        """Call a method of the provider; return its result, or an awaitable of it."""
+        try:
+            return getattr(self._provider, method)(*args, **options)
+        except Exception:
+            raise
+        except BaseException as error:
+            raise ProviderFailed(error) from error
+
+    async def _call(
+        self, method: str, *args: object, time_limit: TimeLimit | None = None, **options: object
+    ) -> object:
+        """Call a method of the provider; wait for its result within the limit, if it has to."""
+        outcome = self._begin(method, *args, **options)
+        if not hasattr(outcome, "__await__"):
+            return outcome
+        return await self._wait(outcome, time_limit or TimeLimit(self._call_s))
+
+    async def _wait(
+        self, work: Awaitable[T], limit: TimeLimit | None, *, cancel_s: float | None = CANCEL_S
+    ) -> T:
+        """Wait for code of the provider, in a task of its own."""
+        if len(self._abandoned) >= MAX_ABANDONED:
+            if inspect.iscoroutine(work):
+                work.close()
+            raise MountUnavailable(f"{MAX_ABANDONED} earlier calls hang and have not ended yet")
+        return await in_own_task(work, limit, cancel_s=cancel_s, on_abandoned=self._abandon)
+
+    def _abandon(self, task: asyncio.Future[Any]) -> None:
+        self._abandoned.add(task)
+        task.add_done_callback(self._abandoned.discard)
+
+
+def _implements(provider: object, protocol: type) -> bool:
+    """Return whether a provider has the members of a protocol, even if reading one fails.
+
+    `isinstance` alone reads properties, and a failing `restrictions` would count as none.
+    """
+    if isinstance(provider, protocol):
+        return True
+    return all(
+        inspect.getattr_static(provider, name, None) is not None
+        for name in vars(protocol)
+        if not name.startswith("_")
+    )
+
+
+@contextmanager
+def _contained() -> Generator[None]:
+    """Contain what a provider raises in a call that never waits."""
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as error:
+        raise ProviderFailed(error) from error
+
+
+def _all(method: str, of: type[T], found: object) -> Sequence[T]:
+    """Check that a provider returned a sequence of one type; a generator might never end."""
+    if not isinstance(found, _SEQUENCES):
+        raise _broken(method, "a sequence", found)
+    # No casts: they take as long as the checks.
+    for each in found:  # pyright: ignore[reportUnknownVariableType]
+        if not isinstance(each, of):
+            raise _broken(method, f"a sequence of {of.__name__}", cast("object", each))
+    return found  # pyright: ignore[reportUnknownVariableType]
+
+
+def _pair(method: str, found: object) -> tuple[object, object]:
+    if not isinstance(found, tuple) or len(found) != 2:  # pyright: ignore[reportUnknownArgumentType]
+        raise _broken(method, "a pair", cast("object", found))
+    return found  # pyright: ignore[reportUnknownVariableType] - a cast takes as long as the rest
+
+
+def _pairs(method: str, first: type, found: object) -> Sequence[object]:
+    """Check that a provider returned pairs of `first` and text."""
+    pairs = _all(method, object, found)
+    for pair in pairs:
+        one, other = _pair(method, pair)
+        if not isinstance(one, first) or not isinstance(other, str):
+            raise _broken(method, f"pairs of {first.__name__} and str", pair)
+    return pairs
+
+
+def _broken(method: str, promised: str, found: object) -> ResourceServerError:
+    return ResourceServerError(f"{method} must return {promised}, not a {type(found).__name__}")
 
 
 class _Level(msgspec.Struct):

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from resource_server import media_types
 from resource_server.catalog.contract_guard import GuardedProvider
-from resource_server.catalog.mount import FAILURES, Mount, log_failure
+from resource_server.catalog.mount import Mount, log_failure
 from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceError
 from resource_server.provider import Path, Resource
 from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest
-from resource_server.runtime.eager import Turns, is_cancelled
+from resource_server.runtime.eager import Turns
 from resource_server.search.name_match import NameQuery
 from resource_server.search.text_match import LineQuery
 from resource_server.search.top_k import INVALID, TopK, to_path
@@ -194,9 +194,7 @@ class _TextSearch:
             _, contents = await self._mount.provider.fetch(resource.path, {})
             data = contents[0].data if contents else b""
             return data.encode("utf-8", "replace") if isinstance(data, str) else None
-        except (*FAILURES, asyncio.CancelledError) as error:
-            if is_cancelled():
-                raise
+        except Exception as error:
             # A document that is too large, gone or needs parameters is not a failed search.
             if not isinstance(error, ResourceError) and not self._has_failed:
                 self._has_failed = True

@@ -18,11 +18,10 @@ import msgspec
 from resource_server import uris
 from resource_server.catalog import cursor, fallback_search
 from resource_server.catalog.contract_guard import Progress
-from resource_server.catalog.mount import FAILURES, CatalogEntry, Mount, log_failure
+from resource_server.catalog.mount import CatalogEntry, Mount, log_failure
 from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceServerError
 from resource_server.provider import Path
 from resource_server.provider.search import MatchedLine, SearchPage, SearchRequest, Where
-from resource_server.runtime.eager import is_cancelled
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.search.name_match import OTHER, NameQuery
 from resource_server.search.text_match import LineQuery
@@ -346,9 +345,7 @@ class _PageSearch:
                 deadline=self._deadline,
             )
             _check_found(found, mount_cursor, below, limit)
-        except (*FAILURES, asyncio.CancelledError) as error:
-            if is_cancelled():
-                raise
+        except Exception as error:
             return error
         return found
 

@@ -19,13 +19,14 @@ from resource_server import uris
 from resource_server.catalog.contract_guard import GuardedProvider
 from resource_server.errors import (
     MountUnavailable,
+    ProviderFailed,
     ResourceBusy,
     ResourceError,
     ResourceServerError,
 )
 from resource_server.provider import Annotations, Path, Provider, Resource
 from resource_server.runtime.backoff import Backoff
-from resource_server.runtime.eager import is_cancelled, settle, within
+from resource_server.runtime.eager import settle
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger(__name__)
@@ -39,9 +40,6 @@ _RETRY_MARGIN_S = 0.01
 """Added to a wait for the next attempt: a timer may fire a moment early."""
 
 _NO_SCOPES = frozenset[str]()
-
-FAILURES = (Exception, SystemExit)
-"""Exceptions of a failing provider; none of them ends the server."""
 
 
 class CatalogEntry(msgspec.Struct, eq=False, gc=False):
@@ -80,7 +78,7 @@ class Mount:
     ) -> None:
         self.name = name
         self.base = base
-        self.provider = GuardedProvider(provider)
+        self.provider = GuardedProvider(provider, timing)
         self.title = title
         self.description = description
         self.annotations = annotations
@@ -100,8 +98,6 @@ class Mount:
         self._timing = timing
         self._starting = asyncio.Lock()
         self._start_task: asyncio.Task[None] | None = None
-        self._is_entering = False
-        """Whether an attempt is still running, even one that was given up because it hangs."""
         self._is_closed = False
         self._retry_at = 0.0
         self._backoff = Backoff(timing.mount_retry_s, timing.mount_retry_max_s)
@@ -121,22 +117,21 @@ class Mount:
 
     def _narrow(self, scopes: frozenset[str]) -> Mount | None:
         try:
-            narrowed = self.provider.narrowed(scopes)
-        except FAILURES as error:  # a plugin's code
+            return Mount(
+                self.name,
+                self.base,
+                self.provider.narrowed(scopes),
+                title=self.title,
+                description=self.description,
+                annotations=self.annotations,
+                listed=self.listed,
+                watch=self.can_watch,
+                origin=self.origin,
+                timing=self._timing,
+            )
+        except Exception as error:  # a plugin's code
             log_failure(error, f"narrowing mount {self.name} failed")
             return None
-        return Mount(
-            self.name,
-            self.base,
-            narrowed,
-            title=self.title,
-            description=self.description,
-            annotations=self.annotations,
-            listed=self.listed,
-            watch=self.can_watch,
-            origin=self.origin,
-            timing=self._timing,
-        )
 
     @property
     def is_serving(self) -> bool:
@@ -213,38 +208,22 @@ class Mount:
 
     async def _enter(self) -> None:
         try:
-            await within(self._timing.mount_start_s, self._enter_provider())
-        except (*FAILURES, asyncio.CancelledError) as error:
-            if is_cancelled():
-                raise
+            await self.provider.enter()
+        except Exception as error:
             self.problem = describe_error(error)
             self._retry_at = time.monotonic() + self._backoff.next_s()
             logger.warning("mount %s is unavailable: %s", self.name, self.problem)
             raise ResourceBusy(_UNAVAILABLE) from error
-        if self.problem is not None:
-            raise ResourceBusy(_UNAVAILABLE)
-
-    async def _enter_provider(self) -> None:
-        """Enter the provider's lifetime; leave it again if the attempt was given up meanwhile."""
-        if self._is_entering:
-            raise MountUnavailable("the previous attempt to start hangs and has not ended yet")
-        self._is_entering = True
-        try:
-            await self.provider.enter()
-        finally:
-            self._is_entering = False
-        if self._is_closed or is_cancelled():
+        if self._is_closed:
             await self._leave()
-        else:
-            self.problem = None
-            self._backoff.reset()
+            raise ResourceBusy(_UNAVAILABLE)
+        self.problem = None
+        self._backoff.reset()
 
     async def _leave(self) -> None:
         try:
-            await within(self._timing.mount_close_s, self.provider.leave())
-        except (*FAILURES, asyncio.CancelledError) as error:
-            if is_cancelled():
-                raise
+            await self.provider.leave()
+        except Exception as error:
             logger.warning("mount %s did not close cleanly: %s", self.name, describe_error(error))
 
     # -- entries
@@ -341,7 +320,7 @@ def log_failure(error: BaseException, what: str) -> None:
 
 
 def _raised_in(error: BaseException) -> str:
-    frame = error.__traceback__
+    frame = (error.cause if isinstance(error, ProviderFailed) else error).__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
     return f"{frame.tb_frame.f_code.co_qualname}:{frame.tb_lineno}" if frame else "unknown"

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
-from resource_server.catalog.mount import FAILURES, Mount, log_failure
+from resource_server.catalog.mount import Mount, log_failure
 from resource_server.cli import client_folders, console, server_builder
 from resource_server.cli.client_folders import OfferedFolder
 from resource_server.errors import Diagnostic, ManifestError
@@ -188,7 +188,7 @@ class ReloadingServer:
             built = self._build(manifest)
         except ManifestError as error:
             diagnostics = error.diagnostics
-        except FAILURES as error:
+        except Exception as error:
             log_failure(error, "loading the manifest again failed")
         if _stamp(self._file) != stamp:
             return None  # changed during the read, so perhaps incomplete; checked again later

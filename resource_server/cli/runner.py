@@ -19,6 +19,10 @@ from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, NoReturn, cast
 
+from resource_server.errors import Interrupted
+
+logger = logging.getLogger(__name__)
+
 _THREADS_END_S = 0.25
 _TASKS_END_S = 1.0
 
@@ -43,13 +47,40 @@ def run(work: Coroutine[Any, Any, int], *, busy: bool = False) -> int:
     # any signal handler sets up.
     runner.get_loop().add_signal_handler(signal.SIGURG, lambda: None)
     try:
-        return runner.run(work)
+        return _run_to_its_end(runner, work)
     finally:
         # Closing would wait for ever for a hanging worker thread or task.
         _is_left_open.set(True)
         if not _is_stuck(others) and runner.get_loop().run_until_complete(_has_ended()):
             runner.close()
             _is_left_open.set(False)
+
+
+def _run_to_its_end(runner: asyncio.Runner, work: Coroutine[Any, Any, int]) -> int:
+    """Run a coroutine, whatever other tasks raise.
+
+    `SystemExit` and `KeyboardInterrupt` leave the loop from any task, even one that a plugin made.
+    """
+    main: list[asyncio.Task[Any]] = []
+
+    async def begin() -> int:
+        main.append(cast("asyncio.Task[Any]", asyncio.current_task()))
+        return await work
+
+    async def go_on() -> int:
+        return await main[0]
+
+    following = begin()
+    while True:
+        try:
+            return runner.run(following)
+        except (SystemExit, KeyboardInterrupt) as error:
+            is_ours = isinstance(error, Interrupted) or main[0].done() or main[0].cancelling()
+            if is_ours:
+                raise
+            logger.warning("a task of a plugin raised %s", type(error).__name__)
+            logger.debug("a task of a plugin", exc_info=error)
+            following = go_on()
 
 
 async def _has_ended() -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Self
 
 from resource_server.catalog.catalog import Catalog, CatalogLimits
-from resource_server.catalog.mount import Mount
+from resource_server.catalog.mount import Mount, describe_error, log_failure
 from resource_server.errors import ManifestError, MountUnavailable, ResourceNotFound
 from resource_server.manifest import Manifest, MountSpec, sources
 from resource_server.protocol.server import Server
@@ -89,10 +90,10 @@ def make_providers(manifest: Manifest, *, allow_plugins: bool) -> Iterable[tuple
 
 
 def _mount(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool, timing: Timing) -> Mount:
-    return Mount(
+    make = partial(
+        Mount,
         spec.name,
         spec.base,
-        _provider(spec, manifest, allow_plugins=allow_plugins),
         title=spec.title,
         description=spec.description,
         annotations=spec.annotations,
@@ -101,6 +102,12 @@ def _mount(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool, timing: 
         watch=spec.watch,
         timing=timing,
     )
+    provider = _provider(spec, manifest, allow_plugins=allow_plugins)
+    try:
+        return make(provider)
+    except Exception as error:  # the code of a plugin, such as its `restrictions`
+        log_failure(error, f"making mount {spec.name} failed")
+        return make(_Unloadable(describe_error(error)))
 
 
 def _provider(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool) -> Provider:

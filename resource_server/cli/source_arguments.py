@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from resource_server.manifest import sources
+from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -58,6 +59,11 @@ def exactly_one_uri(uris: Sequence[str]) -> str:
         reason = "the URI of a resource is missing; `resource-server list` prints URIs"
         raise click.UsageError(reason, click.get_current_context())
     return uri
+
+
+def current_timing() -> Timing:
+    """Return the times that the command runs with; tests shorten them."""
+    return click.get_current_context().find_object(Timing) or DEFAULT_TIMING
 
 
 def common_options(command: Command) -> Command:

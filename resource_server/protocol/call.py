@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import UNSET
@@ -14,7 +14,6 @@ from resource_server.protocol.client_features.elicitation import (
     InputRequired,
     InvalidAnswer,
     RequestElicitor,
-    RequestInterrupted,
     ResultElicitor,
 )
 from resource_server.protocol.client_features.server_requests import ServerRequests
@@ -95,22 +94,9 @@ def interactive(handler: Handler) -> Handler:
     async def handle(call: Call, params: Any) -> Result:
         try:
             return await handler(call, params)
-        except BaseException as error:
-            match _interruption(error):
-                case InputRequired() as question:
-                    return Result(question.members(), is_complete=False)
-                case InvalidAnswer(fault=fault):
-                    raise fault from None
-                case _:
-                    raise
+        except InputRequired as question:
+            return Result(question.members(), is_complete=False)
+        except InvalidAnswer as error:
+            raise error.fault from None
 
     return handle
-
-
-def _interruption(error: BaseException) -> BaseException | None:
-    """Return the interruption of a request, which may be inside an exception group."""
-    if not isinstance(error, BaseExceptionGroup):
-        return error if isinstance(error, RequestInterrupted) else None
-    group = cast("BaseExceptionGroup[BaseException]", error)
-    found = group.subgroup(RequestInterrupted)
-    return None if found is None else _interruption(found.exceptions[0])

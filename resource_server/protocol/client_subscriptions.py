@@ -16,7 +16,7 @@ import msgspec
 from resource_server import uris
 from resource_server.access import Scopes
 from resource_server.catalog.catalog import ReadResult
-from resource_server.catalog.mount import FAILURES, log_failure
+from resource_server.catalog.mount import log_failure
 from resource_server.errors import ResourceBusy, ResourceError
 from resource_server.protocol.outbox import NotificationSource, Outbox, Send
 from resource_server.protocol.server import (
@@ -25,7 +25,7 @@ from resource_server.protocol.server import (
     ListName,
     Server,
 )
-from resource_server.runtime.eager import Turns, is_cancelled
+from resource_server.runtime.eager import Turns
 from resource_server.subscriptions.snapshot import (
     INDISTINCT,
     digest_children,
@@ -229,9 +229,7 @@ class Subscriptions:
                 honoured.append(uri)
             except ResourceError:
                 pass
-            except (*FAILURES, asyncio.CancelledError) as error:
-                if is_cancelled():
-                    raise
+            except Exception as error:
                 if not failed:
                     log_failure(error, "a resource could not be subscribed to")
                 failed = True

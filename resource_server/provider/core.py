@@ -44,12 +44,15 @@ Rules that hold for every method:
   Neither may block the event loop for more than about a millisecond: use a worker thread
   (`anyio.to_thread.run_sync`).
 * **Concurrency.** Methods run concurrently. A call is cancelled when its client cancels the request
-  or disconnects.
+  or disconnects, and after 20 seconds (`SupportsTimeout`): the server waits for it no longer, even
+  if it ignores its cancellation.
 * **Lifetime.** A provider that holds something open is an async context manager. It is entered
   before its first call. If it raises `MountUnavailable` on entering, the mount cannot serve now and
   the provider is entered again later; if a method raises it, only that request fails.
 * **Errors.** Exceptions of `resource_server.errors` are reported to the client. Any other exception
-  is a defect: it is logged, and the client gets "Internal error".
+  is a defect, as is a result of another type: it is logged, and the client gets "Internal error".
+  `SystemExit`, `KeyboardInterrupt` and a `CancelledError` of the provider's own end the call, never
+  the server.
 
 Four members are required. Each further ability is a `Supports…` protocol, detected when the mount
 is created. `resource_server.testing.check_provider` tests an instance against the whole contract.
@@ -110,6 +113,7 @@ __all__ = [
     "SupportsHides",
     "SupportsKey",
     "SupportsLinks",
+    "SupportsTimeout",
     "SupportsWalk",
     "SupportsWarnings",
     "SupportsWatch",
@@ -472,4 +476,17 @@ class SupportsLinks(Protocol):
 
     def linked(self, link: Link) -> None:
         """Store the function that makes these URIs; called once, when the mount is created."""
+        ...
+
+
+@runtime_checkable
+class SupportsTimeout(Protocol):
+    """Gives its calls more time than the 20 seconds after which the server gives them up."""
+
+    @property
+    def call_timeout_s(self) -> float:
+        """Seconds that one call may take.
+
+        Constant, and available before the provider is entered.
+        """
         ...

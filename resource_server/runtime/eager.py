@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 import time
 import types
-from collections.abc import Awaitable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
-from resource_server.errors import MountUnavailable
+from resource_server.errors import MountUnavailable, ProviderFailed
 
 T = TypeVar("T")
 
@@ -98,9 +99,6 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T | Suspended[T]:
 async def within(seconds: float, work: Coroutine[Any, Any, T], *, cancel_s: float = CANCEL_S) -> T:
     """Return the result of `work`, run inline as far as possible, within a timeout.
 
-    Work that takes longer is cancelled and left alone: it may be in a thread, or refuse to end.
-    If the caller is cancelled, the work is given `cancel_s` to end.
-
     Raises:
         MountUnavailable: the timeout is over.
         Exception: whatever the coroutine raises.
@@ -109,31 +107,124 @@ async def within(seconds: float, work: Coroutine[Any, Any, T], *, cancel_s: floa
     if not isinstance(outcome, Suspended):
         return outcome
     rest = cast("Suspended[T]", outcome)
+    return await in_own_task(rest, TimeLimit(seconds), cancel_s=cancel_s)
+
+
+class TimeLimit:
+    """The time that is left for one call; it can be paused."""
+
+    __slots__ = ("_end", "_paused_at", "seconds")
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+        self._paused_at: float | None = None
+
+    def left_s(self) -> float:
+        """Return the seconds that are left; a pause does not count."""
+        now = time.monotonic() if self._paused_at is None else self._paused_at
+        return self._end - now
+
+    def pause(self) -> None:
+        """Stop the clock."""
+        if self._paused_at is None:
+            self._paused_at = time.monotonic()
+
+    def resume(self) -> None:
+        """Let the clock run again."""
+        if self._paused_at is not None:
+            self._end += time.monotonic() - self._paused_at
+            self._paused_at = None
+
+
+async def in_own_task(
+    work: Awaitable[T],
+    limit: TimeLimit | None = None,
+    *,
+    cancel_s: float | None = CANCEL_S,
+    on_abandoned: Callable[[asyncio.Future[Any]], object] | None = None,
+) -> T:
+    """Return the result of `work`, which runs in a task of its own.
+
+    Work over its limit is cancelled and abandoned: it may be in a thread, or refuse to end. If the
+    caller is cancelled, the work is given `cancel_s` to end. The task also tells the two apart: a
+    cancellation that comes out of it is the work's own, never the caller's.
+
+    Args:
+        work: What is awaited. It is closed if it never starts.
+        limit: None for none.
+        cancel_s: None waits for as long as it takes.
+        on_abandoned: Called with the task of work that is abandoned.
+
+    Raises:
+        MountUnavailable: the time is over.
+        ProviderFailed: the work raises what is no `Exception`, such as a cancellation of its own.
+        Exception: whatever the work raises.
+    """
     if _stepping.get():
         try:
             await _move_to_task()
         except BaseException:
-            rest.close()
+            _close(work)
             raise
-    task = asyncio.ensure_future(rest)
-
-    def ended(_: object) -> None:
-        rest.close()  # open if the task was cancelled before its first step
-        if not task.cancelled():
-            task.exception()  # retrieved, or asyncio logs it
-
-    task.add_done_callback(ended)
+    task = asyncio.ensure_future(_contained(work))
+    task.add_done_callback(partial(_retrieve, work))
     try:
-        await asyncio.wait([task], timeout=seconds)
+        await _wait(task, limit)
+        task.cancel()
     except asyncio.CancelledError:
         # Cancelling the caller ends the work, as if the work had been awaited directly.
         task.cancel()
         await asyncio.wait([task], timeout=cancel_s)
         raise
+    finally:
+        if on_abandoned is not None and not task.done():
+            on_abandoned(task)
+    return _outcome(task, limit)
+
+
+async def _wait(task: asyncio.Future[Any], limit: TimeLimit | None) -> None:
+    if limit is None:
+        await asyncio.wait([task])
+        return
+    left_s = limit.left_s()
+    while not task.done() and left_s > 0:
+        await asyncio.wait([task], timeout=left_s)
+        left_s = limit.left_s()  # more than nothing if it was paused
+
+
+def _retrieve(work: Awaitable[Any], task: asyncio.Future[Any]) -> None:
+    _close(work)  # open if the task was cancelled before its first step
+    if not task.cancelled():
+        task.exception()  # retrieved, or asyncio logs it
+
+
+def _outcome(task: asyncio.Future[T], limit: TimeLimit | None) -> T:
     if not task.done():
-        task.cancel()
-        raise MountUnavailable(f"no answer within {seconds:g} s")
+        raise MountUnavailable(f"no answer within {cast('TimeLimit', limit).seconds:g} s")
+    if task.cancelled():
+        raise ProviderFailed(asyncio.CancelledError())
+    error = task.exception()
+    if error is not None and not isinstance(error, Exception):
+        raise ProviderFailed(error) from error
     return task.result()
+
+
+async def _contained(work: Awaitable[T]) -> T:
+    """Await `work`; contain what the task would pass on to its event loop, or take as its end."""
+    try:
+        return await work
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise ProviderFailed(error) from error
+    except asyncio.CancelledError as error:
+        if is_cancelled():
+            raise
+        raise ProviderFailed(error) from error
+
+
+def _close(work: Awaitable[Any]) -> None:
+    if isinstance(work, Coroutine | Suspended):
+        cast("Suspended[Any]", work).close()
 
 
 class Turns:

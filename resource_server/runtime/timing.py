@@ -24,9 +24,16 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     mount_retry_max_s: float = 60.0
     """Longest delay between two attempts to start a mount."""
 
+    # Calls of providers
+    call_s: float = 20.0
+    """Timeout of one call, unless the provider has a longer one: hosts wait a minute."""
+    survey_s: float = 60.0
+    """Timeout of what `check` asks: a provider may look at all that it has."""
+
     # Listing and search
     listing_s: float = 20.0
-    """Timeout of one mount in the listing of all: hosts wait a minute for the whole page."""
+    """Timeout of one mount in the listing of all, and of the children in the read of a collection:
+    hosts wait a minute for the whole page."""
     search_s: float = 2.0
     """Time budget of one search page."""
     search_mount_grace_s: float = 0.5

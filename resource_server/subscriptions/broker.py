@@ -16,7 +16,7 @@ from typing import Any
 from resource_server import uris
 from resource_server.access import Scopes, current
 from resource_server.catalog.catalog import Catalog
-from resource_server.catalog.mount import FAILURES, Mount, describe_error
+from resource_server.catalog.mount import Mount, describe_error
 from resource_server.errors import NotACollection, ResourceNotFound
 from resource_server.provider import Change, Path
 from resource_server.runtime import eager
@@ -258,9 +258,8 @@ class Broker:
             await mount.provider.metadata(child)
         except ResourceNotFound:
             return
-        except (*FAILURES, asyncio.CancelledError):
-            if eager.is_cancelled():
-                raise
+        except Exception as error:
+            logger.debug("a changed child cannot be described: %s", describe_error(error))
         topic.suspect(is_certain=True)  # one notification too many is better than one too few
 
     async def _notify_list_if_listed(self, mount: Mount, path: Path) -> None:
@@ -274,9 +273,7 @@ class Broker:
                 # that is a change of the collection above.
                 if path:
                     return
-            except (*FAILURES, asyncio.CancelledError):
-                if eager.is_cancelled():
-                    raise
+            except Exception:
                 break  # one notification too many is better than one too few
         self._notify_list(self._followers.waiting(self.catalog, mount))
 
@@ -341,10 +338,10 @@ class Broker:
             if topic.runner is not None:
                 mount, limits = topic.runner.mount, self.catalog.limits
                 snapshot = await snapshot_at(mount, topic.path, limits, topic.query)
-        except (*FAILURES, asyncio.CancelledError) as error:
-            if eager.is_cancelled():
-                topic.cancelled()
-                raise
+        except asyncio.CancelledError:
+            topic.cancelled()
+            raise
+        except Exception as error:
             logger.info("a subscribed resource could not be compared: %s", describe_error(error))
             topic.failed()
         else:

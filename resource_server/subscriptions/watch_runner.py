@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, nullcontext
-from typing import Any, cast
+from collections.abc import Callable
 
-from resource_server.catalog.mount import FAILURES, Mount, describe_error
+from resource_server.catalog.mount import Mount, describe_error
 from resource_server.provider import Change
 from resource_server.runtime.backoff import Backoff
-from resource_server.runtime.eager import Turns, is_cancelled
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.subscriptions.interest import MountInterest
 
@@ -60,15 +57,18 @@ class WatchRunner:
             if not self.mount.can_watch:
                 return
             has_reported = False
+
+            def on_change(change: Change) -> None:
+                nonlocal has_reported
+                has_reported = True
+                self._on_change(change)
+
             try:
-                async for _ in self._changes():
-                    has_reported = True
+                await self.mount.provider.watch(self.interest, on_change)
                 if self._is_closing:
                     return
                 logger.warning("mount %s has ended its watch", self.mount.name)
-            except (*FAILURES, asyncio.CancelledError) as error:
-                if is_cancelled():
-                    raise
+            except Exception as error:
                 reason = describe_error(error)
                 logger.warning("the watch of mount %s has failed: %s", self.mount.name, reason)
                 logger.debug("the watch of mount %s", self.mount.name, exc_info=error)
@@ -78,14 +78,3 @@ class WatchRunner:
             self.interest.restart()
             # Changes since it ended went unseen.
             self._on_change(EVERYTHING)
-
-    async def _changes(self) -> AsyncIterator[None]:
-        """Pass on the changes of one watch; yields once for each."""
-        # Not every iterator can be closed early; a generator can, and has to be.
-        changes = cast("Any", self.mount.provider.changes(self.interest))
-        async with aclosing(changes) if hasattr(changes, "aclose") else nullcontext():
-            turns = Turns()
-            async for change in changes:
-                self._on_change(change)
-                await turns.others()
-                yield

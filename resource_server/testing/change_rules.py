@@ -154,7 +154,10 @@ async def _state(calls: Calls, path: Path, *, until: float = 0.0) -> _State:
 
 def _watches(calls: Calls) -> SupportsWatch | None:
     provider = calls.provider
-    can_watch = Mount("check", "check://mount/", provider).can_watch
+    try:
+        can_watch = Mount("check", "check://mount/", provider).can_watch
+    except Exception:  # wrong restrictions, which are a violation of their own
+        return None
     return provider if can_watch and isinstance(provider, SupportsWatch) else None
 
 

@@ -21,6 +21,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
+from resource_server.errors import Interrupted
 from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.client_features.client_roots import RootsOffer
 from resource_server.protocol.server import Server
@@ -394,7 +395,7 @@ def _on_signals(stop: Callable[[], None]) -> None:
     def signalled() -> None:
         nonlocal is_stopping
         if is_stopping:
-            raise KeyboardInterrupt
+            raise Interrupted
         is_stopping = True
         stop()
 

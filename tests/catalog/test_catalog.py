@@ -692,6 +692,45 @@ async def test_a_child_that_fails_is_left_out(
     assert "could not be read" in caplog.text
 
 
+async def test_a_child_that_hangs_marks_the_read_of_its_collection_as_truncated() -> None:
+    gate = Gate()
+    tree = Tree({"a": "first", "b": gate, "c": "never read", "d": {}})
+    mount = Mount("docs", "test://docs/", tree)
+    async with Catalog([mount], timing=Timing(listing_s=0.05)) as catalog:
+        reading = await asyncio.wait_for(catalog.read("test://docs/"), 20)
+    assert [item.entry.resource.name for item in reading.items] == ["a", "d"]
+    assert not reading.complete
+
+
+@pytest.mark.parametrize(
+    ("method", "uri"),
+    [
+        ("list", "test://docs/"),
+        ("metadata", "test://docs/a"),
+        ("read", "test://docs/a"),
+        ("read", "test://docs/"),
+    ],
+)
+async def test_a_call_that_hangs_is_given_up(method: str, uri: str) -> None:
+    class Hanging(Tree):
+        async def metadata(self, path: Path) -> Resource:
+            if path and method == "metadata":
+                await asyncio.Event().wait()
+            return await SlowTree(self.nodes).metadata(path)
+
+        async def list(self, parent: Path, *, after: Path | None, limit: int) -> Any:
+            await asyncio.Event().wait()
+
+        async def read(self, path: Path, query: Mapping[str, str]) -> Any:
+            await asyncio.Event().wait()
+
+    timing = Timing(call_s=0.05)
+    mount = Mount("docs", "test://docs/", Hanging({"a": "text"}), timing=timing)
+    async with Catalog([mount], timing=timing) as catalog:
+        with pytest.raises(MountUnavailable, match="no answer within"):
+            await asyncio.wait_for(getattr(catalog, method)(uri), 20)
+
+
 async def test_reading_a_collection_can_be_cancelled() -> None:
     gate = Gate()
     catalog = await catalog_of(Tree({"a": gate, "b": "fine"}))

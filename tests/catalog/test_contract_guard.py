@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from resource_server import provider
-from resource_server.catalog.contract_guard import GuardedProvider
+from resource_server.catalog.contract_guard import MAX_ABANDONED, GuardedProvider
 from resource_server.catalog.mount import Mount
-from resource_server.errors import ResourceServerError
+from resource_server.errors import MountUnavailable, ProviderFailed, ResourceServerError
 from resource_server.provider import Resource
-from tests.providers_for_tests import Tree, WalkingTree
+from resource_server.provider.search import SearchRequest
+from resource_server.runtime.eager import TimeLimit
+from resource_server.runtime.timing import Timing
+from tests.providers_for_tests import SlowTree, Tree, WalkingTree
 
 PACKAGE = Path(provider.__file__).parent.parent
 PROTOCOLS = [
@@ -23,6 +29,12 @@ PROTOCOLS = [
     if name == "Provider" or name.startswith("Supports")
     if isinstance(found := getattr(provider, name), type)
 ]
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not is_so():  # noqa: ASYNC110 - the provider tells nobody
+            await asyncio.sleep(0)
 
 
 def maybe_awaitable_methods() -> Iterator[str]:
@@ -76,3 +88,139 @@ async def test_a_child_outside_its_parent_breaks_the_contract() -> None:
 def test_optional_protocols_are_found_once() -> None:
     assert "walk" in GuardedProvider(WalkingTree({})).abilities
     assert "walk" not in GuardedProvider(Tree({})).abilities
+
+
+class Restricted(Tree):
+    """Its restrictions are read by code that has a mistake."""
+
+    @property
+    def restrictions(self) -> dict[str, frozenset[str]]:
+        raise AttributeError("scopes")
+
+    def narrowed(self, scopes: frozenset[str]) -> Tree:
+        return self
+
+
+def test_restrictions_that_fail_do_not_count_as_none() -> None:
+    with pytest.raises(AttributeError):
+        GuardedProvider(Restricted({}))
+
+
+WRONG: list[object] = [None, 7, "text", (number for number in range(3)), [object()], [None]]
+
+
+CALLS: Mapping[str, Callable[[GuardedProvider], Awaitable[object]]] = {
+    "list": lambda guarded: guarded.list((), after=None, limit=9),
+    "metadata": lambda guarded: guarded.metadata(()),
+    "read": lambda guarded: guarded.read(("a",), {}),
+    "fetch": lambda guarded: guarded.fetch(("a",), {}),
+    "walk": lambda guarded: guarded.below((), after=(), limit=9),
+    "complete": lambda guarded: guarded.complete("path", "", given={}),
+    "search": lambda guarded: guarded.search(
+        SearchRequest(text="a", where="names"), below=(), after=None, limit=9, deadline=0
+    ),
+    "call_tool": lambda guarded: guarded.call_tool("x", {}, cast("Any", None), TimeLimit(9)),
+    "explain": lambda guarded: guarded.explain(()),
+    "hides": lambda guarded: guarded.hides(limit=9),
+    "warnings": lambda guarded: guarded.warnings(),
+}
+
+
+class Wrong:
+    """Returns the same from every method."""
+
+    templates = ()
+
+    def __init__(self, result: object) -> None:
+        def method(*_: object, **__: object) -> object:
+            return result
+
+        for name in (*CALLS, "tools"):
+            setattr(self, name, method)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("method", CALLS)
+async def test_a_result_of_another_type_breaks_the_contract(method: str, wrong: object) -> None:
+    if wrong == "text" and method in ("complete", "explain"):
+        return  # a text, and a sequence of texts
+    guarded = GuardedProvider(cast("Any", Wrong(wrong)))
+    with pytest.raises(ResourceServerError, match="must return"):
+        await CALLS[method](guarded)
+
+
+class Stuck(SlowTree):
+    """Never answers, not even when it is cancelled, before it is released."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.released = asyncio.Event()
+
+    async def metadata(self, path: tuple[str, ...]) -> Resource:
+        while not self.released.is_set():
+            with suppress(asyncio.CancelledError):
+                await self.released.wait()
+        return await super().metadata(path)
+
+
+@pytest.mark.anyio
+async def test_a_provider_with_many_hanging_calls_is_called_no_further() -> None:
+    provider = Stuck()
+    guarded = GuardedProvider(provider, Timing(call_s=0.05))
+    calls = (guarded.metadata(()) for _ in range(MAX_ABANDONED))
+    await asyncio.gather(*calls, return_exceptions=True)
+    before = len(asyncio.all_tasks())
+    with pytest.raises(MountUnavailable, match="100 earlier calls"):
+        await guarded.metadata(())
+    assert len(asyncio.all_tasks()) == before
+    provider.released.set()
+    await until(lambda: len(asyncio.all_tasks()) <= before - MAX_ABANDONED)
+    await asyncio.sleep(0)
+    assert (await guarded.metadata(())).type == "collection"
+
+
+@pytest.mark.anyio
+async def test_a_provider_may_ask_for_more_time() -> None:
+    class Patient(SlowTree):
+        call_timeout_s = 60.0
+
+        async def metadata(self, path: tuple[str, ...]) -> Resource:
+            await asyncio.sleep(0.1)
+            return await super().metadata(path)
+
+    timing = Timing(call_s=0.01)
+    assert await GuardedProvider(Patient({}), timing).metadata(())
+    with pytest.raises(MountUnavailable):
+        await GuardedProvider(
+            type("Plain", (Patient,), {"call_timeout_s": 0})({}), timing
+        ).metadata(())
+
+
+@pytest.mark.anyio
+async def test_a_cancelled_caller_is_cancelled_and_a_cancelled_provider_has_failed() -> None:
+    class Cancelling(SlowTree):
+        async def read(self, path: tuple[str, ...], query: object) -> Any:
+            raise asyncio.CancelledError
+
+        async def metadata(self, path: tuple[str, ...]) -> Resource:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await asyncio.sleep(0)
+            raise AssertionError
+
+        async def list(self, *_: object, **__: object) -> Any:
+            begun.set()
+            await asyncio.Event().wait()
+
+    begun = asyncio.Event()
+    guarded = GuardedProvider(Cancelling({}))
+    for call in (guarded.read((), {}), guarded.metadata(())):
+        with pytest.raises(ProviderFailed, match="CancelledError"):
+            await call
+    listing = asyncio.create_task(guarded.list((), after=None, limit=9))
+    await begun.wait()
+    listing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await listing

@@ -6,8 +6,15 @@ from collections.abc import Awaitable
 
 import pytest
 
-from resource_server.errors import MountUnavailable
-from resource_server.runtime.eager import Suspended, run, settle, within
+from resource_server.errors import MountUnavailable, ProviderFailed
+from resource_server.runtime.eager import (
+    Suspended,
+    TimeLimit,
+    in_own_task,
+    run,
+    settle,
+    within,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -256,3 +263,39 @@ async def test_a_cancelled_waiter_does_not_wait_forever_for_stubborn_work() -> N
         await asyncio.wait_for(work, 20)
     assert (stubborn.cancelled, stubborn.ended) == (1, 0)
     stubborn.released.set()
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError, BaseException]
+)
+async def test_what_would_end_the_loop_or_its_caller_becomes_a_failure(
+    error: type[BaseException],
+) -> None:
+    async def failing() -> int:
+        await asyncio.sleep(0)
+        raise error
+
+    with pytest.raises(ProviderFailed, match=error.__name__) as failed:
+        await in_own_task(failing())
+    assert isinstance(failed.value.cause, error)
+
+
+async def test_a_pause_does_not_count() -> None:
+    limit = TimeLimit(0.05)
+
+    async def working() -> int:
+        limit.pause()
+        await asyncio.sleep(0.2)
+        limit.resume()
+        return 1
+
+    assert await in_own_task(working(), limit) == 1
+
+    async def hanging() -> int:
+        limit.pause()
+        await asyncio.sleep(0.1)
+        limit.resume()
+        return await asyncio.Event().wait()
+
+    with pytest.raises(MountUnavailable):
+        await asyncio.wait_for(in_own_task(hanging(), limit), 20)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import pathlib
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
@@ -12,7 +11,7 @@ import msgspec
 from resource_server import media_types, uris
 from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.contract_guard import Ability
-from resource_server.catalog.mount import FAILURES, Mount, log_failure
+from resource_server.catalog.mount import Mount, log_failure
 from resource_server.cli import console, log_output, runner, server_builder, source_arguments
 from resource_server.cli.http_options import NO_TOKENS
 from resource_server.errors import Diagnostic, ResourceBusy, ResourceError, ResourceNotFound
@@ -28,7 +27,6 @@ from resource_server.protocol.revisions import LATEST_MODERN
 from resource_server.protocol.server import Server
 from resource_server.protocol.tools.registry import tool_cost
 from resource_server.provider import Path
-from resource_server.runtime.eager import is_cancelled
 
 _MAX_COUNTED = 10_000
 _MAX_RULES = 20
@@ -55,7 +53,9 @@ def command(
     """
     log_output.log_to_stderr(verbose)
     manifest = server_builder.load_manifest(source, allow_plugins=not no_plugins, strict=True)
-    server = server_builder.build_server(manifest, allow_plugins=not no_plugins)
+    server = server_builder.build_server(
+        manifest, allow_plugins=not no_plugins, timing=source_arguments.current_timing()
+    )
     if explained:
         return runner.run(_explain(server.catalog, explained, as_json=as_json))
     return runner.run(_check(server, manifest, as_json=as_json))
@@ -111,6 +111,9 @@ async def _explain(catalog: Catalog, asked: Sequence[str], *, as_json: bool) -> 
                 text, status = f"the URI is outside all mounts; known base URIs: {bases}", 1
             except ResourceBusy:
                 text, status = "its mount is unavailable now", 1
+            except Exception as error:  # the code of a plugin
+                log_failure(error, "explaining a URI failed")
+                text, status = "its mount fails to explain it; -v shows why", 1
             if as_json:
                 console.print_json({"uri": uri, "explanation": uris.display(text)})
             else:
@@ -188,9 +191,7 @@ async def _report_mount(
         report.watch = _watch(mount)
         report.templates = [mount.base + each.uri_template for each in mount.provider.templates]
         await _count(mount, report)
-    except (*FAILURES, asyncio.CancelledError) as error:  # the code of a plugin
-        if is_cancelled():
-            raise
+    except Exception as error:  # the code of a plugin
         log_failure(error, f"asking mount {mount.name} what it offers")
         report.problem = "its resources cannot be determined; -v shows why"
     await _sum_up_hidden(mount, report)
@@ -275,9 +276,7 @@ async def _sum_up_hidden(mount: Mount, report: MountReport) -> None:
         return
     try:
         found = await mount.provider.hides(limit=_MAX_COUNTED)
-    except (*FAILURES, asyncio.CancelledError) as error:
-        if is_cancelled():
-            raise
+    except Exception as error:
         log_failure(error, f"asking mount {mount.name} what it hides")
         report.problem = "its hidden paths cannot be determined; -v shows why"
         return
@@ -294,9 +293,7 @@ async def _warn(mount: Mount, report: MountReport, spec: MountSpec, positions: P
         return
     try:
         found = await mount.provider.warnings()
-    except (*FAILURES, asyncio.CancelledError) as error:
-        if is_cancelled():
-            raise
+    except Exception as error:
         log_failure(error, f"asking mount {mount.name} for warnings")
         report.problem = "its warnings cannot be determined; -v shows why"
         return
@@ -413,9 +410,7 @@ async def _read_problem(catalog: Catalog, uri: str) -> str | None:
         return None
     except ResourceError as error:
         return str(error)
-    except (*FAILURES, asyncio.CancelledError) as error:  # the code of a plugin
-        if is_cancelled():
-            raise
+    except Exception as error:  # the code of a plugin
         log_failure(error, "reading a resource of a prompt")
         return "cannot be read; -v shows why"
     return None

@@ -19,7 +19,6 @@ from resource_server.manifest.databases.database_url import (
     redacted_url,
     resolve_database_url,
 )
-from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.transports import stdio
 
 
@@ -73,7 +72,12 @@ def command(
     # First: from here on, nothing that a plugin prints or reads touches the protocol.
     reader, writer = stdio.claim()
     log_output.log_to_stderr(verbose, blocking=False)
-    served = ReloadingServer(source, allow_plugins=not no_plugins, strict=strict)
+    served = ReloadingServer(
+        source,
+        allow_plugins=not no_plugins,
+        strict=strict,
+        timing=source_arguments.current_timing(),
+    )
     if os.isatty(reader):
         console.note(_waiting(served.manifest, source))
     runner.favour_the_loop()
@@ -91,7 +95,7 @@ def _over_http(
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--http") from None
     options.check()
-    timing = click.get_current_context().find_object(Timing) or DEFAULT_TIMING
+    timing = source_arguments.current_timing()
     certificate = (
         uvicorn_server.Certificate(options.tls_cert, options.tls_key) if options.tls_cert else None
     )

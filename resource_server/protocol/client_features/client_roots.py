@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from resource_server.catalog.mount import FAILURES, log_failure
+from resource_server.catalog.mount import log_failure
 from resource_server.errors import CannotElicit
 from resource_server.protocol.client_features.server_requests import MAX_OPEN, ServerRequests
 from resource_server.protocol.message import UNPARSABLE
@@ -76,7 +76,7 @@ class ClientRoots:
                     await listener(await self._list())
                 except CannotElicit as error:
                     logger.warning("the client did not list its roots: %s", error)
-                except FAILURES as error:
+                except Exception as error:
                     log_failure(error, "the folders of the client cannot be served")
                 # A client may announce changes very often.
                 await asyncio.sleep(self._timing.roots_interval_s)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 
-from resource_server.catalog.mount import FAILURES
 from resource_server.protocol import params, revisions, serialization
 from resource_server.protocol.call import Call, Result
 from resource_server.protocol.error_mapping import Fault
 from resource_server.protocol.tools.builtin import call_builtin
 from resource_server.protocol.tools.plugin_calls import call_plugin_tool
 from resource_server.protocol.tools.results import error_result, failure_result
-from resource_server.runtime.eager import is_cancelled
 
 _encode = msgspec.json.Encoder().encode
 
@@ -45,9 +41,7 @@ async def call_tool(call: Call, given: params.CallToolParams) -> Result:
         return await call_plugin_tool(call, offered, offered.mount, raw_arguments)
     except Fault:
         raise
-    except (*FAILURES, asyncio.CancelledError) as error:
-        if is_cancelled():
-            raise
+    except Exception as error:
         return failure_result(call, error, _uri(raw_arguments))
 
 

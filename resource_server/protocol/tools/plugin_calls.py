@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, cast
@@ -14,12 +13,12 @@ from resource_server.catalog.catalog import ReadItem
 from resource_server.catalog.mount import Mount
 from resource_server.errors import (
     CannotElicit,
-    DeadlineExceeded,
     ResourceServerError,
     ToolFailed,
 )
 from resource_server.protocol import content_blocks
 from resource_server.protocol.call import Call, Result
+from resource_server.protocol.client_features.elicitation import RequestInterrupted
 from resource_server.protocol.tools.registry import OfferedTool
 from resource_server.protocol.tools.results import tool_result
 from resource_server.protocol.tools.validation import ArgumentsValidator
@@ -36,7 +35,7 @@ from resource_server.provider.tools import (
     ToolRequest,
     ToolResult,
 )
-from resource_server.runtime.eager import settle
+from resource_server.runtime.eager import TimeLimit, settle
 
 MAX_ARGUMENT_BYTES = 256 * 1024
 """Maximum bytes of the arguments as JSON."""
@@ -62,9 +61,7 @@ async def call_plugin_tool(
     validator = cast("ArgumentsValidator", offered.validator)
     arguments = await _arguments(call, offered, validator, raw_arguments)
     await mount.start()
-    found = await settle(_run(call, offered, mount, arguments))
-    if not isinstance(cast("object", found), ToolResult):
-        raise ResourceServerError("call_tool() returned no ToolResult")
+    found = await _run(call, offered, mount, arguments)
     structured = None
     if found.structured is not None:
         structured = _encode(found.structured)
@@ -146,13 +143,13 @@ async def _elicited(
 class PluginToolRequest:
     """The request as its tool sees it. Elicitation does not count against the timeout."""
 
-    def __init__(self, call: Call, timeout: asyncio.Timeout) -> None:
+    def __init__(self, call: Call, time_limit: TimeLimit) -> None:
+        self.interruption: RequestInterrupted | None = None
+        """What ends the request in place of the tool's own result."""
         self._call = call
-        self._timeout = timeout
+        self._time_limit = time_limit
         self._open = 0
         """Number of elicitations without an answer."""
-        self._left_s: float | None = None
-        """The tool's remaining time at the start of the elicitation."""
 
     @property
     def can_elicit(self) -> bool:
@@ -171,40 +168,29 @@ class PluginToolRequest:
     async def elicit(self, key: str, message: str, schema: Schema) -> ElicitationAnswer:
         """See `ToolRequest.elicit`."""
         self._open += 1
-        if self._open == 1:
-            self._pause()
+        self._time_limit.pause()
         try:
             return await self._call.elicitor.elicit(key, message, schema)
+        except RequestInterrupted as error:
+            self.interruption = error
+            raise
         finally:
             self._open -= 1
             if self._open == 0:
-                self._resume()
-
-    def _pause(self) -> None:
-        deadline = self._timeout.when()
-        if deadline is not None and not self._timeout.expired():
-            self._left_s = deadline - asyncio.get_running_loop().time()
-            self._timeout.reschedule(None)
-
-    def _resume(self) -> None:
-        left_s, self._left_s = self._left_s, None
-        if left_s is not None:
-            self._timeout.reschedule(asyncio.get_running_loop().time() + left_s)
+                self._time_limit.resume()
 
 
 async def _run(
     call: Call, offered: OfferedTool, mount: Mount, arguments: Mapping[str, Any]
 ) -> ToolResult:
-    timeout_s = call.server.timing.tool_timeout_s
-    timeout = asyncio.timeout(timeout_s)
+    time_limit = TimeLimit(call.server.timing.tool_timeout_s)
+    request = PluginToolRequest(call, time_limit)
     try:
-        async with timeout:
-            request = PluginToolRequest(call, timeout)
-            return await mount.provider.call_tool(offered.tool.name, arguments, request)
-    except TimeoutError:
-        if not timeout.expired():
-            raise
-        raise DeadlineExceeded(f"the tool took longer than {timeout_s:g} s") from None
+        return await mount.provider.call_tool(offered.tool.name, arguments, request, time_limit)
+    except Exception:
+        if request.interruption is not None:
+            raise request.interruption from None
+        raise
 
 
 # -- the result

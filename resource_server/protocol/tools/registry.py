@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
@@ -14,7 +14,7 @@ from resource_server import access, uris
 from resource_server.access import Scopes
 from resource_server.catalog import cursor
 from resource_server.catalog.catalog import Catalog
-from resource_server.catalog.mount import FAILURES, Mount, describe_error, log_failure
+from resource_server.catalog.mount import Mount, describe_error, log_failure
 from resource_server.errors import ResourceServerError
 from resource_server.protocol import revisions
 from resource_server.protocol.error_mapping import Fault
@@ -22,7 +22,8 @@ from resource_server.protocol.revisions import Revision
 from resource_server.protocol.tools import builtin_schemas
 from resource_server.protocol.tools.validation import ArgumentsValidator
 from resource_server.provider.tools import Tool
-from resource_server.runtime.eager import is_cancelled, settle, within
+from resource_server.runtime.backoff import Backoff
+from resource_server.runtime.eager import settle
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger(__name__)
@@ -121,7 +122,8 @@ class Toolbox:
     ) -> None:
         self._catalog = catalog
         self.settings = settings
-        self._timeout_s = timing.tool_list_timeout_s
+        self._timing = timing
+        self._failed: dict[Mount, _Failure] = {}
         self._provided: dict[Mount, Sequence[tuple[Tool, ArgumentsValidator]]] = {}
         self._offered: dict[tuple[Mount, ...], OfferedTools] = {}
 
@@ -202,21 +204,37 @@ class Toolbox:
                 yield OfferedTool(name, tool, mount, validator, {})
 
     async def _load(self, mount: Mount) -> bool:
-        """Ask a mount for its tools, unless they are known; return whether they are."""
+        """Ask a mount for its tools, unless they are known; return whether they are.
+
+        After a failure it is not asked before the next retry: it may hang, and all calls wait.
+        """
         if mount in self._provided:
             return True
+        if mount in self._failed and time.monotonic() < self._failed[mount].retry_at:
+            return False
         try:
-            tools = await within(self._timeout_s, mount.provider.tools())
+            tools = await mount.provider.tools()
             from anyio import to_thread  # slow to import, and rarely needed
 
             # Off the event loop: there may be many schemas, and the validator imports slowly.
             self._provided[mount] = await settle(to_thread.run_sync(_usable, mount, tuple(tools)))
-        except (*FAILURES, asyncio.CancelledError) as error:
-            if is_cancelled():
-                raise
+        except Exception as error:
             log_failure(error, f"asking mount {mount.name} for its tools failed")
+            self._failed.setdefault(mount, _Failure(self._timing)).again()
             return False
         return True
+
+
+class _Failure:
+    """A mount that failed to list its tools, until it is asked again."""
+
+    def __init__(self, timing: Timing) -> None:
+        self._backoff = Backoff(timing.mount_retry_s, timing.mount_retry_max_s)
+        self.retry_at = 0.0
+
+    def again(self) -> None:
+        """Delay the next attempt."""
+        self.retry_at = time.monotonic() + self._backoff.next_s()
 
 
 def _usable(mount: Mount, tools: Sequence[Tool]) -> Sequence[tuple[Tool, ArgumentsValidator]]:
@@ -230,7 +248,7 @@ def _usable(mount: Mount, tools: Sequence[Tool]) -> Sequence[tuple[Tool, Argumen
             validator = ArgumentsValidator(tool)
             tool_definition(tool, tool.name, revisions.LATEST_MODERN)
             usable.append((tool, validator))
-        except FAILURES as error:  # plugin code may raise anything
+        except Exception as error:  # plugin code may raise anything
             _leave_out(mount, name, describe_error(error))
     if len(tools) > MAX_TOOLS:
         _leave_out(mount, f"{len(tools) - MAX_TOOLS} more", f"a mount has at most {MAX_TOOLS}")

@@ -141,6 +141,11 @@ class Database:
         """The engine, for the operator's commands; open while this provider is entered."""
         return self._engine
 
+    @property
+    def call_timeout_s(self) -> float:
+        """See `SupportsTimeout`: a statement may take as long as the manifest allows."""
+        return self.timing.call_s + max(self.limits.timeout, self.limits.query_timeout)
+
     def _uri(self, path: Path, query: Mapping[str, str] | None = None) -> str:
         if self._link is None:
             raise ResourceServerError("a database that is not mounted has no URIs")

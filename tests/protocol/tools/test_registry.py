@@ -249,6 +249,27 @@ async def test_a_hanging_provider_affects_no_other_tools() -> None:
     released.set()
 
 
+async def test_a_provider_that_failed_is_asked_again_after_a_pause() -> None:
+    class Recovering(Tooled):
+        asked = 0
+
+        def tools(self) -> MaybeAwaitable[Sequence[Tool]]:
+            self.asked += 1
+            if self.asked == 1:
+                raise OSError
+            return [Tool(name="x", description="")]
+
+    provider = Recovering()
+    wire = Wire(await server_of(provider, timing=Timing(mount_retry_s=60)), "2025-11-25")
+    for _ in range(2):
+        assert await names(wire) == FIXED
+    assert provider.asked == 1
+    provider = Recovering()
+    wire = Wire(await server_of(provider, timing=Timing(mount_retry_s=0)), "2025-11-25")
+    assert await names(wire) == FIXED
+    assert await names(wire) == [*FIXED, "x"]
+
+
 async def test_tools_are_requested_once_before_the_provider_is_entered() -> None:
     class Counting(Tooled):
         asked = 0

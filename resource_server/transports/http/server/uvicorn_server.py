@@ -17,6 +17,7 @@ from typing import NamedTuple, NoReturn
 
 import uvicorn
 
+from resource_server.errors import Interrupted
 from resource_server.manifest.http import Http
 from resource_server.protocol.server import Server
 from resource_server.runtime.rate_limit import RateLimiter
@@ -259,7 +260,7 @@ class _UvicornServer(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Finish what runs; at the second signal abort all connections, at the third everything."""
         if self.force_exit:
-            raise KeyboardInterrupt
+            raise Interrupted
         if self.should_exit:
             self.force_exit = True
             if self._closing is not None:
@@ -284,7 +285,7 @@ class _UvicornServer(uvicorn.Server):
 
 def _interrupt() -> NoReturn:
     """Interrupt what still runs after the shutdown."""
-    raise KeyboardInterrupt
+    raise Interrupted
 
 
 def _max_connections() -> int:
