@@ -16,6 +16,7 @@ from collections.abc import Generator, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from resource_server import uris
 from resource_server.errors import NotACollection, ResourceBusy, ResourceNotFound
@@ -163,6 +164,21 @@ class FileTree:
             ResourceBusy: too many open files.
         """
         return self._locate(path)[0]
+
+    def digest(self, directory: Directory, listing: Listing) -> int:
+        """Return a hash of what clients see listed: names, types, and links that lead somewhere."""
+        if not listing.links:
+            return listing.digest
+        dead = frozenset(name for name in listing.links if not self._leads((*directory.path, name)))
+        names = tuple([name for name in listing.names if name not in dead])
+        return replace(listing, names=names, links=listing.links - dead, _digest=None).digest
+
+    def _leads(self, path: Path) -> bool:
+        try:
+            self.find(path)
+        except (NotACollection, ResourceBusy, ResourceNotFound):
+            return False
+        return True
 
     def document(self, path: Path) -> DocumentLocation:
         """Return the location of a document, without checking that it exists.
@@ -444,7 +460,7 @@ class FileTree:
 
     def _frame(self, path: Path, directory: Directory, fd: int, listing: Listing) -> WalkFrame:
         if self.listed_as is not None:
-            prefix, digest = directory.prefix, listing.digest
+            prefix, digest = directory.prefix, self.digest(directory, listing)
             if self.listed_as.setdefault(prefix, digest) != digest:
                 self.listed_as[prefix] = None
         return WalkFrame(path, directory, fd, listing)

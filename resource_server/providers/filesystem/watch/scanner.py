@@ -324,7 +324,7 @@ class DirectoryScanner:
             self._slow[prefix] = spent
         rules = tuple([ignores.version for ignores in directory.rules.ignores])
         now = self._snapshots[prefix] = DirectorySnapshot(
-            digest=listing.digest,
+            digest=self._tree.digest(directory, listing),
             rules=hash(rules),
             own_rules=rules[0] if directory.ignore_stamps else None,
             stamp=None if is_fresh(directory.stamp) else directory.stamp,

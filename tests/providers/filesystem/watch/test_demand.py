@@ -53,6 +53,16 @@ async def test_the_target_of_a_link_is_watched(folder: Folder) -> None:
         await scene.tells("link", LIST)
 
 
+async def test_a_link_that_leads_nowhere_is_not_notified(folder: Folder) -> None:
+    async with watched(folder.root, EVERY, symlinks="within-root") as scene:
+        await scene.follow("sub")
+        folder.link("sub/outwards", "/etc")
+        folder.link("nowhere", "absent")
+        await scene.tells_nothing()
+        folder.link("nowhere", "a.txt")
+        await scene.tells(LIST)
+
+
 async def test_a_retargeted_link_is_notified(folder: Folder) -> None:
     folder.write("other/c.txt", "of the other")
     folder.link("link", "sub")
