@@ -20,6 +20,8 @@ class File:
     path: str
     """Relative, with slashes; bytes that are not UTF-8 are lone surrogates."""
     data: bytes = b""
+    times: int = 1
+    """How often the file repeats the data."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def put(root: Path, node: Node) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     match node:
         case File():
-            path.write_bytes(node.data)
+            path.write_bytes(node.data * node.times)
         case Directory():
             path.mkdir(exist_ok=True)
             for file in node.files:
@@ -105,15 +107,17 @@ _NAMES = (
     "semi;colon.csv",
     "data.bin",
 )
-CONTENTS = (
-    b"",
-    b"apple\nbanana\n",
-    b"\xef\xbb\xbfapple with a mark\n",
-    "apple in UTF-16\n".encode("utf-16"),
-    b"\x00\x01\xff binary",
-    b"<html>apple</html>",
-    b"apple line\n" * 30_000,
-)
+CONTENTS = tuple(
+    (data, 1)
+    for data in (
+        b"",
+        b"apple\nbanana\n",
+        b"\xef\xbb\xbfapple with a mark\n",
+        "apple in UTF-16\n".encode("utf-16"),
+        b"\x00\x01\xff binary",
+        b"<html>apple</html>",
+    )
+) + ((b"apple line\n", 30_000),)
 WORDS = ("apple", "a", "docs", "secret", "plan", "x", "docs/")
 """Words of names and contents, hidden or not."""
 
@@ -122,8 +126,8 @@ def _path(node: Node) -> str:
     return node.path
 
 
-def _file(directory: str, name: str, data: bytes) -> File:
-    return File(f"{directory}/{name}".lstrip("/"), data)
+def _file(directory: str, name: str, content: tuple[bytes, int]) -> File:
+    return File(f"{directory}/{name}".lstrip("/"), *content)
 
 
 visible_files = st.lists(
@@ -248,10 +252,11 @@ class FolderTwins:
         """Make the first of both worlds."""
         for node in self.visible:
             put(place / "root", node)
-        for path in self.hidden_paths:
-            # Both worlds have the directory above, which is visible.
-            (place / "root" / path).parent.mkdir(parents=True, exist_ok=True)
         for each in self.hidden:
+            for node in (each.before, each.after):
+                if node is not None:
+                    # Both worlds have the directory above, which is visible.
+                    (place / "root" / node.path).parent.mkdir(parents=True, exist_ok=True)
             if each.before is not None:
                 put(place / "root", each.before)
         if self.access:
@@ -290,21 +295,27 @@ class FolderTwins:
         return list(found)
 
 
-_hidden_data = st.sampled_from(
-    (b"", b"secret apple\n", b"secret plan\n" * 5, b"\xffsecret", b"secret " * 20_000)
+_hidden_contents = st.sampled_from(
+    ((b"", 1), (b"secret apple\n", 1), (b"secret plan\n", 5), (b"\xffsecret", 1), (b"x ", 200_000))
 )
+
+
+def _hidden_file(path: str, content: tuple[bytes, int]) -> File:
+    return File(path, *content)
 
 
 def _nodes(hiding: Hiding, path: str) -> st.SearchStrategy[Node]:
     """Return what may be hidden at a path for this reason."""
-    files = st.builds(File, st.just(path), _hidden_data)
+    files = st.builds(_hidden_file, st.just(path), _hidden_contents)
     if path in hiding.files:
         return files
     directories = st.builds(
         Directory,
         st.just(path),
         st.lists(
-            st.builds(File, st.sampled_from(("in.txt", "sub/apple.txt", "z.md")), _hidden_data),
+            st.builds(
+                _hidden_file, st.sampled_from(("in.txt", "sub/apple.txt", "z.md")), _hidden_contents
+            ),
             max_size=2,
             unique_by=_path,
         ).map(tuple),
@@ -319,7 +330,7 @@ def _nodes(hiding: Hiding, path: str) -> st.SearchStrategy[Node]:
 @st.composite
 def folder_twins(draw: st.DrawFn) -> FolderTwins:
     """Generate two folders that differ in what a caller with a token may not see."""
-    chosen = draw(st.lists(st.sampled_from(HIDINGS), min_size=1, max_size=4, unique_by=_name))
+    chosen = draw(st.lists(st.sampled_from(HIDINGS), min_size=1, max_size=9, unique_by=_name))
     options: dict[str, Any] = {}
     ignore: list[str] = []
     hidden: list[HiddenNode] = []

@@ -314,8 +314,8 @@ def database_twins(draw: st.DrawFn, engine: str) -> DatabaseTwins:
     more = draw(st.lists(_insertions(shown=False), max_size=2)) if where else []
     return DatabaseTwins(
         engine,
-        (*draw(_schemas), *hidden, *draw(st.lists(alterations, max_size=2))),
-        (*draw(st.lists(alterations, min_size=1, max_size=3)), *more),
+        (*draw(_schemas), *hidden, *draw(st.lists(alterations, max_size=6))),
+        (*draw(st.lists(alterations, min_size=1, max_size=9)), *more),
         {"people": options, "*vault": False, "blocked": False},
         {name.replace(" ", "_"): _query(_QUERIES[name]) for name in sorted(names)},
     )
