@@ -25,7 +25,6 @@ from resource_server.errors import (
 )
 from resource_server.provider import Path, Resource
 from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest
-from resource_server.providers.database.addressing import key_codec
 from resource_server.providers.database.addressing.address import (
     Address,
     CellAddress,
@@ -39,6 +38,7 @@ from resource_server.providers.database.addressing.address import (
     TableAddress,
     address_path,
 )
+from resource_server.providers.database.addressing.segments import encode_text
 from resource_server.providers.database.engines.contract import Rows
 from resource_server.providers.database.engines.reflection import Column, TableInfo, TableName
 from resource_server.providers.database.queries.declared import DeclaredQueries
@@ -274,7 +274,7 @@ class _NameSearch:
         columns = (await self._exposed.get(table)).table.columns
         for number, column in enumerate(columns, 1):
             with suppress(ValueError):  # not Unicode
-                if self._names.rank((*place, key_codec.encode_text(column.name))) is not None:
+                if self._names.rank((*place, encode_text(column.name))) is not None:
                     lines.append(_line(number, column))
         if lines:
             self._hits.append(
@@ -390,7 +390,10 @@ class _RowSearch:
             await self._describe(exposed, matches)
             self._saw(done)
             if done:
-                held = tuple(rows.rows[done - 1][: len(exposed.key)])
+                last = tuple(rows.rows[done - 1][: len(exposed.key)])
+                if held is not None:
+                    exposed.check_progress(held, [last])
+                held = last
             if done == len(rows.rows) < count and not rows.more:
                 return None
             if self._is_enough:
@@ -507,7 +510,7 @@ def _place(exposed: ExposedTable, held: _Key | None) -> str | None:
     if held is None:
         return mark
     try:
-        return f"{mark}.{key_codec.encode_cursor(key_codec.PageCursor(exposed.fingerprint, held))}"
+        return f"{mark}.{exposed.cursor_after(held)}"
     except ValueError:
         return None
 
@@ -524,6 +527,4 @@ def _begin(tables: Sequence[TableName], after: str | None) -> tuple[int, str | N
 
 
 def _decoded(cursor: str, exposed: ExposedTable) -> _Key:
-    return key_codec.decode_cursor(
-        cursor, fingerprint=exposed.fingerprint, columns=len(exposed.key)
-    ).key
+    return exposed.cursor_key(cursor)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from decimal import Decimal
 from fnmatch import translate
 from hashlib import blake2b
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -17,6 +17,7 @@ from resource_server.providers.database.engines.contract import EngineName
 from resource_server.providers.database.engines.reflection import (
     Column,
     ForeignKey,
+    Key,
     Table,
     TableName,
 )
@@ -57,12 +58,13 @@ class TableView:
         """The table without hidden parts; masked columns are text. A reader fetches these columns
         and those of the key, which are never masked."""
         self.options = options
-        self._maskers = maskers
+        self.maskers = maskers
+        """The function that masks each masked column."""
 
     @property
     def masked(self) -> frozenset[str]:
         """The columns with masked values."""
-        return frozenset(self._maskers)
+        return frozenset(self.maskers)
 
     @property
     def searchable(self) -> frozenset[str]:
@@ -81,7 +83,7 @@ class TableView:
         self, rows: Sequence[tuple[object, ...]], columns: Sequence[str]
     ) -> list[tuple[object, ...]]:
         """Return fetched rows of these columns with masked values."""
-        masked = [(place, self._maskers.get(name)) for place, name in enumerate(columns)]
+        masked = [(place, self.maskers.get(name)) for place, name in enumerate(columns)]
         places = [(place, masker) for place, masker in masked if masker is not None]
         if not places:
             return list(rows)
@@ -234,14 +236,11 @@ class Policy:
             for foreign in table.foreign_keys
             if covered.isdisjoint(foreign.columns) and self._shows(foreign)
         ]
-        key, kind = _key(table, options, covered)
         shown = msgspec.structs.replace(
             table,
             columns=tuple(
                 [_column(c, hidden, maskers) for c in table.columns if c.name not in hidden]
             ),
-            key=key,
-            key_kind=kind,
             foreign_keys=tuple(foreign_keys),
             indexes=tuple(
                 [
@@ -256,7 +255,7 @@ class Policy:
             # It names the hidden tables and columns that it refers to.
             ddl=None if self._hides else table.ddl,
         )
-        return TableView(shown, options, maskers)
+        return TableView(shown.with_key(_keys(table, options, covered)), options, maskers)
 
     def problems(self, names: Iterable[TableName], tables: Iterable[Table]) -> list[Problem]:
         """Return the options that match nothing or cannot have their effect.
@@ -352,16 +351,19 @@ def _column(column: Column, hidden: set[str], maskers: Mapping[str, Masker]) -> 
     return column
 
 
-def _key(
-    table: Table, options: TableOptions, covered: set[str]
-) -> tuple[tuple[str, ...], Literal["primary", "unique", "declared", "rowid", "none"]]:
-    """Return the key that addresses rows: the declared key if its columns exist."""
-    key, kind = table.key, table.key_kind
+def _keys(table: Table, options: TableOptions, covered: set[str]) -> list[Key]:
+    """Return the keys that can address rows, best first: the declared one if its columns exist."""
+    keys = [Key(table.key_kind, table.key), *table.other_keys] if table.key else []
     declared = [_find(name, table.column_names) for name in options.key]
     columns = tuple([name for name in declared if name is not None])
-    if columns and len(columns) == len(declared) and columns != key:
-        key, kind = columns, "declared"
-    return (key, kind) if covered.isdisjoint(key) else ((), "none")
+    if columns and len(columns) == len(declared) and columns != table.key:
+        typed = {column.name for column in table.columns if column.key_type is not None}
+        keys = [Key("declared", columns)] if typed.issuperset(columns) else []
+    usable = [key for key in keys if covered.isdisjoint(key.columns)]
+    if any(_same("rowid", name) for name in covered):
+        # SQLite authorizes the rowid under this name.
+        usable = [key for key in usable if key.kind != "rowid"]
+    return usable
 
 
 def _find(name: str, columns: Sequence[str]) -> str | None:
@@ -409,9 +411,12 @@ def _column_problems(
                 )
     covered = (*options.columns.hide, *options.columns.mask)
     for table in tables:
-        key, _ = _key(table, options, set())
-        for column in key:
-            if _has(covered, column):
+        hidden = {name for name in table.column_names if _has(covered, name)}
+        keys = _keys(table, options, set())
+        if not keys or _keys(table, options, hidden):
+            continue
+        for column in keys[0].columns:
+            if column in hidden:
                 yield Problem(
                     f"tables.{pattern}.columns",
                     f"rows of '{table.name.name}' have no address: their key column "
@@ -442,7 +447,7 @@ def _search_problems(
                     f"'{column.type}' are not text",
                 )
     for table in tables if options.search else ():
-        if not _key(table, options, set())[0]:
+        if not _keys(table, options, set()):
             yield Problem(
                 option,
                 f"rows of '{table.name.name}' have no key, so none can be found; declare a `key`",

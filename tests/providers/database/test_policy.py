@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from resource_server.providers.database import policy as policies
+from resource_server.providers.database.addressing.key_types import Integers
 from resource_server.providers.database.engines.reflection import (
     Column,
     ForeignKey,
     Index,
+    Key,
     Table,
     TableName,
     TableType,
@@ -34,10 +36,10 @@ ORDERS = Table(
     TableName(None, "orders"),
     "table",
     (
-        Column("id", "INTEGER", "integer", nullable=False),
+        Column("id", "INTEGER", "integer", nullable=False, key_type=Integers()),
         Column("email", "TEXT", "text", default="'nobody@example.org'", values=("a", "b")),
         Column("card_number", "TEXT", "text"),
-        Column("total", "NUMERIC", "numeric", default="length(card_number)"),
+        Column("total", "NUMERIC", "numeric", default="length(card_number)", key_type=Integers()),
         Column("customer_id", "INTEGER", "integer"),
     ),
     key=("id",),
@@ -216,6 +218,28 @@ def test_a_declared_key_addresses_rows() -> None:
     assert (table.key, table.key_kind) == (("id",), "primary")
     table = orders(key=("email",), columns=ColumnOptions(mask={"email": "hash"})).view(ORDERS).table
     assert (table.key, table.key_kind) == ((), "none")
+
+
+def test_a_declared_key_of_a_type_that_is_no_key_leaves_rows_without_address() -> None:
+    table = orders(key=("id", "customer_id")).view(ORDERS).table
+    assert (table.key, table.key_kind) == ((), "none")
+
+
+def test_a_hidden_key_gives_way_to_the_next_one() -> None:
+    others = (Key("unique", ("email",)), Key("unique", ("total",)), Key("rowid", ("rowid",)))
+    table = replace(ORDERS, other_keys=others)
+    hidden: list[str] = []
+    for column, key in (("id", "email"), ("email", "total"), ("total", "rowid")):
+        hidden.append(column)
+        assert policy({"orders": hiding(*hidden)}).view(table).table.key == (key,)
+    assert policy({"orders": hiding(*hidden)}).problems([ORDERS.name], [table]) == []
+
+
+def test_a_hidden_column_named_rowid_hides_the_rowid() -> None:
+    columns = (*ORDERS.columns, Column("RowId", "", "any"))
+    table = replace(ORDERS, columns=columns, key=("_rowid_",), key_kind="rowid")
+    assert policy({}).view(table).table.key == ("_rowid_",)
+    assert policy({"orders": hiding("RowId")}).view(table).table.key == ()
 
 
 def test_a_declared_key_with_missing_columns_falls_back_to_the_primary_key() -> None:

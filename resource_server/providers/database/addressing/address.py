@@ -26,10 +26,10 @@ import msgspec
 from resource_server import uris
 from resource_server.errors import ResourceNotFound
 from resource_server.provider import Path
-from resource_server.providers.database.addressing.key_codec import (
-    MAX_LENGTH,
+from resource_server.providers.database.addressing.segments import (
     decode_text,
     encode_text,
+    fits_uri,
 )
 from resource_server.providers.database.engines.reflection import TableName
 
@@ -38,9 +38,7 @@ ROWS = "~rows"
 CELL = "~cell"
 QUERY = "~query"
 
-_TYPED = tuple("nirtb")
-_MAX_QUOTED = 12
-# A character may be four bytes, each written `%HH`.
+_TYPED = tuple("irtb")
 
 
 class DatabaseAddress(msgspec.Struct, frozen=True):
@@ -134,11 +132,7 @@ def address_path(address: Address) -> Path:
         ValueError: the path is too long for a URI, or a name is not Unicode.
     """
     path = _segments_of(address)
-    length = sum(map(len, path)) + len(path)
-    if (
-        length * _MAX_QUOTED > MAX_LENGTH
-        and len("/".join(map(uris.quote_segment, path))) > MAX_LENGTH
-    ):
+    if not fits_uri("/".join(path)):
         raise ValueError("the path is too long for a URI")
     return path
 

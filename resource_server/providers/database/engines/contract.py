@@ -24,6 +24,10 @@ class Statement(NamedTuple):
     parameters: tuple[object, ...] = ()
 
 
+class RawText(bytes):
+    """SQLite text that is not UTF-8, as a parameter: its bytes, which the statement casts."""
+
+
 class UnfitParameter(InvalidParameter):
     """A bound value does not fit the type it is compared with."""
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
+
+from resource_server.providers.database.addressing.key_types import KeyType
 
 TableType: TypeAlias = Literal["table", "view", "materialized view", "virtual table"]
 
@@ -61,6 +64,8 @@ class Column(msgspec.Struct, frozen=True):
     comment: str | None = None
     values: tuple[str, ...] = ()
     """The values of an enumeration, in their order."""
+    key_type: KeyType | None = None
+    """How its values address rows; None if they cannot."""
 
 
 class ForeignKey(msgspec.Struct, frozen=True):
@@ -81,6 +86,14 @@ class Index(msgspec.Struct, frozen=True):
     """Whether it has a condition."""
 
 
+class Key(NamedTuple):
+    """Columns whose values address a row, in order."""
+
+    kind: KeyKind
+    columns: tuple[str, ...]
+    """For a rowid, the name that selects it."""
+
+
 class Table(msgspec.Struct, frozen=True):
     """A table or view with its columns, key and indexes."""
 
@@ -88,7 +101,7 @@ class Table(msgspec.Struct, frozen=True):
     type: TableType
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
-    """The columns whose values address a row, in order; for a rowid, the name that selects it."""
+    """The columns whose values address a row, as `Key.columns`."""
     key_kind: KeyKind = "none"
     foreign_keys: tuple[ForeignKey, ...] = ()
     indexes: tuple[Index, ...] = ()
@@ -97,8 +110,25 @@ class Table(msgspec.Struct, frozen=True):
     """The CREATE statement, if the database keeps it."""
     strict: bool = False
     """SQLite: a STRICT table, whose values are certain to have the declared types."""
+    other_keys: tuple[Key, ...] = ()
+    """Keys to use in place of `key` where a column of it is hidden, best first."""
+    rowid: Column | None = None
+    """SQLite: the rowid, if a key uses it; it is none of `columns`."""
 
     @property
     def column_names(self) -> tuple[str, ...]:
         """The names of all columns, in order."""
         return tuple(column.name for column in self.columns)
+
+    @property
+    def key_columns(self) -> tuple[Column, ...]:
+        """The columns of the key, in order."""
+        if self.key_kind == "rowid" and self.rowid is not None:
+            return (self.rowid,)
+        by_name = {column.name: column for column in self.columns}
+        return tuple(by_name[name] for name in self.key)
+
+    def with_key(self, keys: Sequence[Key]) -> Table:
+        """Return the table with the first of these keys, and the others as alternatives."""
+        kind, columns = keys[0] if keys else Key("none", ())
+        return msgspec.structs.replace(self, key=columns, key_kind=kind, other_keys=tuple(keys[1:]))

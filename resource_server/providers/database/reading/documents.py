@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, cast
 from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.provider import Content, Format, Link, Path, Resource, Truncation
 from resource_server.provider.tools import TextBlock, ToolResult
-from resource_server.providers.database.addressing import key_codec
 from resource_server.providers.database.addressing.address import (
     Address,
     CellAddress,
@@ -208,10 +207,7 @@ class Documents:
         if (given := query.get("after")) is not None:
             if not exposed.key:
                 raise InvalidParameter("this table has no key, so it has only a first page")
-            cursor = key_codec.decode_cursor(
-                given, fingerprint=exposed.fingerprint, columns=len(exposed.key)
-            )
-            after = exposed.bound(cursor.key)
+            after = exposed.cursor_key(given)
         found = await exposed.page(limit + 1, after=after, columns=columns)
         shown = exposed.shown(found, columns)
         more = found.more or len(shown) > limit
@@ -223,7 +219,7 @@ class Documents:
                 return None
             key = exposed.key_in(found.rows[count - 1], columns)
             try:
-                token = key_codec.encode_cursor(key_codec.PageCursor(exposed.fingerprint, key))
+                token = exposed.cursor_after(key)
             except ValueError:
                 return None
             kept = {name: query[name] for name in ("limit", "columns") if name in query}

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from resource_server.errors import InvalidParameter, ResourceNotFound
+from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceNotFound
 from resource_server.provider import Path
-from resource_server.providers.database.addressing import key_codec
+from resource_server.providers.database.addressing.key_types import KeyType, comes_after
+from resource_server.providers.database.addressing.page_cursor import (
+    decode_cursor,
+    encode_cursor,
+)
 from resource_server.providers.database.engines.contract import (
     Engine,
     Rows,
@@ -37,6 +42,8 @@ if TYPE_CHECKING:
 
 MAX_KEPT = 1024
 """Maximum number of tables whose reflection is cached."""
+
+_log = logging.getLogger(__name__)
 
 _CHANGE_MARK_S = 0.5
 """Timeout of a change mark; a slower one is no cheaper than reading the rows."""
@@ -64,8 +71,9 @@ class ExposedTable:
         """The column of `change` in the manifest; may be hidden."""
         self.column_names: tuple[str, ...] = self.table.column_names
         self.columns: dict[str, Column] = {column.name: column for column in self.table.columns}
-        self.key: tuple[Column, ...] = tuple(
-            self.columns.get(name, _ROWID) for name in self.table.key
+        self.key: tuple[Column, ...] = self.table.key_columns
+        self.key_types: tuple[KeyType, ...] = tuple(
+            [column.key_type for column in self.key if column.key_type is not None]
         )
         self.fingerprint = version_of(
             [(c.name, c.type, c.kind) for c in self.table.columns] + [self.table.key]
@@ -114,10 +122,16 @@ class ExposedTable:
     ) -> Rows:
         """Return rows as `Statements.page`, followed at the end by rows with NULL in their key.
 
+        `after` is a key, as decoded from a cursor.
+
         Rows with NULL in their key have no order, so no page can start after one of them. They
         all come in one page; if they do not fit, `more` is set.
         """
-        rows = await self.fetch(self.statements.page(limit, after=after, columns=columns), limit)
+        bound = None if after is None else self.bound(after)
+        rows = await self.fetch(self.statements.page(limit, after=bound, columns=columns), limit)
+        if after is not None:
+            ends = [self.key_in(row, columns) for row in (*rows.rows[:1], *rows.rows[-1:])]
+            self.check_progress(after, ends)
         room = limit - len(rows.rows)
         statement = self.statements.without_key(room, columns=columns)
         if rows.more or room == 0 or statement is None:
@@ -148,6 +162,40 @@ class ExposedTable:
         """Return the key of a fetched row; `columns` as in `shown`."""
         places = self._key_places if columns is None else self._places(columns)
         return tuple([row[place] for place in places])
+
+    def check_progress(
+        self, after: Sequence[object], keys: Iterable[Sequence[object]], *, place: int = 0
+    ) -> None:
+        """Check that the first and last key of a page come after the key that the page follows.
+
+        All are the values of the key's columns from `place` on.
+
+        Raises:
+            InvalidParameter: it does not, so the pages would have no end.
+        """
+        types = self.key_types[place : place + len(after)]
+        if not all(comes_after(key, after, types) for key in keys):
+            _log.error("the keys of table %s are not in the order of their pages", self.name.name)
+            raise InvalidParameter(
+                "the next page does not come after this one: the database orders the keys of this"
+                " table otherwise; read the table in one page"
+            )
+
+    def cursor_after(self, key: Sequence[object]) -> str:
+        """Return the cursor of the page after a key.
+
+        Raises:
+            ValueError: the key has NULL, or is too long.
+        """
+        return encode_cursor(key, self.key_types, fingerprint=self.fingerprint)
+
+    def cursor_key(self, cursor: str) -> tuple[object, ...]:
+        """Return the key in a cursor, in the driver's classes.
+
+        Raises:
+            InvalidParameter: not a cursor of this table, or of an earlier schema.
+        """
+        return decode_cursor(cursor, self.key_types, fingerprint=self.fingerprint)
 
     def _places(self, columns: Sequence[str]) -> Sequence[int]:
         selected = self.statements.selected(columns)
@@ -196,17 +244,16 @@ class ExposedTable:
         Raises:
             ResourceNotFound: no key is spelled this way.
         """
-        columns = self.key[: len(segments)]
-        values = [key_codec.decode_key(*pair) for pair in zip(segments, columns, strict=False)]
-        if self._engine.name != "sqlite" and not all(map(key_codec.fits_column, values, columns)):
-            raise ResourceNotFound
-        return self.bound(values)
+        return tuple(
+            [
+                type.bind(type.decode(segment))
+                for type, segment in zip(self.key_types, segments, strict=False)
+            ]
+        )
 
     def bound(self, key: Sequence[object]) -> tuple[object, ...]:
-        """Return decoded key values in the form that the engine binds."""
-        if self._engine.name != "sqlite":
-            return tuple(key)
-        return tuple(map(key_codec.storage_value, key))
+        """Return a key, or its first values, in the form that the driver binds."""
+        return tuple([type.bind(value) for type, value in zip(self.key_types, key, strict=False)])
 
     def segments(self, key: Sequence[object]) -> Path:
         """Return the canonical segments of a key from the driver.
@@ -214,12 +261,27 @@ class ExposedTable:
         Raises:
             ValueError: the key cannot be addressed.
         """
-        return tuple(
-            [
-                key_codec.encode_key(value, column)
-                for value, column in zip(key, self.key, strict=True)
-            ]
-        )
+        return tuple([type.segment(value) for type, value in zip(self.key_types, key, strict=True)])
+
+    async def with_key_of_rows(self) -> ExposedTable:
+        """Return the table with the first of its keys in which no shown row has NULL.
+
+        SQLite allows NULL in a primary key. With no other key, or if it takes too long to see, such
+        rows have no address.
+
+        Raises as `Engine.fetch`.
+        """
+        table, options = self.table, self.options
+        statement = self.statements.without_key(1, columns=())
+        if not table.other_keys or statement is None or not self.has_rows:
+            return self
+        try:
+            if not (await self.fetch(statement, 1)).rows:
+                return self
+        except DeadlineExceeded:
+            return self
+        other = TableView(table.with_key(table.other_keys), options, self.view.maskers)
+        return await ExposedTable(other, self._engine, self._limits, self.change).with_key_of_rows()
 
 
 def _change(options: TableOptions, table: Table) -> str | None:
@@ -254,9 +316,6 @@ def _plain(value: object) -> object:
 
 
 _encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
-
-
-_ROWID = Column("rowid", "INTEGER", "integer", nullable=False)
 
 
 class ExposedTableCache:
@@ -316,6 +375,7 @@ class ExposedTableCache:
             raise ResourceNotFound from None
         view = self._policy.view(table)
         exposed = ExposedTable(view, self._engine, self._limits, _change(view.options, table))
+        exposed = await settle(exposed.with_key_of_rows())
         if self._state is not state:
             return exposed  # possibly of an earlier schema: not cached
         self._known[name] = exposed

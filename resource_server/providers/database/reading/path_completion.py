@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from resource_server.errors import ResourceError
-from resource_server.providers.database.addressing import key_codec
 from resource_server.providers.database.addressing.address import (
     TableAddress,
     address_path,
     parse_path,
 )
+from resource_server.providers.database.addressing.key_types import KeyType
 from resource_server.providers.database.engines.contract import Engine
-from resource_server.providers.database.engines.reflection import Column
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
@@ -56,13 +55,13 @@ class PathCompletion:
         *before, begun = typed.split("/")
         if not exposed.has_rows or len(before) >= len(exposed.key):
             return ()
-        column, within = exposed.key[len(before)], exposed.key_of(tuple(before))
+        type, within = exposed.key_types[len(before)], exposed.key_of(tuple(before))
         found: dict[str, None] = {}
         until = time.monotonic() + self._key_completion_s
         # No suggestions if the table is too slow or its keys cannot be compared.
         with suppress(ResourceError):
-            for value in key_codec.prefix_bounds(begun, column):
-                first = None if value is None else exposed.bound([value])[0]
+            for value in type.prefix_bounds(begun):
+                first = None if value is None else type.bind(value)
                 room = _MAX_KEYS - len(found)
                 rows = await self._engine.fetch(
                     exposed.statements.prefixes(room, within=within, first=first),
@@ -71,7 +70,7 @@ class PathCompletion:
                     slow=True,
                 )
                 held = [value for (value,) in rows.rows]
-                found.update(dict.fromkeys(_fitting(held, column, begun)))
+                found.update(dict.fromkeys(_fitting(held, type, begun)))
                 if len(found) == _MAX_KEYS:
                     break
         goes_on = "/" if len(before) + 1 < len(exposed.key) else ""
@@ -79,9 +78,9 @@ class PathCompletion:
         return [f"{start}{segment}{goes_on}" for segment in found]
 
 
-def _fitting(values: Sequence[object], column: Column, begun: str) -> Iterator[str]:
+def _fitting(values: Sequence[object], type: KeyType, begun: str) -> Iterator[str]:
     for value in values:
         with suppress(ValueError):  # too long for a URI
-            segment = key_codec.encode_key(value, column)
+            segment = type.segment(value)
             if segment.casefold().startswith(begun.casefold()):
                 yield segment

@@ -16,8 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql.visitors import replacement_traverse
 
-from resource_server.providers.database.addressing.key_codec import RawText
-from resource_server.providers.database.engines.contract import Statement
+from resource_server.providers.database.engines.contract import RawText, Statement
 from resource_server.providers.database.engines.reflection import Table
 
 _Select: TypeAlias = "sa.Select[*tuple[Any, ...]]"
@@ -37,19 +36,16 @@ class _Plan(NamedTuple):
 
     sql: str
     names: tuple[str, ...]
-    own: Mapping[str, object]
-    """Values of the parameters that the dialect added."""
 
     def bind(self, values: Mapping[str, object]) -> Statement:
-        every = {**self.own, **values}
-        return Statement(self.sql, tuple([every[name] for name in self.names]))
+        return Statement(self.sql, tuple([values[name] for name in self.names]))
 
 
 class Statements:
     """Statements of one exposed table, each compiled once.
 
-    `columns` are the columns to fetch, in order; `where` is the manifest's condition. On SQLite, a
-    key value may be a `RawText`.
+    `columns` are the columns to fetch, in order; `where` is the manifest's condition. Key values
+    are as `KeyType.bind` returns them.
     """
 
     def __init__(
@@ -58,13 +54,11 @@ class Statements:
         self._dialect = dialect
         self._columns = tuple(columns)
         self._key = table.key
-        nullable = {column.name for column in table.columns if column.nullable}
-        self._nullable = tuple([name for name in self._key if name in nullable])
-        # MySQL orders enumerations by position but compares them with other values as text.
+        self._nullable = tuple([column.name for column in table.key_columns if column.nullable])
         self._ranked = {
-            column.name: column.values
-            for column in table.columns
-            if dialect.name in ("mysql", "mariadb") and column.values
+            column.name: column.key_type.ranks
+            for column in table.key_columns
+            if column.key_type is not None and column.key_type.ranks
         }
         names = dict.fromkeys((*self._columns, *self._key))
         every: list[sa.ColumnClause[Any]] = [sa.column(name) for name in names]
@@ -72,6 +66,9 @@ class Statements:
         self._where: sa.ColumnElement[bool] | None = None
         if where is not None:
             self._where = sa.literal_column(f"({where}\n)", sa.Boolean)
+        self._compiler = _Compiler(
+            dialect, [*names, table.name.name, table.name.schema or "", where or ""]
+        )
         self._plans: dict[tuple[object, ...], _Plan] = {}
 
     def selected(self, columns: Sequence[str]) -> Sequence[str]:
@@ -99,7 +96,7 @@ class Statements:
             selected = self._select(*self.selected(wanted))
             selected = self._conditions(selected, len(within), self._key if after else ())
             ordered = self._addressed(selected).order_by(*map(self._column, self._key))
-            return ordered.limit(_bind("limit"))
+            return self._compiler.limited(ordered)
 
         return self._statement(("page", wanted, after is not None, len(within)), select, values)
 
@@ -115,7 +112,7 @@ class Statements:
         def select() -> _Select:
             selected = self._conditions(self._select(*self.selected(wanted)), 0, ())
             missing = sa.or_(*(self._column(name).is_(None) for name in self._nullable))
-            return selected.where(missing).limit(_bind("limit"))
+            return self._compiler.limited(selected.where(missing))
 
         return self._statement(("without key", wanted), select, {"limit": limit})
 
@@ -126,7 +123,7 @@ class Statements:
             each = [
                 sa.and_(
                     *(
-                        self._column(name) == _bind(f"k{number}_{place}")
+                        self._column(name) == self._compiler.bind(f"k{number}_{place}")
                         for place, name in enumerate(self._key)
                     )
                 )
@@ -156,27 +153,37 @@ class Statements:
         """
         name = self._key[len(within)]
         begin = self._rank(name, after if first is None else first)
-        values = {"limit": limit, **_values("w", within), "k0": begin}
+        ranks = self._ranked.get(name, ())
+        values = {"limit": limit, **_values("w", within), "k0": begin, **_values("e", ranks)}
 
         def select() -> _Select:
             column = self._ordered(name)
             # Not `min`: PostgreSQL lacks it for some types that it can index.
             every = self._addressed(self._conditions(_select(column), len(within), ()))
-            least = every.order_by(self._column(name)).limit(1)
+            least = (
+                every.order_by(self._column(name))
+                .limit(sa.literal_column("1"))
+                .offset(sa.literal_column("0"))
+            )
             beginning = least
             if begin is not None:
-                bound = _bind("k0")
+                bound = self._compiler.bind("k0")
                 beginning = least.where(column > bound if first is None else column >= bound)
             # Counted, because MariaDB would ignore the limit and recurse to the last value.
             found = _select(
                 beginning.scalar_subquery().label("value"), sa.literal_column("1").label("place")
             ).cte("found", recursive=True)
             following = least.where(column > found.c.value).scalar_subquery()
-            goes_on = sa.and_(found.c.value.is_not(None), found.c.place < _bind("limit"))
-            found = found.union_all(_select(following, found.c.place + 1).where(goes_on))
+            goes_on = sa.and_(
+                found.c.value.is_not(None), found.c.place < self._compiler.bind("limit")
+            )
+            found = found.union_all(
+                _select(following, found.c.place + sa.literal_column("1")).where(goes_on)
+            )
             value: sa.ColumnElement[Any] = found.c.value
-            if name in self._ranked:
-                value = sa.func.elt(value, *self._ranked[name])
+            if ranks:
+                texts = [self._compiler.bind(f"e{place}") for place in range(len(ranks))]
+                value = sa.func.elt(value, *texts)
             chosen = _select(value).where(found.c.value.is_not(None))
             return chosen.order_by(found.c.place)
 
@@ -209,7 +216,7 @@ class Statements:
             selected = _select(*labelled).select_from(self._table)
             selected = self._conditions(selected, len(within), self._key if after else ())
             ordered = self._addressed(selected).order_by(*map(self._column, self._key))
-            return ordered.limit(_bind("limit"))
+            return self._compiler.limited(ordered)
 
         shape = (
             "texts",
@@ -229,7 +236,7 @@ class Statements:
                 counted = self._conditions(_select(sa.func.count()), 0, ())
                 return counted.select_from(self._table)
             some = _select(sa.literal_column("1")).select_from(self._table)
-            some = self._conditions(some, 0, ()).limit(_bind("limit")).subquery("some")
+            some = self._compiler.limited(self._conditions(some, 0, ())).subquery("some")
             return _select(sa.func.count()).select_from(some)
 
         return self._statement(("count", most is None), select, {"limit": most})
@@ -242,7 +249,7 @@ class Statements:
             some = self._addressed(self._conditions(some, 0, ()))
             by_key = some.group_by(*map(self._column, self._key))
             several = by_key.having(sa.func.count() > sa.literal_column("1"))
-            return several.limit(_bind("limit"))
+            return self._compiler.limited(several)
 
         return self._statement(("repeated",), select, {"limit": 1})
 
@@ -267,10 +274,10 @@ class Statements:
         raw = {name for name, value in values.items() if isinstance(value, RawText)}
         if raw:
             # Too rare to cache.
-            return self._compile(_with_raw(select(), raw)).bind(values)
+            return self._compiler.compile(self._compiler.with_raw(select(), raw)).bind(values)
         plan = self._plans.get(shape)
         if plan is None:
-            plan = self._plans[shape] = self._compile(select())
+            plan = self._plans[shape] = self._compiler.compile(select())
         return plan.bind(values)
 
     def _select(self, *names: str) -> _Select:
@@ -294,7 +301,7 @@ class Statements:
         collation = _COLLATIONS.get(self._dialect.name)
         compared = text if collation is None else sa.collate(text, collation)
         fits = compared.ilike if self._dialect.name == "postgresql" else compared.like
-        return sa.case((fits(_bind("like"), escape=LIKE_ESCAPE), text))
+        return sa.case((fits(self._compiler.bind("like"), escape=LIKE_ESCAPE), text))
 
     def _ordered(self, name: str) -> sa.ColumnElement[Any]:
         """Return the expression that a column is ordered by."""
@@ -319,41 +326,76 @@ class Statements:
         if self._where is not None:
             selected = selected.where(self._where)
         for place, name in enumerate(self._key[:within]):
-            selected = selected.where(self._column(name) == _bind(f"w{place}"))
+            selected = selected.where(self._column(name) == self._compiler.bind(f"w{place}"))
         return selected if not after else selected.where(self._beyond(after, within))
 
     def _beyond(self, names: Sequence[str], first: int) -> sa.ColumnElement[bool]:
         """Return the condition that a key follows the bound one, from column `first` on."""
         condition: sa.ColumnElement[bool] | None = None
         for place in reversed(range(first, len(names))):
-            column, value = self._ordered(names[place]), _bind(f"k{place}")
+            column, value = self._ordered(names[place]), self._compiler.bind(f"k{place}")
             if condition is None:
                 condition = column > value
             else:
                 condition = sa.and_(column >= value, sa.or_(column > value, condition))
         return cast("sa.ColumnElement[bool]", condition)
 
-    def _compile(self, statement: _Select) -> _Plan:
-        compiled = statement.compile(dialect=self._dialect)
-        names: Sequence[str] = getattr(compiled, "positiontup", None) or ()
-        own = {name: value for name, value in compiled.params.items() if value is not None}
-        return _Plan(str(compiled), tuple(names), own)
 
+class _Compiler:
+    """Compiles statements to the driver's SQL.
 
-def _with_raw(statement: _Select, names: Collection[str]) -> _Select:
-    """Bind these parameters as bytes and cast them to text.
-
-    SQLite reads the bytes in the encoding of its file. In UTF-16 they would be another text, so the
-    value is NULL there, which matches no key. `CASE` has no affinity, like a parameter.
+    SQLAlchemy finds its own positional placeholders by their look, which a name or a condition may
+    have, too (`"%(limit)s"`). So parameters get a prefix here that none of the texts contains.
     """
 
-    def replacement(element: Any, **_: object) -> Any:
-        if not isinstance(element, sa.BindParameter) or element.key not in names:
-            return None
-        is_utf_8 = sa.literal_column("CAST('a' AS BLOB) = x'61'", sa.Boolean)
-        return sa.case((is_utf_8, sa.cast(_bind(element.key), sa.Text)))
+    def __init__(self, dialect: Dialect, texts: Sequence[str]) -> None:
+        make: Any = type(dialect)
+        self._dialect: Dialect = make(paramstyle="named")
+        self._style = dialect.paramstyle
+        self._prefix = "p_"
+        while any(self._prefix in text for text in texts):
+            self._prefix += "_"
+        self._marker = re.compile(f":{self._prefix}([a-z0-9_]+)")
 
-    return cast("_Select", replacement_traverse(statement, {}, replacement))
+    def compile(self, statement: _Select) -> _Plan:
+        """Return a plan whose parameters have the names given to `bind`."""
+        texts = self._marker.split(str(statement.compile(dialect=self._dialect)))
+        names = tuple(texts[1::2])
+        if self._style == "format":
+            texts[::2] = [text.replace("%", "%%") for text in texts[::2]]
+        texts[1::2] = [_placeholder(self._style, place) for place in range(1, len(names) + 1)]
+        return _Plan("".join(texts), names)
+
+    def bind(self, name: str) -> sa.BindParameter[Any]:
+        """Return a parameter."""
+        # No type: bound values have the column's type already.
+        return sa.bindparam(self._prefix + name, type_=sa.types.NullType())
+
+    def limited(self, selected: _Select) -> _Select:
+        """Limit a statement to the parameter `limit`."""
+        limited = selected.limit(self.bind("limit"))
+        # SQLAlchemy would add a parameter of its own for the offset.
+        return limited.offset(sa.literal_column("0")) if self._style == "qmark" else limited
+
+    def with_raw(self, statement: _Select, names: Collection[str]) -> _Select:
+        """Bind these parameters as bytes and cast them to text.
+
+        SQLite reads the bytes in the encoding of its file. In UTF-16 they would be another text, so
+        the value is NULL there, which matches no key. `CASE` has no affinity, like a parameter.
+        """
+        keys = {self._prefix + name: name for name in names}
+
+        def replacement(element: Any, **_: object) -> Any:
+            if not isinstance(element, sa.BindParameter) or element.key not in keys:
+                return None
+            is_utf_8 = sa.literal_column("CAST('a' AS BLOB) = x'61'", sa.Boolean)
+            return sa.case((is_utf_8, sa.cast(self.bind(keys[element.key]), sa.Text)))
+
+        return cast("_Select", replacement_traverse(statement, {}, replacement))
+
+
+def _placeholder(style: str, place: int) -> str:
+    return {"format": "%s", "qmark": "?"}.get(style, f"${place}")
 
 
 def _column(name: str) -> sa.ColumnClause[Any]:
@@ -362,11 +404,6 @@ def _column(name: str) -> sa.ColumnClause[Any]:
 
 def _select(*columns: Any) -> _Select:
     return sa.select(*columns)
-
-
-def _bind(name: str) -> sa.BindParameter[Any]:
-    # No type: bound values have the column's type already.
-    return sa.bindparam(name, type_=sa.types.NullType())
 
 
 def _values(prefix: str, values: Sequence[object]) -> dict[str, object]:

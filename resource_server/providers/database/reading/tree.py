@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,7 +17,6 @@ from resource_server.errors import (
     ResourceNotFound,
 )
 from resource_server.provider import Path, Resource
-from resource_server.providers.database.addressing import key_codec
 from resource_server.providers.database.addressing.address import (
     SCHEMA,
     Address,
@@ -30,6 +30,7 @@ from resource_server.providers.database.addressing.address import (
     address_path,
     parse_path,
 )
+from resource_server.providers.database.addressing.key_types import KeyType
 from resource_server.providers.database.engines.contract import Engine
 from resource_server.providers.database.engines.reflection import TableInfo, TableName
 from resource_server.providers.database.options import ReadLimits
@@ -80,8 +81,17 @@ class DatabaseTree:
     # -- children
 
     async def children(self, path: Path, after: Path | None, limit: int) -> Sequence[Resource]:
-        """Return the direct children of a collection, as `Provider.list`."""
-        last = None if after is None else after[-1]
+        """Return the direct children of a collection, as `Provider.list`.
+
+        Their paths begin with `path`, canonical or not.
+        """
+        found = await self._children(path, None if after is None else after[-1], limit)
+        return [
+            child if child.path[:-1] == path else replace(child, path=(*path, child.path[-1]))
+            for child in found
+        ]
+
+    async def _children(self, path: Path, last: str | None, limit: int) -> Sequence[Resource]:
         match self.address(path):
             case DatabaseAddress():
                 if self._engine.has_schemas:
@@ -169,32 +179,32 @@ class DatabaseTree:
             last = None
         if not exposed.has_rows or not exposed.key or len(found) >= limit:
             return found[:limit]
-        columns = exposed.key
         bound = exposed.key_of(within)
         place = len(within)
+        type = exposed.key_types[place]
         try:
-            begin = None if last is None else key_codec.decode_key(last, columns[place])
+            begin = None if last is None else type.decode(last)
         except ResourceNotFound:
             return found  # `last` is no key, so nothing follows it
-        if last is not None and begin is None:
-            return found  # nothing follows NULL
         room = limit - len(found)
         fetch = exposed.fetch_by_key if within else exposed.fetch
-        if place < len(columns) - 1:
-            value = None if begin is None else exposed.bound([begin])[0]
+        value = None if begin is None else type.bind(begin)
+        if place < len(exposed.key) - 1:
             statement = exposed.statements.prefixes(room, within=bound, after=value)
             rows = await fetch(statement, room)
-            for (held,) in rows.rows:
-                segment = _segment(held, exposed, place)
-                if segment is not None:
-                    found.append(self._prefix((*path, segment)))
-            return found
-        after = None if begin is None else (*bound, *exposed.bound([begin]))
-        rows = await fetch(exposed.statements.page(room, within=bound, after=after), room)
-        for values, held in zip(*exposed.split(rows), strict=True):
-            segment = _segment(held[place], exposed, place)
-            if segment is not None:
-                found.append(self._documents.row_resource((*path, segment), version_of(values)))
+            held = [value for (value,) in rows.rows]
+            found += [self._prefix((*path, segment)) for _, segment in _segments(held, type)]
+        else:
+            after = None if begin is None else (*bound, value)
+            rows = await fetch(exposed.statements.page(room, within=bound, after=after), room)
+            shown, keys = exposed.split(rows)
+            held = [key[place] for key in keys]
+            for index, segment in _segments(held, type):
+                found.append(
+                    self._documents.row_resource((*path, segment), version_of(shown[index]))
+                )
+        if held and begin is not None:
+            exposed.check_progress([begin], [held[:1], held[-1:]], place=place)
         return found
 
     async def _first_page(self, exposed: ExposedTable) -> Resource:
@@ -367,8 +377,8 @@ def _after(found: Sequence[Resource], last: str | None, limit: int) -> Sequence[
     return [each for each in ordered if last is None or each.path[-1] > last][:limit]
 
 
-def _segment(value: object, exposed: ExposedTable, place: int) -> str | None:
-    try:
-        return key_codec.encode_key(value, exposed.key[place])
-    except ValueError:
-        return None  # too long for a URI
+def _segments(values: Sequence[object], type: KeyType) -> Iterator[tuple[int, str]]:
+    """Yield the positions and segments of key values, except those too long for a URI."""
+    for place, value in enumerate(values):
+        with suppress(ValueError):
+            yield place, type.segment(value)

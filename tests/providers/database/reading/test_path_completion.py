@@ -133,7 +133,8 @@ async def test_hidden_keys_are_not_suggested(owner: Owner, options: TableOptions
     await numbers(owner, 5, 55)
     async with served(owner, tables={"t": options}) as it:
         for typed in ("", "5"):
-            assert await suggested(it, typed) == []
+            # SQLite has another key: the rowid.
+            assert {"5", "55"}.isdisjoint(await suggested(it, typed))
 
 
 async def test_tables_without_keys_have_no_suggestions(owner: Owner) -> None:

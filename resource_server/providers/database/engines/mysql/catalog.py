@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from resource_server.providers.database.engines.mysql.key_types import key_type
 from resource_server.providers.database.engines.reflection import (
     Column,
     ColumnKind,
     ForeignKey,
     Index,
+    Key,
     KeyKind,
     Table,
     TableInfo,
@@ -57,17 +59,18 @@ WHERE table_schema = DATABASE() AND table_type IN ('BASE TABLE', 'SYSTEM VERSION
 ORDER BY CAST(table_name AS BINARY)"""
 
 TABLE = """
-SELECT table_type, table_comment FROM information_schema.tables
+SELECT table_type, table_comment, engine FROM information_schema.tables
 WHERE table_schema = DATABASE() AND table_name = %s AND BINARY table_name = %s
 AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED', 'VIEW')"""
 
 COLUMNS = """
-SELECT column_name, column_type, data_type, is_nullable, column_default, extra, column_comment
+SELECT column_name, column_type, data_type, is_nullable, column_default, extra, column_comment,
+    character_octet_length
 FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = %s
 ORDER BY ordinal_position"""
 
 INDEXES = """
-SELECT index_name, column_name, non_unique, sub_part FROM information_schema.statistics
+SELECT index_name, column_name, non_unique, sub_part, index_type FROM information_schema.statistics
 WHERE table_schema = DATABASE() AND table_name = %s
 ORDER BY index_name, seq_in_index"""
 
@@ -130,10 +133,17 @@ SHOW GLOBAL STATUS WHERE Variable_name IN ('Handler_write', 'Handler_update', 'H
     'Com_alter_table', 'Com_drop_table', 'Com_rename_table', 'Com_create_view', 'Com_drop_view',
     'Com_create_index', 'Com_drop_index', 'Handler_commit')"""
 
-_NO_KEYS = ("bit(", "float", "set(")
-"""Types that cannot be keys: their values, bound again, do not match or order differently."""
+_UNIQUE_ENGINES = frozenset(
+    ("innodb", "myisam", "aria", "memory", "archive", "rocksdb", "tokudb", "ndbcluster")
+)
+"""Storage engines that keep unique indexes for a whole table; MERGE and SPIDER do not."""
+MAX_SORT_BYTES = 4096
+"""Bytes of a value that count in an order without an index."""
 _ENUMERATED = re.compile(r"(?:enum|set)\((.*)\)", re.DOTALL)
-_QUOTED = re.compile(r"'((?:[^']|'')*)'", re.DOTALL)
+_QUOTED = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
+_ESCAPE = re.compile(r"''|\\(.)", re.DOTALL)
+_ESCAPED = {"0": "\0", "n": "\n", "r": "\r"}
+"""Characters that the catalog writes with a backslash; `\\` and others stand for themselves."""
 _GENERATED = re.compile(r"\b(?:VIRTUAL|STORED|PERSISTENT)\b")
 _GRANT = re.compile(r"GRANT (.+?) ON (?:(?:TABLE|FUNCTION|PROCEDURE) )?(\S+) TO ", re.DOTALL)
 _COLUMN_LIST = re.compile(r" \([^)]*\)")
@@ -159,7 +169,7 @@ def mysql_table(
     name: TableName,
     row: Sequence[Any],
     *,
-    columns: Iterable[Sequence[Any]],
+    columns: Sequence[Sequence[Any]],
     indexes: Iterable[Sequence[Any]],
     foreign_keys: Iterable[Sequence[Any]],
     view_definition: str | None,
@@ -170,19 +180,19 @@ def mysql_table(
     # logins that may read every table.
     json = {found.replace("``", "`") for found in _JSON_COLUMN.findall(create_statement or "")}
     all_columns = tuple(_column(one, json) for one in columns)
-    all_indexes, whole = _indexes(indexes)
-    key, key_kind = _key(all_indexes, whole, all_columns)
+    lengths = {one[0]: one[7] or 0 for one in columns}
+    short = {name for name, length in lengths.items() if int(length) <= MAX_SORT_BYTES}
+    all_indexes, whole = _indexes(indexes, short)
+    unique = all_indexes if str(row[2]).lower() in _UNIQUE_ENGINES else ()
     return Table(
         name,
         _type(row[0]),
         all_columns,
-        key,
-        key_kind,
-        _foreign_keys(foreign_keys),
-        all_indexes,
-        _comment(row[0], row[1]),
-        view_definition or _COUNTER.sub(r"\1", create_statement or "") or None,
-    )
+        foreign_keys=_foreign_keys(foreign_keys),
+        indexes=all_indexes,
+        comment=_comment(row[0], row[1]),
+        ddl=view_definition or _COUNTER.sub(r"\1", create_statement or "") or None,
+    ).with_key(_keys(unique, whole, all_columns))
 
 
 def _type(text: str) -> TableType:
@@ -195,7 +205,7 @@ def _comment(type_: str, text: str | None) -> str | None:
 
 
 def _column(row: Sequence[Any], json: set[str]) -> Column:
-    name, type_, data_type, nullable, default, extra, comment = row
+    name, type_, data_type, nullable, default, extra, comment, _ = row
     generated = _GENERATED.search(extra.upper()) is not None
     kind: ColumnKind = _KINDS.get(data_type, "other")
     if type_.startswith("tinyint(1)"):
@@ -203,7 +213,7 @@ def _column(row: Sequence[Any], json: set[str]) -> Column:
     elif name in json:
         kind = "json"
     match = _ENUMERATED.match(type_)
-    values = [value.replace("''", "'") for value in _QUOTED.findall(match[1])] if match else ()
+    values = tuple(map(_unescaped, _QUOTED.findall(match[1]))) if match else ()
     if generated or default == "NULL":
         default = None
     if "auto_increment" in extra.lower():
@@ -216,43 +226,48 @@ def _column(row: Sequence[Any], json: set[str]) -> Column:
         default,
         generated,
         comment or None,
-        tuple(values),
+        values,
+        key_type(data_type, type_, values),
     )
 
 
-def _indexes(rows: Iterable[Sequence[Any]]) -> tuple[tuple[Index, ...], set[str]]:
-    """Return the indexes, and the names of those on whole values, not on prefixes."""
+def _unescaped(text: str) -> str:
+    """Return a value of an enumeration as stored."""
+    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]) if found[1] else "'", text)
+
+
+def _indexes(rows: Iterable[Sequence[Any]], short: set[str]) -> tuple[tuple[Index, ...], set[str]]:
+    """Return the indexes, and the names of those that make whole values unique and ordered.
+
+    A hash index orders no values, and without an index only the beginning of a value counts; so it
+    is whole if all of its columns are `short`.
+    """
     names: dict[str, list[str | None]] = {}
     unique: dict[str, bool] = {}
     prefixes: set[str] = set()
-    for name, column, non_unique, prefix in rows:
+    for name, column, non_unique, prefix, type_ in rows:
         names.setdefault(name, []).append(column)
         unique[name] = not int(non_unique)
-        if prefix is not None:
+        if prefix is not None or (type_ != "BTREE" and column not in short):
             prefixes.add(name)
     found = tuple(Index(name, tuple(columns), unique[name]) for name, columns in names.items())
     return found, set(names) - prefixes
 
 
-def _key(
-    indexes: Iterable[Index], whole: set[str], columns: Iterable[Column]
-) -> tuple[tuple[str, ...], KeyKind]:
-    """Return the primary key, else the shortest unique one; its columns bindable and NOT NULL."""
-    required = {
-        column.name
-        for column in columns
-        if not column.nullable and not column.type.startswith(_NO_KEYS)
+def _keys(indexes: Iterable[Index], whole: set[str], columns: Iterable[Column]) -> list[Key]:
+    """Return the primary key, then unique ones, shortest first, of columns without NULL."""
+    usable = {
+        column.name for column in columns if not column.nullable and column.key_type is not None
     }
-    found: list[tuple[bool, int, str, tuple[str, ...]]] = []
+    found: list[tuple[bool, int, str, Key]] = []
     for index in indexes:
         names = tuple(name for name in index.columns if name is not None)
         complete = index.name in whole and len(names) == len(index.columns)
-        if index.unique and complete and required.issuperset(names):
-            found.append((index.name != "PRIMARY", len(names), index.name, names))
-    if not found:
-        return (), "none"
-    other, _, _, names = min(found)
-    return names, "unique" if other else "primary"
+        if index.unique and complete and usable.issuperset(names):
+            is_primary = index.name == "PRIMARY"
+            kind: KeyKind = "primary" if is_primary else "unique"
+            found.append((not is_primary, len(names), index.name, Key(kind, names)))
+    return [key for *_, key in sorted(found)]
 
 
 def _foreign_keys(rows: Iterable[Sequence[Any]]) -> tuple[ForeignKey, ...]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import AsyncGenerator, Sequence
+from decimal import Decimal
 from typing import Any
 
 from resource_server.errors import (
@@ -240,7 +242,11 @@ class MysqlEngine(ServerEngine):
     async def _prepare_session(self, connection: DriverConnection) -> None:
         # Standard quotes and backslashes, as asyncmy escapes and `sql_tokenizer` reads them.
         # UTC, as for bound parameters, whatever the server's time zone is.
-        await connection.query("SET NAMES utf8mb4, sql_mode = '', time_zone = '+00:00'")
+        # Keys are ordered by their whole values.
+        await connection.query(
+            "SET NAMES utf8mb4, sql_mode = '', time_zone = '+00:00',"
+            f" max_sort_length = {catalog.MAX_SORT_BYTES}"
+        )
         await connection.query("SET SESSION TRANSACTION READ ONLY")
 
     async def _disconnect(self, connection: DriverConnection) -> None:
@@ -292,6 +298,8 @@ class MysqlEngine(ServerEngine):
     async def _select(
         self, connection: DriverConnection, statement: Statement, limit: int, within: float
     ) -> Rows:
+        if not all(map(_is_bindable, statement.parameters)):
+            raise UnfitParameter
         columns, rows = await _execute(connection, *statement)
         return Rows(columns, rows[:limit], len(rows) > limit)
 
@@ -393,6 +401,11 @@ def _code(error: BaseException) -> int | None:
         return None
     code = error.args[0] if error.args else 0
     return code if isinstance(code, int) else 0
+
+
+def _is_bindable(value: object) -> bool:
+    """Return False for numbers that are not finite: the driver writes them as names of columns."""
+    return not isinstance(value, float | Decimal) or math.isfinite(value)
 
 
 def _wrapped(sql: str, limit: int) -> str:

@@ -7,11 +7,14 @@ from typing import Any
 
 import msgspec
 
+from resource_server.providers.database.addressing.key_types import Enumerated, KeyType
+from resource_server.providers.database.engines.postgres.key_types import key_type
 from resource_server.providers.database.engines.reflection import (
     Column,
     ColumnKind,
     ForeignKey,
     Index,
+    Key,
     KeyKind,
     Table,
     TableInfo,
@@ -86,9 +89,14 @@ SELECT pg_catalog.json_build_object(
       'name', a.attname,
       'type', pg_catalog.format_type(a.atttypid, a.atttypmod),
       'base', b.typname,
+      'domain', b.oid <> a.atttypid,
       'system', b.typnamespace = 'pg_catalog'::pg_catalog.regnamespace,
-      'category', b.typcategory,
       'nullable', NOT (a.attnotnull OR b.required),
+      'required', a.attnotnull,
+      'bytewise', l.oid IS NOT NULL AND l.collnamespace = 'pg_catalog'::pg_catalog.regnamespace
+        AND l.collname IN ('C', 'POSIX', 'ucs_basic')
+        AND pg_catalog.getdatabaseencoding() = 'UTF8',
+      'deterministic', l.oid IS NULL OR l.collisdeterministic,
       'default', pg_catalog.pg_get_expr(d.adbin, d.adrelid),
       'generated', a.attgenerated <> '',
       'identity', a.attidentity <> '',
@@ -98,18 +106,17 @@ SELECT pg_catalog.json_build_object(
     ) ORDER BY a.attnum)
     FROM pg_catalog.pg_attribute a
     LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+    LEFT JOIN pg_catalog.pg_collation l ON l.oid = a.attcollation
     CROSS JOIN LATERAL (
       WITH RECURSIVE base AS (
-        SELECT t.oid, t.typname, t.typnamespace, t.typtype, t.typcategory, t.typbasetype,
-          t.typnotnull
+        SELECT t.oid, t.typname, t.typnamespace, t.typtype, t.typbasetype, t.typnotnull
         FROM pg_catalog.pg_type t WHERE t.oid = a.atttypid
         UNION ALL
-        SELECT t.oid, t.typname, t.typnamespace, t.typtype, t.typcategory, t.typbasetype,
+        SELECT t.oid, t.typname, t.typnamespace, t.typtype, t.typbasetype,
           base.typnotnull OR t.typnotnull
         FROM base JOIN pg_catalog.pg_type t ON t.oid = base.typbasetype
         WHERE base.typtype = 'd')
-      SELECT base.oid, base.typname, base.typnamespace, base.typcategory,
-        base.typnotnull AS required
+      SELECT base.oid, base.typname, base.typnamespace, base.typnotnull AS required
       FROM base WHERE base.typtype <> 'd') b
     WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
       AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT')),
@@ -121,10 +128,20 @@ SELECT pg_catalog.json_build_object(
         LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.number
           AND k.number <> 0
         WHERE k.place <= x.indnkeyatts),
+      'same_collations', (SELECT pg_catalog.bool_and(k.collation_oid = a.attcollation)
+        FROM ROWS FROM (pg_catalog.unnest(x.indkey::int2[]),
+          pg_catalog.unnest(x.indcollation::oid[])) WITH ORDINALITY k (number, collation_oid, place)
+        JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.number
+        WHERE k.place <= x.indnkeyatts),
       'unique', x.indisunique,
       'primary', x.indisprimary,
       'partial', x.indpred IS NOT NULL,
       'whole', x.indpred IS NULL AND x.indimmediate AND x.indisvalid
+        AND NOT EXISTS (SELECT FROM pg_catalog.unnest(x.indclass::oid[]) k (class)
+          JOIN pg_catalog.pg_opclass o ON o.oid = k.class
+          WHERE NOT o.opcdefault AND o.opcname !~ '^(text|varchar|bpchar)_pattern_ops$')
+        AND (c.relkind <> 'r' OR NOT EXISTS (
+          SELECT FROM pg_catalog.pg_inherits h WHERE h.inhparent = c.oid))
     ) ORDER BY i.relname)
     FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid
     WHERE x.indrelid = c.oid AND x.indislive),
@@ -159,8 +176,6 @@ WHERE {_VISIBLE} AND n.nspname = $2 AND c.relname = $3
 """  # noqa: S608
 
 _NOT_TEMPORARY = "NOT IN (SELECT t.oid FROM temporary t)"
-_NO_KEYS = frozenset("ACRV")
-"""Arrays, composite types, ranges and bit strings: a path cannot hold their values."""
 _STATES = {
     "pg_class": "x.relpersistence <> 't'",
     "pg_attribute": f"x.attrelid >= 16384 AND x.attnum > 0 AND x.attrelid {_NOT_TEMPORARY}",
@@ -225,9 +240,15 @@ class _CatalogColumn(msgspec.Struct):
     name: str
     type: str
     base: str
+    domain: bool
     system: bool
-    category: str
     nullable: bool
+    required: bool
+    """NOT NULL by itself: a domain that is NOT NULL may still hold NULL."""
+    bytewise: bool
+    """Its collation compares the bytes of UTF-8."""
+    deterministic: bool
+    """Its collation takes only equal bytes for equal."""
     default: str | None
     generated: bool
     identity: bool
@@ -238,10 +259,13 @@ class _CatalogColumn(msgspec.Struct):
 class _CatalogIndex(msgspec.Struct):
     name: str
     columns: tuple[str | None, ...]
+    same_collations: bool | None
+    """Whether every column has the collation that the index has for it."""
     unique: bool
     primary: bool
     partial: bool
     whole: bool
+    """Holds at any time for all rows that a SELECT returns, those of inheriting tables included."""
 
 
 class _CatalogForeignKey(msgspec.Struct):
@@ -273,7 +297,7 @@ def postgres_table(name: TableName, text: str) -> Table:
     """Build a table from the JSON that `TABLE` returns."""
     row = _decode(text)
     columns = tuple(map(_column, row.columns or ()))
-    key, key_kind = _key(row.indexes or (), row.columns or ())
+    keys = _keys(row.indexes or (), row.columns or (), columns)
     readable = {column.name for column in columns}
     foreign_keys = tuple(
         ForeignKey(one.columns, TableName(one.schema, one.table), one.referred)
@@ -284,13 +308,13 @@ def postgres_table(name: TableName, text: str) -> Table:
         name,
         _TYPES[row.type],
         columns,
-        key,
-        key_kind,
-        foreign_keys,
-        tuple(Index(one.name, one.columns, one.unique, one.partial) for one in row.indexes or ()),
-        row.comment,
-        row.definition,
-    )
+        foreign_keys=foreign_keys,
+        indexes=tuple(
+            Index(one.name, one.columns, one.unique, one.partial) for one in row.indexes or ()
+        ),
+        comment=row.comment,
+        ddl=row.definition,
+    ).with_key(keys)
     if found.type != "table":
         return found
     return msgspec.structs.replace(found, ddl=_create_statement(found, row.columns or ()))
@@ -346,22 +370,39 @@ def _column(row: _CatalogColumn) -> Column:
         row.generated,
         row.comment,
         row.values or (),
+        _key_type(row),
     )
 
 
-def _key(
-    indexes: Sequence[_CatalogIndex], columns: Sequence[_CatalogColumn]
-) -> tuple[tuple[str, ...], KeyKind]:
-    """Return the primary key, else the shortest unique one, of readable columns without NULL."""
-    every = {column.name for column in columns if column.category not in _NO_KEYS}
-    required = every & {column.name for column in columns if not column.nullable}
-    found: list[tuple[bool, int, str, tuple[str, ...]]] = []
+def _key_type(row: _CatalogColumn) -> KeyType | None:
+    if row.values is not None:
+        # PostgreSQL compares enumerations, and no domains over them.
+        return None if row.domain else Enumerated(values=row.values)
+    if row.system or row.base == "citext":
+        return key_type(row.base, is_bytewise=row.bytewise)
+    return None
+
+
+def _keys(
+    indexes: Sequence[_CatalogIndex],
+    catalog_columns: Sequence[_CatalogColumn],
+    columns: Sequence[Column],
+) -> list[Key]:
+    """Return the primary key, then unique ones, shortest first, of columns without NULL."""
+    usable = {
+        row.name: row
+        for row, column in zip(catalog_columns, columns, strict=True)
+        if row.required and column.key_type is not None
+    }
+    found: list[tuple[bool, int, str, Key]] = []
     for index in indexes:
         names = tuple(name for name in index.columns if name is not None)
-        usable = index.unique and index.whole and len(names) == len(index.columns)
-        if usable and (required if not index.primary else every).issuperset(names):
-            found.append((not index.primary, len(names), index.name, names))
-    if not found:
-        return (), "none"
-    other, _, _, names = min(found)
-    return names, "unique" if other else "primary"
+        whole = index.unique and index.whole and len(names) == len(index.columns)
+        if not whole or not usable.keys() >= set(names):
+            continue
+        # Bytes that differ are unequal in every deterministic collation. `citext` folds case.
+        exact = all(usable[name].deterministic and usable[name].system for name in names)
+        if index.same_collations or exact:
+            kind: KeyKind = "primary" if index.primary else "unique"
+            found.append((not index.primary, len(names), index.name, Key(kind, names)))
+    return [key for *_, key in sorted(found)]

@@ -19,7 +19,7 @@ _EPOCH_DAY = date(2000, 1, 1)
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 _INFINITE = {"infinity": 1, "-infinity": -1}
 _FAR = re.compile(
-    r"(\d{4,6})-(\d\d)-(\d\d)(?: (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(?:\+00)?)?( BC)?", re.ASCII
+    r"(\d{4,7})-(\d\d)-(\d\d)(?: (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(?:\+00)?)?( BC)?", re.ASCII
 )
 
 

@@ -65,7 +65,7 @@ _PRAGMAS: dict[Role, frozenset[str]] = {
     "reader": frozenset(("data_version", "schema_version")),
     "catalog": frozenset(
         """
-        data_version foreign_key_list index_list index_xinfo schema_version table_xinfo
+        data_version encoding foreign_key_list index_list index_xinfo schema_version table_xinfo
         """.split()
     ),
 }
@@ -123,9 +123,7 @@ class Authorizer:
         if self._catalog and table in _SCHEMA_TABLES:
             return True
         if table in self.tables:
-            return self._catalog or self._is_readable(
-                table, "" if column == "ROWID" else column, by
-            )
+            return self._catalog or self._is_readable(table, column, by)
         behind = self._shadows.get(table)
         if behind is not None:
             return self._catalog or (not self.direct and self._is_readable(behind, "", by))

@@ -9,17 +9,22 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from resource_server.errors import ResourceNotFound
+from resource_server.providers.database.addressing.key_types import KeyType
 from resource_server.providers.database.engines.reflection import (
     Column,
     ColumnKind,
     ForeignKey,
     Index,
-    KeyKind,
+    Key,
     Table,
     TableInfo,
     TableName,
 )
 from resource_server.providers.database.engines.sqlite.connection import SqliteConnection
+from resource_server.providers.database.engines.sqlite.key_types import (
+    Collation,
+    StoredValues,
+)
 from resource_server.providers.database.engines.sqlite.schema_names import (
     SchemaEntry,
     SqliteSchema,
@@ -58,6 +63,7 @@ _STRICT: Mapping[str, ColumnKind] = {
     "BLOB": "blob",
     "ANY": "any",
 }
+_COLLATIONS: Sequence[Collation] = ("BINARY", "NOCASE", "RTRIM")
 _AFFINITIES: Sequence[tuple[re.Pattern[str], ColumnKind]] = (
     (re.compile("INT"), "integer"),
     (re.compile("CHAR|CLOB|TEXT"), "text"),
@@ -82,15 +88,11 @@ class _IndexInfo(NamedTuple):
     """A row of `PRAGMA index_list`."""
 
     reflected: Index
+    collations: tuple[str, ...]
+    """The collation of each column, in upper case."""
     origin: str
     """The clause that created it: `c` CREATE INDEX, `u` UNIQUE, `pk` PRIMARY KEY."""
     partial: bool
-
-
-class _CachedTable(NamedTuple):
-    table: Table
-    data_version: int | None
-    """The data version that the choice of the key depends on; None if it does not."""
 
 
 class SqliteCatalog:
@@ -99,7 +101,7 @@ class SqliteCatalog:
     def __init__(self) -> None:
         self._version: tuple[SqliteConnection, int] | None = None
         self._schema: SqliteSchema | None = None
-        self._tables: OrderedDict[str, _CachedTable] = OrderedDict()
+        self._tables: OrderedDict[str, Table] = OrderedDict()
 
     def version(self, connection: SqliteConnection) -> int:
         """Return the schema version, which changes with the schema of the same file."""
@@ -119,16 +121,15 @@ class SqliteCatalog:
         Raises:
             ResourceNotFound: there is no such table, or one that it depends on is missing.
         """
-        data = self._refresh(connection)
+        self._refresh(connection)
         kept = self._tables.get(name)
-        if kept is not None and kept.data_version in (None, data):
+        if kept is not None:
             self._tables.move_to_end(name)
-            return kept.table
+            return kept
         entry = self._names(connection).entries.get(name)
         if entry is None:
             raise ResourceNotFound
-        table, depends = self._reflect(connection, entry)
-        self._tables[name] = _CachedTable(table, data if depends else None)
+        table = self._tables[name] = self._reflect(connection, entry)
         if len(self._tables) > _MAX_TABLES:
             self._tables.popitem(last=False)
         return table
@@ -147,22 +148,20 @@ class SqliteCatalog:
         counts = [str(stat).split(" ", 1)[0] for (stat,) in rows]
         return max((int(count) for count in counts if count.isdecimal()), default=None)
 
-    def _refresh(self, connection: SqliteConnection) -> int:
-        """Empty the cache if the schema has changed; return the data version."""
-        schema, data = connection.versions()
+    def _refresh(self, connection: SqliteConnection) -> None:
+        """Empty the cache if the schema has changed."""
+        schema, _ = connection.versions()
         if self._version != (connection, schema):
             self._version = (connection, schema)
             self._schema = None
             self._tables.clear()
-        return data
 
     def _names(self, connection: SqliteConnection) -> SqliteSchema:
         if self._schema is None:
             self._schema = read_schema(connection.database)
         return self._schema
 
-    def _reflect(self, connection: SqliteConnection, entry: SchemaEntry) -> tuple[Table, bool]:
-        """Return a table, and whether the choice of its key depends on its rows."""
+    def _reflect(self, connection: SqliteConnection, entry: SchemaEntry) -> Table:
         name, database = entry.name, connection.database
         try:
             found = _columns(database, name)
@@ -179,10 +178,21 @@ class SqliteCatalog:
         options = table_options(ddl) if ddl and entry.type == "table" else frozenset[str]()
         strict = "STRICT" in options
         indexes = _indexes(database, name) if entry.type == "table" else []
-        choice = _KeyChoice(database, entry, found, indexes, "WITHOUT ROWID" in options)
-        key_kind, key = choice.find()
-        never_null = choice.never_null()
-        table = Table(
+        collations = _collations(database, entry, visible)
+        (encoding,) = database.execute("PRAGMA encoding").fetchone()
+
+        def key_type(column: _ColumnInfo) -> KeyType | None:
+            collation = collations.get(column.name)
+            if collation is None and entry.type == "table":
+                return None
+            # Texts are compared by the bytes of the file's encoding.
+            known = encoding == "UTF-8" or collation == "NOCASE"
+            return StoredValues(_kind(column.type, strict), collation if known else None)
+
+        keys = _KeyChoice(entry, found, indexes, collations, "WITHOUT ROWID" in options)
+        never_null = keys.never_null()
+        rowid = keys.rowid()
+        return Table(
             name=TableName(None, name),
             type=entry.type,
             columns=tuple(
@@ -193,17 +203,16 @@ class SqliteCatalog:
                     nullable=not (column.required or column.name in never_null),
                     default=column.default,
                     generated=column.hidden in _GENERATED,
+                    key_type=key_type(column),
                 )
                 for column in visible
             ),
-            key=key,
-            key_kind=key_kind,
             foreign_keys=self._foreign_keys(database, entry, found),
             indexes=tuple(info.reflected for info in indexes),
             ddl=ddl,
             strict=strict,
-        )
-        return table, choice.depends
+            rowid=None if rowid is None else _rowid(rowid.columns[0]),
+        ).with_key(keys.find())
 
     def _foreign_keys(
         self, database: sqlite3.Connection, entry: SchemaEntry, found: Sequence[_ColumnInfo]
@@ -248,51 +257,36 @@ class SqliteCatalog:
 
 
 class _KeyChoice:
-    """The choice of the columns that address a row of a table."""
+    """The columns that may address a row of a table."""
 
     def __init__(
         self,
-        database: sqlite3.Connection,
         entry: SchemaEntry,
         columns: Sequence[_ColumnInfo],
         indexes: Sequence[_IndexInfo],
+        collations: Mapping[str, Collation],
         without_rowid: bool,
     ) -> None:
-        self._database = database
         self._entry = entry
         self._columns = columns
         self._indexes = indexes
+        self._collations = collations
         self._without_rowid = without_rowid
         self._primary = _primary(columns)
-        self._names = {column.name.lower() for column in columns}
-        self.depends = False
-        """Whether the choice depends on rows: a primary key that holds NULL addresses no row."""
 
-    def find(self) -> tuple[KeyKind, tuple[str, ...]]:
-        """Return the best key: primary, else unique, else the rowid."""
-        if self._entry.type == "view":
-            return "none", ()
-        if self._entry.type == "virtual table":
-            return self._virtual_table_key()
-        primary = tuple(column.name for column in self._primary)
-        if primary and not self._may_hold_null() and all(map(is_utf8, primary)):
-            return "primary", primary
-        unique = self._unique()
-        if unique:
-            return "unique", unique
-        return self._rowid()
+    def find(self) -> list[Key]:
+        """Return the primary key, then unique ones, shortest first, then the rowid."""
+        rowid = self.rowid()
+        last = [] if rowid is None else [rowid]
+        if self._entry.type == "virtual table" and self._entry.module in ("rtree", "rtree_i32"):
+            return [Key("primary", (self._columns[0].name,))]
+        return last if self._entry.type != "table" else [*self._declared(), *last]
 
     def never_null(self) -> frozenset[str]:
         """Return the columns that never hold NULL, although not declared NOT NULL."""
         if self._without_rowid or self._is_rowid():
             return frozenset(column.name for column in self._primary)
         return frozenset()
-
-    def _virtual_table_key(self) -> tuple[KeyKind, tuple[str, ...]]:
-        module = self._entry.module
-        if module in ("rtree", "rtree_i32"):
-            return "primary", (self._columns[0].name,)
-        return self._rowid() if module in ("fts3", "fts4", "fts5", "geopoly") else ("none", ())
 
     def _is_rowid(self) -> bool:
         """Return whether the primary key is an alias of the rowid.
@@ -304,36 +298,80 @@ class _KeyChoice:
         integer = self._primary[0].type.upper() == "INTEGER"
         return integer and all(index.origin != "pk" for index in self._indexes)
 
-    def _may_hold_null(self) -> bool:
-        if self._without_rowid or self._is_rowid():
-            return False
-        nullable = [column.name for column in self._primary if not column.required]
-        if not nullable:
-            return False
-        self.depends = True
-        name = quoted(self._entry.name)
-        for column in nullable:
-            sql = f"SELECT 1 FROM main.{name} WHERE {quoted(column)} IS NULL LIMIT 1"  # noqa: S608
-            if self._database.execute(sql).fetchone() is not None:
-                return True
-        return False
-
-    def _unique(self) -> tuple[str, ...]:
+    def _declared(self) -> list[Key]:
         required = {column.name for column in self._columns if column.required}
-        candidates: list[tuple[str, ...]] = []
-        for index, origin, partial in self._indexes:
-            names = [name for name in index.columns if name is not None]
-            whole = len(names) == len(index.columns) and not partial and origin != "pk"
-            if index.unique and whole and required.issuperset(names) and all(map(is_utf8, names)):
-                # A collation other than the column's makes it unique by another `=`.
-                sql = _ddl(self._database, index.name) if origin == "c" else None
-                if "COLLATE" not in (sql or "").upper():
-                    candidates.append(tuple(names))
-        return min(candidates, key=lambda names: (len(names), names), default=())
+        found: list[tuple[bool, int, tuple[str, ...], Key]] = []
+        primary = tuple(column.name for column in self._primary)
+        if self._is_rowid() and set(primary) <= self._collations.keys():
+            found.append((False, 1, primary, Key("primary", primary)))
+        for index, collations, origin, partial in self._indexes:
+            names = tuple(name for name in index.columns if name is not None)
+            is_primary = origin == "pk"
+            if not index.unique or partial or len(names) < len(index.columns):
+                continue
+            # Only the primary key may hold NULL; whether it does, its readers see.
+            if not is_primary and not required.issuperset(names):
+                continue
+            if all(map(self._is_unique, names, collations)):
+                key = Key("primary" if is_primary else "unique", primary if is_primary else names)
+                found.append((not is_primary, len(names), names, key))
+        return [key for *_, key in sorted(found)]
 
-    def _rowid(self) -> tuple[KeyKind, tuple[str, ...]]:
-        free = next((name for name in _ROWIDS if name not in self._names), None)
-        return ("rowid", (free,)) if free is not None else ("none", ())
+    def _is_unique(self, name: str, collation: str) -> bool:
+        """Return whether values unique in a collation of an index are unique in the column's own.
+
+        No two different texts are equal in BINARY.
+        """
+        own = self._collations.get(name)
+        return own is not None and own in ("BINARY", collation)
+
+    def rowid(self) -> Key | None:
+        """Return the key that selects rows by number, unless a column has that number."""
+        names = {column.name.lower() for column in self._columns}
+        free = next((name for name in _ROWIDS if name not in names), None)
+        is_virtual = self._entry.type == "virtual table"
+        numbered = self._entry.type == "table" and not self._without_rowid and not self._is_rowid()
+        if is_virtual:
+            numbered = self._entry.module in ("fts3", "fts4", "fts5", "geopoly")
+        return Key("rowid", (free,)) if numbered and free is not None else None
+
+
+def _rowid(name: str) -> Column:
+    return Column(name, "INTEGER", "integer", nullable=False, key_type=StoredValues("integer"))
+
+
+def _collations(
+    database: sqlite3.Connection, entry: SchemaEntry, columns: Sequence[_ColumnInfo]
+) -> Mapping[str, Collation]:
+    """Return the collations of a table's columns, except those that a program has added.
+
+    No pragma tells them, so SQLite compares texts in each column's collation, without any row.
+    """
+    if entry.type != "table":
+        return {}
+    names = [quoted(column.name) for column in columns]
+    try:
+        found = _compared(database, entry.name, names)
+    except sqlite3.OperationalError:
+        if len(names) == 1:
+            return {}
+        each = [_collations(database, entry, [column]) for column in columns]
+        return {name: collation for one in each for name, collation in one.items()}
+    return dict(zip([column.name for column in columns], found, strict=True))
+
+
+def _compared(
+    database: sqlite3.Connection, table: str, names: Sequence[str]
+) -> Sequence[Collation]:
+    texts = ", ".join(["'a'"] * len(names))
+    results = ", ".join(f"(x{place} = 'A') + 2 * (x{place} = 'a ')" for place in range(len(names)))
+    selected = ", ".join(f"{name} AS x{place}" for place, name in enumerate(names))
+    # The limit keeps the two parts together, so that both have the column's collation.
+    rows: list[tuple[int, ...]] = database.execute(
+        f"SELECT {results} FROM (SELECT {selected} FROM main.{quoted(table)} WHERE 0"  # noqa: S608
+        f" UNION ALL SELECT {texts} LIMIT 1)"
+    ).fetchall()
+    return [_COLLATIONS[number] for number in rows[0]]
 
 
 def _columns(database: sqlite3.Connection, table: str) -> list[_ColumnInfo]:
@@ -353,13 +391,11 @@ def _indexes(database: sqlite3.Connection, table: str) -> list[_IndexInfo]:
     found: list[_IndexInfo] = []
     for _, name, unique, origin, partial in rows:
         parts = database.execute(f"PRAGMA main.index_xinfo({quoted(name)})").fetchall()
-        columns = tuple(
-            None if cid == _EXPRESSION else column
-            for _, cid, column, _, _, is_key in parts
-            if is_key
-        )
+        key = [(cid, column, collation) for _, cid, column, _, collation, is_key in parts if is_key]
+        columns = tuple(None if cid == _EXPRESSION else column for cid, column, _ in key)
+        collations = tuple(collation.upper() for *_, collation in key)
         index = Index(name, columns, bool(unique), bool(partial))
-        found.append(_IndexInfo(index, origin, bool(partial)))
+        found.append(_IndexInfo(index, collations, origin, bool(partial)))
     return sorted(found, key=lambda info: info.reflected.name)
 
 

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import pathlib
+import sqlite3
+from contextlib import closing
 
 import pytest
 
 from resource_server.errors import ResourceNotFound
 from resource_server.providers.database.engines.reflection import ForeignKey, Index, TableName
+from resource_server.providers.database.engines.sqlite.key_types import StoredValues
 from tests.providers.database.sqlite_databases import opened, reflected, write
 
 pytestmark = pytest.mark.anyio
@@ -15,11 +18,6 @@ KEYS = {
     "CREATE TABLE t(a, id INTEGER, PRIMARY KEY (id))": ("primary", ("id",)),
     "CREATE TABLE t(id INTEGER PRIMARY KEY DESC, a)": ("primary", ("id",)),
     "CREATE TABLE t(id INT PRIMARY KEY, a); INSERT INTO t VALUES (1, 1)": ("primary", ("id",)),
-    "CREATE TABLE t(id TEXT PRIMARY KEY); INSERT INTO t VALUES (NULL)": ("rowid", ("rowid",)),
-    "CREATE TABLE t(a, b, PRIMARY KEY (b, a)); INSERT INTO t VALUES (1, NULL)": (
-        "rowid",
-        ("rowid",),
-    ),
     "CREATE TABLE t(a, b, c, PRIMARY KEY (c, a))": ("primary", ("c", "a")),
     "CREATE TABLE t(a, b, PRIMARY KEY (b, a)) WITHOUT ROWID": ("primary", ("b", "a")),
     "CREATE TABLE t(a NOT NULL UNIQUE, b)": ("unique", ("a",)),
@@ -36,10 +34,6 @@ KEYS = {
         ("rowid",),
     ),
     "CREATE TABLE t(a NOT NULL); CREATE INDEX i ON t(a)": ("rowid", ("rowid",)),
-    "CREATE TABLE t(id TEXT PRIMARY KEY, n NOT NULL UNIQUE); INSERT INTO t VALUES (NULL, 1)": (
-        "unique",
-        ("n",),
-    ),
     "CREATE TABLE t(a)": ("rowid", ("rowid",)),
     "CREATE TABLE t(RowID)": ("rowid", ("_rowid_",)),
     "CREATE TABLE t(rowid, _rowid_)": ("rowid", ("oid",)),
@@ -91,14 +85,44 @@ async def test_the_key_addresses_every_row(
         assert (table.key_kind, table.key) == expected
 
 
-async def test_a_primary_key_with_a_null_is_not_used(tmp_path: pathlib.Path) -> None:
-    path = write(tmp_path / "shop.db", "CREATE TABLE t(id TEXT PRIMARY KEY)")
+OTHER_KEYS = {
+    "CREATE TABLE t(id INTEGER PRIMARY KEY, a NOT NULL UNIQUE)": ["id", "a"],
+    "CREATE TABLE t(id TEXT PRIMARY KEY, a NOT NULL UNIQUE)": ["id", "a", "rowid"],
+    "CREATE TABLE t(d PRIMARY KEY, c NOT NULL UNIQUE, b NOT NULL UNIQUE, a UNIQUE) WITHOUT ROWID": (
+        ["d", "b", "c"]
+    ),
+    "CREATE TABLE t(a COLLATE NOCASE NOT NULL, UNIQUE (a COLLATE BINARY))": ["rowid"],
+    "CREATE TABLE t(a COLLATE NOCASE NOT NULL, UNIQUE (a COLLATE RTRIM))": ["rowid"],
+    "CREATE TABLE t(a COLLATE NOCASE, PRIMARY KEY (a COLLATE BINARY))": ["rowid"],
+    "CREATE TABLE t(a COLLATE NOCASE, PRIMARY KEY (a COLLATE BINARY)) WITHOUT ROWID": [],
+    "CREATE TABLE t(a NOT NULL, UNIQUE (a COLLATE NOCASE)) -- COLLATE": ["a", "rowid"],
+    "CREATE TABLE t(a COLLATE rtrim PRIMARY KEY)": ["a", "rowid"],
+}
+
+
+@pytest.mark.parametrize(("script", "keys"), OTHER_KEYS.items())
+async def test_other_keys_are_ordered_by_preference(
+    tmp_path: pathlib.Path, script: str, keys: list[str]
+) -> None:
+    async with opened(write(tmp_path / "shop.db", script)) as engine:
+        table = await reflected(engine, "t")
+        assert [*table.key, *(column for key in table.other_keys for column in key.columns)] == keys
+
+
+async def test_a_column_in_a_collation_of_a_program_is_no_key(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "shop.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.create_collation("own", lambda one, other: (one > other) - (one < other))
+        connection.executescript(
+            "CREATE TABLE t(a TEXT COLLATE own PRIMARY KEY, b TEXT COLLATE nocase NOT NULL UNIQUE)"
+        )
     async with opened(path) as engine:
-        assert (await reflected(engine, "t")).key == ("id",)
-        write(path, "INSERT INTO t VALUES (NULL), (NULL)")
-        assert (await reflected(engine, "t")).key == ("rowid",)
-        write(path, "DELETE FROM t")
-        assert (await reflected(engine, "t")).key == ("id",)
+        table = await reflected(engine, "t")
+        assert (table.key_kind, table.key) == ("unique", ("b",))
+        assert [column.key_type for column in table.columns] == [
+            None,
+            StoredValues("text", "NOCASE"),
+        ]
 
 
 @pytest.mark.slow

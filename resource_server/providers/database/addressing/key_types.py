@@ -1,0 +1,365 @@
+"""Key types: how the values of one kind of key column are written, read, bound and compared.
+
+Each engine chooses the type of a column from its allow-list (`engines/*/key_types.py`); a column
+without one is never part of a key. A value has one canonical segment: plain text where the column's
+type is unambiguous (`5`, `DE`, `2026-11-20`), and a typed form otherwise:
+
+| form | value |
+|---|---|
+| `~i5` | an integer |
+| `~r5.5`, `~r1e+300`, `~rinf`, `~rnan` | a floating-point number, in Python's `repr` |
+| `~tabc`, `~bAP8` | text and bytes; see `segments` |
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from resource_server.errors import ResourceNotFound
+from resource_server.providers.database.addressing import segments
+
+Order: TypeAlias = Any
+"""A value that Python compares as the engine compares keys; None if only the engine knows."""
+
+_FEW_DIGITS = 19
+_INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[Ee][+-]?[0-9]{1,6})?")
+_DIGITS = re.compile(r"(-?)(0|[1-9][0-9]{0,18})")
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_CLOCK = r"\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d(?::\d\d)?)?"
+_TIME = re.compile(_CLOCK, re.ASCII)
+_DATETIME = re.compile(rf"\d{{4}}-\d\d-\d\d[T ]{_CLOCK}", re.ASCII)
+_UUID = re.compile(r"[0-9A-Fa-f]{8}(-?)[0-9A-Fa-f]{4}(?:\1[0-9A-Fa-f]{4}){2}\1[0-9A-Fa-f]{12}")
+
+
+class KeyType(ABC):
+    """One kind of key column.
+
+    Values are the driver's. Every method but `decode` raises `ValueError` for a value or text that
+    the column cannot hold, so nothing else is ever bound.
+    """
+
+    @property
+    def ranks(self) -> Sequence[str]:
+        """The values in their order, if SQL has to order by position; else empty."""
+        return ()
+
+    @abstractmethod
+    def encode(self, value: Any) -> str:
+        """Return the canonical segment of a value, of any length."""
+
+    @abstractmethod
+    def parse(self, tag: str, body: str) -> object:
+        """Return the value of a segment, canonical or not; the tag is empty for plain text."""
+
+    def bind(self, value: Any) -> object:
+        """Return a value in the form that the driver binds."""
+        return value
+
+    def order(self, value: Any) -> Order:
+        """Return the position of a value in the engine's order, if Python can tell."""
+        return None
+
+    def prefix_bounds(self, begun: str) -> Iterator[object]:
+        """Yield the lower bounds, in order, of values whose spelling begins with `begun`.
+
+        None is the start of the column. Where spellings sort like values, there is one bound.
+        """
+        try:
+            yield self.decode(begun) if begun else None
+        except ResourceNotFound:
+            yield None
+
+    def decode(self, segment: str) -> object:
+        """Return the value of a segment, canonical or not.
+
+        Raises:
+            ResourceNotFound: no value of this column is spelled this way.
+        """
+        if len(segment) > segments.MAX_LENGTH:
+            raise ResourceNotFound
+        try:
+            return self.parse(*segments.split(segment))
+        except (ValueError, LookupError, ArithmeticError):
+            raise ResourceNotFound from None
+
+    def segment(self, value: Any) -> str:
+        """Return the canonical segment of a value, if a URI can carry it."""
+        if isinstance(value, str | bytes) and len(value) > segments.MAX_LENGTH:
+            raise ValueError("the key is too long for a URI")
+        segment = self.encode(value)
+        if not segments.fits_uri(segment):
+            raise ValueError("the key is too long for a URI")
+        return segment
+
+
+def comes_after(key: Sequence[object], other: Sequence[object], types: Sequence[KeyType]) -> bool:
+    """Return whether a key comes after another; assumes so if only the engine can tell."""
+    for value, before, type in zip(key, other, types, strict=True):
+        place, place_before = type.order(value), type.order(before)
+        if place is None or place_before is None:
+            if type.encode(value) != type.encode(before):
+                return True
+        elif place != place_before:
+            return bool(place > place_before)
+    return False
+
+
+@dataclass(frozen=True)
+class Integers(KeyType):
+    """Integers of a range: `5`."""
+
+    least: int = -(2**63)
+    most: int = 2**63 - 1
+
+    def encode(self, value: Any) -> str:
+        """Return the digits."""
+        if type(value) is not int or not self.least <= value <= self.most:
+            raise ValueError("not an integer of this column")
+        return str(value)
+
+    def decode(self, segment: str) -> object:
+        """Return the value of a segment, canonical or not. Raises as `KeyType.decode`."""
+        if is_small_number(segment):
+            value = int(segment)
+            if self.least <= value <= self.most:
+                return value
+        return super().decode(segment)
+
+    def parse(self, tag: str, body: str) -> object:
+        """Read `5` or `~i5`."""
+        if tag not in ("", "i"):
+            raise ValueError
+        value = parse_integer(body)
+        if not self.least <= value <= self.most:
+            raise ValueError
+        return value
+
+    def order(self, value: Any) -> Order:
+        """Return the number itself."""
+        return value
+
+    def prefix_bounds(self, begun: str) -> Iterator[object]:
+        """Yield one bound for each number of digits."""
+        match = _DIGITS.fullmatch(begun)
+        if match is None:
+            yield from super().prefix_bounds(begun)
+            return
+        sign, digits = match.groups()
+        number = int(digits)
+        for more in range(1 if digits == "0" else 19):
+            first = -(number + 1) * 10**more + 1 if sign else number * 10**more
+            last = -number * 10**more if sign else first
+            if self.least <= last <= self.most:
+                yield max(first, self.least)
+
+
+@dataclass(frozen=True)
+class Reals(KeyType):
+    """Floating-point numbers of 64 bits: `5.5`, and `~rinf` if not finite."""
+
+    finite: bool
+    """Whether the column holds no infinity and no NaN."""
+
+    def encode(self, value: Any) -> str:
+        """Return Python's `repr`, typed if not finite."""
+        if type(value) is not float:
+            raise ValueError("not a number of this column")
+        return repr(value) if math.isfinite(value) else f"~r{value!r}"
+
+    def parse(self, tag: str, body: str) -> object:
+        """Read `5.5`, `~r5.5` or `~i5`."""
+        if tag == "r" and body in _NOT_FINITE and not self.finite:
+            return float(body)
+        if tag not in ("", "r", "i"):
+            raise ValueError
+        return float(parse_integer(body)) if tag == "i" else parse_real(body)
+
+    def order(self, value: Any) -> Order:
+        """Return the number, after which NaN comes."""
+        return (1, 0.0) if math.isnan(value) else (0, value)
+
+
+@dataclass(frozen=True)
+class Decimals(KeyType):
+    """Exact numbers, spelled with their scale: `1.10`, and `~rnan` if not finite."""
+
+    finite: bool
+    """Whether the column holds no infinity and no NaN."""
+
+    def encode(self, value: Any) -> str:
+        """Return the digits, never with an exponent."""
+        require(isinstance(value, Decimal), "not a number of this column")
+        return decimal_text(value) if value.is_finite() else f"~r{float(value)!r}"
+
+    def parse(self, tag: str, body: str) -> object:
+        """Read `1.10`, `~r1.10` or `~i1`."""
+        if tag == "r" and body in _NOT_FINITE and not self.finite:
+            return Decimal(_NOT_FINITE[body])
+        if tag not in ("", "r", "i"):
+            raise ValueError
+        return parse_decimal(str(parse_integer(body)) if tag == "i" else body)
+
+    def order(self, value: Any) -> Order:
+        """Return the number, after which NaN comes."""
+        return (1, Decimal(0)) if value.is_nan() else (0, value)
+
+
+@dataclass(frozen=True)
+class Texts(KeyType):
+    """Unicode text, in an order that only the engine knows."""
+
+    most: int | None = None
+    """Maximum bytes in UTF-8."""
+
+    def encode(self, value: Any) -> str:
+        """Return the text, typed where a URI needs it."""
+        require(isinstance(value, str), "not a text")
+        return segments.encode_text(value)
+
+    def parse(self, tag: str, body: str) -> object:
+        """Read `abc` or `~tabc`."""
+        text = parse_text(tag, body)
+        data = text.encode()  # no bytes that are not UTF-8
+        if self.most is not None and len(data) > self.most:
+            raise ValueError
+        return text
+
+
+@dataclass(frozen=True)
+class Enumerated(Texts):
+    """Values of an enumeration, in the order of its declaration."""
+
+    values: tuple[str, ...] = ()
+
+    def parse(self, tag: str, body: str) -> object:
+        """Read `abc` or `~tabc`, if it is a value of the enumeration."""
+        text = parse_text(tag, body)
+        if text not in self.values:
+            raise ValueError
+        return text
+
+    def order(self, value: Any) -> Order:
+        """Return the position in the enumeration."""
+        return self.values.index(value) if value in self.values else None
+
+    def prefix_bounds(self, begun: str) -> Iterator[object]:
+        """Yield the start: a prefix need not be a value, and enumerations are short."""
+        yield None
+
+
+@dataclass(frozen=True)
+class Binary(KeyType):
+    """Bytes: `~bAP8`."""
+
+    def encode(self, value: Any) -> str:
+        """Return base64url."""
+        require(isinstance(value, bytes), "not bytes")
+        return segments.encode_bytes(value)
+
+    def parse(self, tag: str, body: str) -> object:
+        """Read `~bAP8`."""
+        if tag != "b":
+            raise ValueError
+        return segments.decode_bytes(body)
+
+    def order(self, value: Any) -> Order:
+        """Return the bytes."""
+        return value
+
+
+# -- texts of numbers, dates and UUIDs
+
+
+def require(holds: bool, message: str) -> None:
+    """Raise ValueError unless a condition holds."""
+    if not holds:
+        raise ValueError(message)
+
+
+def is_small_number(text: str) -> bool:
+    """Return whether a text is an integer of 64 bits, by its digits alone."""
+    return len(text) < _FEW_DIGITS and text.isascii() and text.isdecimal()
+
+
+def parse_text(tag: str, body: str) -> str:
+    """Return the text of a segment; raises ValueError for another typed form."""
+    if tag not in ("", "t"):
+        raise ValueError
+    return segments.untyped_text(body) if tag else body
+
+
+def parse_integer(text: str) -> int:
+    """Return an integer of at most 20 digits."""
+    return int(_matched(_INTEGER, text))
+
+
+def parse_real(text: str) -> float:
+    """Return a finite floating-point number."""
+    value = float(_matched(_NUMBER, text))
+    if math.isinf(value):
+        raise ValueError
+    return value
+
+
+def parse_decimal(text: str) -> Decimal:
+    """Return an exact number whose digits fit in a URI."""
+    value = Decimal(_matched(_NUMBER, text))
+    decimal_text(value)
+    return value
+
+
+def decimal_text(value: Decimal) -> str:
+    """Return the digits of a finite number, never with an exponent.
+
+    Raises:
+        ValueError: they are too many for a URI.
+    """
+    exponent = value.as_tuple().exponent
+    too_long = segments.MAX_LENGTH
+    if not isinstance(exponent, int) or exponent < -too_long or value.adjusted() > too_long:
+        raise ValueError("the number is too long for a URI")
+    return format(value, "f")
+
+
+def parse_date(text: str) -> date:
+    """Return an ISO 8601 date."""
+    return date.fromisoformat(_matched(_DATE, text))
+
+
+def parse_time(text: str) -> time:
+    """Return an ISO 8601 time of day, perhaps with an offset."""
+    return time.fromisoformat(_matched(_TIME, text))
+
+
+def parse_datetime(text: str) -> datetime:
+    """Return an ISO 8601 date and time; in UTC if it has an offset."""
+    value = datetime.fromisoformat(_matched(_DATETIME, text))
+    return value if value.tzinfo is None else value.astimezone(UTC)
+
+
+def parse_uuid(text: str) -> UUID:
+    """Return a UUID, with or without hyphens."""
+    return UUID(_matched(_UUID, text))
+
+
+def datetime_text(value: datetime) -> str:
+    """Return ISO 8601; in UTC, with `Z`, if the value has an offset."""
+    if value.tzinfo is None:
+        return value.isoformat()
+    return value.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+
+
+def _matched(pattern: re.Pattern[str], text: str) -> str:
+    if not pattern.fullmatch(text):
+        raise ValueError
+    return text

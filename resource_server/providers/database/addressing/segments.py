@@ -1,0 +1,133 @@
+"""Path segments of texts and bytes: one canonical spelling that every URI can carry.
+
+| form | value |
+|---|---|
+| `abc` | text that can stand alone: not empty, no dot segment, no `/` or NUL, no `~` in front |
+| `~tabc`, `~ta~2Fb`, `~t` | any text; `~`, `/` and NUL become `~HH`; `~t` is the empty text |
+| `~bAP8` | bytes, as base64url without padding |
+
+Text that is not UTF-8 carries its bytes as lone surrogates (`surrogateescape`) on both sides. Case
+and Unicode normal forms are preserved.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+
+from resource_server import uris
+from resource_server.errors import ResourceNotFound
+
+MAX_LENGTH = uris.MAX_URI_LENGTH - 1024
+"""Maximum characters of a percent-encoded key or path; leaves room for the base and a query."""
+
+_MAX_QUOTED = 12
+# A character may be four bytes, each written `%HH`.
+_BASE64 = re.compile(r"[A-Za-z0-9_-]*")
+_SPECIAL = re.compile("[~/\0]")
+_ESCAPE = re.compile(rb"~(?:([0-9A-Fa-f]{2})|)")
+
+
+def encode_text(text: str) -> str:
+    """Return the canonical segment of a text or name: plain if a URI can carry it.
+
+    Raises:
+        ValueError: the text has surrogates that `surrogateescape` does not produce.
+    """
+    plain = uris.is_segment(text) and text[0] != "~"
+    if not plain:
+        return typed_text(text)
+    check_text(text)
+    return text
+
+
+def decode_text(segment: str) -> str:
+    """Return the text of a segment: the segment itself, or the content of its `~t` form.
+
+    Raises:
+        ResourceNotFound: the segment has another typed form, or cannot occur in a URI.
+    """
+    tag, body = split(segment)
+    if tag not in ("", "t"):
+        raise ResourceNotFound
+    try:
+        return untyped_text(body) if tag else body
+    except ValueError:
+        raise ResourceNotFound from None
+
+
+def split(segment: str) -> tuple[str, str]:
+    """Return the tag of a segment's typed form, empty for plain text, and the rest.
+
+    Raises:
+        ResourceNotFound: the segment cannot occur in a URI.
+    """
+    try:
+        check_text(segment)
+    except ValueError:
+        raise ResourceNotFound from None
+    if not uris.is_segment(segment) or segment == "~":
+        raise ResourceNotFound
+    return ("", segment) if segment[0] != "~" else (segment[1], segment[2:])
+
+
+def typed_text(text: str) -> str:
+    """Return the `~t` form of a text. Raises as `encode_text`."""
+    check_text(text)
+    return "~t" + _SPECIAL.sub(lambda found: f"~{ord(found[0]):02X}", text)
+
+
+def untyped_text(body: str) -> str:
+    """Return the text of a `~t` form.
+
+    Raises:
+        ValueError: a `~` in it begins no escape.
+    """
+    if "~" not in body:
+        return body
+
+    def byte(found: re.Match[bytes]) -> bytes:
+        # A bare `~` is no escape, and `bytes.fromhex` would not raise for it.
+        if found[1] is None:
+            raise ValueError
+        return bytes.fromhex(found[1].decode())
+
+    data = _ESCAPE.sub(byte, body.encode("utf-8", "surrogateescape"))
+    return data.decode("utf-8", "surrogateescape")
+
+
+def check_text(text: str) -> None:
+    """Raise ValueError for surrogates that are not bytes of text that is not UTF-8."""
+    if not text.isascii():
+        data = text.encode("utf-8", "surrogateescape")
+        if data.decode("utf-8", "surrogateescape") != text:
+            raise ValueError("the text contains surrogates that are not bytes")
+
+
+def encode_bytes(data: bytes) -> str:
+    """Return the canonical segment of bytes."""
+    return "~b" + base64url(data)
+
+
+def decode_bytes(body: str) -> bytes:
+    """Return the bytes of a `~b` form.
+
+    Raises:
+        ValueError: it is not base64url without padding.
+    """
+    if not _BASE64.fullmatch(body):
+        raise ValueError
+    return urlsafe_b64decode(body + "=" * (-len(body) % 4))
+
+
+def base64url(data: bytes) -> str:
+    """Return bytes as base64url without padding."""
+    return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def fits_uri(path: str) -> bool:
+    """Return whether a segment, or segments with their slashes, can be part of a URI."""
+    if len(path) * _MAX_QUOTED <= MAX_LENGTH:
+        return True
+    quoted = "/".join(map(uris.quote_segment, path.split("/")))
+    return len(quoted) <= MAX_LENGTH
