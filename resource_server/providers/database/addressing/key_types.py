@@ -50,7 +50,7 @@ class KeyType(ABC):
 
     @property
     def ranks(self) -> Sequence[str]:
-        """The values in their order, if SQL has to order by position; else empty."""
+        """The values by position from 0, if SQL has to order by position; else empty."""
         return ()
 
     @abstractmethod

@@ -172,7 +172,7 @@ class Statements:
             # Counted, because MariaDB would ignore the limit and recurse to the last value.
             found = _select(
                 beginning.scalar_subquery().label("value"), sa.literal_column("1").label("place")
-            ).cte("found", recursive=True)
+            ).cte(self._compiler.name("found"), recursive=True)
             following = least.where(column > found.c.value).scalar_subquery()
             goes_on = sa.and_(
                 found.c.value.is_not(None), found.c.place < self._compiler.bind("limit")
@@ -183,7 +183,7 @@ class Statements:
             value: sa.ColumnElement[Any] = found.c.value
             if ranks:
                 texts = [self._compiler.bind(f"e{place}") for place in range(len(ranks))]
-                value = sa.func.elt(value, *texts)
+                value = sa.func.elt(value + sa.literal_column("1"), *texts)
             chosen = _select(value).where(found.c.value.is_not(None))
             return chosen.order_by(found.c.place)
 
@@ -310,10 +310,8 @@ class Statements:
 
     def _rank(self, name: str, value: object) -> object:
         """Return a column's value in the form that `_ordered` compares."""
-        values = self._ranked.get(name)
-        if values is None or value is None:
-            return value
-        return values.index(str(value)) + 1 if value in values else 0
+        ranks = self._ranked.get(name)
+        return value if ranks is None or value is None else ranks.index(str(value))
 
     def _addressed(self, selected: _Select) -> _Select:
         """Omit rows with NULL in their key."""
@@ -370,6 +368,10 @@ class _Compiler:
         """Return a parameter."""
         # No type: bound values have the column's type already.
         return sa.bindparam(self._prefix + name, type_=sa.types.NullType())
+
+    def name(self, name: str) -> str:
+        """Return a name that no text of the statement contains."""
+        return self._prefix + name
 
     def limited(self, selected: _Select) -> _Select:
         """Limit a statement to the parameter `limit`."""

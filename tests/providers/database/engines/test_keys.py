@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from resource_server import uris
 from resource_server.errors import InvalidParameter, NotACollection, ResourceNotFound
 from resource_server.providers.database.addressing.key_types import Integers, KeyType
 from resource_server.providers.database.engines.contract import Statement, UnfitParameter
@@ -368,6 +369,8 @@ MARIADB_TABLES = {
     "CREATE TABLE t (k char(2) COLLATE utf8mb4_general_nopad_ci NOT NULL, PRIMARY KEY (k));"
     "INSERT INTO t VALUES ('a'), ('B')": ["t/a", "t/B"],
     "CREATE TABLE t (k int, UNIQUE (k)); INSERT INTO t VALUES (NULL), (NULL), (1)": None,
+    "SET sql_mode = ''; CREATE TABLE t (e enum('b', 'a'), PRIMARY KEY (e));"
+    "INSERT INTO t VALUES ('zz'), ('a'), ('b')": ["t/~t", "t/b", "t/a"],
 }
 
 
@@ -527,6 +530,37 @@ async def test_numbers_that_are_not_finite_are_never_written_into_sql(mariadb_ur
 
 def two_less(_: KeyType, value: int) -> int:
     return value - 2
+
+
+async def test_a_table_may_be_named_like_a_part_of_a_statement(owner: Owner) -> None:
+    for name in ("found", "some", "value", "p_found", "%(limit)s"):
+        quoted = owner.quoted(name)
+        await owner.run(
+            f"CREATE TABLE {quoted} (a integer NOT NULL, value integer, PRIMARY KEY (a, value))"
+        )
+        await owner.insert(name, (1, 2), (3, 4))
+        async with served(owner) as it:
+            path = uris.quote_segment(name)
+            assert await it.rows(path) == [f"{path}/1", f"{path}/3"]
+            assert await it.rows(f"{path}/3") == [f"{path}/3/4"]
+            pages = await it.pages(f"{path}/~rows?limit=1")
+            assert [row["a"] for page in pages for row in page] == [1, 3]
+
+
+async def test_the_values_of_an_enumeration_may_begin_a_key(mariadb_url: str) -> None:
+    async with owner_of(mariadb_url) as owner:
+        await owner.clear()
+        await owner.run(
+            "SET sql_mode = ''",
+            "CREATE TABLE t (e enum('b', 'a'), id int, PRIMARY KEY (e, id))",
+            "INSERT INTO t VALUES ('zz', 1), ('zz', 2), ('a', 3), ('b', 4)",
+        )
+        async with served(owner, page_size=1) as it:
+            assert await it.rows("t") == ["t/~t", "t/b", "t/a"]
+            assert await it.rows("t/~t") == ["t/~t/1", "t/~t/2"]
+            assert (await it.json("t/~t/2"))["id"] == 2
+            pages = await it.pages("t/~rows?limit=1")
+            assert [row["id"] for page in pages for row in page] == [1, 2, 4, 3]
 
 
 async def test_a_page_that_does_not_come_after_its_cursor_is_an_error(
