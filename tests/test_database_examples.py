@@ -35,6 +35,7 @@ _END = "\x1e"
 _PATIENCE_S = 120
 """So long all commands of a page may take."""
 
+KEY = "0123456789abcdef" * 2
 SERVERS = {
     "postgresql": urlsplit(
         server_url("RESOURCE_SERVER_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432")
@@ -68,8 +69,9 @@ class Example:
 
     @property
     def manifest(self) -> str:
-        """The manifest, with the URL in it."""
+        """The manifest, with the URL and the key in it."""
         text = (self.folder / f"examples/{self.engine}/mcp-resources.yaml").read_text("utf-8")
+        text = text.replace("${RESOURCE_SERVER_KEY}", KEY)
         return text.replace("${DATABASE_URL}", self.environment["DATABASE_URL"])
 
     def with_options(self, *options: str) -> str:
@@ -148,6 +150,7 @@ def environment_of(folder: Path) -> dict[str, str]:
         "PGUSER": unquote(postgres.username or ""),
         "PGPASSWORD": unquote(postgres.password or ""),
         "PGDATABASE": "postgres",
+        "RESOURCE_SERVER_KEY": KEY,
     }
 
 

@@ -1,4 +1,4 @@
-"""Links from rows to the rows that they reference."""
+"""Links from rows to the rows that they reference, and to the whole of truncated values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from resource_server.providers.database.options import ColumnOptions, TableOptions
+from resource_server.provider import ByteSize
+from resource_server.providers.database.options import (
+    ColumnOptions,
+    Query,
+    ReadLimits,
+    TableOptions,
+)
 from tests.providers.database.owners import Owner
 from tests.providers.database.served import Served, served
 
@@ -153,3 +159,68 @@ async def test_a_foreign_key_may_link_to_another_schema(owner: Owner) -> None:
     async with served(owner, schemas=("public",)) as it:
         assert await links(it, "orders/1") == {"seller": "people/6"}
     await owner.run("DROP SCHEMA sales CASCADE")
+
+
+# Whole values.
+
+SHORT = ReadLimits(cell=ByteSize(20))
+LONG = "a long text of sixty characters, more than fits into one cell"
+DATA = bytes(range(256)) * 8
+
+
+async def large_values(owner: Owner) -> None:
+    blob = "bytea" if owner.engine == "postgresql" else "blob"
+    name = owner.quoted("a/b c")
+    await owner.run(
+        f"CREATE TABLE notes (day integer, name varchar(9), {name} varchar(99), file {blob},"
+        " PRIMARY KEY (day, name))"
+    )
+    await owner.insert("notes", (1, "a b", LONG, DATA), (1, "c", "short", b"\x01"))
+
+
+async def test_a_truncated_value_has_the_uri_of_the_whole_one(owner: Owner) -> None:
+    await large_values(owner)
+    async with served(owner, limits=SHORT) as it:
+        for row in (
+            await it.json("notes/1/a%20b"),
+            (await it.json("notes/~rows"))["rows"][0],
+            (await it.json("notes/~rows?columns=a%2Fb%20c,file"))["rows"][0],
+        ):
+            text, file = row["a/b c"], row["file"]
+            assert (text["$text"], text["characters"], text["truncated"]) == (LONG[:20], 61, True)
+            assert (file["bytes"], file["truncated"]) == (2048, True)
+            assert await it.text(text["uri"].removeprefix(it.base)) == LONG
+            (whole,) = (await it.catalog.read(file["uri"])).items
+            assert whole.content is not None
+            assert whole.content.data == DATA
+        second = (await it.json("notes/~rows?format=columns"))["rows"][1]
+        assert second == [1, "c", "short", {"$blob": "AQ==", "bytes": 1}]
+
+
+async def test_every_format_has_the_uri_of_the_whole_value(owner: Owner) -> None:
+    await large_values(owner)
+    async with served(owner, limits=SHORT) as it:
+        row = await it.json("notes/1/a%20b")
+        text, file = row["a/b c"]["uri"], row["file"]["uri"]
+        csv = await it.text("notes/~rows?format=csv")
+        assert f"… [61 characters: {text}]" in csv
+        assert f"… [2048 bytes: {file}]" in csv
+        page = await it.text("notes/~rows?format=markdown")
+        assert f"[… 61 characters](<{text}>)" in page
+        assert f"[blob, 2048 bytes](<{file}>)" in page
+        # A table for reading has no bytes, however few.
+        assert "[blob, 1 bytes](<" in page
+        (_, first, *_) = (await it.json("notes/~rows?format=columns&limit=1"))["rows"][0]
+        assert first == "a b"
+
+
+async def test_values_without_an_address_have_no_uri(owner: Owner) -> None:
+    await owner.run("CREATE TABLE loose (note varchar(99))")
+    await owner.insert("loose", (LONG,))
+    await owner.run("CREATE VIEW shown AS SELECT note FROM loose")
+    queries = {"q": Query(sql="SELECT note FROM loose")}
+    cut = {"note": {"$text": LONG[:20], "characters": 61, "truncated": True}}
+    async with served(owner, limits=SHORT, queries=queries) as it:
+        assert (await it.json("shown/~rows"))["rows"] == [cut]
+        assert await it.query("q") == [cut]
+        assert "*… 61 characters*" in await it.text("shown/~rows?format=markdown")

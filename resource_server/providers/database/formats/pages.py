@@ -3,11 +3,12 @@
 * `json`: `{"rows": [{"id": 1, …}, …], "next": "<URI>", "more": true}`
 * `columns`: `{"columns": ["id", …], "rows": [[1, …], …], "next": …, "more": …}`
 * `csv`: RFC 4180 with a header. NULL and empty text are both empty fields (`""` in a single
-  column, so that no line is empty). Blobs are base64, at most the first KiB. Truncated values end
-  in `… [70000 characters]` or `… [4096 bytes]`. Arrays, composites and JSON are JSON. Text that a
-  spreadsheet would evaluate (`=1+1`, `@x`) is not altered, since that would falsify the data for
-  every other reader of CSV; import it as text there.
-* `markdown`: a table for people and models. NULL is `*NULL*`, a blob `*blob, 4096 bytes*`.
+  column, so that no line is empty). Blobs are base64, at most the first KiB. Truncated values
+  end in `… [70000 characters: URI]` or `… [4096 bytes: URI]`. Arrays, composites and JSON are JSON.
+  Text that a spreadsheet would evaluate (`=1+1`, `@x`) is not altered, since that would falsify the
+  data for every other reader of CSV; import it as text there.
+* `markdown`: a table for people and models. NULL is `*NULL*`, a blob `*blob, 4096 bytes*`. Blobs
+  and truncated texts link to the whole value.
 
 Values have the forms of `formats.values`. `next` is the URI of the next page, null on the last.
 `more` says whether rows follow; if `next` is null and `more` is true, paging cannot reach them.
@@ -25,7 +26,7 @@ from itertools import starmap
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, UnsetType
 
 from resource_server import uris
 from resource_server.provider import Format
@@ -37,8 +38,10 @@ from resource_server.providers.database.formats.values import (
     Blob,
     RowValues,
     TruncatedText,
+    is_truncated,
     is_unicode,
     json_value,
+    with_uri,
 )
 
 FormatName: TypeAlias = Literal["json", "columns", "csv", "markdown"]
@@ -61,6 +64,9 @@ _NUMBERS_AND_TEXT = frozenset((int, float, str))
 _encode = msgspec.json.Encoder().encode
 
 
+CellUri: TypeAlias = Callable[[int, str], str | None]
+
+
 class RowPage(NamedTuple):
     """Rows of a table or query, as returned by the driver."""
 
@@ -71,6 +77,8 @@ class RowPage(NamedTuple):
     """Whether rows follow these."""
     next: Callable[[int], str | None] | None = None
     """Returns the URI of the page after this many rows; called only if rows follow."""
+    cell_uri: CellUri | None = None
+    """Returns the URI of the whole value of a row, by its place, in a column; None without one."""
 
 
 class RenderedPage(NamedTuple):
@@ -139,7 +147,7 @@ def write_table(page: RowPage, *, max_bytes: int, cell: int) -> RenderedTable:
     count = len(page.rows)
     while True:
         more = page.more or count < len(page.rows)
-        part = RowPage(page.title, page.columns, page.rows[:count], more, page.next)
+        part = page._replace(rows=page.rows[:count], more=more)
         markdown = write_page(part, "markdown", max_bytes=max_bytes, cell=cell)
         data = _ColumnsWriter(part)
         body, _, written = _write(part, data, max_bytes - len(data.head()), cell)
@@ -184,7 +192,7 @@ def _fill(
     written, step, growth = 0, _FIRST_ROWS, 2
     while written < len(rows):
         some = rows[written : written + step]
-        piece = writer.rows(some, cell)
+        piece = writer.rows(some, cell, written)
         if len(piece) <= room:
             room -= len(piece) + len(writer.separator)
             pieces.append(piece)
@@ -200,10 +208,10 @@ def _fill(
 def _fit(writer: _Writer, row: Sequence[RowValues], room: int, cell: int) -> bytes | memoryview:
     if not row:
         return b""
-    piece = writer.rows(row, cell)
+    piece = writer.rows(row, cell, 0)
     while len(piece) > room and cell > _SHORTEST_CELL:
         cell = max(cell // 2, _SHORTEST_CELL)
-        piece = writer.rows(row, cell)
+        piece = writer.rows(row, cell, 0)
     return piece
 
 
@@ -217,10 +225,13 @@ def write_row(
     row: RowValues,
     links: Mapping[str, str] | None = None,
     *,
+    cell_uri: Callable[[str], str | None] | None = None,
     max_bytes: int,
     cell: int,
 ) -> str:
     """Return one row as a JSON object; `links` are URIs by column, in the member `_links`.
+
+    `cell_uri` returns the URI of the whole value of a column, for a truncated one.
 
     A row over `max_bytes` is truncated like the first row of a page. If a column is named
     `_links`, the links are in `_links_2`.
@@ -231,6 +242,11 @@ def write_row(
         values = [
             json_value(value, column, cell=cell) for value, column in zip(row, columns, strict=True)
         ]
+        if cell_uri is not None:
+            values = [
+                with_uri(value, cell_uri(column.name)) if is_truncated(value) else value
+                for value, column in zip(values, columns, strict=True)
+            ]
         encoded = _encode({**dict(zip(names, values, strict=True)), **extra})
         if len(encoded) <= max_bytes or cell <= _SHORTEST_CELL:
             return encoded.decode()
@@ -311,6 +327,27 @@ def _is_plain_text(joined: str, values: Sequence[str], cell: int) -> bool:
     return joined.isascii() or is_unicode(joined)
 
 
+def _linked(
+    page: RowPage,
+    columns: Sequence[Sequence[Any]],
+    first: int,
+    needs_link: Callable[[object], bool] = is_truncated,
+) -> list[Sequence[Any]]:
+    """Return columns of forms, from the row `first` of the page on, with URIs of whole values."""
+    cell_uri = page.cell_uri
+    if cell_uri is None:
+        return list(columns)
+    return [
+        [
+            with_uri(form, cell_uri(place, column.name)) if needs_link(form) else form
+            for place, form in enumerate(forms, first)
+        ]
+        if any(map(needs_link, forms))
+        else forms
+        for forms, column in zip(columns, page.columns, strict=True)
+    ]
+
+
 class _Writer(Protocol):
     separator: bytes
     """Bytes between the results of two calls of `rows`."""
@@ -319,7 +356,9 @@ class _Writer(Protocol):
 
     def head(self) -> bytes: ...
 
-    def rows(self, rows: Sequence[RowValues], cell: int) -> bytes | memoryview: ...
+    def rows(self, rows: Sequence[RowValues], cell: int, first: int) -> bytes | memoryview:
+        """Encode rows of the page, from its row `first` on."""
+        ...
 
     def tail(self, next: str | None, more: bool) -> bytes: ...
 
@@ -328,14 +367,14 @@ class _JsonWriter:
     separator = b","
 
     def __init__(self, page: RowPage) -> None:
-        self._columns = page.columns
+        self._page = page
         self.names = unique_names([column.name for column in page.columns])
 
     def head(self) -> bytes:
         return b'{"rows":['
 
-    def rows(self, rows: Sequence[RowValues], cell: int) -> bytes | memoryview:
-        columns = json_columns(rows, self._columns, cell=cell)
+    def rows(self, rows: Sequence[RowValues], cell: int, first: int) -> bytes | memoryview:
+        columns = self._forms(rows, cell, first)
         record = _record(self.names) if len(rows) >= _STRUCT_ROWS else None
         if record is None:
             names = self.names
@@ -343,6 +382,12 @@ class _JsonWriter:
             return _inside(_encode([dict(zip(names, row, strict=True)) for row in values]))
         records = starmap(record, rows) if columns is None else map(record, *columns)
         return _inside(_encode(list(records)))
+
+    def _forms(
+        self, rows: Sequence[RowValues], cell: int, first: int
+    ) -> list[Sequence[Any]] | None:
+        columns = json_columns(rows, self._page.columns, cell=cell)
+        return None if columns is None else _linked(self._page, columns, first)
 
     def tail(self, next: str | None, more: bool) -> bytes:
         return b'],"next":%b,"more":%b}' % (_encode(next), _encode(more))
@@ -372,8 +417,8 @@ class _ColumnsWriter(_JsonWriter):
     def head(self) -> bytes:
         return b'{"columns":%b,"rows":[' % _encode(self.names)
 
-    def rows(self, rows: Sequence[RowValues], cell: int) -> bytes | memoryview:
-        columns = json_columns(rows, self._columns, cell=cell)
+    def rows(self, rows: Sequence[RowValues], cell: int, first: int) -> bytes | memoryview:
+        columns = self._forms(rows, cell, first)
         return _inside(_encode(rows if columns is None else list(zip(*columns, strict=True))))
 
 
@@ -381,18 +426,19 @@ class _CsvWriter:
     separator = b""
 
     def __init__(self, page: RowPage) -> None:
-        self._columns = page.columns
+        self._page = page
         self._empty = '""' if len(page.columns) == 1 else ""
 
     def head(self) -> bytes:
-        names = unique_names([column.name for column in self._columns])
+        names = unique_names([column.name for column in self._page.columns])
         return f"{','.join(map(self._quoted, names))}\r\n".encode()
 
-    def rows(self, rows: Sequence[RowValues], cell: int) -> bytes:
-        columns = [
-            self._texts(json_column(values, column, cell=cell))
-            for values, column in zip(zip(*rows, strict=True), self._columns, strict=True)
+    def rows(self, rows: Sequence[RowValues], cell: int, first: int) -> bytes:
+        forms = [
+            json_column(values, column, cell=cell)
+            for values, column in zip(zip(*rows, strict=True), self._page.columns, strict=True)
         ]
+        columns = map(self._texts, _linked(self._page, forms, first))
         return ("\r\n".join(map(",".join, zip(*columns, strict=True))) + "\r\n").encode()
 
     def tail(self, next: str | None, more: bool) -> bytes:
@@ -412,9 +458,9 @@ class _CsvWriter:
             case None:
                 return self._empty
             case Blob(base64=text, bytes=size):
-                return text if value.truncated is msgspec.UNSET else f"{text}… [{size} bytes]"
+                return f"{text}… [{_size(size, 'bytes', value.uri)}]" if value.truncated else text
             case TruncatedText(text=text, characters=count):
-                return self._quoted(f"{text}… [{count} characters]")
+                return self._quoted(f"{text}… [{_size(count, 'characters', value.uri)}]")
             case _:
                 return self._quoted(_text(value))
 
@@ -424,6 +470,10 @@ class _CsvWriter:
         if '"' in text or "," in text or "\n" in text or "\r" in text:
             return '"' + text.replace('"', '""') + '"'
         return text
+
+
+def _size(count: int, unit: str, uri: str | UnsetType) -> str:
+    return f"{count} {unit}: {uri}" if uri else f"{count} {unit}"
 
 
 def _texts(values: Sequence[Any]) -> Sequence[str] | None:
@@ -475,12 +525,13 @@ class _MarkdownWriter:
         title = markdown.heading(self._page.title)
         return f"{title}\n\n{markdown.table_head(names, numeric)}".encode()
 
-    def rows(self, rows: Sequence[RowValues], cell: int) -> bytes:
-        columns = [
-            _markdown_cells(json_column(values, column, cell=cell))
+    def rows(self, rows: Sequence[RowValues], cell: int, first: int) -> bytes:
+        forms = [
+            json_column(values, column, cell=cell)
             for values, column in zip(zip(*rows, strict=True), self._page.columns, strict=True)
         ]
-        return markdown.table_rows(columns).encode()
+        columns = _linked(self._page, forms, first, _is_left_out)
+        return markdown.table_rows(list(map(_markdown_cells, columns))).encode()
 
     def tail(self, next: str | None, more: bool) -> bytes:
         if next is not None:
@@ -502,12 +553,21 @@ def _markdown_cell(value: object) -> str:
     match value:
         case None:
             return "*NULL*"
-        case Blob(bytes=size):
-            return f"*blob, {size} bytes*"
-        case TruncatedText(text=text, characters=count):
-            return f"{markdown.escape(text)} *… {count} characters*"
+        case Blob(bytes=size, uri=uri):
+            return _link(f"blob, {size} bytes", uri)
+        case TruncatedText(text=text, characters=count, uri=uri):
+            return f"{markdown.escape(text)} {_link(f'… {count} characters', uri)}"
         case _:
             return markdown.escape(_text(value))
+
+
+def _is_left_out(form: object) -> bool:
+    """Return whether a table for reading has not the whole value: truncated, or any blob."""
+    return isinstance(form, Blob | TruncatedText)
+
+
+def _link(text: str, uri: str | UnsetType) -> str:
+    return f"[{text}](<{uri}>)" if uri else f"*{text}*"
 
 
 _WRITERS: Mapping[FormatName, type[_Writer]] = {

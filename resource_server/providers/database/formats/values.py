@@ -9,10 +9,10 @@
 | decimal | string of its digits, with its scale: `"1.10"` |
 | boolean; 0 and 1 in a boolean column | `true`, `false`; any other number unchanged |
 | text, enumeration | string |
-| text longer than the cell limit | `{"$text": "beginning", "characters": n, "truncated": true}` |
+| text over the cell limit | `{"$text": "start", "characters": n, "truncated": true, "uri": …}` |
 | text that is not Unicode | as its bytes, like a blob |
 | blob | `{"$blob": "base64", "bytes": n}` |
-| blob over 1 KiB | the same with its first KiB and `"truncated": true` |
+| blob over 1 KiB | the same with its first KiB, `"truncated": true` and `"uri"` |
 | date, time, timestamp | string, ISO 8601: `"2026-11-20T10:00:00Z"`; as stored where that is text |
 | duration (MariaDB TIME) | string `"[-]HH:MM:SS[.ffffff]"`, hours may exceed 24 |
 | UUID, network address | string |
@@ -25,9 +25,10 @@
 | anything else | string |
 
 An array, composite or JSON value over the cell limit is truncated like text. The limit counts
-characters of text; below 1 KiB it also shortens blobs. `~cell` has every value whole. Values of one
-column may have different forms: SQLite allows a different type in every cell, and a value that does
-not fit its column never fails a page.
+characters of text; below 1 KiB it also shortens blobs. `uri` is that of the `~cell` with the whole
+value; rows without an address and results of queries have none. Values of one column may have
+different forms: SQLite allows a different type in every cell, and a value that does not fit its
+column never fails a page.
 
 Declared queries report only the names of their columns, so values that need the declared type
 (JSON, booleans and BIT of SQLite and MariaDB) keep the form of the driver's value.
@@ -85,6 +86,8 @@ class Blob(msgspec.Struct, frozen=True, gc=False):
     bytes: int
     """Size of the whole blob."""
     truncated: Literal[True] | UnsetType = UNSET
+    uri: str | UnsetType = UNSET
+    """URI of the whole value, if it is truncated and has one."""
 
 
 class TruncatedText(msgspec.Struct, frozen=True, gc=False):
@@ -94,6 +97,20 @@ class TruncatedText(msgspec.Struct, frozen=True, gc=False):
     characters: int
     """Length of the whole text."""
     truncated: Literal[True] = True
+    uri: str | UnsetType = UNSET
+    """URI of the whole value, if it has one."""
+
+
+def is_truncated(form: object) -> bool:
+    """Return whether the form of a value has only its beginning."""
+    return isinstance(form, Blob | TruncatedText) and form.truncated is True
+
+
+def with_uri(form: object, uri: str | None) -> object:
+    """Return the form of a truncated value with the URI of the whole one, if it has one."""
+    if uri is None or not isinstance(form, Blob | TruncatedText):
+        return form
+    return msgspec.structs.replace(form, uri=uri)
 
 
 class CellDocument(NamedTuple):

@@ -20,7 +20,7 @@ from resource_server.providers.database.addressing.address import (
     TableAddress,
     address_path,
 )
-from resource_server.providers.database.engines.contract import Engine
+from resource_server.providers.database.engines.contract import Engine, Rows
 from resource_server.providers.database.engines.reflection import ForeignKey, TableName
 from resource_server.providers.database.formats import pages
 from resource_server.providers.database.formats.pages import FORMATS, FormatName
@@ -131,6 +131,7 @@ class Documents:
             row.exposed.table.columns,
             row.values,
             links,
+            cell_uri=functools.partial(self._cell_uri, address.table, row.key),
             max_bytes=self._limits.bytes,
             cell=self._limits.cell,
         )
@@ -160,6 +161,31 @@ class Documents:
             version=version_of([value]),
         )
         return Document(resource, Content(cell.data, cell.mime_type))
+
+    def _cell_uris(
+        self, exposed: ExposedTable, found: Rows, columns: Sequence[str]
+    ) -> pages.CellUri | None:
+        """Return the function for the URIs of whole values in fetched rows, if rows have any."""
+        if not exposed.key:
+            return None
+
+        def cell_uri(place: int, column: str) -> str | None:
+            key = exposed.key_in(found.rows[place], columns)
+            if None in key:
+                return None
+            try:
+                return self._cell_uri(exposed.name, exposed.segments(key), column)
+            except ValueError:
+                return None
+
+        return cell_uri
+
+    def _cell_uri(self, table: TableName, key: Path, column: str) -> str | None:
+        """Return the URI of one whole value, or None if no URI can have its address."""
+        try:
+            return self._link(address_path(CellAddress(table, key, column)))
+        except ValueError:
+            return None
 
     async def _links(self, row: TableRow) -> Mapping[str, str]:
         """Return the URIs of the referenced rows, by column and, if ambiguous, table."""
@@ -239,6 +265,7 @@ class Documents:
             shown[:limit],
             more,
             next_uri,
+            self._cell_uris(exposed, found, columns),
         )
         written = pages.write_page(
             page, format, max_bytes=self._limits.bytes, cell=self._limits.cell
