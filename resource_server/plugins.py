@@ -14,9 +14,9 @@ import os
 import pathlib
 import sys
 import traceback
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from resource_server.manifest import Manifest, MountSpec, references, sources
 from resource_server.manifest.data import Problems
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from resource_server.manifest.decode import FindClass
 
 _REQUIRED = ("templates", "list", "metadata", "read")
+
+
+class _Withholding(Protocol):
+    """The built-in provider of folders, as far as it hides files under every name."""
+
+    def withhold(self, files: Mapping[str, str]) -> None: ...
 
 
 def find_with_plugins(source: str | None = None, *, allow_plugins: bool = True) -> Manifest:
@@ -61,6 +67,8 @@ def load_provider(spec: MountSpec, manifest: Manifest, *, allow_plugins: bool = 
     problems.raise_any()
     if isinstance(provider, SupportsKey):
         provider.keyed(manifest.server.secret)
+    if spec.withheld:
+        cast("_Withholding", provider).withhold(spec.withheld)
     return cast("Provider", provider)
 
 

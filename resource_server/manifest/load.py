@@ -115,6 +115,7 @@ class _ManifestLoader:
         self._decoder = Decoder(self._directory, positions, problems)
         self._names: dict[str, DataPath] = {}
         self._bases: dict[str, DataPath] = {}
+        self._withheld = {str(file.absolute()): "this root's manifest"}
 
     def manifest(self) -> Manifest:
         for name in self._data:
@@ -150,7 +151,11 @@ class _ManifestLoader:
             self._decoder.refuse((), f"nothing to serve; write at least: {yaml_reader.EXAMPLE}")
         entries.sort(key=lambda entry: self._positions.key(entry[0]))
         specs = [self._mount(path, raw) for path, raw in entries]
-        return tuple(spec for spec in specs if spec is not None)
+        return tuple(
+            dataclasses.replace(spec, withheld=self._withheld) if spec.use == "filesystem" else spec
+            for spec in specs
+            if spec is not None
+        )
 
     def _tools(self) -> Tools:
         raw = self._data.get("tools")
@@ -209,6 +214,8 @@ class _ManifestLoader:
         if use == "database" and isinstance(options.get("url"), str):
             url = self._database_url(str(options["url"]), (*path, "url"))
             options["url"] = _STAND_IN if url is None else url.text
+            if url is not None and url.engine == "sqlite":
+                self._withheld.setdefault(url.database, f"the database of {dotted(path)}")
             default = f"{'sqlite' if url is None else url.engine}://{name}/"
         base = "file:///" if client else self._base(common.get("uri"), default, path)
         if use is not None:

@@ -171,6 +171,8 @@ class MountSpec:
     """The provider's own options as plain data, with environment variables filled in."""
     path: DataPath = ()
     """Data path of the mount in the manifest: `("roots", "project")`."""
+    withheld: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """For a folder: absolute paths of files that it never serves, each with the reason."""
     client: ClientFolders | None = None
     """If set, this is no mount itself but the pattern for mounts of the client's folders."""
 

@@ -137,6 +137,7 @@ def test_a_manifest_with_every_option_is_read(tmp_path: pathlib.Path) -> None:
             listed=False,
             options={"path": "docs"},
             path=("roots", "second"),
+            withheld={str(found.file): "this root's manifest"},
         ),
     )
 

@@ -13,7 +13,8 @@ import threading
 import time
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
@@ -29,6 +30,7 @@ from resource_server.providers.filesystem.exposure.ignore_files import (
     read_ignore_file,
 )
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules, ExposureRules
+from resource_server.providers.filesystem.exposure.withheld import Identity
 from resource_server.providers.filesystem.root import Root, resource_error
 from resource_server.runtime.clock import TICK_NS
 
@@ -42,6 +44,7 @@ _CHUNK = 8192
 _WEIGHT = 4
 """Weight of a directory without names, in names."""
 _NO_NAMES: frozenset[str] = frozenset()
+_NO_INODES: frozenset[int] = frozenset()
 _NO_STAMPS: Mapping[str, Stamp | None] = MappingProxyType({})
 
 K = TypeVar("K", bound=Hashable)
@@ -117,6 +120,12 @@ class WeightedLru(Generic[K, V]):
             pass  # evicted by another thread meanwhile
         return value
 
+    def clear(self) -> None:
+        """Forget all values."""
+        with self._lock:
+            self._cache.clear()
+            self._weight = 0
+
     def put(self, key: K, value: V) -> None:
         """Cache a value."""
         with self._lock:
@@ -182,6 +191,8 @@ class DirectoryCache:
         self._follow_links = follow_links
         self._base = os.path.join(os.path.abspath(root.path), "")
         self._cache: WeightedLru[str, Directory] = WeightedLru(MAX_NAMES, _weight)
+        self._withheld = frozenset[Identity]()
+        """The withheld files that the cached listings were made without."""
 
     def status(self, path: str) -> os.stat_result:
         """Return the status at a path below the root, without following a symbolic link.
@@ -221,6 +232,10 @@ class DirectoryCache:
         Raises:
             ResourceNotFound, ResourceBusy: missing, or not accessible now.
         """
+        withheld = self._exposure.withheld
+        if withheld is not None and self._withheld is not withheld.lasting:
+            self._withheld = withheld.lasting
+            self._cache.clear()
         status = self.status("")
         return self._cached("", status, None) or self._enter("", status, None)
 
@@ -282,7 +297,7 @@ class DirectoryCache:
         cached = self._cached(prefix, status, parent.rules)
         if cached is not None:
             return cached, self.listing(cached, fd)
-        scanned = _scan(fd, follow_links=self._follow_links)
+        scanned = self._names(prefix, fd)
         directory, is_stable = self._read_rules(
             prefix, status, parent.rules, names_in_it=scanned.names
         )
@@ -341,14 +356,26 @@ class DirectoryCache:
         """Return the names in a directory, read from `fd` unless they are cached. Blocks."""
         if directory.listing is not None:
             return directory.listing
-        listing = self._exposed(directory, _scan(fd, follow_links=self._follow_links))
+        listing = self._exposed(directory, self._names(directory.prefix, fd))
         # A listing is cached only together with the rules that it was made by.
         if self._cache.get(directory.prefix) is directory:
             self._cache_listing(directory, listing, fd)
         return listing
 
+    def _names(self, prefix: str, fd: int) -> _ScannedNames:
+        """Return the names in a directory, less those of withheld files."""
+        withheld = self._exposure.withheld
+        inodes = {inode for _, inode in withheld.reasons} if withheld is not None else _NO_INODES
+        scanned = _scan(fd, inodes, follow_links=self._follow_links)
+        for name in scanned.suspects:
+            with suppress(OSError):
+                status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                if self._exposure.withholds(prefix, name, status):
+                    scanned.names.remove(name)
+        return scanned
+
     def _exposed(self, directory: Directory, scanned: _ScannedNames) -> Listing:
-        names, directories, links = scanned
+        names, directories, links, _ = scanned
         exposed: list[str] = []
         for start in range(0, len(names), _CHUNK):
             some = names[start : start + _CHUNK]
@@ -431,10 +458,13 @@ class _ScannedNames(NamedTuple):
     names: list[str]
     directories: set[str]
     links: set[str]
+    suspects: list[str]
+    """Files that have one of the inodes searched for."""
 
 
-def _scan(fd: int, *, follow_links: bool) -> _ScannedNames:
+def _scan(fd: int, inodes: Set[int], *, follow_links: bool) -> _ScannedNames:
     names: list[str] = []
+    suspects: list[str] = []
     directories: set[str] = set()
     links: set[str] = set()
     try:
@@ -447,10 +477,12 @@ def _scan(fd: int, *, follow_links: bool) -> _ScannedNames:
                         links.add(entry.name)
                     else:
                         continue
+                elif inodes and entry.inode() in inodes:
+                    suspects.append(entry.name)
                 names.append(entry.name)
     except OSError as error:
         raise resource_error(error) from None
-    return _ScannedNames(names, directories, links)
+    return _ScannedNames(names, directories, links, suspects)
 
 
 def _sorted(names: list[str]) -> list[str]:

@@ -240,7 +240,8 @@ class _LineSearch:
             except OSError as error:
                 _skip(error)
                 continue
-            if not self._search_open(fd, (*run.path, name), rules) and self._looked_at + done:
+            path, key = (*run.path, name), run.directory.prefix + name
+            if not self._search_open(fd, path, key, rules) and self._looked_at + done:
                 return done
         return len(run.names)
 
@@ -249,16 +250,22 @@ class _LineSearch:
         if entry.directory is None and entry.rules.readable:
             with suppress(ResourceNotFound):
                 fd, _ = self._tree.root.open_file(tuple(entry.key.split("/")))
-                if not self._search_open(fd, entry.path, entry.rules) and self._looked_at:
+                if (
+                    not self._search_open(fd, entry.path, entry.key, entry.rules)
+                    and self._looked_at
+                ):
                     return 0
         return 1
 
-    def _search_open(self, fd: int, path: Path, rules: DirectoryRules) -> bool:
-        """Search an open document and close it; return False if it took too long."""
+    def _search_open(self, fd: int, path: Path, key: str, rules: DirectoryRules) -> bool:
+        """Search an open document and close it; return False if it took too long.
+
+        `key` is its real path below the root.
+        """
         try:
             status = os.fstat(fd)
             # The file may have been replaced.
-            if modes.S_ISREG(status.st_mode):
+            if modes.S_ISREG(status.st_mode) and not self._tree.is_withheld(key, status):
                 lines = self._documents.lines(fd, status.st_size, path[-1], rules)
                 if lines:
                     self._hits.append(Hit(self._factory.document(path, status, rules), lines))

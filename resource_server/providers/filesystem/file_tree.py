@@ -207,6 +207,14 @@ class FileTree:
             location = believed.locations[name] = DocumentLocation(path, parent.rules)
         return location
 
+    def is_withheld(self, key: str, status: Status) -> bool:
+        """Return whether a file is hidden under every name, as the server works with it.
+
+        `key` is its real path below the root.
+        """
+        prefix, slash, name = key.rpartition("/")
+        return self.exposure.withholds(prefix + slash, name, status) is not None
+
     def _believe(self, path: Path) -> _BelievedDirectory:
         now = time.monotonic()
         before = self._believed.get(path)
@@ -237,6 +245,8 @@ class FileTree:
                 if self.follow_links and _is_among(entry.directory, passed):
                     raise ResourceNotFound
                 passed.append(entry.directory)
+        if entry.directory is None and self.is_withheld(entry.key, entry.stamp):
+            raise ResourceNotFound
         return entry, passed
 
     def _step(self, trail: list[Directory], name: str, path: Path, *, is_last: bool) -> TreeEntry:
@@ -420,6 +430,8 @@ class FileTree:
         names, others = frame.listing.names, frame.listing.others
         end = min(len(names), at + limit - len(found))
         document, regular = factory.document, modes.S_ISREG
+        withheld = self.exposure.withheld
+        suspects = withheld.reasons if withheld is not None else ()
         while at < end:
             name = names[at]
             at += 1
@@ -430,7 +442,14 @@ class FileTree:
                 status = os.stat(name, dir_fd=fd, follow_symlinks=False)
             except OSError:
                 status = None  # removed since the directory was read
-            if status is not None and regular(status.st_mode):
+            if (
+                status is not None
+                and regular(status.st_mode)
+                and not (
+                    (status.st_dev, status.st_ino) in suspects
+                    and self.is_withheld(frame.directory.prefix + name, status)
+                )
+            ):
                 found.append(document((*path, name), status, rules))
             else:
                 end = min(len(names), end + 1)

@@ -26,7 +26,8 @@ class Secrets:
     """Exceptions from the secrets deny-list."""
 
     allow: tuple[str, ...] = ()
-    """Patterns of the deny-list, as written there, or patterns of harmless files."""
+    """Patterns of the deny-list, as written there, or of harmless files. They also expose what no
+    root serves otherwise: its manifest, and databases that the manifest serves."""
 
     def __post_init__(self) -> None:
         check_patterns("secrets.allow", self.allow)

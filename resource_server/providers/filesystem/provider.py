@@ -38,6 +38,7 @@ from resource_server.providers.filesystem.exposure.rules import (
     reading_fingerprint,
     selection,
 )
+from resource_server.providers.filesystem.exposure.withheld import WithheldFiles
 from resource_server.providers.filesystem.file_tree import (
     DocumentLocation,
     FileTree,
@@ -158,6 +159,13 @@ class Filesystem:
             self._root, self._exposure, root_rules, follow_links=self.symlinks == "within-root"
         )
 
+    def withhold(self, files: Mapping[str, str]) -> None:
+        """Hide these files under every name, unless `secrets.allow` names them.
+
+        `files` are absolute paths, each with the reason. Call it before the first request.
+        """
+        self._exposure.withheld = WithheldFiles(files)
+
     async def __aenter__(self) -> Self:
         self._root.check()
         return self
@@ -224,6 +232,8 @@ class Filesystem:
         location.status = status
         rules = location.rules
         try:
+            if self._tree.is_withheld("/".join(location.file), status):
+                raise ResourceNotFound
             found = None
             if part is None:
                 found = content.read_content_now(
@@ -253,6 +263,8 @@ class Filesystem:
         location.status = status
         rules = location.rules
         try:
+            if self._tree.is_withheld("/".join(location.file), status):
+                raise ResourceNotFound
             found = content.read_content(
                 fd,
                 status,
@@ -337,6 +349,7 @@ class Filesystem:
         }
         narrowed = replace(self, directories=directories)
         narrowed.threads, narrowed.timing = self.threads, self.timing
+        narrowed._exposure.withheld = self._exposure.withheld
         return narrowed
 
     def explain(self, path: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat as modes
 from collections.abc import Iterable
+from contextlib import suppress
 
 from resource_server import uris
 from resource_server.errors import ResourceError, ResourceNotFound
@@ -123,17 +124,19 @@ def _required_scopes(tree: FileTree, keys: Iterable[str]) -> str:
 
 
 def _hidden_by(tree: FileTree, parent: Directory, name: str, path: Path) -> str | None:
-    try:
-        mode = tree.directories.status(parent.prefix + name).st_mode
-    except ResourceError:
-        mode = 0
+    status = None
+    with suppress(ResourceError):
+        status = tree.directories.status(parent.prefix + name)
+    mode = 0 if status is None else status.st_mode
     reason = tree.exposure.hidden_by(
         parent.rules, parent.prefix, name, is_directory=modes.S_ISDIR(mode)
     )
     if reason is not None:
         return reason
-    if mode == 0:
+    if status is None:
         return "no such file or directory"
+    if modes.S_ISREG(mode) and (withheld := tree.exposure.withholds(parent.prefix, name, status)):
+        return f"{withheld}, unless secrets: {{allow: [...]}} names it"
     if modes.S_ISREG(mode) or modes.S_ISDIR(mode):
         return None
     if not modes.S_ISLNK(mode):

@@ -1,6 +1,6 @@
 """Exposure rules: whether an entry of a directory is served, and which rule hides it.
 
-The first rule that applies hides an entry:
+The first rule that applies hides an entry by its name:
 
 1. `directories` with `exposed: false`.
 2. The secrets deny-list. Only `secrets: {allow: [...]}` lifts it: with the text of one of its
@@ -10,7 +10,8 @@ The first rule that applies hides an entry:
 5. Ignore files, unless `gitignore: false`; the nearest directory with a matching rule decides.
 6. `include`: files that match no pattern, and directories below which nothing can match.
 
-Callers descend from the root and never enter a hidden directory, so nothing below it is served.
+A withheld file is hidden under every name. Callers descend from the root and never enter a hidden
+directory, so nothing below it is served.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from resource_server.providers.filesystem.encoding import canonical_encoding
 from resource_server.providers.filesystem.exposure.ignore_files import IgnoreRules
 from resource_server.providers.filesystem.exposure.patterns import Pattern, Patterns, bytewise
 from resource_server.providers.filesystem.exposure.secrets import deny_list
+from resource_server.providers.filesystem.exposure.withheld import FileStatus, WithheldFiles
 from resource_server.providers.filesystem.options import DirectoryOptions
 
 EVERYTHING = ("**",)
@@ -100,6 +102,8 @@ class ExposureRules:
     ) -> None:
         self.directories = directories
         self._secrets = deny_list(tuple(allowed_secrets))
+        self.withheld: WithheldFiles | None = None
+        """Files that are hidden under every name, unless `allowed_secrets` names them."""
 
     def enter(self, outer: DirectoryRules, key: str) -> DirectoryRules:
         """Return the rules inside the directory `key`, without its own ignore files."""
@@ -161,6 +165,12 @@ class ExposureRules:
                     )
                 ]
         return found
+
+    def withholds(self, prefix: str, name: str, status: FileStatus) -> str | None:
+        """Return why a file is withheld under this name; None if it is not."""
+        if self.withheld is None or (reason := self.withheld.reason(status)) is None:
+            return None
+        return None if self._secrets.is_named(prefix, name) else reason
 
     def _secret(self, prefix: str, name: str, *, is_directory: bool) -> str | None:
         pattern = self._secrets.match(prefix, name, is_directory=is_directory)

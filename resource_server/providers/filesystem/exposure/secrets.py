@@ -51,7 +51,7 @@ class SecretDenyList:
     `allowed` holds patterns of the list, which lift them, and gitignore patterns of harmless files.
     """
 
-    __slots__ = ("_harmless", "_secrets", "_suspicious")
+    __slots__ = ("_harmless", "_named", "_secrets", "_suspicious")
 
     def __init__(self, allowed: Iterable[str]) -> None:
         allowed = tuple(allowed)
@@ -59,6 +59,7 @@ class SecretDenyList:
         self._suspicious = _prefilter(self._secrets)
         harmless = (pattern.casefold() for pattern in allowed if pattern not in SECRETS)
         self._harmless = Patterns([*HARMLESS, *harmless])
+        self._named = Patterns([pattern.casefold() for pattern in allowed])
 
     def may_match(self, names: Iterable[str]) -> bool:
         """Return whether any of the names may be secret; False is certain, True is a guess."""
@@ -69,12 +70,21 @@ class SecretDenyList:
 
         `prefix` is the directory's path with a trailing slash, or empty for the root.
         """
-        folded = bytewise(name.casefold())
-        path = bytewise(prefix.casefold()) + folded if prefix else folded
+        path, folded = _folded(prefix, name)
         rule = self._secrets.last_match(path, folded, is_directory=is_directory)
         if rule < 0 or self._harmless.last_match(path, folded, is_directory=is_directory) >= 0:
             return None
         return self._secrets.lines[rule].line
+
+    def is_named(self, prefix: str, name: str) -> bool:
+        """Return whether the manifest allows this very file, by its own patterns."""
+        path, folded = _folded(prefix, name)
+        return self._named.last_match(path, folded, is_directory=False) >= 0
+
+
+def _folded(prefix: str, name: str) -> tuple[str, str]:
+    folded = bytewise(name.casefold())
+    return (bytewise(prefix.casefold()) + folded if prefix else folded), folded
 
 
 @functools.lru_cache(maxsize=16)
