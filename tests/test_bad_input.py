@@ -373,7 +373,7 @@ def test_pipes_sockets_and_devices_are_not_found_without_blocking(folder: Path) 
                 assert server.code("resources/read", uri=f"file:///{uri}") == NOT_FOUND
             assert server.text("file:///p/a.txt") == "inside\n"
             names = [entry["name"] for entry in server.listing(uri="file:///p")]
-            assert names == ["a.txt", "docs", "mcp-resources.yaml"]
+            assert names == ["a.txt", "docs"]
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")

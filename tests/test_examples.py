@@ -96,7 +96,6 @@ async def test_the_project_is_listed_in_order_with_its_types(mode: str, revision
         "docs/images": "inode/directory",
         "docs/images/order.svg": "image/svg+xml",
         "docs/prices.md": "text/markdown",
-        "mcp-resources.yaml": "application/yaml",
         "src": "inode/directory",
         "src/teashop": "inode/directory",
         "src/teashop/__init__.py": "text/x-python",

@@ -212,7 +212,8 @@ class DirectoryScanner:
         except ResourceError:
             identity = None
         if identity != self._root_identity:
-            if self._root_identity != "unknown":
+            # A root that is missing at the first look vanished after clients had listed it.
+            if self._root_identity != "unknown" or identity is None:
                 self._unconfirmed.append(_EVERYTHING)
             self._root_identity = identity
             self._forget_below("")
