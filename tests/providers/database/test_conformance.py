@@ -291,7 +291,12 @@ async def test_a_cell_is_read_in_full(owner: Owner) -> None:
     long = "é" * 100_000
     await owner.insert("t", (1, long))
     async with served(owner) as it:
-        cut = {"$text": long[: 64 * 1024], "characters": 100_000, "truncated": True}
+        cut = {
+            "$text": long[: 64 * 1024],
+            "characters": 100_000,
+            "truncated": True,
+            "uri": f"{it.base}t/1/~cell/x",
+        }
         assert (await it.json("t/1"))["x"] == cut
         assert (await it.json("t/~rows"))["rows"] == [{"id": 1, "x": cut}]
         assert await it.text("t/1/~cell/x") == long
@@ -514,7 +519,12 @@ async def test_a_blob_is_truncated_in_its_row_and_complete_as_a_cell(owner: Owne
     await owner.run(f"create table t (id integer primary key, x {declared})")
     await owner.insert("t", (1, data))
     async with served(owner) as it:
-        short = {"$blob": b64encode(data[:1024]).decode(), "bytes": len(data), "truncated": True}
+        short = {
+            "$blob": b64encode(data[:1024]).decode(),
+            "bytes": len(data),
+            "truncated": True,
+            "uri": f"{it.base}t/1/~cell/x",
+        }
         assert (await it.json("t/1"))["x"] == short
         content = (await it.read("t/1/~cell/x")).content
         assert content is not None
@@ -620,7 +630,8 @@ async def test_a_truncated_value_is_marked(owner: Owner) -> None:
     await owner.run(f"create table t (id integer primary key, x {TEXT[owner.engine]})")
     await owner.insert("t", (1, "é" * 100), (2, "é" * 10))
     async with served(owner, limits=ReadLimits(cell=ByteSize(20))) as it:
-        cut = {"$text": "é" * 20, "characters": 100, "truncated": True}
+        uri = f"{it.base}t/1/~cell/x"
+        cut = {"$text": "é" * 20, "characters": 100, "truncated": True, "uri": uri}
         assert (await it.json("t/1"))["x"] == cut
         assert [row["x"] for row in (await it.json("t/~rows"))["rows"]] == [cut, "é" * 10]
 
