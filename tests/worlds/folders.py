@@ -107,17 +107,16 @@ _NAMES = (
     "semi;colon.csv",
     "data.bin",
 )
-CONTENTS = tuple(
-    (data, 1)
-    for data in (
-        b"",
-        b"apple\nbanana\n",
-        b"\xef\xbb\xbfapple with a mark\n",
-        "apple in UTF-16\n".encode("utf-16"),
-        b"\x00\x01\xff binary",
-        b"<html>apple</html>",
-    )
-) + ((b"apple line\n", 30_000),)
+CONTENTS = (
+    (b"", 1),
+    (b"apple\nbanana\n", 1),
+    (b"\xef\xbb\xbfapple with a mark\n", 1),
+    ("apple in UTF-16\n".encode("utf-16"), 1),
+    (b"\x00\x01\xff binary", 1),
+    (b"<html>apple</html>", 1),
+    (b"apple line\n", 30_000),
+)
+"""Each with the number of its repetitions."""
 WORDS = ("apple", "a", "docs", "secret", "plan", "x", "docs/")
 """Words of names and contents, hidden or not."""
 
@@ -330,20 +329,21 @@ def _nodes(hiding: Hiding, path: str) -> st.SearchStrategy[Node]:
 @st.composite
 def folder_twins(draw: st.DrawFn) -> FolderTwins:
     """Generate two folders that differ in what a caller with a token may not see."""
-    chosen = draw(st.lists(st.sampled_from(HIDINGS), min_size=1, max_size=9, unique_by=_name))
     options: dict[str, Any] = {}
     ignore: list[str] = []
+    places: list[tuple[Hiding, str]] = []
+    for hiding in draw(st.lists(st.sampled_from(HIDINGS), min_size=1, max_size=9, unique_by=_name)):
+        if _combine(options, hiding.options):
+            ignore += [hiding.ignore] if hiding.ignore else []
+            paths = (*hiding.paths, *hiding.files, *hiding.directories)
+            places += [(hiding, path) for path in paths]
     hidden: list[HiddenNode] = []
-    for hiding in chosen:
-        if not _combine(options, hiding.options):
-            continue
-        if hiding.ignore:
-            ignore.append(hiding.ignore)
-        for path in (*hiding.paths, *hiding.files, *hiding.directories):
-            if draw(st.booleans()):
-                nodes = hiding.nodes(path) if hiding.nodes else _nodes(hiding, path)
-                either = st.one_of(st.none(), nodes)
-                hidden.append(HiddenNode(draw(either), draw(either)))
+    for hiding, path in draw(
+        st.lists(st.sampled_from(places), min_size=1, max_size=12, unique_by=_place)
+    ):
+        nodes = hiding.nodes(path) if hiding.nodes else _nodes(hiding, path)
+        either = st.one_of(nodes, st.none())
+        hidden.append(HiddenNode(draw(either), draw(either)))
     visible: list[Node] = list(draw(visible_files))
     if ignore:
         name = draw(st.sampled_from((".gitignore", ".ignore", ".mcpignore")))
@@ -359,6 +359,10 @@ def folder_twins(draw: st.DrawFn) -> FolderTwins:
 
 def _name(hiding: Hiding) -> str:
     return hiding.name
+
+
+def _place(place: tuple[Hiding, str]) -> str:
+    return place[1]
 
 
 def _is_below_another(each: HiddenNode, paths: set[str]) -> bool:

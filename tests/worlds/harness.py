@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 import math
 import pprint
 import time
@@ -12,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
 import hypothesis
@@ -22,9 +24,10 @@ C = TypeVar("C")
 
 CASE_S = 120.0
 """A case that takes longer hangs, and is a violation."""
-_MAX_CASES = 100_000
-"""Cases of one seed: hypothesis remembers each of them."""
+_ROUND = 10
+"""Cases between two fresh starts of hypothesis, which would soon repeat parts of earlier cases."""
 
+_MAX_ROUNDS = 10_000
 _UNHURRIED = (
     HealthCheck.data_too_large,
     HealthCheck.filter_too_much,
@@ -104,6 +107,38 @@ class _TimeIsOverError(BaseException):
     """Ends a search; hypothesis passes on what is no `Exception`."""
 
 
+class _Attempts(Generic[C]):
+    """The checks of a search, one case after the other."""
+
+    def __init__(self, searched: Property[C], tally: Tally, *, shrinks: bool) -> None:
+        self.number = 0
+        self.found: list[tuple[C, Exception]] = []
+        """Violating cases; shrinking tries smaller ones only, so the last is the smallest."""
+        self._searched = searched
+        self._tally = tally
+        self._shrinks = shrinks
+        self._simplest: C | None = None
+
+    def __call__(self, runner: asyncio.Runner, case: C) -> None:
+        """Check a case, unless the time is over."""
+        if self._tally.remaining_s <= 0 and self.number:
+            raise _TimeIsOverError
+        if self._simplest is None:
+            self._simplest = case
+            if self._searched.is_one_run:
+                return  # another seed would begin with it, too
+        elif case == self._simplest and not self.found:
+            return  # every round begins with it
+        self.number += 1
+        try:
+            runner.run(_within(self._searched, case, self._tally))
+        except Exception as error:
+            self.found.append((case, error))
+            if not self._shrinks:
+                raise _TimeIsOverError from None
+            raise
+
+
 def search(
     searched: Property[C],
     seed: int,
@@ -118,57 +153,50 @@ def search(
     """
     started = time.monotonic()
     tally = Tally(seconds)
-    found: list[tuple[C, BaseException]] = []
-    number = 0
     shrinks = shrinks and not searched.is_one_run
-
-    def attempt(case: C) -> None:
-        nonlocal number
-        if tally.remaining_s <= 0 and number:
-            raise _TimeIsOverError
-        number += 1
-        try:
-            runner.run(_within(searched, case, tally))
-        except Exception as error:
-            found.append((case, error))
-            if not shrinks:
-                raise _TimeIsOverError from None
-            raise
-
+    attempts = _Attempts(searched, tally, shrinks=shrinks)
     sabotaged = nullcontext() if sabotage is None else searched.sabotages[sabotage]()
     with asyncio.Runner() as runner, sabotaged:
-        run = settings(
-            deadline=None,
-            database=None,
-            derandomize=False,
-            max_examples=1 if searched.is_one_run else _MAX_CASES,
-            phases=[Phase.generate, Phase.shrink] if shrinks else [Phase.generate],
-            suppress_health_check=_UNHURRIED,
-            report_multiple_bugs=False,
-            print_blob=False,
-        )(hypothesis.seed(seed)(hypothesis.given(searched.cases)(attempt)))
+        attempt = partial(attempts, runner)
         try:
-            run()
+            for start in itertools.count(seed * _MAX_ROUNDS):
+                _round(searched.cases, attempt, start, shrinks=shrinks)
         except _TimeIsOverError:
             pass
         except BaseException:
-            if not found:
+            if not attempts.found:
                 raise
-    violation = script = None
-    if found:
-        # Shrinking tries smaller cases only, so the last violating one is the smallest.
-        case, error = found[-1]
-        violation = _told(error)
-        script = script_of(searched, case)
+    case, error = attempts.found[-1] if attempts.found else (None, None)
     return Report(
         name=searched.name,
         seed=seed,
-        cases=number,
+        cases=attempts.number,
         seconds=time.monotonic() - started,
         tally=tally,
-        script=script,
-        violation=violation,
+        script=None if case is None else script_of(searched, case),
+        violation=None if error is None else _told(error),
     )
+
+
+def _round(
+    cases: st.SearchStrategy[C], attempt: Callable[[C], None], seed: int, *, shrinks: bool
+) -> None:
+    """Attempt the cases of one round; raises what `attempt` raises for the smallest of them."""
+    chosen = settings(
+        deadline=None,
+        database=None,
+        derandomize=False,
+        max_examples=_ROUND,
+        phases=[Phase.generate, Phase.shrink] if shrinks else [Phase.generate],
+        suppress_health_check=_UNHURRIED,
+        report_multiple_bugs=False,
+        print_blob=False,
+    )
+
+    def run(case: C) -> None:
+        attempt(case)
+
+    chosen(hypothesis.seed(seed)(hypothesis.given(cases)(run)))()
 
 
 def replay(searched: Property[C], case: C) -> Tally:

@@ -91,3 +91,15 @@ def test_the_script_of_a_case_runs() -> None:
 
 def test_a_case_that_holds_can_be_replayed() -> None:
     assert replay(PROPERTY, Numbers(3)).counts["numbers"] == 1
+
+
+def test_one_run_is_of_a_case_that_its_seed_chooses() -> None:
+    seen: list[Numbers] = []
+
+    async def remember(case: Numbers, tally: Tally) -> None:
+        seen.append(case)
+
+    lasting = Property(name="test_harness", cases=PROPERTY.cases, check=remember, is_one_run=True)
+    for seed in range(5):
+        assert search(lasting, seed, seconds=0).cases == 1
+    assert len(set(seen)) > 1
