@@ -79,6 +79,7 @@ _decode_malformed = msgspec.json.Decoder(_MalformedEnvelope).decode
 _decode_id = msgspec.json.Decoder(_IdOnly).decode
 _decode_items = msgspec.json.Decoder(list[Raw]).decode
 _decode_loose = msgspec.json.Decoder(_LooseParams).decode
+_decode_raw = msgspec.json.Decoder(Raw).decode
 _decode_text = msgspec.json.Decoder(str).decode
 _COMMON = msgspec.json.Decoder(RequestParams)
 _DECODERS = {method: msgspec.json.Decoder(shape) for method, shape in PARAMS.items()}
@@ -201,12 +202,24 @@ def _message(envelope: _Envelope, size: int, fault: Fault | None = None) -> Json
 
 
 def _malformed(data: bytes) -> JsonRpcMessage:
+    if not _is_json(data):
+        # What is wrong with its members came first.
+        raise Unreadable(revisions.PARSE_ERROR, "Parse error")
     try:
         found = _decode_malformed(data)
     except UNPARSABLE:
         raise Unreadable(revisions.INVALID_REQUEST, "Invalid request", _salvaged_id(data)) from None
     fault = Fault(revisions.INVALID_REQUEST, "Invalid request")
     return JsonRpcMessage(found.id, found.method, found.params, UNSET, UNSET, len(data), fault)
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        data.decode()
+        _decode_raw(_LONE_SURROGATE.sub(rb"\\ufffd", data))
+    except UNPARSABLE:
+        return False
+    return True
 
 
 def _salvaged_id(data: bytes) -> RequestId | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -12,6 +12,7 @@ from resource_server import uris
 from resource_server.errors import InvalidParameter, ResourceNotFound, ResourceServerError
 from resource_server.protocol import params, revisions, serialization
 from resource_server.protocol.call import Call, Handler, Result, interactive
+from resource_server.protocol.error_mapping import method_not_found
 from resource_server.protocol.prompts.argument_completion import complete
 from resource_server.protocol.prompts.listing import list_prompts, prompt_named
 from resource_server.protocol.prompts.rendering import get_prompt
@@ -37,7 +38,7 @@ async def _initialize(call: Call, _: params.InitializeParams) -> Result:
 
 def _description(call: Call) -> bytes:
     """Return the capabilities and instructions of the server."""
-    capabilities = call.server.capabilities(completions=call.revision.completions_capability)
+    capabilities = call.server.capabilities(call.revision)
     members = b'"capabilities":' + _encode(capabilities)
     if call.server.instructions:
         members += b',"instructions":' + _encode(call.server.instructions)
@@ -153,6 +154,17 @@ async def _listen(call: Call, given: params.ListenParams) -> Result:
     return Result(meta=meta, stream=stream)
 
 
+def _of(capability: Literal["prompts", "tools"], method: str, handler: Handler) -> Handler:
+    """Return the handler of a method that does not exist without its capability (2026-07-28)."""
+
+    async def handle(call: Call, given: Any) -> Result:
+        if call.revision.modern and not call.server.has(capability):
+            raise method_not_found(method)
+        return await handler(call, given)
+
+    return handle
+
+
 METHODS: Mapping[str, Handler] = {
     "initialize": _initialize,
     "server/discover": _discover,
@@ -164,10 +176,10 @@ METHODS: Mapping[str, Handler] = {
     "resources/templates/list": _list_templates,
     "resources/subscribe": _subscribe,
     "resources/unsubscribe": _unsubscribe,
-    "prompts/list": list_prompts,
-    "prompts/get": get_prompt,
+    "prompts/list": _of("prompts", "prompts/list", list_prompts),
+    "prompts/get": _of("prompts", "prompts/get", get_prompt),
     "subscriptions/listen": _listen,
     "completion/complete": _complete,
-    "tools/list": list_tools,
-    "tools/call": interactive(call_tool),
+    "tools/list": _of("tools", "tools/list", list_tools),
+    "tools/call": _of("tools", "tools/call", interactive(call_tool)),
 }

@@ -13,6 +13,7 @@ from resource_server.catalog.catalog import Catalog
 from resource_server.manifest.prompts import Prompt
 from resource_server.protocol import revisions
 from resource_server.protocol.params import Implementation
+from resource_server.protocol.revisions import Revision
 from resource_server.protocol.tools.registry import Toolbox, ToolSettings
 from resource_server.runtime.rate_limit import RateLimiter
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
@@ -152,8 +153,15 @@ class Server:
         """Whether clients are notified when the list of resources changes."""
         return self.reloads or self.catalog.can_watch
 
-    def capabilities(self, *, completions: bool) -> dict[str, Any]:
-        """Return the capabilities that `initialize` and `server/discover` advertise."""
+    def has(self, capability: Literal["prompts", "tools"]) -> bool:
+        """Return whether there are prompts, or tools, now."""
+        return bool(self.prompts) if capability == "prompts" else self.toolbox.settings.enabled
+
+    def capabilities(self, revision: Revision) -> dict[str, Any]:
+        """Return the capabilities that `initialize` and `server/discover` advertise.
+
+        A session has to be told of prompts that a reload may bring; a request is not.
+        """
         advertised: dict[str, Any] = {
             "resources": {
                 "subscribe": self.catalog.can_watch or self.may_watch,
@@ -162,11 +170,11 @@ class Server:
             "logging": {},
             "experimental": {"resource-server/sep-2093": {"metadata": True, "list": True}},
         }
-        if self.prompts or self.reloads:
+        if self.has("prompts") or (self.reloads and not revision.modern):
             advertised["prompts"] = {"listChanged": self.reloads}
-        if self.toolbox.settings.enabled:
+        if self.has("tools"):
             advertised["tools"] = {"listChanged": self.reloads}
-        if completions:
+        if revision.completions_capability:
             advertised["completions"] = {}
         return advertised
 

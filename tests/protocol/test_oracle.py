@@ -13,6 +13,7 @@ from mcp_types.methods import (
 )
 
 from resource_server.catalog.catalog import CatalogLimits
+from resource_server.manifest.prompts import Prompt, PromptMessage
 from tests.protocol.wire import EVERY, HANDSHAKE, MODERN, Wire, initialize, server_of
 from tests.providers_for_tests import Folder, Leaf, SlowTree, Tree, WatchedTree
 
@@ -25,6 +26,7 @@ NODES: dict[str, Any] = {
     "formats": Leaf("x", formats={"html": "<p>x</p>"}),
     "hidden": Folder({"deep.txt": "deep"}),
 }
+PROMPTS = {"hello": Prompt(messages=(PromptMessage(text="hello"),))}
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("resources/list", {}),
     ("resources/list", {"uri": "test://one/folder"}),
@@ -59,7 +61,9 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 async def test_the_sdk_accepts_every_result(
     revision: str, tree: type[Tree], method: str, params: dict[str, Any]
 ) -> None:
-    wire = Wire(await server_of(tree(NODES)), revision)
+    server = await server_of(tree(NODES))
+    server.prompts = PROMPTS
+    wire = Wire(server, revision)
     validate_server_result(method, revision, await wire.result(method, params))
 
 
@@ -239,7 +243,9 @@ async def test_a_template_carries_its_capabilities_as_an_upper_bound() -> None:
 )
 async def test_cacheable_results_have_a_ttl_and_a_scope(method: str) -> None:
     assert method in CACHEABLE_METHODS
-    wire = Wire(await server_of(Tree(NODES)), "2026-07-28")
+    server = await server_of(Tree(NODES))
+    server.prompts = PROMPTS
+    wire = Wire(server, "2026-07-28")
     result = await wire.result(method, {"uri": "test://one/blob"} if "read" in method else {})
     assert (result["ttlMs"], result["cacheScope"]) == (0, "private")
 

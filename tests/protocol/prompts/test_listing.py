@@ -99,7 +99,7 @@ async def test_a_listing_has_the_same_caching_hints_as_others() -> None:
         ({}, True, {"listChanged": True}),
     ],
 )
-async def test_prompts_are_advertised_if_there_are_some_or_may_be_after_a_reload(
+async def test_prompts_are_advertised_if_there_are_some_or_a_session_may_get_some(
     revision: str, prompts: dict[str, Prompt], reloads: bool, advertised: object
 ) -> None:
     server = await server_of(prompts)
@@ -110,7 +110,27 @@ async def test_prompts_are_advertised_if_there_are_some_or_may_be_after_a_reload
         if revision in MODERN
         else wire.ask(initialize(revision))["result"]
     )
+    if revision in MODERN and not prompts:
+        advertised = None  # there is no session that a later reload would surprise
     assert described["capabilities"].get("prompts") == advertised
+
+
+@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize("reloads", [False, True])
+async def test_prompts_that_are_not_advertised_have_no_methods(
+    revision: str, reloads: bool
+) -> None:
+    server = await server_of({})
+    server.reloads = reloads
+    wire = Wire(server, revision)
+    if revision in MODERN:
+        assert (await wire.error("prompts/list"))["code"] == -32601
+        assert (await wire.error(*got("p")))["code"] == -32601
+    else:
+        assert await wire.result("prompts/list") == {"prompts": []}
+        assert (await wire.error(*got("p")))["code"] == -32602
+    server.prompts = {"p": REVIEW}
+    assert [each["name"] for each in (await wire.result("prompts/list"))["prompts"]] == ["p"]
 
 
 @pytest.mark.parametrize("revision", EVERY)

@@ -120,6 +120,13 @@ async def test_tools_disabled_by_the_manifest_do_not_exist(
         assert (await wire.error("tools/call", {"name": name}))["code"] == -32602
 
 
+async def test_tools_that_are_not_advertised_have_no_methods() -> None:
+    settings = ToolSettings(enabled=False)
+    wire = Wire(served(Mount("m", "test://m/", Tree({})), settings=settings), "2026-07-28")
+    assert (await wire.error("tools/list"))["code"] == -32601
+    assert (await wire.error("tools/call", {"name": FIXED[0]}))["code"] == -32601
+
+
 @pytest.mark.parametrize("revision", EVERY)
 @pytest.mark.parametrize(("enabled", "reloads"), [(True, False), (True, True), (False, True)])
 async def test_tools_are_advertised_if_they_are_enabled(

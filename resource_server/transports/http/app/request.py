@@ -22,7 +22,7 @@ from resource_server.protocol.message import (
     decode_message,
     is_batch,
 )
-from resource_server.protocol.params import PARAMS
+from resource_server.protocol.params import PARAMS, RequestId
 
 T = TypeVar("T")
 
@@ -139,6 +139,12 @@ class Exchange:
     def decoded(self) -> JsonRpcMessage | None:
         """The decoded message; None if the body holds a batch, or no message."""
         return self.message if isinstance(self.message, JsonRpcMessage) else None
+
+    @property
+    def request_id(self) -> RequestId | None:
+        """The id of the decoded message; None if it has none."""
+        message = self.decoded
+        return None if message is None or message.id is UNSET else message.id
 
     def finish(self, scope: AsgiScope) -> None:
         """Notify the observers that the response has ended."""

@@ -275,7 +275,7 @@ class SessionRequests:
         if request.header(b"mcp-session-id") is None:
             fault = _stray_fault(request.exchange)
             if fault is not None:
-                await refuse(request, fault)
+                await refuse(request, fault, request.exchange.request_id)
                 return
             session = self._sessions.open(caller, request.owner(caller))
         else:
@@ -372,6 +372,8 @@ def _stray_fault(exchange: Exchange) -> Fault | None:
         return message
     if message.method == "initialize" and message.id is not UNSET:
         return None
+    if message.fault is not None:
+        return message.fault
     if message.version is not UNSET:
         return version_mismatch()
     reason = "begin with initialize; after it the header Mcp-Session-Id is required"

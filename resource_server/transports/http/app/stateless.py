@@ -98,10 +98,9 @@ class StatelessRequests:
         if isinstance(message, Fault):
             await refuse(request, message)
             return
-        request_id = None if message.id is UNSET else message.id
         fault = _fault(request, message, version)
         if fault is not None:
-            await refuse(request, fault, request_id)
+            await refuse(request, fault, request.exchange.request_id)
         elif message.id is UNSET:
             # Notifications have no effect in this revision: a client cancels by disconnecting.
             await request.exchange.respond(202)

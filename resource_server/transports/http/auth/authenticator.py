@@ -68,10 +68,6 @@ class Authenticator:
                 malformed header, 429 after too many invalid tokens from one address, 503 while
                 the issuer's keys are not available.
         """
-        if b"access_token=" in request.scope.get("query_string", b""):
-            raise self._resource.refusal(
-                400, "a token belongs into the header Authorization", "invalid_request"
-            )
         token = self._token(request)
         digest = _digest(token)
         caller = self._known_caller(digest)
@@ -90,9 +86,9 @@ class Authenticator:
     def _token(self, request: HttpRequest) -> str:
         header = request.header(b"authorization")
         scheme = None if header is None else _BEARER.match(header)
-        if header is None or scheme is None:
+        token = header[scheme.end() :] if header and scheme else ""
+        if not token:
             raise self._resource.refusal(401, "a token is required")
-        token = header[scheme.end() :]
         if not _TOKEN.fullmatch(token):
             raise self._resource.refusal(400, "expected: Bearer and a token", "invalid_request")
         if len(token) > MAX_TOKEN_BYTES:

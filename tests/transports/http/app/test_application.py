@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.protocol.wire import ENVELOPE
 from tests.transports.program import (
     README,
     Program,
@@ -137,7 +138,10 @@ def test_other_spellings_of_the_path_are_equivalent(program: Program, path: str)
         (b"{", -32700),
         (b"\xff\xfe", -32700),
         (b'{"jsonrpc":"2.0","id":1,"method":"\xff"}', -32700),
-        (b"[" * 50_000, -32600),
+        (b"[" * 50_000, -32700),
+        (b'[{"a":', -32700),
+        (b'{"jsonrpc":"1.0","id":1,', -32700),
+        (b'{"jsonrpc":"1.0","id":1,"method":"initialize"}', -32600),
         (b'{"a":' * 9_000, -32700),
         (b"null", -32600),
         (b'"initialize"', -32600),
@@ -165,6 +169,17 @@ def test_a_body_that_is_no_message_is_400_with_the_reason(
     session = program.session()
     assert session.post(body).status in (202, 400)
     assert session.post(read(README)).status == 200
+
+
+def test_a_message_outside_a_session_is_refused_with_its_id(program: Program) -> None:
+    asked = message("resources/list", id="seven")
+    without_header = message("resources/list", {"_meta": ENVELOPE}, id="seven")
+    wrong_version = {**asked, "jsonrpc": "1.0"}
+    for body, code in ((asked, -32600), (without_header, -32020), (wrong_version, -32600)):
+        refused = program.ask(request("POST", body))
+        assert (refused.status, refused.code, refused.json["id"]) == (400, code, "seven")
+    assert program.ask(request("POST", wrong_version)).json["error"]["message"] == "Invalid request"
+    assert program.ask(modern("resources/list")).status == 200
 
 
 @pytest.mark.parametrize("version", [None, "2026-07-28"])
