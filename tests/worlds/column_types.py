@@ -47,9 +47,18 @@ _TEXTS = (
 _LONG = ("x" * 300, "é" * 200, "😀" * 100)
 
 
+LONG = {
+    "sqlite": "hex(zeroblob(5000))",
+    "postgresql": "repeat('x', 9000)",
+    "mariadb": "repeat('x', 9000)",
+}
+"""Texts that are too long for a URI; indexes store them, compressed."""
+
+
 def _text_literals(engine: EngineName, *, long: bool = False) -> tuple[str, ...]:
     texts = (*_TEXTS, *_LONG) if long else _TEXTS
-    return tuple(literal(engine, text) for text in texts)
+    literals = [literal(engine, text) for text in texts]
+    return (*literals, LONG[engine]) if long else tuple(literals)
 
 
 def _quote_all(*texts: str) -> tuple[str, ...]:
@@ -226,19 +235,23 @@ LABELS = (
     "%",
     "5",
 )
-POSTGRES_SETUP = (
-    "CREATE COLLATION \"ci\" (provider = icu, locale = 'und-u-ks-level2', deterministic = false)",
-    "CREATE COLLATION \"ai\" (provider = icu, locale = 'und-u-ks-level1', deterministic = false)",
-    'CREATE TYPE "E" AS ENUM ({labels})',
-    'CREATE DOMAIN "D_text" AS text CHECK (length(value) < 200)',
-    'CREATE DOMAIN "D_int" AS integer NOT NULL',
-    'CREATE DOMAIN "D_ci" AS text COLLATE "ci"',
-    'CREATE DOMAIN "D_enum" AS "E"',
-    'CREATE DOMAIN "D_array" AS integer[]',
-    'CREATE TYPE "P" AS (x integer, y text)',
-)
+POSTGRES_SETUP = {
+    "ci": "CREATE COLLATION \"ci\" (provider = icu, locale = 'und-u-ks-level2',"
+    " deterministic = false)",
+    "ai": "CREATE COLLATION \"ai\" (provider = icu, locale = 'und-u-ks-level1',"
+    " deterministic = false)",
+    "E": 'CREATE TYPE "E" AS ENUM ({labels})',
+    "D_text": 'CREATE DOMAIN "D_text" AS text CHECK (length(value) < 200)',
+    "D_int": 'CREATE DOMAIN "D_int" AS integer NOT NULL',
+    "D_ci": 'CREATE DOMAIN "D_ci" AS text COLLATE "ci"',
+    "D_enum": 'CREATE DOMAIN "D_enum" AS "E"',
+    "D_array": 'CREATE DOMAIN "D_array" AS integer[]',
+    "P": 'CREATE TYPE "P" AS (x integer, y text)',
+}
+"""Statements that make types and collations by name, each after those that it needs."""
 
 _SQLITE_ANY = (
+    LONG["sqlite"],
     *around(32, 53, 64),
     *("-0.0", "0.1", "1.5", "5.0", "9e999", "-9e999", "1e300", "5e-324", "9007199254740993.0"),
     *("9223372036854775807.0", "-9223372036854775808.0", "1e15", "1e16", "123456789.125"),

@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import pytest
@@ -55,6 +56,8 @@ class Schema:
     relations: tuple[Relation, ...]
     namespace: str = "public"
     """The name of the schema, on PostgreSQL."""
+    settings: tuple[str, ...] = ()
+    """Statements that set up the empty database; `{}` is its name."""
 
 
 # -- databases that are built, read by their owner, and dropped
@@ -76,6 +79,8 @@ class LiveDatabase:
         """Make the schema in an empty database; return the relations that the engine accepts."""
         await self._clear(schema)
         self._schema = schema
+        for statement in schema.settings:
+            await self.owner.run(statement.replace("{}", self._database))
         built: list[Relation] = []
         for relation in schema.relations:
             with suppress(Exception):  # the engine's refusal, which is the engine's business
@@ -99,19 +104,19 @@ class LiveDatabase:
     async def delete(self, relation: Relation, tag: int) -> None:
         """Delete a row."""
         table = relation.into[tag % len(relation.into)]
-        await self.owner.run(f"DELETE FROM {self.name(table)} WHERE {TAG} = {tag}")  # noqa: S608
+        await self.owner.run(f"DELETE FROM {self.quoted(table)} WHERE {TAG} = {tag}")  # noqa: S608
 
     async def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Return the rows of a SELECT of the owner."""
         return await self.owner.rows(sql)
 
-    def name(self, relation: str) -> str:
-        """Return the quoted name of a relation."""
-        return self.quoted(relation)
-
     def quoted(self, name: str) -> str:
         """Return a name as the engine writes it in SQL."""
         return quoted(self._schema.engine, name)
+
+    @property
+    def _database(self) -> str:
+        return urlsplit(self.url).path[1:]
 
     async def _clear(self, schema: Schema) -> None:
         match schema.engine:
@@ -121,7 +126,9 @@ class LiveDatabase:
                 namespace = quoted("postgresql", schema.namespace)
                 old = quoted("postgresql", self._schema.namespace)
                 await self.owner.run(
-                    f"DROP SCHEMA IF EXISTS {old} CASCADE;"
+                    f"ALTER DATABASE {self._database} RESET ALL;"
+                    f" ALTER DATABASE {self._database} SET search_path = public, extensions;"
+                    f" DROP SCHEMA IF EXISTS {old} CASCADE;"
                     f" DROP SCHEMA IF EXISTS {namespace} CASCADE; CREATE SCHEMA {namespace};"
                     f" SET search_path = {namespace}, extensions"
                 )
@@ -142,7 +149,7 @@ class LiveDatabase:
             with suppress(Exception):
                 await self.owner.run(statement)
         # What cannot be read at all is refused, too: a view with an error, for example.
-        await self.rows(f"SELECT {TAG} FROM {self.name(relation.name)}")  # noqa: S608
+        await self.rows(f"SELECT {TAG} FROM {self.quoted(relation.name)}")  # noqa: S608
 
     def _insertion(self, relation: Relation, table: str, tags: Sequence[int]) -> str:
         engine = self._schema.engine
@@ -150,7 +157,7 @@ class LiveDatabase:
         rows = ", ".join(f"({', '.join((str(tag), *relation.rows[tag]))})" for tag in tags)
         verb = {"sqlite": "INSERT OR IGNORE", "mariadb": "INSERT IGNORE"}.get(engine, "INSERT")
         end = " ON CONFLICT DO NOTHING" if engine == "postgresql" else ""
-        return f"{verb} INTO {self.name(table)} ({names}) VALUES {rows}{end}"
+        return f"{verb} INTO {self.quoted(table)} ({names}) VALUES {rows}{end}"
 
 
 def _next_file(url: str) -> str:
@@ -224,7 +231,6 @@ async def _postgres_owner(stack: AsyncExitStack) -> Owner:
                 f" CREATE EXTENSION {extension} SCHEMA extensions"
             )
     owner = await stack.enter_async_context(owner_of(database.url))
-    await owner.run(f"ALTER DATABASE {database.name} SET search_path = public, extensions")
     await owner.run("SET synchronous_commit = off", "SET client_min_messages = error")
     return owner
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
@@ -74,9 +74,9 @@ def _column(draw: st.DrawFn, engine: EngineName, name: str, *, strict: bool) -> 
     if "{labels}" in type:
         labels = draw(st.lists(st.sampled_from(LABELS), min_size=1, max_size=6, unique=True))
         type = type.replace("{labels}", ", ".join(literal(engine, each) for each in labels))
-    least = min(draw(st.sampled_from((1, 3, 6, 12))), len(kind.literals))
+    least = min(draw(st.sampled_from((6, 1, 12, 25))), len(kind.literals))
     some = st.sampled_from(kind.literals)
-    pool = draw(st.lists(some, min_size=least, max_size=max(least, 8), unique=True))
+    pool = draw(st.lists(some, min_size=least, max_size=max(least, 10), unique=True))
     if draw(st.integers(0, 3)) == 3:
         pool.append(draw(random_value(engine, kind.type)))
     required = draw(st.booleans())
@@ -231,11 +231,10 @@ def relations(draw: st.DrawFn, engine: EngineName, name: str, number: int) -> Re
         end = end.replace(", WITHOUT ROWID", "").replace("WITHOUT ROWID", "")
     given = [column for column in columns if column.literals is not None]
     row = st.tuples(*(st.sampled_from(column.literals or ()) for column in given))
-    count = draw(st.sampled_from((2, 0, 4, 8, 20)))
+    count = draw(st.sampled_from((4, 12, 30, 0)))
     rows = draw(st.lists(row, min_size=count, max_size=count))
     body = ", ".join([*definitions, *clauses])
     create = (
-        *(draw(_types()) if engine == "postgresql" and number == 0 else ()),
         f"CREATE TABLE {quoted(engine, name)} ({body}){end}",
         *after,
     )
@@ -257,10 +256,17 @@ def _table_behind(draw: st.DrawFn, engine: EngineName, name: str, number: int) -
 
 
 @st.composite
-def _types(draw: st.DrawFn) -> list[str]:
+def _types(draw: st.DrawFn, relations: Iterable[Relation]) -> list[str]:
+    """Return the statements that make the types and collations of some relations."""
     labels = draw(st.lists(st.sampled_from(LABELS), min_size=1, max_size=8, unique=True))
     written = ", ".join(literal("postgresql", label) for label in labels)
-    return [statement.replace("{labels}", written) for statement in POSTGRES_SETUP]
+    text = "".join(each for relation in relations for each in relation.create)
+    found: list[str] = []
+    for name, statement in reversed(POSTGRES_SETUP.items()):
+        if f'"{name}"' in text:
+            text += statement  # which may need another one
+            found.insert(0, statement.format(labels=written))
+    return found
 
 
 @st.composite
@@ -361,6 +367,36 @@ def _virtual_tables(draw: st.DrawFn, name: str) -> Relation:
     return Relation(name, (create,), ("body",), values, (name,))
 
 
+_SETTINGS: Mapping[EngineName, Sequence[str]] = {
+    "sqlite": (
+        *("PRAGMA encoding = 'UTF-16le'", "PRAGMA encoding = 'UTF-16be'"),
+        *("PRAGMA journal_mode = WAL", "PRAGMA page_size = 512"),
+    ),
+    "postgresql": (
+        "ALTER DATABASE {} SET TimeZone = 'Asia/Kolkata'",
+        "ALTER DATABASE {} SET TimeZone = 'America/St_Johns'",
+        "ALTER DATABASE {} SET DateStyle = 'German'",
+        "ALTER DATABASE {} SET IntervalStyle = 'sql_standard'",
+        "ALTER DATABASE {} SET bytea_output = 'escape'",
+        "ALTER DATABASE {} SET extra_float_digits = -3",
+        "ALTER DATABASE {} SET standard_conforming_strings = off",
+        "ALTER DATABASE {} SET enable_seqscan = off",
+        "ALTER DATABASE {} SET enable_indexscan = off",
+        "ALTER DATABASE {} SET enable_sort = off",
+        "ALTER DATABASE {} SET quote_all_identifiers = on",
+        "ALTER DATABASE {} SET transform_null_equals = on",
+        "ALTER DATABASE {} SET lc_monetary = 'C'",
+        "ALTER DATABASE {} SET search_path = ''",
+    ),
+    "mariadb": (
+        "ALTER DATABASE {} CHARACTER SET latin1",
+        "ALTER DATABASE {} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+        "ALTER DATABASE {} CHARACTER SET utf16",
+    ),
+}
+"""What an owner may set for a database, and every connection then has."""
+
+
 @st.composite
 def schemas(
     draw: st.DrawFn, engines: Sequence[EngineName] = ENGINES, *, max_relations: int = 8
@@ -374,4 +410,7 @@ def schemas(
     several = st.lists(_names(engine), min_size=count, max_size=count, unique_by=_distinct(engine))
     names = draw(several)
     made = tuple(draw(relations(engine, name, place)) for place, name in enumerate(names))
-    return Schema(engine, made, namespace)
+    settings = draw(st.lists(st.sampled_from(_SETTINGS[engine]), max_size=2, unique=True))
+    if engine == "postgresql":
+        settings += draw(_types(made))
+    return Schema(engine, made, namespace, tuple(settings))

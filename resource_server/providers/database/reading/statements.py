@@ -60,6 +60,11 @@ class Statements:
             for column in table.key_columns
             if column.key_type is not None and column.key_type.ranks
         }
+        self._computed_reals = {
+            column.name
+            for column in table.columns
+            if dialect.name == "sqlite" and column.generated and column.kind == "real"
+        }
         names = dict.fromkeys((*self._columns, *self._key))
         every: list[sa.ColumnClause[Any]] = [sa.column(name) for name in names]
         self._table = sa.table(table.name.name, *every, schema=table.name.schema)
@@ -281,8 +286,17 @@ class Statements:
         return plan.bind(values)
 
     def _select(self, *names: str) -> _Select:
-        columns = [self._column(name).label(f"c{place}") for place, name in enumerate(names)]
+        columns = [self._value(name).label(f"c{place}") for place, name in enumerate(names)]
         return _select(*columns).select_from(self._table)
+
+    def _value(self, name: str) -> sa.ColumnElement[Any]:
+        """Return a column as it is selected."""
+        column = self._column(name)
+        if name not in self._computed_reals:
+            return column
+        # SQLite returns 2.0 of a virtual column as 2 if it sorts the rows, else as 2.0.
+        is_real = sa.func.typeof(column) == sa.literal_column("'real'")
+        return sa.case((is_real, column + sa.literal_column("0.0")), else_=column)
 
     def _column(self, name: str) -> sa.ColumnClause[Any]:
         return self._table.c[name]
