@@ -413,6 +413,14 @@ def _column_problems(
     for table in tables:
         hidden = {name for name in table.column_names if _has(covered, name)}
         keys = _keys(table, options, set())
+        named = [column for column in table.columns if _has(options.key, column.name)]
+        for column in named if not keys else ():
+            if column.key_type is None:
+                yield Problem(
+                    f"tables.{pattern}.key",
+                    f"rows of '{table.name.name}' have no address: values of type "
+                    f"'{column.type}' of '{column.name}' cannot be part of a key",
+                )
         if not keys or _keys(table, options, hidden):
             continue
         for column in keys[0].columns:

@@ -13,7 +13,7 @@ from resource_server.providers.database.options import (
     ReadLimits,
     TableOptions,
 )
-from tests.providers.database.owners import Owner
+from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.served import Served, served
 
 pytestmark = pytest.mark.anyio
@@ -159,6 +159,19 @@ async def test_a_foreign_key_may_link_to_another_schema(owner: Owner) -> None:
     async with served(owner, schemas=("public",)) as it:
         assert await links(it, "orders/1") == {"seller": "people/6"}
     await owner.run("DROP SCHEMA sales CASCADE")
+
+
+async def test_an_integer_may_refer_to_a_number_of_another_type(postgres_url: str) -> None:
+    async with owner_of(postgres_url) as owner:
+        await owner.clear()
+        await owner.run(
+            "CREATE TABLE a (k numeric PRIMARY KEY); CREATE TABLE b (k float8 PRIMARY KEY)",
+            "CREATE TABLE t (id int PRIMARY KEY, a int REFERENCES a, b int REFERENCES b)",
+            "INSERT INTO a VALUES (5); INSERT INTO b VALUES (6); INSERT INTO t VALUES (1, 5, 6)",
+        )
+        async with served(owner) as it:
+            assert await links(it, "t/1") == {"a": "a/5", "b": "b/6.0"}
+            assert (await it.json("a/5"), await it.json("b/6.0")) == ({"k": "5"}, {"k": 6.0})
 
 
 # Whole values.

@@ -225,6 +225,17 @@ def test_a_declared_key_of_a_type_that_is_no_key_leaves_rows_without_address() -
     assert (table.key, table.key_kind) == ((), "none")
 
 
+def test_a_declared_key_of_a_type_that_is_no_key_is_reported() -> None:
+    found = orders(key=("id", "customer_id")).problems([ORDERS.name], [ORDERS])
+    assert found == [
+        Problem(
+            "tables.orders.key",
+            "rows of 'orders' have no address: values of type 'INTEGER' of 'customer_id' cannot "
+            "be part of a key",
+        )
+    ]
+
+
 def test_a_hidden_key_gives_way_to_the_next_one() -> None:
     others = (Key("unique", ("email",)), Key("unique", ("total",)), Key("rowid", ("rowid",)))
     table = replace(ORDERS, other_keys=others)

@@ -97,7 +97,7 @@ class KeyType(ABC):
         if isinstance(value, str | bytes) and len(value) > segments.MAX_LENGTH:
             raise ValueError("the key is too long for a URI")
         segment = self.encode(value)
-        if not segments.fits_uri(segment):
+        if len(segment) > segments.SHORT and not segments.fits_uri(segment):
             raise ValueError("the key is too long for a URI")
         return segment
 
@@ -172,8 +172,9 @@ class Reals(KeyType):
 
     def encode(self, value: Any) -> str:
         """Return Python's `repr`, typed if not finite."""
-        if type(value) is not float:
-            raise ValueError("not a number of this column")
+        if type(value) is int:
+            value = float(value)  # of a column that refers to this one
+        require(type(value) is float, "not a number of this column")
         return repr(value) if math.isfinite(value) else f"~r{value!r}"
 
     def parse(self, tag: str, body: str) -> object:
@@ -198,6 +199,8 @@ class Decimals(KeyType):
 
     def encode(self, value: Any) -> str:
         """Return the digits, never with an exponent."""
+        if type(value) is int:
+            value = Decimal(value)  # of a column that refers to this one
         require(isinstance(value, Decimal), "not a number of this column")
         return decimal_text(value) if value.is_finite() else f"~r{float(value)!r}"
 

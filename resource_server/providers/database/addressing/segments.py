@@ -21,8 +21,9 @@ from resource_server.errors import ResourceNotFound
 MAX_LENGTH = uris.MAX_URI_LENGTH - 1024
 """Maximum characters of a percent-encoded key or path; leaves room for the base and a query."""
 
-_MAX_QUOTED = 12
-# A character may be four bytes, each written `%HH`.
+SHORT = MAX_LENGTH // 12
+"""Characters that fit in any case: each may be four bytes, written `%HH`."""
+
 _BASE64 = re.compile(r"[A-Za-z0-9_-]*")
 _SPECIAL = re.compile("[~/\0]")
 _ESCAPE = re.compile(rb"~(?:([0-9A-Fa-f]{2})|)")
@@ -127,7 +128,7 @@ def base64url(data: bytes) -> str:
 
 def fits_uri(path: str) -> bool:
     """Return whether a segment, or segments with their slashes, can be part of a URI."""
-    if len(path) * _MAX_QUOTED <= MAX_LENGTH:
+    if len(path) <= SHORT:
         return True
     quoted = "/".join(map(uris.quote_segment, path.split("/")))
     return len(quoted) <= MAX_LENGTH

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import replace
@@ -380,5 +379,7 @@ def _after(found: Sequence[Resource], last: str | None, limit: int) -> Sequence[
 def _segments(values: Sequence[object], type: KeyType) -> Iterator[tuple[int, str]]:
     """Yield the positions and segments of key values, except those too long for a URI."""
     for place, value in enumerate(values):
-        with suppress(ValueError):
+        try:
             yield place, type.segment(value)
+        except ValueError:
+            continue

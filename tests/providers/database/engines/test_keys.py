@@ -133,6 +133,7 @@ MARIADB_WITHOUT_KEYS = {
     "float": "0.1, 5",
     "bit(8)": "b'101', b'0'",
     "enum('a', '')": "'a', ''",
+    "enum('a', '\U0001f600')": "'a', '\U0001f600'",
 }
 
 SQLITE = {
@@ -467,6 +468,21 @@ async def test_a_hidden_column_named_rowid_is_not_readable_as_the_rowid(tmp_path
                 await it.query("q")
 
 
+async def test_the_seconds_of_an_offset_are_shown(postgres_url: str) -> None:
+    async with owner_of(postgres_url) as owner:
+        await owner.clear()
+        await filled(
+            owner, "timetz", "'10:00:00+02:03:04', '10:00:00+02:03:05', '10:00:00.5-00:00:01'"
+        )
+        async with served(owner) as it:
+            paths = await every_row_once(it, count=3)
+            assert [(await it.json(path))["k"] for path in paths] == [
+                "10:00:00+02:03:05",
+                "10:00:00+02:03:04",
+                "10:00:00.500000-00:00:01",
+            ]
+
+
 # Cursors.
 
 
@@ -530,6 +546,48 @@ async def test_numbers_that_are_not_finite_are_never_written_into_sql(mariadb_ur
 
 def two_less(_: KeyType, value: int) -> int:
     return value - 2
+
+
+async def test_citext_is_a_key_only_where_its_operators_are_found(postgres_url: str) -> None:
+    async with owner_of(postgres_url) as owner:
+        await owner.clear()
+        await owner.run("CREATE SCHEMA IF NOT EXISTS apart")
+        await owner.run("CREATE EXTENSION IF NOT EXISTS citext SCHEMA apart")
+        try:
+            await owner.run(
+                "CREATE TABLE t (k apart.citext PRIMARY KEY)",
+                "INSERT INTO t VALUES ('a'), ('B'), ('c'), ('D')",
+            )
+            async with served(owner) as it:
+                await no_key(it, count=4)
+            await owner.run("ALTER EXTENSION citext SET SCHEMA public")
+            async with served(owner) as it:
+                assert await every_row_once(it) == ["t/a", "t/B", "t/c", "t/D"]
+        finally:
+            await owner.run("DROP EXTENSION citext CASCADE")
+
+
+async def test_a_declared_key_has_no_other_types_than_a_key_of_the_database(owner: Owner) -> None:
+    types = {"postgresql": "money", "mariadb": "float", "sqlite": "integer"}
+    await owner.run(f"CREATE TABLE t (a integer, b {types[owner.engine]})")
+    async with served(owner, tables={"t": TableOptions(key=("a", "b"))}) as it:
+        exposed = (await it.entry("t")).resource.details or {}
+        key = ["a", "b"] if owner.engine == "sqlite" else []
+        assert exposed["table"]["key"] == key
+        assert await it.rows("t") == []
+
+
+async def test_a_view_over_a_domain_may_have_null_in_its_key(postgres_url: str) -> None:
+    async with owner_of(postgres_url) as owner:
+        await owner.clear()
+        await owner.run(
+            "CREATE DOMAIN d AS int NOT NULL; CREATE TABLE a (n int); CREATE TABLE b (k d, n int)",
+            "CREATE VIEW t AS SELECT k, a.n FROM a LEFT JOIN b ON a.n = b.n",
+            "INSERT INTO a VALUES (1), (2); INSERT INTO b VALUES (7, 1)",
+        )
+        async with served(owner, tables={"t": TableOptions(key=("k",))}) as it:
+            rows = [row for page in await it.pages("t/~rows?limit=1") for row in page]
+            assert rows == [{"k": 7, "n": 1}, {"k": None, "n": 2}]
 
 
 async def test_a_table_may_be_named_like_a_part_of_a_statement(owner: Owner) -> None:

@@ -39,8 +39,10 @@ def key_type(data_type: str, column_type: str, values: tuple[str, ...]) -> KeyTy
         range = (0, 2 * half - 1) if "unsigned" in declared else (-half, half - 1)
         return (_Booleans if declared.startswith("tinyint(1)") else Integers)(*range)
     if data_type == "enum":
-        # Position 0 is the empty text, which stands for any value that was none of them.
-        return _Enumerated(values=("", *values)) if "" not in values else None
+        # Position 0 is the empty text, which stands for any value that was none of them. The
+        # catalog writes `?` for characters beyond its own character set.
+        is_known = not any(value == "" or "?" in value for value in values)
+        return _Enumerated(values=("", *values)) if is_known else None
     return _TYPES.get(data_type)
 
 

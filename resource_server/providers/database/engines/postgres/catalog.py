@@ -90,8 +90,9 @@ SELECT pg_catalog.json_build_object(
       'type', pg_catalog.format_type(a.atttypid, a.atttypmod),
       'base', b.typname,
       'domain', b.oid <> a.atttypid,
+      'found', pg_catalog.pg_type_is_visible(b.oid),
       'system', b.typnamespace = 'pg_catalog'::pg_catalog.regnamespace,
-      'nullable', NOT (a.attnotnull OR b.required),
+      'nullable', NOT (a.attnotnull OR (b.required AND c.relkind NOT IN ('v', 'm'))),
       'required', a.attnotnull,
       'bytewise', l.oid IS NOT NULL AND l.collnamespace = 'pg_catalog'::pg_catalog.regnamespace
         AND l.collname IN ('C', 'POSIX', 'ucs_basic')
@@ -241,6 +242,8 @@ class _CatalogColumn(msgspec.Struct):
     type: str
     base: str
     domain: bool
+    found: bool
+    """The type is found without its schema, and so are the operators beside it."""
     system: bool
     nullable: bool
     required: bool
@@ -378,7 +381,7 @@ def _key_type(row: _CatalogColumn) -> KeyType | None:
     if row.values is not None:
         # PostgreSQL compares enumerations, and no domains over them.
         return None if row.domain else Enumerated(values=row.values)
-    if row.system or row.base == "citext":
+    if row.system or (row.base == "citext" and row.found):
         return key_type(row.base, is_bytewise=row.bytewise)
     return None
 

@@ -88,14 +88,18 @@ class _Temporal(KeyType):
 
     def encode(self, value: Any) -> str:
         self.order(value)
-        if not isinstance(value, str):
-            return (
-                key_types.datetime_text(value)
-                if isinstance(value, datetime)
-                else str(value.isoformat())
-            )
-        # `24:00:00` is no time of Python's, and looks like one.
-        return value if value == "24:00:00" else segments.typed_text(value)
+        key_types.require(
+            isinstance(value, str | datetime) or "timestamp" not in self.type, "not a timestamp"
+        )
+        match value:
+            case datetime():
+                return key_types.datetime_text(value)
+            case str() if self._is_time(value):
+                return value
+            case str():
+                return segments.typed_text(value)
+            case _:
+                return str(value.isoformat())
 
     def parse(self, tag: str, body: str) -> object:
         value = self._plain(body) if tag == "" else key_types.parse_text(tag, body)
@@ -110,6 +114,13 @@ class _Temporal(KeyType):
         if not first <= number < end and value not in ("infinity", "-infinity"):
             raise ValueError("out of the range of PostgreSQL")
         return number
+
+    def _is_time(self, text: str) -> bool:
+        """Return whether a text looks like a time of Python's, such as `24:00:00`."""
+        try:
+            return self.type in ("time", "timetz") and self._plain(text) is not None
+        except ValueError:
+            return False
 
     def _plain(self, text: str) -> object:
         match self.type:

@@ -1,8 +1,8 @@
 """Codecs for PostgreSQL's dates, times and intervals in binary form.
 
 PostgreSQL has infinite dates, years before 1 and after 9999, 24:00, and intervals of months, and
-Python has none of these. Such values are decoded to PostgreSQL's own text, so that no value is
-wrong and none fails a page.
+Python has none of these; JSON encoders have no zones with seconds. Such values are decoded to
+PostgreSQL's own text, so that no value is wrong and none fails a page.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ def _decode_timetz(value: tuple[int, ...]) -> time | str:
     zone = timezone(timedelta(seconds=-value[1]))
     if value[0] >= _DAY_US:
         return "24:00:00" + time(tzinfo=zone).isoformat()[8:]
-    return (_EPOCH + timedelta(microseconds=value[0])).time().replace(tzinfo=zone)
+    found = (_EPOCH + timedelta(microseconds=value[0])).time().replace(tzinfo=zone)
+    # JSON encoders leave out the seconds of an offset.
+    return found.isoformat() if value[1] % 60 else found
 
 
 def _decode_interval(value: tuple[int, ...]) -> str:

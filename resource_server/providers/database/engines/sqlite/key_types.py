@@ -37,11 +37,9 @@ class StoredValues(KeyType):
 
     def encode(self, value: Any) -> str:
         """Return the plain form of a value of the column's kind, else its typed form."""
+        if value.__class__ is int:
+            return self._integer(value)
         match value:
-            case bool():
-                raise ValueError("SQLite has no booleans")
-            case int():
-                return self._integer(value)
             case float():
                 plain = self.kind in ("real", "numeric") and math.isfinite(value)
                 return repr(value) if plain else f"~r{value!r}"
