@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import click
@@ -10,6 +11,24 @@ import click
 from resource_server.manifest.http import Http
 
 NO_TOKENS = "'access' has no effect: without 'http.auth', everybody can read everything"
+
+
+def access_warning(http: Http, access: Mapping[str, Sequence[str]]) -> str | None:
+    """Return why some callers see more, or less, than the scopes of a mount may suggest.
+
+    `access` has the required scopes by the option that requires them.
+    """
+    if not access or not http.auth:
+        return NO_TOKENS if access else None
+    every = {scope for scopes in access.values() for scope in scopes}
+    lacking = sorted(every.difference(http.auth.scopes))
+    if not lacking or not http.auth.unscoped_subjects:
+        return None
+    subjects = ", ".join(http.auth.unscoped_subjects)
+    return (
+        "static tokens without 'scopes' have those of http.auth.scopes: "
+        f"{subjects} see nothing that requires {', '.join(lacking)}"
+    )
 
 
 class HttpOptions(NamedTuple):

@@ -48,7 +48,7 @@ class StaticToken:
     subject: Annotated[str, Meta(min_length=1)] | None = None
     """Subject of its requests; by default `token-` and its position in the list."""
     scopes: tuple[Scope, ...] | None = None
-    """Scopes it grants; by default all."""
+    """Scopes it grants; by default those of `http.auth.scopes`, and no others."""
 
     def __post_init__(self) -> None:
         if not _TOKEN.fullmatch(self.token):
@@ -71,7 +71,7 @@ class Auth:
     scopes: tuple[Scope, ...] = ()
     """Scopes required of every request."""
     tokens: tuple[str | StaticToken, ...] = field(default=(), repr=False)
-    """Static tokens; take them from environment variables."""
+    """Static tokens; take them from environment variables. Text alone grants `scopes`."""
 
     def __post_init__(self) -> None:
         if not self.issuers and not self.tokens:
@@ -97,8 +97,18 @@ class Auth:
 
     @property
     def named_tokens(self) -> tuple[StaticToken, ...]:
-        """The static tokens, each with a subject."""
+        """The static tokens, each with a subject and scopes."""
         return tuple(self._named())
+
+    @property
+    def unscoped_subjects(self) -> tuple[str, ...]:
+        """Subjects of the static tokens that name no scopes."""
+        given = zip(self.tokens, self.named_tokens, strict=True)
+        return tuple(
+            named.subject or ""
+            for token, named in given
+            if isinstance(token, str) or token.scopes is None
+        )
 
     def _named(self) -> Iterator[StaticToken]:
         for number, given in enumerate(self.tokens, start=1):
@@ -107,7 +117,8 @@ class Auth:
             except ValueError as error:
                 raise ValueError(f"tokens: {str(error).removeprefix('token: ')}") from None
             subject = token.subject or f"token-{number}"
-            yield StaticToken(token=token.token, subject=subject, scopes=token.scopes)
+            scopes = self.scopes if token.scopes is None else token.scopes
+            yield StaticToken(token=token.token, subject=subject, scopes=scopes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

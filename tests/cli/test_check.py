@@ -334,8 +334,27 @@ def test_required_scopes_are_reported_with_a_warning_if_nothing_enforces_them(
     assert "access     directories.docs.access: docs:read\n" in done.out
     assert "access     access: a, b\n" in done.out
     assert done.out.count("warning    'access' has no effect: without 'http.auth'") == 2
-    manifest.write_text(f"{GUARDED}http: {{auth: {{tokens: [0123456789abcdef]}}}}")
-    assert "warning" not in run("check", manifest).out
+    given = "token: 0123456789abcdef"
+    for scopes in ("a, b, 'docs:read'", ""):
+        manifest.write_text(
+            f"{GUARDED}http: {{auth: {{tokens: [{{{given}, scopes: [{scopes}]}}]}}}}"
+        )
+        assert "warning" not in run("check", manifest).out
+
+
+def test_static_tokens_that_lack_scopes_because_they_name_none_are_reported(
+    run: Run, folder: Path
+) -> None:
+    manifest = folder.parent / "mcp-resources.yaml"
+    plain = "auth: {scopes: ['docs:read'], tokens: [0123456789abcdef, fedcba9876543210]}"
+    manifest.write_text(f"{GUARDED}http: {{{plain}}}")
+    done = run("check", manifest)
+    assert done.status == 0
+    (warning,) = (line for line in done.out.splitlines() if "warning" in line)
+    assert warning.endswith(
+        "static tokens without 'scopes' have those of http.auth.scopes: "
+        "token-1, token-2 see nothing that requires a, b"
+    )
 
 
 def test_the_rule_that_requires_scopes_is_named(run: Run, folder: Path) -> None:

@@ -59,7 +59,7 @@ def test_the_public_url_is_the_default_audience(tmp_path: pathlib.Path) -> None:
 def test_static_tokens_have_subjects_other_than_the_tokens(tmp_path: pathlib.Path) -> None:
     text = "tokens: ['${SECRET}', {token: '${OTHER}', subject: ci, scopes: [a]}]"
     assert auth(tmp_path, text).named_tokens == (
-        StaticToken(token=GOOD, subject="token-1"),
+        StaticToken(token=GOOD, subject="token-1", scopes=()),
         StaticToken(token=OTHER, subject="ci", scopes=("a",)),
     )
 

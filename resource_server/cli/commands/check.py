@@ -13,7 +13,7 @@ from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.contract_guard import Ability
 from resource_server.catalog.mount import Mount, log_failure
 from resource_server.cli import console, log_output, runner, server_builder, source_arguments
-from resource_server.cli.http_options import NO_TOKENS
+from resource_server.cli.http_options import access_warning
 from resource_server.errors import Diagnostic, ResourceBusy, ResourceError, ResourceNotFound
 from resource_server.manifest import Manifest, MountSpec, Positions
 from resource_server.manifest.data import DataPath, dotted
@@ -79,10 +79,10 @@ async def _check(server: Server, manifest: Manifest, *, as_json: bool) -> int:
         ]
         tools = await tool_cost(server.toolbox, LATEST_MODERN)
     reports += _report_client_roots(manifest)
-    if not manifest.http.auth:
-        for each in reports:
-            if each.access:
-                each.warnings = [*each.warnings, NO_TOKENS]
+    for each in reports:
+        warning = access_warning(manifest.http, each.access)
+        if warning is not None:
+            each.warnings = [*each.warnings, warning]
     problem = media_types.magic_problem()
     if as_json:
         found = {"mounts": reports, "prompts": prompts, "tools": tools}

@@ -50,10 +50,7 @@ class Authenticator:
         self._timing = timing
         self._required = frozenset(auth.scopes)
         self._static = [
-            (
-                _digest(each.token),
-                Caller(each.subject, None if each.scopes is None else frozenset(each.scopes)),
-            )
+            (_digest(each.token), Caller(each.subject, frozenset(each.scopes or ())))
             for each in auth.named_tokens
         ]
         self._verifier = _verifier(auth, resource, timing) if auth.issuers else None

@@ -24,6 +24,7 @@ from tests.transports.program import (
 
 CLERK, GUEST = "clerk-0123456789abcdef", "guest-0123456789abcdef"
 CLERK_AS_GUEST, CLERK_AGAIN = "narrow-0123456789abcdef", "again-0123456789abcdef"
+PLAIN, NAMED = "plain-0123456789abcdef", "named-0123456789abcdef"
 BASE = "file:///project"
 PAY, NOTE = f"{BASE}/hr/pay.txt", f"{BASE}/note.txt"
 TERMS = "resource://terms"
@@ -46,6 +47,8 @@ http:
       - {{token: {CLERK_AGAIN}, subject: clerk, scopes: [mcp:read, hr:read, terms, more]}}
       - {{token: {CLERK_AS_GUEST}, subject: clerk, scopes: [mcp:read, terms]}}
       - {{token: {GUEST}, subject: guest, scopes: [mcp:read]}}
+      - {PLAIN}
+      - {{token: {NAMED}, subject: named}}
 """
 
 
@@ -81,6 +84,15 @@ def test_each_token_lists_only_what_its_scopes_allow(program: Program) -> None:
     assert listed(program, GUEST) == listed(program, CLERK_AS_GUEST) == shown
     assert listed(program, CLERK, uri=BASE) == {f"{BASE}/hr", NOTE}
     assert listed(program, GUEST, uri=BASE) == {NOTE}
+
+
+@pytest.mark.parametrize("token", [PLAIN, NAMED])
+def test_a_static_token_without_scopes_has_the_required_ones_and_no_more(
+    program: Program, token: str
+) -> None:
+    assert listed(program, token) == listed(program, GUEST) == {BASE, NOTE}
+    assert "error" in ask(program, token, "resources/read", uri=PAY)
+    assert "result" in ask(program, token, "resources/read", uri=NOTE)
 
 
 @pytest.mark.parametrize("uri", [PAY, f"{BASE}/hr", TERMS])
