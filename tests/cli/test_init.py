@@ -132,6 +132,14 @@ def test_a_database_manifest_is_written_beside_it_and_names_its_tables(
     assert sorted(file.name for file in shop.parent.iterdir()) == ["My shop.db", NAME]
 
 
+def test_a_written_manifest_consents_to_what_no_view_shows(run: Run, shop: Path) -> None:
+    run("init", shop)
+    manifest = shop.parent / NAME
+    written = manifest.read_text("utf-8")
+    manifest.write_text(written.replace("# columns: {mask:", "columns: {mask:", 1))
+    assert "view 'mails' is hidden: it shows 'email' of 'customers'" in run("check", manifest).out
+
+
 def test_a_database_manifest_can_be_printed_instead_of_written(
     run: Run, shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

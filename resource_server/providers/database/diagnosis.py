@@ -12,10 +12,14 @@ from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries import sql_tokenizer
 from resource_server.providers.database.queries.declared import DeclaredQueries
 from resource_server.providers.database.queries.policy_rewrite import QueryRewriter
-from resource_server.providers.database.reading.exposed_table import ExposedTable, ExposedTableCache
+from resource_server.providers.database.reading.exposed_table import (
+    VIEWS,
+    ExposedTable,
+    ExposedTableCache,
+)
 
+_REMEDY = "give the view an entry in tables, with `expose: true` or its own `columns` or `where`"
 _WORD = re.compile(r"\w+")
-_VIEWS = ("view", "materialized view")
 
 
 class Diagnosis:
@@ -62,6 +66,20 @@ class Diagnosis:
                     "replica; set `server.key`",
                 )
             )
+        await self._exposed.infos()  # knows the views that are refused
+        found += [
+            ("", f"view '{view.name}' is hidden: {reason}; {_REMEDY}")
+            for view, reason in self._policy.refused.items()
+        ]
+        found += [
+            (
+                "",
+                f"view '{view.name}' may show hidden or masked columns: its definition is not "
+                f"shown to a login without SHOW VIEW; {_REMEDY}",
+            )
+            for view in self._policy.unexamined
+            if self._policy.of(view) is not None
+        ]
         tables: list[Table] = []
         for name in names:
             if self._policy.of(name) is None:
@@ -136,15 +154,15 @@ class Diagnosis:
         self, tables: Sequence[Table], names: Sequence[TableName]
     ) -> Iterator[tuple[str, str]]:
         """Yield views over restricted tables; the rules of a table do not apply to its views."""
-        reads = {table.name: _named(table, names) for table in tables if table.type in _VIEWS}
+        reads = {table.name: _named(table, names) for table in tables if table.type in VIEWS}
         for view, read in reads.items():
-            rule, options = self._policy.rule(view), self._policy.of(view)
-            for name in read if rule is None else ():
+            options = self._policy.of(view)
+            for name in () if self._policy.consents(view) else read:
                 if self._policy.restricts(name):
                     yield (
                         "",
                         f"view '{view.name}' shows data of '{name.name}' that "
-                        f"{self._policy.rule(name)} hides; give the view an entry in tables",
+                        f"{self._policy.rule(name)} hides; {_REMEDY}",
                     )
             held = options.access.scopes if options else ()
             for name in _behind(view, reads):

@@ -14,6 +14,7 @@ from resource_server.providers.database.queries.parameters import Parameter
 from resource_server.runtime.option_types import Duration
 
 Mask: TypeAlias = Literal["hash", "redact", "last4"]
+ViewMode: TypeAlias = Literal["refuse", "warn"]
 WatchMode: TypeAlias = Literal["auto", "notify", "poll", "off"]
 
 
@@ -74,6 +75,8 @@ class TableOptions:
     """Columns that address a row, if the database declares no key."""
     columns: ColumnOptions = ColumnOptions()
     """Columns to hide or mask."""
+    expose: bool = False
+    """True consents to all that a view shows, whatever the entries of its tables hide."""
     where: str | None = None
     """An SQL condition; rows that do not match are hidden."""
     rows: bool = True

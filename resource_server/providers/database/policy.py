@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fnmatch import translate
@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from resource_server.providers.database.engines.contract import EngineName
+from resource_server.providers.database.engines.contract import EngineName, ViewReads
 from resource_server.providers.database.engines.reflection import (
     Column,
     ForeignKey,
@@ -144,6 +144,10 @@ class Policy:
         """The key of the server, from which that of hashes is derived."""
         self._rules = [_rule(pattern, given, engine) for pattern, given in tables.items()]
         self._exact = frozenset(tables)
+        self.refused: Mapping[TableName, str] = {}
+        """Views that are hidden because of what they show, each with the reason."""
+        self.unexamined: Collection[TableName] = ()
+        """Views that may show hidden columns: the engine cannot tell."""
         self._decided: dict[TableName, _Rule | None] = {}
         self._named = frozenset[str]().union(*(rule.names for rule in self._rules))
         self._hides = any(
@@ -158,13 +162,61 @@ class Policy:
         masks = {mask for options in rules for mask in options.columns.mask.values()}
         return "hash" in masks and not self.key.is_lasting
 
+    @property
+    def hides_columns(self) -> bool:
+        """Whether any column of a table may be hidden or masked."""
+        rules = [rule.options for rule in self._rules if rule.options is not None]
+        return any(options.columns.hide or options.columns.mask for options in rules)
+
+    def consents(self, view: TableName) -> bool:
+        """Return whether the manifest decides what a view shows, beyond its name and key."""
+        options = self.of(view)
+        rule = self._rule(view)
+        return rule is not None and options is not None and _is_decided(options)
+
+    def refuse_views(
+        self, views: Collection[TableName], reads: Mapping[TableName, ViewReads]
+    ) -> None:
+        """Hide the views that show hidden or masked columns without consent.
+
+        `reads` are the columns that each view reads, not through other views.
+        """
+        self.refused = {}
+        self.unexamined = [v for v in views if v not in reads and not self.consents(v)]
+        self.refused = {
+            view: f"it shows '{column}' of '{table.name}', which {self.rule(table)} hides or masks"
+            for view in reads
+            if (found := self._revealed(view, reads, set())) is not None
+            for table, column in [found]
+        }
+
+    def _revealed(
+        self, view: TableName, reads: Mapping[TableName, ViewReads], seen: set[TableName]
+    ) -> tuple[TableName, str] | None:
+        """Return a hidden or masked column that a view shows without consent, or None."""
+        if view in seen or self.consents(view):
+            return None
+        seen.add(view)
+        for table, column in sorted(reads.get(view, ()), key=_qualified):
+            options = self.of(table)
+            covered = () if options is None else (*options.columns.hide, *options.columns.mask)
+            if covered and (column == "*" or _has(covered, column)):
+                return table, column
+            if table in reads and (found := self._revealed(table, reads, seen)) is not None:
+                return found
+        return None
+
     def of(self, name: TableName) -> TableOptions | None:
         """Return the options of a table, or None if it is hidden."""
+        if name in self.refused:
+            return None
         rule = self._rule(name)
         return _EVERYTHING if rule is None else rule.options
 
     def rule(self, name: TableName) -> str | None:
         """Return the option that applies to a table: `tables.audit_*`."""
+        if name in self.refused:
+            return "views"
         rule = self._rule(name)
         return None if rule is None else f"tables.{rule.pattern}"
 
@@ -205,6 +257,8 @@ class Policy:
             return True
         if not in_query and table.casefold() in self._named:
             return True
+        if TableName(None, table) in self.refused:
+            return False
         rule = self._rule(TableName(None, table))
         options = _EVERYTHING if rule is None else rule.options
         if options is None:
@@ -327,6 +381,15 @@ def _rule(pattern: str, given: TableOptions | bool, engine: EngineName) -> _Rule
     if given.change is not None:
         names.add(given.change.column.casefold())
     return _Rule(pattern, given, expression, frozenset(names))
+
+
+def _is_decided(options: TableOptions) -> bool:
+    return options.expose or _is_restricted(options)
+
+
+def _qualified(read: tuple[TableName, str]) -> tuple[str, str, str]:
+    (schema, name), column = read
+    return schema or "", name, column
 
 
 def _is_restricted(options: TableOptions) -> bool:

@@ -41,7 +41,13 @@ from resource_server.providers.database.engines.contract import Engine
 from resource_server.providers.database.engines.factory import engine_name, make_engine
 from resource_server.providers.database.engines.reflection import TableName
 from resource_server.providers.database.formats.pages import FORMATS
-from resource_server.providers.database.options import Query, ReadLimits, TableOptions, WatchMode
+from resource_server.providers.database.options import (
+    Query,
+    ReadLimits,
+    TableOptions,
+    ViewMode,
+    WatchMode,
+)
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries.declared import DeclaredQueries
 from resource_server.providers.database.queries.policy_rewrite import QueryRewriter, scopes_of
@@ -83,6 +89,9 @@ class Database:
     interval: Duration | None = None
     """Polling interval for changes; the default is 50 ms (SQLite), 250 ms (PostgreSQL) or 1 s
     (MySQL, MariaDB). SQLite files whose events the system reports are polled once a second."""
+    views: ViewMode = "refuse"
+    """Whether a view that shows a hidden or masked column of its tables is hidden, or only
+    reported by `check`. An entry in `tables` with `expose: true` or a policy consents to it."""
     require_readonly_role: bool = False
     """Whether to refuse a login that may do more than read."""
     timing: Timing = field(default=DEFAULT_TIMING, init=False)
@@ -119,7 +128,9 @@ class Database:
     def _use(self, engine: Engine) -> None:
         """Read the database through an engine."""
         self._engine = engine
-        self._exposed = ExposedTableCache(self._engine, self._policy, self.limits, self.timing)
+        self._exposed = ExposedTableCache(
+            self._engine, self._policy, self.limits, self.timing, self.views
+        )
         self._queries.rewriter = QueryRewriter(self._engine, self._policy, self._exposed)
         self._completion = PathCompletion(self._engine, self._exposed, self.timing)
         self._documents = Documents(
@@ -246,6 +257,7 @@ class Database:
     async def hides(self, *, limit: int) -> Sequence[tuple[Path, str]]:
         """Return the tables and columns that the manifest hides. See `SupportsHides`."""
         found: list[tuple[Path, str]] = []
+        await self._exposed.infos()  # knows the views that are refused
         for info in await self._engine.tables():
             path = address_path(TableAddress(info.name))
             options, rule = self._policy.of(info.name), self._policy.rule(info.name) or ""
@@ -313,6 +325,9 @@ class Database:
         table: TableName | None = None
         try:
             table = getattr(self._tree.address(path), "table", None)
+            await self._exposed.infos()  # knows the views that are refused
+            if table is not None and (reason := self._policy.refused.get(table)):
+                return f"hidden by views: {reason}"
             if table is not None and self._policy.of(table) is None:
                 return f"hidden by {self._policy.rule(table)}: false"
             await self._tree.resource(path)

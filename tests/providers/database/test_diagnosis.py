@@ -42,7 +42,7 @@ async def test_a_view_that_exposes_a_table_beyond_its_scopes_is_reported(owner: 
     # Also through another view, with or without an entry of its own.
     assert await of_views(owner, {"salaries": HR}) == [pays, sums]
     assert await of_views(owner, {"salaries": HR, "pays": TableOptions()}) == [pays, sums]
-    more = TableOptions(access=Access(scopes=("hr:read", "more")))
+    more = TableOptions(access=Access(scopes=("hr:read", "more")), expose=True)
     assert await of_views(owner, {"salaries": HR, "sums": more, "pays": False}) == []
     # Each view needs scopes of its own.
     (narrow,) = await of_views(owner, {"salaries": more, "pays": HR, "sums": more})
@@ -51,13 +51,17 @@ async def test_a_view_that_exposes_a_table_beyond_its_scopes_is_reported(owner: 
 
 async def test_a_view_that_exposes_hidden_parts_of_a_table_is_reported(owner: Owner) -> None:
     await owner.run(*SHOP)
-    tables = {"salaries": TableOptions(columns=ColumnOptions(hide=("pay",)))}
+    tables = {"salaries": TableOptions(where="pay < 9")}
     (message,) = await of_views(owner, tables)
     assert message == (
-        "view 'pays' shows data of 'salaries' that tables.salaries hides; "
-        "give the view an entry in tables"
+        "view 'pays' shows data of 'salaries' that tables.salaries hides; give the view an entry "
+        "in tables, with `expose: true` or its own `columns` or `where`"
     )
-    assert await of_views(owner, {**tables, "pays": TableOptions()}) == []
+    # Only its words do not say what it may show.
+    named = TableOptions(title="Pays", description="What is paid", key=("id",))
+    assert await of_views(owner, {**tables, "pays": named}) == [message]
+    for entry in (TableOptions(expose=True), TableOptions(where="pay < 9")):
+        assert message not in await of_views(owner, {**tables, "pays": entry})
 
 
 async def test_a_column_computed_from_hidden_columns_is_reported(owner: Owner) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import Dialect
 
 EngineName: TypeAlias = Literal["sqlite", "postgresql", "mysql", "mariadb"]
+
+
+ViewReads: TypeAlias = frozenset[tuple[TableName, str]]
+"""Tables and views with their columns: "*" for all of them, "" for none, such as by `count(*)`."""
 
 
 class Statement(NamedTuple):
@@ -145,6 +149,13 @@ class Engine(Protocol):
 
         Raises:
             ValueError: the database refuses it; the message is for the manifest's author.
+        """
+        ...
+
+    async def view_reads(self, names: Sequence[TableName]) -> Mapping[TableName, ViewReads]:
+        """Return the columns that each of these views reads; of views that it cannot examine, none.
+
+        MariaDB and MySQL show definitions only to logins with the privilege SHOW VIEW.
         """
         ...
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
@@ -25,6 +25,7 @@ from resource_server.providers.database.engines.contract import (
     Privilege,
     Rows,
     Statement,
+    ViewReads,
 )
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
 from resource_server.providers.database.engines.slots import Slots
@@ -219,6 +220,10 @@ class ServerEngine(ABC):
         Raises:
             ResourceNotFound: no such table, or no privilege to read it.
         """
+
+    @abstractmethod
+    async def view_reads(self, names: Sequence[TableName]) -> Mapping[TableName, ViewReads]:
+        """Return the columns that each of these views reads. See `Engine.view_reads`."""
 
     @abstractmethod
     async def estimate(self, name: TableName) -> int | None:

@@ -7,7 +7,7 @@ import hashlib
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -32,7 +32,7 @@ from resource_server.providers.database.engines.reflection import (
     TableName,
 )
 from resource_server.providers.database.formats import values
-from resource_server.providers.database.options import ReadLimits, TableOptions
+from resource_server.providers.database.options import ReadLimits, TableOptions, ViewMode
 from resource_server.providers.database.policy import Policy, TableView
 from resource_server.runtime.eager import settle
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
@@ -40,6 +40,8 @@ from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 if TYPE_CHECKING:
     from resource_server.providers.database.reading.statements import Statements
 
+VIEWS = ("view", "materialized view")
+"""Types of tables whose rows come from other tables."""
 MAX_KEPT = 1024
 """Maximum number of tables whose reflection is cached."""
 
@@ -327,7 +329,11 @@ class ExposedTableCache:
         policy: Policy,
         limits: ReadLimits,
         timing: Timing = DEFAULT_TIMING,
+        views: ViewMode = "refuse",
     ) -> None:
+        self._refuses_views = views == "refuse" and policy.hides_columns
+        self._views: Collection[TableName] = ()
+        """The views that were examined, if some may be refused."""
         self._schema_cache_s = timing.schema_cache_s
         self._engine = engine
         self._limits = limits
@@ -373,6 +379,10 @@ class ExposedTableCache:
         except InvalidParameter:
             # Servers refuse some names: too long, not Unicode, or with illegal characters.
             raise ResourceNotFound from None
+        if self._refuses_views and table.type in VIEWS and name not in self._views:
+            await self.state()  # a new view
+            if self._policy.of(name) is None:
+                raise ResourceNotFound
         view = self._policy.view(table)
         exposed = ExposedTable(view, self._engine, self._limits, _change(view.options, table))
         exposed = await settle(exposed.with_key_of_rows())
@@ -394,10 +404,19 @@ class ExposedTableCache:
                 return
             state = await self._engine.schema_state()
             if state != self._state:
+                if self._refuses_views:
+                    await self._examine_views()
                 self._state = state
                 self._known.clear()
                 self._infos = None
             self._fresh_until = time.monotonic() + self._schema_cache_s
+
+    async def _examine_views(self) -> None:
+        """Refuse the views that show hidden or masked columns."""
+        every = await settle(self._engine.tables())
+        self._views = [info.name for info in every if info.type in VIEWS]
+        reads = await self._engine.view_reads(self._views)
+        self._policy.refuse_views(self._views, reads)
 
     async def state(self) -> object:
         """Check the schema now and return its state, which differs after a change."""

@@ -85,6 +85,10 @@ VIEW = """
 SELECT view_definition FROM information_schema.views
 WHERE table_schema = DATABASE() AND table_name = %s"""
 
+VIEW_DEFINITIONS = """
+SELECT table_name, view_definition FROM information_schema.views
+WHERE table_schema = DATABASE()"""
+
 ESTIMATE = """
 SELECT table_rows FROM information_schema.tables
 WHERE table_schema = DATABASE() AND table_name = %s AND table_type <> 'VIEW'"""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -25,6 +25,7 @@ from resource_server.providers.database.engines.contract import (
     Rows,
     Statement,
     UnfitParameter,
+    ViewReads,
 )
 from resource_server.providers.database.engines.mysql import catalog as catalog
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
@@ -34,6 +35,7 @@ from resource_server.providers.database.engines.server_base import (
     DriverConnection,
     ServerEngine,
 )
+from resource_server.providers.database.queries import sql_tokenizer
 
 _MULTI_STATEMENTS = 1 << 16
 _LOCAL_FILES = 1 << 7
@@ -124,6 +126,22 @@ class MysqlEngine(ServerEngine):
         except ResourceNotFound:
             return None
         return str(row[1])
+
+    async def view_reads(self, names: Sequence[TableName]) -> Mapping[TableName, ViewReads]:
+        """Return the columns that each of these views reads. See `Engine.view_reads`.
+
+        The server keeps definitions with every column by its name, beside names of other things.
+        """
+        found: dict[TableName, ViewReads] = {}
+        rows, tables = await self._ask((catalog.VIEW_DEFINITIONS,), (catalog.TABLES,))
+        known = {str(row[0]).casefold(): TableName(None, str(row[0])) for row in tables}
+        for name, definition in rows:
+            view = TableName(None, str(name))
+            if view in names and definition:
+                words = sql_tokenizer.identifiers(str(definition), "mysql")
+                read = [known[word.casefold()] for word in words if word.casefold() in known]
+                found[view] = frozenset((table, word) for table in read for word in words)
+        return found
 
     async def estimate(self, name: TableName) -> int | None:
         """Return the row count from statistics, or None without statistics."""

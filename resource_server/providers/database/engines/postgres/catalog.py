@@ -166,6 +166,22 @@ FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamesp
 WHERE {_VISIBLE} AND n.nspname = $2 AND c.relname = $3
 """  # noqa: S608
 
+VIEW_READS = """
+SELECT DISTINCT vn.nspname::text, v.relname::text, n.nspname::text, c.relname::text,
+  -- The catalog does not record columns that are read as a part of whole rows (`o.*`).
+  CASE WHEN pg_catalog.pg_get_viewdef(v.oid) ~ '[\\w"][.][*]' THEN '*'
+    ELSE coalesce(a.attname::text, '') END
+FROM pg_catalog.pg_class v
+JOIN pg_catalog.pg_namespace vn ON vn.oid = v.relnamespace
+JOIN pg_catalog.pg_rewrite r ON r.ev_class = v.oid
+JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass
+  AND d.objid = r.oid AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
+  AND d.refobjid <> v.oid
+JOIN pg_catalog.pg_class c ON c.oid = d.refobjid
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.refobjsubid
+WHERE v.relkind IN ('v', 'm') AND v.relname = ANY ($1::text[])"""
+
 ESTIMATE = f"""
 SELECT CASE WHEN c.relkind = 'p' THEN (
     SELECT pg_catalog.sum(CASE WHEN l.reltuples >= 0 THEN l.reltuples END)

@@ -23,6 +23,7 @@ from resource_server.providers.database.engines.contract import (
     Rows,
     Statement,
     UnfitParameter,
+    ViewReads,
 )
 from resource_server.providers.database.engines.postgres import catalog as catalog
 from resource_server.providers.database.engines.postgres.temporal import CODECS
@@ -125,6 +126,16 @@ class PostgresEngine(ServerEngine):
         if not rows:
             raise ResourceNotFound
         return catalog.postgres_table(name, str(rows[0][0]))
+
+    async def view_reads(self, names: Sequence[TableName]) -> Mapping[TableName, ViewReads]:
+        """Return the columns that each of these views reads. See `Engine.view_reads`."""
+        found: dict[TableName, set[tuple[TableName, str]]] = {name: set() for name in names}
+        for row in await self._ask(catalog.VIEW_READS, [name.name for name in names]):
+            schema, name, read_schema, read, column = map(str, row)
+            view = TableName(schema, name)
+            if view in found:
+                found[view].add((TableName(read_schema, read), column))
+        return {view: frozenset(reads) for view, reads in found.items()}
 
     async def estimate(self, name: TableName) -> int | None:
         """Return the row count from statistics, or None without statistics."""

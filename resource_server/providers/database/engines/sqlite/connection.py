@@ -263,6 +263,28 @@ class SqliteConnection:
         finally:
             self.database.set_progress_handler(None, 0)
 
+    def columns_read_by(self, view: str) -> set[tuple[str, str]]:
+        """Return tables and views with the columns that a view reads, not through other views."""
+        found: set[tuple[str, str]] = set()
+
+        def record(
+            action: int, first: str | None, second: str | None, schema: str | None, by: str | None
+        ) -> int:
+            # SQLite names common table expressions like views: then it may be this view's.
+            through = by is not None and by != view and by in self.authorizer.tables
+            if action == sqlite3.SQLITE_READ and first and second and first != view and not through:
+                found.add((first, second))
+            return sqlite3.SQLITE_OK  # nothing runs
+
+        self.database.set_authorizer(record)
+        try:
+            self.database.execute(f"EXPLAIN SELECT * FROM {quoted(view)}").close()  # noqa: S608
+        except sqlite3.Error:
+            found.clear()  # such as a view of what is not there
+        finally:
+            self.database.set_authorizer(self.authorizer)
+        return found
+
     def versions(self) -> tuple[int, int]:
         """Return the versions of the schema and the data, as this connection sees them."""
         (schema,) = self.database.execute("PRAGMA schema_version").fetchone()

@@ -19,6 +19,7 @@ from resource_server.providers.database.engines.contract import (
     Privilege,
     Rows,
     Statement,
+    ViewReads,
 )
 from resource_server.providers.database.engines.reflection import Table, TableInfo, TableName
 from resource_server.providers.database.engines.sqlite.authorizer import Readable
@@ -157,6 +158,18 @@ class SqliteEngine:
             )
         except StatementRefused as error:
             raise ValueError(str(error)) from None
+
+    async def view_reads(self, names: Sequence[TableName]) -> Mapping[TableName, ViewReads]:
+        """Return the columns that each of these views reads. See `Engine.view_reads`."""
+        return await self._ask(
+            lambda connection: {
+                name: frozenset(
+                    (TableName(None, table), column)
+                    for table, column in connection.columns_read_by(name.name)
+                )
+                for name in names
+            }
+        )
 
     async def estimate(self, name: TableName) -> int | None:
         """Return the row count that the last ANALYZE stored. See `Engine.estimate`."""

@@ -1,0 +1,193 @@
+"""Views that show what the entries of their tables hide, on every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from resource_server.errors import InvalidParameter, ResourceNotFound
+from resource_server.providers.database.options import ColumnOptions, Query, TableOptions
+from resource_server.providers.database.provider import Database
+from tests.providers.database.owners import Owner, owner_of
+from tests.providers.database.served import FRESH, Served, served
+
+pytestmark = pytest.mark.anyio
+
+SHOP = (
+    "create table orders (id integer primary key, total integer, card varchar(20))",
+    "insert into orders values (1, 5, 'secret 4711')",
+    "create table audit (id integer primary key, line varchar(20))",
+    "create view cards as select id, card from orders",
+    "create view renamed as select id, card as number from orders",
+    "create view picked as select id from orders where card like '%4711'",
+    "create view longest as select max(card) as longest from orders",
+    "create view inner_one as with c as (select card from orders) select card as x from c",
+    "create view behind as select id, number from renamed",
+    "create view totals as select id, total from orders",
+    "create view counted as select count(*) as n from orders",
+    "create view audited as select line from audit",
+)
+HIDDEN = ("behind", "cards", "inner_one", "longest", "picked", "renamed")
+VISIBLE = ("audited", "counted", "totals")
+HIDE: Mapping[str, Any] = {"orders": TableOptions(columns=ColumnOptions(hide=("card",)))}
+MASK: Mapping[str, Any] = {"orders": TableOptions(columns=ColumnOptions(mask={"card": "redact"}))}
+CONSENT = TableOptions(expose=True)
+
+
+async def exposed(it: Served) -> set[str]:
+    """Return the tables that are listed; asserts that exactly these can be read."""
+    found = {child.strip("/") for child in await it.children()} - {"~query"}
+    for name in (*HIDDEN, *VISIBLE):
+        if name in found:
+            continue
+        for path in (name, f"{name}/~rows", f"{name}/~schema", f"{name}/~rows?columns=id"):
+            with pytest.raises(ResourceNotFound):
+                await it.read(path)
+    return found
+
+
+async def warned(owner: Owner, **options: Any) -> dict[str, str]:
+    """Return what `check` says about each view."""
+    async with Database(url=owner.url, **options) as database:
+        found = [message for _, message in await database.warnings()]
+    return {message.split("'")[1]: message for message in found if message.startswith("view '")}
+
+
+@pytest.mark.parametrize("tables", [HIDE, MASK])
+async def test_views_that_show_a_covered_column_do_not_exist(
+    owner: Owner, tables: Mapping[str, Any]
+) -> None:
+    await owner.run(*SHOP)
+    async with served(owner, tables=tables) as it:
+        assert await exposed(it) == {"orders", "audit", *VISIBLE}
+    told = await warned(owner, tables=tables)
+    assert set(HIDDEN) <= set(told)
+    assert "is hidden: it shows 'card' of 'orders', which tables.orders hides" in told["cards"]
+    assert "`expose: true`" in told["cards"]
+
+
+async def test_an_entry_without_a_policy_is_no_consent(owner: Owner) -> None:
+    await owner.run(*SHOP)
+    named = TableOptions(title="Cards", description="All of them", key=("id",))
+    async with served(owner, tables={**HIDE, "cards": named}) as it:
+        assert "cards" not in await exposed(it)
+    rows = TableOptions(where="total > 1")
+    assert set(await warned(owner, tables={"orders": rows, "totals": named})) >= {"totals"}
+    assert "totals" not in await warned(owner, tables={"orders": rows, "totals": CONSENT})
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [CONSENT, TableOptions(where="id = 1"), TableOptions(columns=ColumnOptions(hide=("id",)))],
+)
+async def test_a_view_is_exposed_by_consent(owner: Owner, entry: TableOptions) -> None:
+    await owner.run(*SHOP)
+    async with served(owner, tables={**HIDE, "cards": entry, "renamed": entry}) as it:
+        # What shows only the columns of an exposed view is exposed, too.
+        found = await exposed(it)
+        assert {"cards", "renamed"} <= found
+        assert "secret" in await it.text("cards/~rows")
+    assert {"cards", "renamed"}.isdisjoint(
+        await warned(owner, tables={**HIDE, "cards": entry, "renamed": entry})
+    )
+
+
+async def test_a_view_of_a_consented_view_is_exposed_unless_that_hides_the_column(
+    owner: Owner,
+) -> None:
+    await owner.run(*SHOP)
+    async with served(owner, tables={**HIDE, "renamed": CONSENT}) as it:
+        assert "behind" in await exposed(it)
+    hidden = TableOptions(columns=ColumnOptions(hide=("number",)))
+    async with served(owner, tables={**HIDE, "renamed": hidden}) as it:
+        assert "behind" not in await exposed(it)
+
+
+async def test_with_warn_views_are_only_reported(owner: Owner) -> None:
+    await owner.run(*SHOP)
+    async with served(owner, tables=HIDE, views="warn") as it:
+        assert await exposed(it) == {"orders", "audit", *HIDDEN, *VISIBLE}
+        assert "secret" in await it.text("cards/~rows")
+    told = await warned(owner, tables=HIDE, views="warn")
+    assert "shows data of 'orders' that tables.orders hides" in told["cards"]
+
+
+async def test_queries_over_a_refused_view_are_refused(owner: Owner) -> None:
+    await owner.run(*SHOP)
+    queries = {
+        "bad": Query(sql="select * from cards"),
+        "worse": Query(sql="with x as (select * from renamed) select * from x"),
+        "good": Query(sql="select total from totals"),
+    }
+    async with served(owner, tables=HIDE, queries=queries) as it:
+        for name in ("bad", "worse"):
+            with pytest.raises(InvalidParameter):
+                await it.query(name)
+        assert await it.query("good") == [{"total": 5}]
+    async with served(owner, tables={**HIDE, "cards": CONSENT}, queries=queries) as it:
+        assert "secret" in str(await it.query("bad"))
+
+
+async def test_a_view_that_is_created_or_altered_later_is_examined(owner: Owner) -> None:
+    await owner.run(*SHOP[:3])
+    async with served(owner, tables=HIDE, timing=FRESH) as it:
+        assert await it.json("orders/1") == {"id": 1, "total": 5}
+        await owner.run("create view late as select id, card from orders")
+        with pytest.raises(ResourceNotFound):
+            await it.text("late/~rows")
+        await owner.run("drop view late", "create view late as select id, total from orders")
+        assert "5" in await it.text("late/~rows")
+        await owner.run("drop view late", "create view late as select card from orders")
+        with pytest.raises(ResourceNotFound):
+            await it.text("late/~rows")
+
+
+async def test_a_new_view_is_examined_before_the_schema_is_read_again(owner: Owner) -> None:
+    await owner.run(*SHOP[:3])
+    async with served(owner, tables=HIDE) as it:
+        assert await it.json("orders/1") == {"id": 1, "total": 5}
+        await owner.run("create view late as select id, card from orders")
+        with pytest.raises(ResourceNotFound):
+            await it.text("late/~rows")
+
+
+async def test_whole_rows_in_a_view_show_every_column(owner: Owner) -> None:
+    if owner.engine != "postgresql":
+        pytest.skip("whole rows are PostgreSQL's")
+    await owner.run(
+        *SHOP[:3],
+        "create view whole as select id, to_jsonb(o) as everything from orders o",
+        "create materialized view kept as select card as kept from orders",
+    )
+    async with served(owner, tables=HIDE) as it:
+        assert {child.strip("/") for child in await it.children()} == {"orders", "audit"}
+    async with served(owner, tables={}) as it:
+        assert "secret" in await it.text("whole/~rows")
+
+
+async def test_a_view_whose_definition_is_not_shown_is_reported(
+    owner: Owner, mariadb_url: str
+) -> None:
+    if owner.engine != "mariadb":
+        pytest.skip("other engines show definitions to every login")
+    from tests.providers.database.mysql_databases import ADMIN
+    from tests.providers.database.servers import unique_name, with_parts
+
+    await owner.run(*SHOP)
+    name, database = unique_name(), mariadb_url.rpartition("/")[2]
+    async with owner_of(with_parts(ADMIN, database=database)) as admin:
+        await admin.run(
+            f"create user {name} identified by 'hunter2secret'",
+            f"grant select on {database}.* to {name}",
+        )
+        try:
+            url = with_parts(mariadb_url, login=f"{name}:hunter2secret")
+            async with Database(url=url, tables={**HIDE, "totals": CONSENT}) as provider:
+                found = [message for _, message in await provider.warnings()]
+        finally:
+            await admin.run(f"drop user {name}")
+    told = [message for message in found if "without SHOW VIEW" in message]
+    assert any(message.startswith("view 'cards' may show hidden") for message in told)
+    assert not any("'totals'" in message for message in told)
