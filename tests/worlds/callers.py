@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from hypothesis import strategies as st
 
@@ -19,11 +19,11 @@ from resource_server.protocol.server import Server
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN = "2026-07-28"
 GUEST_SCOPES = frozenset(("mcp:read",))
-_CLIENT = {"name": "worlds", "version": "0"}
-_ENVELOPE: Mapping[str, Any] = {
+CLIENT = {"name": "worlds", "version": "0"}
+ENVELOPE: Mapping[str, Any] = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
     "io.modelcontextprotocol/clientCapabilities": {},
-    "io.modelcontextprotocol/clientInfo": _CLIENT,
+    "io.modelcontextprotocol/clientInfo": CLIENT,
 }
 
 
@@ -55,13 +55,24 @@ class Exchange(NamedTuple):
     response: bytes
 
 
+class Asker(Protocol):
+    """A client that sends one request at a time and records every exchange."""
+
+    kind: CallerKind
+    exchanges: list[Exchange]
+    """Every exchange, in order."""
+
+    async def ask(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Send a request, record the exchange and return the decoded response."""
+        ...
+
+
 class Client:
     """A client in the server's process, which sends one request at a time."""
 
     def __init__(self, server: Server, kind: CallerKind) -> None:
         self.kind = kind
         self.exchanges: list[Exchange] = []
-        """Every exchange, in order."""
         self.notifications: list[bytes] = []
         """What was pushed outside of any exchange."""
         self._connection = ClientConnection(server, push=self.notifications.append)
@@ -73,7 +84,7 @@ class Client:
             await self.ask("server/discover")
             return
         version = {"protocolVersion": self.kind.revision}
-        await self.ask("initialize", {**version, "capabilities": {}, "clientInfo": _CLIENT})
+        await self.ask("initialize", {**version, "capabilities": {}, "clientInfo": CLIENT})
         self._receive({"method": "notifications/initialized"}, self.notifications.append)
 
     async def ask(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -98,7 +109,7 @@ class Client:
     def _request(self, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
         given = dict(params or {})
         if self.kind.is_modern:
-            given["_meta"] = _ENVELOPE
+            given["_meta"] = ENVELOPE
         return {"id": next(self._ids), "method": method, "params": given}
 
     def _receive(self, message: Mapping[str, Any], reply: Any) -> None:

@@ -5,15 +5,16 @@ what is visible stays the very same files, rows and tables. Servers of both are 
 requests, each chosen by the responses before it, and answer with the same bytes. A server that runs
 while the worlds change sends no notification, and answers like the others afterwards.
 
-Allowed to differ:
+Allowed to differ, as docs/security.md tells:
 
 * time: how long a response takes, and what a deadline cuts off for that reason;
-* rows of tables that inherit from a visible one (PostgreSQL): they are rows of that table;
 * estimates of a server's planner (`rowCountKind: estimate`), which count hidden rows: shown only
   for tables without `where` whose exact count takes too long;
 * the order of rows without a key, and of a declared query without `order by`: the engine's;
 * hashes of `mask: hash`: equal values have equal hashes, so hidden values show as equal or not;
-* errors of a declared query that its author lets happen on visible rows;
+* NULL in a masked column: it is shown as NULL;
+* SQLite's numbers of rows (`rowid`) where they are the key: gaps tell of other rows;
+* rows of tables that inherit from a visible one (PostgreSQL): they are rows of that table;
 * size, times and version of a file that is listed but not `readable`: they are not hidden.
 """
 
@@ -37,6 +38,7 @@ from tests.worlds import folders, manifests, twin_databases
 from tests.worlds.callers import CallerKind, Client, callers, client_of
 from tests.worlds.folders import FolderTwins
 from tests.worlds.harness import Property, Tally, Violation
+from tests.worlds.http_callers import http_client_of
 from tests.worlds.requests import Conversation, Step, steps
 from tests.worlds.sabotages import SABOTAGES
 from tests.worlds.twin_databases import DatabaseTwins, NoServerError
@@ -62,6 +64,8 @@ class Twins:
     """Whether the caller subscribes to everything while the worlds change."""
     restarts: bool = False
     """Whether the second world gets a server of its own."""
+    over_http: bool = False
+    """Whether the requests are sent over HTTP, with a token."""
 
     @property
     def guesses(self) -> list[str]:
@@ -169,7 +173,8 @@ async def _keep_silent(case: Twins, world: _World, server: Server, first: Conver
 
 
 async def _talk(case: Twins, server: Server) -> Conversation:
-    async with client_of(server, case.caller) as client:
+    connected = http_client_of if case.over_http else client_of
+    async with connected(server, case.caller) as client:
         conversation = Conversation(
             client, case.guesses, case.words, case.values, {"schema": "public", "table": "people"}
         )
@@ -236,6 +241,7 @@ def cases(draw: st.DrawFn, kinds: Sequence[str] = KINDS) -> Twins:
         tuple(draw(st.lists(steps, max_size=12))),
         draw(st.sampled_from((False, False, True))),
         draw(st.booleans()),
+        caller.has_token and draw(st.sampled_from((False, False, True))),
     )
 
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from hypothesis import strategies as st
 
-from tests.worlds.callers import Client
+from tests.worlds.callers import Asker
 
 MAX_PAGES = 30
 """Pages of one listing or search that are followed."""
@@ -121,7 +121,7 @@ class Conversation:
 
     def __init__(
         self,
-        client: Client,
+        client: Asker,
         guesses: Sequence[str],
         words: Sequence[str],
         values: Sequence[str],

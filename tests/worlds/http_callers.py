@@ -1,0 +1,108 @@
+"""Callers over HTTP, with a token, to a server on a port of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import socket
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import uvicorn
+
+from resource_server.manifest.http import Auth, Http, StaticToken
+from resource_server.protocol.server import Server
+from resource_server.transports.http.server.uvicorn_server import Address, application_of
+from tests.worlds.callers import CLIENT, ENVELOPE, GUEST_SCOPES, CallerKind, Exchange
+from tests.worlds.manifests import PATIENT
+
+TOKEN = "token-of-the-guest"  # noqa: S105  # of no server but these
+_AUTH = Auth(
+    scopes=tuple(GUEST_SCOPES),
+    tokens=(StaticToken(token=TOKEN, subject="guest", scopes=tuple(GUEST_SCOPES)),),
+)
+_SHOWN = ("www-authenticate", "allow", "cache-control", "mcp-protocol-version")
+"""Headers that are compared; others tell of the time, of the session or of the connection."""
+
+
+class HttpClient:
+    """A client with a token, which sends one request at a time."""
+
+    def __init__(self, url: str, http: httpx2.AsyncClient, kind: CallerKind) -> None:
+        self.kind = kind
+        self.exchanges: list[Exchange] = []
+        self._url = url
+        self._http = http
+        self._ids = itertools.count(1)
+        self._session: dict[str, str] = {}
+
+    async def begin(self) -> None:
+        """Shake hands, or discover the server."""
+        if self.kind.is_modern:
+            await self.ask("server/discover")
+            return
+        version = {"protocolVersion": self.kind.revision}
+        await self.ask("initialize", {**version, "capabilities": {}, "clientInfo": CLIENT})
+        self._session["mcp-protocol-version"] = self.kind.revision
+
+    async def ask(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Send a request, record the exchange and return the decoded response."""
+        given = dict(params or {})
+        if self.kind.is_modern:
+            given["_meta"] = ENVELOPE
+        message = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": given}
+        response = await self._http.post(
+            self._url, json=message, headers={**self._headers(method, given), **self._session}
+        )
+        if method == "initialize":
+            self._session["mcp-session-id"] = response.headers["mcp-session-id"]
+        headers = [f"{name}: {response.headers.get(name)}" for name in _SHOWN]
+        body = _message(response)
+        told = "\n".join((str(response.status_code), *headers, ""))
+        self.exchanges.append(Exchange(json.dumps(message), told.encode() + body))
+        return json.loads(body)
+
+    def _headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
+        headers = {
+            "accept": "application/json, text/event-stream",
+            "authorization": f"Bearer {TOKEN}",
+        }
+        if self.kind.is_modern:
+            headers |= {"mcp-protocol-version": self.kind.revision, "mcp-method": method}
+            if method in ("resources/read", "prompts/get", "tools/call"):
+                headers["mcp-name"] = params.get("uri") or params.get("name") or ""
+        return headers
+
+
+def _message(response: httpx2.Response) -> bytes:
+    """Return the message of a response, also from an event stream, which only slow ones use."""
+    if not response.headers.get("content-type", "").startswith("text/event-stream"):
+        return response.content
+    lines = response.content.split(b"\n")
+    return [line.removeprefix(b"data: ") for line in lines if line.startswith(b"data: {")][-1]
+
+
+@asynccontextmanager
+async def http_client_of(server: Server, kind: CallerKind) -> AsyncGenerator[HttpClient]:
+    """Serve over HTTP and connect a client that has shaken hands."""
+    # With its protocol named, or asyncio would let Nagle's algorithm delay the responses.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        address = Address(*listening.getsockname())
+        application = application_of(
+            server, Http(auth=_AUTH, url=address.url), address, timing=PATIENT
+        )
+        config = uvicorn.Config(application, log_config=None, lifespan="off", ws="none")
+        runner = uvicorn.Server(config)
+        running = asyncio.create_task(runner.serve(sockets=[listening]))
+        async with httpx2.AsyncClient(timeout=60) as http:
+            client = HttpClient(address.url, http, kind)
+            await client.begin()
+            yield client
+        await application.close()
+        runner.should_exit = True
+        await running
