@@ -60,14 +60,16 @@ class ListPage(msgspec.Struct, frozen=True):
 class ReadResult(msgspec.Struct, frozen=True):
     """The result of a read; `complete` is False if children of a collection were left out.
 
-    For a collection, `collection` is its canonical URI, and `children` its first children, one more
-    than a read returns; for a document they are None and empty.
+    For a collection, `collection` is its canonical URI, `children` its first children, one more
+    than a read returns, and `total` their number, if these are all; for a document they are None
+    and empty.
     """
 
     items: Sequence[ReadItem]
     complete: bool = True
     collection: str | None = None
     children: Sequence[Resource] = ()
+    total: int | None = None
 
 
 class TemplateEntry(msgspec.Struct, frozen=True):
@@ -333,19 +335,21 @@ class Catalog:
             if child.type == "collection":
                 entry = mount.entry(child)
                 items.append(ReadItem(entry.uri, entry, None))
-            elif (child.size or 0) > budget or time_limit.left_s() <= 0:
+            elif (
+                (child.size or 0) <= budget
+                and time_limit.left_s() > 0
+                and (read := await _read_child(mount, child.path, time_limit)) is not None
+                and read[1] <= budget
+            ):
+                budget -= read[1]
+                items.append(read[0])
+            else:
                 complete = False
-            elif (read := await _read_child(mount, child.path, time_limit)) is not None:
-                item, size = read
-                if size > budget:
-                    complete = False
-                else:
-                    budget -= size
-                    items.append(item)
             if progress is not None:
                 progress(done, min(len(children), limit))
         complete = complete and time_limit.left_s() > 0
-        return ReadResult(items, complete, uris.join(mount.base, path), children)
+        total = len(children) if len(children) <= limit else None
+        return ReadResult(items, complete, uris.join(mount.base, path), children, total)
 
     # -- searching
 

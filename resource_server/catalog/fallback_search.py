@@ -14,7 +14,7 @@ from resource_server.provider import Path, Resource
 from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest
 from resource_server.runtime.eager import Turns
 from resource_server.search.name_match import NameQuery
-from resource_server.search.text_match import LineQuery
+from resource_server.search.text_match import LineQuery, quoted
 from resource_server.search.top_k import INVALID, TopK, to_path
 
 WALK_PAGE = 100
@@ -132,7 +132,7 @@ class _TextSearch:
         self._limit = limit
         self._deadline = deadline
         self._hits: list[Hit] = []
-        self._looked_at = 0
+        self._looked_at = self._skipped = 0
         self._has_failed = False
 
     async def page(self, after: str | None) -> SearchPage:
@@ -153,7 +153,9 @@ class _TextSearch:
 
     def _page(self, last: Path | None) -> SearchPage:
         following = None if last is None else "/".join(last)
-        return SearchPage(hits=self._hits, next=following, looked_at=self._looked_at)
+        return SearchPage(
+            hits=self._hits, next=following, looked_at=self._looked_at, skipped=self._skipped
+        )
 
     def _is_late(self) -> bool:
         return time.monotonic() >= self._deadline
@@ -178,15 +180,19 @@ class _TextSearch:
             except DeadlineExceeded:
                 done -= 1
                 break
-            if lines:
-                self._hits.append(Hit(resource, lines))
+            if text is None:
+                self._skipped += 1
+            elif lines:
+                self._hits.append(Hit(resource, *quoted(lines)))
         self._looked_at += done
         self._request.report_progress(done)
         return done
 
     async def _text(self, resource: Resource) -> bytes | None:
-        """Return the text of a document as UTF-8; None if it has none."""
-        if resource.type == "collection" or not resource.readable:
+        """Return the text of a document as UTF-8, nothing for a collection; None if it has none."""
+        if resource.type == "collection":
+            return b""
+        if not resource.readable:
             return None
         if resource.mime_type is not None and media_types.is_binary(resource.mime_type):
             return None

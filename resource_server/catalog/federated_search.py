@@ -44,6 +44,7 @@ class SearchHit(msgspec.Struct, frozen=True):
 
     entry: CatalogEntry
     lines: tuple[MatchedLine, ...] = ()
+    has_more_lines: bool = False
 
 
 class SearchResults(msgspec.Struct, frozen=True):
@@ -51,6 +52,7 @@ class SearchResults(msgspec.Struct, frozen=True):
 
     `where` is what was searched last, names or text, in which `looked_at` of `total` resources
     (None: not known) were searched so far. `stopped` says that the page ended at its deadline.
+    `skipped` documents of this page could not be searched: too large, not readable, or not text.
     `unavailable` names the mounts that could not be searched.
     """
 
@@ -60,6 +62,7 @@ class SearchResults(msgspec.Struct, frozen=True):
     looked_at: int = 0
     total: int | None = None
     stopped: bool = False
+    skipped: int = 0
     unavailable: tuple[str, ...] = ()
 
 
@@ -206,7 +209,7 @@ class _PageSearch:
         self._deadline = time.monotonic() + timing.search_s
         self._hits: list[SearchHit] = []
         self._unavailable: list[str] = []
-        self._looked_at = self._reported = 0
+        self._looked_at = self._reported = self._skipped = 0
 
     async def page(self) -> SearchResults:
         """Return the page without its cursor."""
@@ -236,6 +239,7 @@ class _PageSearch:
             looked_at=looked_at if total is None else min(looked_at, total),
             total=total,
             stopped=stopped and len(self._hits) < self._size,
+            skipped=self._skipped,
             unavailable=tuple(dict.fromkeys(self._unavailable)),
         )
 
@@ -288,12 +292,20 @@ class _PageSearch:
             else:
                 state.total += found.total
         state.looked_at += found.looked_at
+        self._skipped += found.skipped
         mount = self._mounts[mount_cursor.mount]
         if found.next is None:
             del state.cursors[at]
         else:
             state.cursors[at] = _MountCursor(mount_cursor.mount, _packed(found.next))
-        return [SearchHit(mount.entry(hit.resource), _clipped(hit.lines)) for hit in found.hits]
+        return [
+            SearchHit(
+                mount.entry(hit.resource),
+                _clipped(hit.lines),
+                hit.has_more_lines or len(hit.lines) > _MAX_LINES,
+            )
+            for hit in found.hits
+        ]
 
     async def _search(
         self, state: _SearchState, cursors: Sequence[_MountCursor], limit: int
@@ -391,6 +403,9 @@ def _check_found(found: SearchPage, mount_cursor: _MountCursor, below: Path, lim
 
 def _clipped(lines: Sequence[MatchedLine]) -> tuple[MatchedLine, ...]:
     return tuple(
-        MatchedLine(line.number, uris.display(line.text[:_MAX_LINE_LENGTH]))
-        for line in lines[:_MAX_LINES]
+        MatchedLine(line.number, uris.display(_shortened(line.text))) for line in lines[:_MAX_LINES]
     )
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MAX_LINE_LENGTH else f"{text[:_MAX_LINE_LENGTH]}…"

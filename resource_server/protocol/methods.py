@@ -87,7 +87,7 @@ async def _read(call: Call, given: params.ReadResourceParams) -> Result:
     members = b'"contents":[' + b",".join(contents) + b"]"
     meta = None
     if not reading.complete:
-        meta = {serialization.META_TRUNCATED: {"returned": len(reading.items), "more": True}}
+        meta = {serialization.META_TRUNCATED: serialization.partial(reading)}
     return Result(members, meta, ttl_ms=call.server.ttl_ms)
 
 

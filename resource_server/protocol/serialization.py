@@ -15,7 +15,13 @@ import msgspec
 from msgspec import Struct
 
 from resource_server import uris
-from resource_server.catalog.catalog import CatalogEntry, ReadItem, TemplateEntry, content_size
+from resource_server.catalog.catalog import (
+    CatalogEntry,
+    ReadItem,
+    ReadResult,
+    TemplateEntry,
+    content_size,
+)
 from resource_server.catalog.mount import log_failure
 from resource_server.provider import Annotations, Content, Format, Truncation
 
@@ -185,6 +191,14 @@ def truncated(truncation: Truncation, next_uri: str | None) -> dict[str, Any]:
         notice["total"] = truncation.total
     if next_uri is not None:
         notice["next"] = next_uri
+    return notice
+
+
+def partial(reading: ReadResult) -> dict[str, Any]:
+    """Return the notice of a collection of which not all children were read."""
+    notice: dict[str, Any] = {"returned": len(reading.items), "more": True}
+    if reading.total is not None:
+        notice["total"] = reading.total
     return notice
 
 

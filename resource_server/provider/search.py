@@ -56,6 +56,8 @@ class Hit(msgspec.Struct, frozen=True):
     resource: Resource
     lines: tuple[MatchedLine, ...] = ()
     """The first matching lines, in a search of text."""
+    has_more_lines: bool = False
+    """Whether more lines match."""
 
 
 class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +70,9 @@ class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
     """Number of resources examined for this page."""
     total: int | None = None
     """Total number of resources to examine, if known."""
+    skipped: int = 0
+    """Documents among those examined whose text could not be searched: too large, not readable, or
+    not text."""
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ may be missed; `^` and `$` still match at the ends of the line.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeAlias
 
 from resource_server.errors import InvalidParameter
@@ -62,7 +62,7 @@ class LineQuery:
         return self._first(data, check) >= 0
 
     def matches(self, data: bytes, check: Check | None = None) -> tuple[MatchedLine, ...]:
-        """Return the first matching lines."""
+        """Return the first matching lines: one more than are quoted, for `quoted`."""
         # `$` matches before a line ending, which may be two characters.
         if self._ends_lines and data.find(b"\r\n", 0, _SLICE) >= 0:
             data = _with_newlines(data)
@@ -73,7 +73,7 @@ class LineQuery:
             number += _count_newlines(data, counted, at)
             counted = at
             found.append(MatchedLine(number, _quoted(data, at)))
-            end = -1 if len(found) == MAX_LINES else _next_newline(data, at)
+            end = -1 if len(found) > MAX_LINES else _next_newline(data, at)
             at = -1 if end < 0 else self._after(data, end + 1, check)
         return tuple(found)
 
@@ -89,6 +89,11 @@ class LineQuery:
             if at >= 0:
                 return at
         return -1
+
+
+def quoted(lines: Sequence[MatchedLine]) -> tuple[tuple[MatchedLine, ...], bool]:
+    """Return the lines that are quoted of those that match, and whether there are more."""
+    return tuple(lines[:MAX_LINES]), len(lines) > MAX_LINES
 
 
 def _slices(data: bytes, begin: int) -> Generator[tuple[int, int]]:

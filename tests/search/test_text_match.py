@@ -61,7 +61,7 @@ def test_empty_text_has_as_many_lines_as_line_ends(text: str) -> None:
 
 
 def test_only_the_first_matching_lines_are_quoted_once_each() -> None:
-    assert found("a", "a a a\n" * 50) == [(number, "a a a") for number in range(1, MAX_LINES + 1)]
+    assert found("a", "a a a\n" * 50) == [(number, "a a a") for number in range(1, MAX_LINES + 2)]
 
 
 @pytest.mark.parametrize("at", [0, 30, 150, 199, 1000, 40_000])

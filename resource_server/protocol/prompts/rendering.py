@@ -161,7 +161,8 @@ def _blocks(call: Call, uri: str, reading: ReadResult) -> Sequence[bytes]:
         partial(content_blocks.document_block, revision=call.revision), reading.items
     )
     if len(blocks) < len(reading.children) or not reading.complete:
-        text = f"There is more in {uri} than the {len(blocks)} above."
+        total = "" if reading.total is None else f" of {reading.total}"
+        text = f"There is more in {uri} than the {len(blocks)}{total} above."
         if not blocks:
             text = f"Nothing in {uri} can be given here."
         blocks.append(content_blocks.text_block(text))

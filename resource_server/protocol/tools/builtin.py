@@ -67,8 +67,13 @@ async def list_resources(call: Call, arguments: ListArguments) -> Result:
     text = [_table(entries) if entries else "Nothing is listed here."]
     structured = b'"resources":[' + b",".join(map(serialization.resource, entries)) + b"]"
     if page.next_cursor is not None:
-        text.append(f"There is more: call again with cursor={page.next_cursor}")
+        text.append(
+            f"There is more than these {len(page.entries)}: call again with "
+            f"cursor={page.next_cursor}"
+        )
         structured += b',"nextCursor":' + _encode(page.next_cursor)
+    if left_out := len(page.entries) - len(entries):
+        text.append(f"Left out, as they cannot be sent: {left_out}")
     if page.unavailable:
         text.append(f"Not available now: {', '.join(page.unavailable)}")
         structured += b',"unavailable":' + _encode(page.unavailable)
@@ -139,10 +144,9 @@ def _child_blocks(call: Call, reading: ReadResult) -> list[bytes]:
     entries = [body.entry for body in reading.items]
     text = _table(entries)
     if not entries:
-        uri = uris.display(reading.collection or "")
         text = "There is nothing in this collection."
         if reading.children:
-            text = f"Nothing in this collection can be read here. List it: uri={uri}"
+            text = "Nothing in this collection can be read here."
     documents = [body for body in reading.items if body.content is not None]
     encoded = serialization.each(
         lambda item: content_blocks.document_block(item, call.revision), documents
@@ -153,7 +157,7 @@ def _child_blocks(call: Call, reading: ReadResult) -> list[bytes]:
 def _truncated(reading: ReadResult) -> dict[str, Any] | None:
     """Return a note on the truncated parts of a read; None if it is complete."""
     if not reading.complete:
-        return {"returned": len(reading.items), "more": True}
+        return serialization.partial(reading)
     if reading.collection is not None:
         return None  # each child describes its own truncation
     for body in reading.items:
@@ -165,7 +169,9 @@ def _truncated(reading: ReadResult) -> dict[str, Any] | None:
 def _truncation_notice(truncated: dict[str, Any], reading: ReadResult) -> str:
     if reading.collection is not None:
         uri = uris.display(reading.collection)
-        return f"Not all of it was read. List its children: uri={uri}"
+        total = f" of {truncated['total']}" if "total" in truncated else ""
+        read = f"{truncated['returned']}{total} children were read"
+        return f"Not all of it: {read}. List them: uri={uri}"
     total = f" of {truncated['total']} {truncated['unit']}" if "total" in truncated else ""
     if "next" in truncated:
         return f"This is a part{total}. Read on: uri={truncated['next']}"
@@ -300,6 +306,8 @@ async def search_resources(call: Call, arguments: SearchArguments) -> Result:
     facts: dict[str, Any] = {"stopped": page.stopped, "lookedAt": page.looked_at}
     if page.total is not None:
         facts["total"] = page.total
+    if page.skipped:
+        facts["skipped"] = page.skipped
     if page.next_cursor is not None:
         facts["nextCursor"] = page.next_cursor
     if page.unavailable:
@@ -313,6 +321,8 @@ def _hit(hit: SearchHit) -> bytes:
     if hit.lines:
         lines = [{"number": each.number, "text": uris.display(each.text)} for each in hit.lines]
         members += b',"lines":' + _encode(lines)
+    if hit.has_more_lines:
+        members += b',"moreLines":true'
     return members + b"}"
 
 
@@ -322,11 +332,17 @@ def _search_text(hits: Sequence[SearchHit], page: SearchResults) -> str:
     for hit in hits:
         lines.append(hit.entry.uri)
         lines += [f"  {line.number}: {uris.display(line.text)}" for line in hit.lines]
+        if hit.has_more_lines:
+            lines.append(f"  more lines match than these {len(hit.lines)}")
     if not hits:
         lines.append("Nothing was found." if page.next_cursor is None else "Nothing yet.")
     if page.stopped:
         total = "" if page.total is None else f" of {page.total}"
         lines.append(f"Stopped after {page.looked_at}{total} resources {_SEARCHED[page.where]}.")
+    if page.skipped:
+        lines.append(f"Not searched, as too large, not readable or not text: {page.skipped}")
+    if left_out := len(page.hits) - len(hits):
+        lines.append(f"Left out, as they cannot be sent: {left_out}")
     if page.next_cursor is not None:
         lines.append(f"There may be more: call again with cursor={page.next_cursor}")
     if page.unavailable:

@@ -93,6 +93,7 @@ TOOLS = (
             nextCursor=_TEXT,
             lookedAt=_NUMBER,
             total=_NUMBER,
+            skipped=_NUMBER,
             stopped={"type": "boolean", "description": "Out of time; more under nextCursor"},
             unavailable=_list(_TEXT),
         ),

@@ -39,7 +39,7 @@ def tool_result(call: Call, content: Sequence[bytes], structured: bytes | None =
 def error_result(text: str) -> Result:
     """Return the result of a failed tool call."""
     if len(text) > _MAX_ERROR_CHARACTERS:
-        text = f"{text[:_MAX_ERROR_CHARACTERS]} …"
+        text = f"{text[:_MAX_ERROR_CHARACTERS]} … ({len(text)} characters in all)"
     return Result(b'"content":[' + content_blocks.text_block(text) + b'],"isError":true')
 
 

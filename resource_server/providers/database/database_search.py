@@ -51,7 +51,7 @@ from resource_server.providers.database.reading.exposed_table import (
 from resource_server.providers.database.reading.tree import DatabaseTree
 from resource_server.runtime.eager import Turns
 from resource_server.search.name_match import NameQuery
-from resource_server.search.text_match import MAX_LINES, LineQuery
+from resource_server.search.text_match import LineQuery, quoted
 from resource_server.search.top_k import INVALID, TopK, to_path
 
 _LOOP_CHARACTERS = 64 * 1024
@@ -170,7 +170,7 @@ class DatabaseSearch:
 
             found = await to_thread.run_sync(lines.matches, text, abandon_on_cancel=True)
         return SearchPage(
-            hits=[Hit(document.resource, found)] if found else (), looked_at=1, total=1
+            hits=[Hit(document.resource, *quoted(found))] if found else (), looked_at=1, total=1
         )
 
 
@@ -277,9 +277,7 @@ class _NameSearch:
                 if self._names.rank((*place, encode_text(column.name))) is not None:
                     lines.append(_line(number, column))
         if lines:
-            self._hits.append(
-                Hit(self._documents.definition_resource(table), tuple(lines[:MAX_LINES]))
-            )
+            self._hits.append(Hit(self._documents.definition_resource(table), *quoted(lines)))
 
     def _saw(self) -> None:
         self._looked_at += 1
@@ -454,7 +452,7 @@ class _RowSearch:
                 if (line := self._line(number, name, text)) is not None
             ]
             if lines:
-                found.append(_Match(row[:width], tuple(lines[:MAX_LINES])))
+                found.append(_Match(row[:width], tuple(lines)))
         return len(rows.rows), found
 
     def _line(self, number: int, name: str, text: object) -> MatchedLine | None:
@@ -489,7 +487,8 @@ class _RowSearch:
         path = address_path(RowAddress(exposed.name, exposed.segments(key)))
         # Begins with `below` as spelled by the client.
         path = (*self._below, *path[len(self._below) :])
-        self._hits.append(Hit(self._documents.row_resource(path, version_of(values)), lines))
+        resource = self._documents.row_resource(path, version_of(values))
+        self._hits.append(Hit(resource, *quoted(lines)))
 
 
 def _size(rows: Rows, width: int) -> int:

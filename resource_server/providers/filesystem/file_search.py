@@ -8,10 +8,11 @@ through a link, and gets its metadata only if it matches.
 from __future__ import annotations
 
 import codecs
+import errno
 import os
 import stat as modes
 import time
-from collections.abc import Generator, Sized
+from collections.abc import Generator, Sequence, Sized
 from contextlib import suppress
 
 from resource_server import media_types
@@ -30,7 +31,7 @@ from resource_server.providers.filesystem.root import resource_error
 from resource_server.providers.filesystem.worker_threads import WorkerThreads
 from resource_server.runtime.timing import Timing
 from resource_server.search.name_match import NameQuery
-from resource_server.search.text_match import Check, LineQuery
+from resource_server.search.text_match import Check, LineQuery, quoted
 from resource_server.search.top_k import INVALID, TopK, to_path
 
 _MAX_SEARCHES = 4
@@ -200,7 +201,7 @@ class _LineSearch:
         self._limit = limit
         self._share = share
         self._hits: list[Hit] = []
-        self._looked_at = 0
+        self._looked_at = self._skipped = 0
 
     def page(self, request: SearchRequest, top: TreeEntry, after: str | None) -> SearchPage:
         """Return a page of hits, in the order of the listing."""
@@ -218,10 +219,16 @@ class _LineSearch:
                     counted = self._looked_at + len(run.names) - done
                     total = _count(runs, counted, self._share.spare_until())
                 return SearchPage(
-                    hits=self._hits, next="/".join(last), looked_at=self._looked_at, total=total
+                    hits=self._hits,
+                    next="/".join(last),
+                    looked_at=self._looked_at,
+                    total=total,
+                    skipped=self._skipped,
                 )
         total = self._looked_at if after is None else None
-        return SearchPage(hits=self._hits, looked_at=self._looked_at, total=total)
+        return SearchPage(
+            hits=self._hits, looked_at=self._looked_at, total=total, skipped=self._skipped
+        )
 
     def _search_run(self, run: NameRun) -> int:
         """Search the documents of a run; return how many fit into the time and the page."""
@@ -229,6 +236,7 @@ class _LineSearch:
             return self._search_entry(run.entry)
         rules = run.directory.rules
         if not rules.readable:
+            self._skipped += len(run.names)
             return len(run.names)
         for done, name in enumerate(run.names):
             if self._share.is_spent() and self._looked_at + done:
@@ -238,7 +246,7 @@ class _LineSearch:
             try:
                 fd = os.open(name, _FILE, dir_fd=run.fd)
             except OSError as error:
-                _skip(error)
+                self._skip(error)
                 continue
             path, key = (*run.path, name), run.directory.prefix + name
             if not self._search_open(fd, path, key, rules) and self._looked_at + done:
@@ -247,7 +255,9 @@ class _LineSearch:
 
     def _search_entry(self, entry: TreeEntry) -> int:
         """Search a document that is opened by its path: behind a link, or the only one."""
-        if entry.directory is None and entry.rules.readable:
+        if entry.directory is None and not entry.rules.readable:
+            self._skipped += 1
+        elif entry.directory is None:
             with suppress(ResourceNotFound):
                 fd, _ = self._tree.root.open_file(tuple(entry.key.split("/")))
                 if (
@@ -267,15 +277,25 @@ class _LineSearch:
             # The file may have been replaced.
             if modes.S_ISREG(status.st_mode) and not self._tree.is_withheld(key, status):
                 lines = self._documents.lines(fd, status.st_size, path[-1], rules)
-                if lines:
-                    self._hits.append(Hit(self._factory.document(path, status, rules), lines))
+                if lines is None:
+                    self._skipped += 1
+                elif lines:
+                    document = self._factory.document(path, status, rules)
+                    self._hits.append(Hit(document, *quoted(lines)))
         except OSError as error:
-            _skip(error)
+            self._skip(error)
         except _OutOfTime:
             return False
         finally:
             os.close(fd)
         return True
+
+    def _skip(self, error: OSError) -> None:
+        """Skip a document that is gone or not readable, but not one that is only busy."""
+        problem = resource_error(error)
+        if isinstance(problem, ResourceBusy):
+            raise problem from None
+        self._skipped += error.errno != errno.ENOENT
 
 
 class DocumentSearcher:
@@ -292,10 +312,11 @@ class DocumentSearcher:
 
     def lines(
         self, fd: int, size: int, name: str, rules: DirectoryRules
-    ) -> tuple[MatchedLine, ...]:
+    ) -> Sequence[MatchedLine] | None:
         """Return the first matching lines of a document of this size and name.
 
-        Returns no lines if the document is binary, does not decode or is over `max_size`.
+        Returns None if it cannot be searched: it is binary, does not decode or is over `max_size`.
+        A small document is known to be binary only if its bytes match.
 
         Raises:
             OSError: it cannot be read.
@@ -306,27 +327,31 @@ class DocumentSearcher:
             or self._is_binary(name)
             or (is_utf8 and _has_nul(os.pread(fd, _HEAD_BYTES, 0)))
         ):
-            return ()
+            return None
         data = self._read(fd, size, rules.max_size)
+        if data is None:
+            return None
         # Bytes of other encodings, or behind a byte order mark, cannot be searched as they are.
         is_plain = is_utf8 and data[:1] not in _FIRST_OF_MARKS
         if not data or (is_plain and not self._query.may_be_in(data, self._check)):
             return ()
         if self._is_binary(name):
-            return ()
+            return None
         text = self._decoded(data, TextEncoding.detect(data, rules.encoding))
-        found = self._query.matches(text, self._check) if text else ()
+        if text is None:
+            return None
+        found = self._query.matches(text, self._check)
         if found and media_types.from_name(name, self._types) is None:
             mime_type = media_types.of_content(data, None, decodes=True)
-            return () if media_types.is_binary(mime_type) else found
+            return None if media_types.is_binary(mime_type) else found
         return found
 
     def _is_binary(self, name: str) -> bool:
         mime_type = media_types.from_name(name, self._types)
         return mime_type is not None and media_types.is_binary(mime_type)
 
-    def _read(self, fd: int, size: int, max_size: int) -> bytes:
-        """Return the whole document; nothing if it has grown over `max_size`."""
+    def _read(self, fd: int, size: int, max_size: int) -> bytes | None:
+        """Return the whole document; None if it has grown over `max_size`."""
         # One extra byte detects the few files whose status reports a wrong size.
         data = os.read(fd, min(size + 1, _BLOCK_BYTES))
         if len(data) == size <= max_size:
@@ -338,7 +363,7 @@ class DocumentSearcher:
             data = os.read(fd, _BLOCK_BYTES)
             count += len(data)
             blocks.append(data)
-        return b"".join(blocks) if count <= max_size else b""
+        return b"".join(blocks) if count <= max_size else None
 
     def _decoded(self, data: bytes, encoding: TextEncoding) -> bytes | None:
         """Return the text in UTF-8; None if the bytes do not decode."""
@@ -363,13 +388,6 @@ class DocumentSearcher:
 
 def _has_nul(head: bytes) -> bool:
     return b"\0" in head and head[:1] not in _FIRST_OF_MARKS
-
-
-def _skip(error: OSError) -> None:
-    """Skip a document that is gone or unreadable, but not one that is only busy."""
-    problem = resource_error(error)
-    if isinstance(problem, ResourceBusy):
-        raise problem from None
 
 
 def _count(runs: Generator[NameRun], counted: int, until: float) -> int | None:

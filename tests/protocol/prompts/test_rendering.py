@@ -305,7 +305,7 @@ async def test_unreadable_children_are_left_out_with_a_note() -> None:
     wire = await wire_of(reading(ANY), Tree(nodes))
     assert texts(await wire.result(*got(file="some"))) == [
         "good",
-        "There is more in test://one/some than the 1 above.",
+        "There is more in test://one/some than the 1 of 3 above.",
     ]
     assert texts(await wire.result(*got(file="all"))) == [
         "Nothing in test://one/all can be given here."

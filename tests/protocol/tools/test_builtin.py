@@ -71,7 +71,8 @@ async def test_a_collection_is_listed_page_by_page(revision: str) -> None:
         table, _, more = said.partition("\n\n")
         found += [row.split()[2] for row in table.splitlines()[1:]]
         if more:
-            asked["cursor"] = more.removeprefix("There is more: call again with cursor=")
+            before, _, asked["cursor"] = more.partition("cursor=")
+            assert before == "There is more than these 2: call again with "
     assert more == ""
     assert found == [f"test://one/folder/{name}" for name in ("empty", "inner.txt", "logo.png")]
 
@@ -203,7 +204,7 @@ async def test_a_collection_is_a_table_and_its_documents(revision: str, tree: ty
 async def test_a_truncated_collection_is_marked(revision: str) -> None:
     wire = await wired(revision, limits=CatalogLimits(collection_children=2))
     result = await called(wire, "read_resource", revision, uri="test://one")
-    assert words(result).endswith("Not all of it was read. List its children: uri=test://one")
+    assert words(result).endswith("Not all of it: 2 children were read. List them: uri=test://one")
     if revision in STRUCTURED:
         assert result["structuredContent"]["truncated"] == {"returned": 2, "more": True}
 
@@ -220,7 +221,8 @@ async def test_an_unreadable_collection_is_not_reported_as_empty() -> None:
     wire = Wire(await server_of(Tree(nodes)), "2025-11-25")
     result = await called(wire, "read_resource", "2025-11-25", uri="test://one/kept")
     assert words(result) == (
-        "Nothing in this collection can be read here. List it: uri=test://one/kept"
+        "Nothing in this collection can be read here.\n"
+        "Not all of it: 0 of 1 children were read. List them: uri=test://one/kept"
     )
 
 
@@ -298,7 +300,9 @@ async def test_a_search_can_be_limited_to_names_or_text_below_a_collection() -> 
 
 async def test_a_search_without_hits_is_reported_as_empty() -> None:
     result = await called(await wired("2025-11-25"), "search_resources", "2025-11-25", query="zzz")
-    assert words(result) == "Nothing was found."
+    unsearched = "Not searched, as too large, not readable or not text: 4"
+    assert words(result) == f"Nothing was found.\n{unsearched}"
+    assert result["structuredContent"]["skipped"] == 4
     assert result["structuredContent"]["hits"] == []
 
 

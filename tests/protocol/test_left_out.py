@@ -1,0 +1,224 @@
+"""Every result that leaves something out says so, with the numbers that are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from resource_server.catalog.catalog import CatalogLimits
+from resource_server.manifest.prompts import Prompt, PromptMessage
+from resource_server.protocol.server import Server, ServerLimits
+from resource_server.provider import ByteSize, Resource
+from resource_server.providers.filesystem import Filesystem
+from resource_server.providers.filesystem.options import DirectoryOptions
+from resource_server.runtime.timing import Timing
+from tests.protocol.wire import Wire, server_of
+from tests.providers_for_tests import Broken, Tree
+
+pytestmark = pytest.mark.anyio
+
+REVISION = "2025-11-25"
+LIMITS = CatalogLimits(page_size=3, collection_children=4, collection_bytes=64, search_hits=2)
+SERVER_LIMITS = ServerLimits(tool_text_bytes=40, tool_media_bytes=8)
+BASE = "test://one"
+TRUNCATED = "resource-server/truncated"
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> Server:
+    files = {
+        "many/1.txt": "word\n",
+        "many/2.txt": "word\n",
+        "many/3.txt": "word\n",
+        "many/4.txt": "word\n",
+        "many/5.txt": "word\n",
+        "some/large.txt": "x" * 65,
+        "some/small.txt": "x",
+        "kept/secret.txt": "needle\n",
+        "kept/open.txt": "needle\n",
+        "kept/inner/a.txt": "x",
+        "search/lines.txt": "needle\n" * 9,
+        "search/binary.png": "needle",
+        "search/large.txt": "needle " * 2_000,
+        "search/wide.txt": "x" * 999 + "needle\n",
+        "search/private/a.txt": "needle\n",
+        "long.txt": "line of a long text\n" * 9,
+        "picture.png": "0123456789",
+    }
+    for name, text in files.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    names = tmp_path / "names"
+    names.mkdir()
+    for number in range(101):
+        (names / f"{number:03}.txt").touch()
+    root = Filesystem(
+        tmp_path,
+        max_size=ByteSize(10_000),
+        directories={"search/private": DirectoryOptions(readable=False)},
+    )
+    server = await server_of(root, limits=LIMITS, server_limits=SERVER_LIMITS)
+    message = PromptMessage(role="user", resource=f"{BASE}/some")
+    server.prompts = {"all": Prompt(messages=(message,))}
+    return server
+
+
+@pytest.fixture
+async def wire(server: Server) -> Wire:
+    return Wire(server, REVISION)
+
+
+async def tool(wire: Wire, name: str, **arguments: object) -> tuple[str, Any]:
+    """Return the text of a tool's result, and its structured form."""
+    result = await wire.result("tools/call", {"name": name, "arguments": arguments})
+    text = "\n".join(block.get("text", "") for block in result["content"])
+    return text, result.get("structuredContent")
+
+
+async def test_a_page_of_a_listing_has_the_cursor_of_the_next(wire: Wire) -> None:
+    assert "nextCursor" in await wire.result("resources/list", {})
+    assert "nextCursor" in await wire.result("resources/list", {"uri": f"{BASE}/many"})
+    text, structured = await tool(wire, "list_resources", uri=f"{BASE}/many")
+    assert f"There is more than these 3: call again with cursor={structured['nextCursor']}" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "notice", "told"),
+    [
+        ("many", {"returned": 4, "more": True}, "4 children were read"),
+        ("some", {"returned": 1, "more": True, "total": 2}, "1 of 2 children were read"),
+    ],
+)
+async def test_a_collection_that_is_read_in_part_says_how_much(
+    wire: Wire, name: str, notice: dict[str, object], told: str
+) -> None:
+    result = await wire.result("resources/read", {"uri": f"{BASE}/{name}"})
+    assert result["_meta"][TRUNCATED] == notice
+    text, structured = await tool(wire, "read_resource", uri=f"{BASE}/{name}")
+    assert told in text
+    assert structured["truncated"] == notice
+
+
+async def test_a_collection_with_children_that_cannot_be_read_says_so(wire: Wire) -> None:
+    result = await wire.result("resources/read", {"uri": f"{BASE}/search/private"})
+    assert result["_meta"][TRUNCATED] == {"returned": 0, "more": True, "total": 1}
+    text, _ = await tool(wire, "read_resource", uri=f"{BASE}/search/private")
+    assert "0 of 1 children were read" in text
+
+
+async def test_a_whole_collection_is_not_marked(wire: Wire) -> None:
+    result = await wire.result("resources/read", {"uri": f"{BASE}/kept"})
+    assert len(result["contents"]) == 3
+    assert TRUNCATED not in result.get("_meta", {})
+
+
+async def test_a_part_of_a_document_has_the_total_and_the_next_part(wire: Wire) -> None:
+    result = await wire.result("resources/read", {"uri": f"{BASE}/long.txt?bytes=0-9"})
+    (content,) = result["contents"]
+    notice = content["_meta"][TRUNCATED]
+    assert (notice["total"], notice["unit"]) == (180, "bytes")
+    assert notice["next"].startswith(f"{BASE}/long.txt?bytes=10-")
+
+
+async def test_a_document_that_a_tool_shortens_has_the_total_and_the_next_part(wire: Wire) -> None:
+    text, structured = await tool(wire, "read_resource", uri=f"{BASE}/long.txt")
+    assert "This is a part of 180 bytes. Read on: uri=" in text
+    assert structured["truncated"]["total"] == 180
+    text, _ = await tool(wire, "read_resource", uri=f"{BASE}/picture.png")
+    assert "[10 bytes, too long to be shown by a tool]" in text
+
+
+async def test_a_prompt_says_how_much_of_a_collection_it_has(wire: Wire) -> None:
+    result = await wire.result("prompts/get", {"name": "all"})
+    assert result["_meta"][TRUNCATED] == {"collections": 1, "more": True}
+    last = result["messages"][-1]["content"]["text"]
+    assert last == f"There is more in {BASE}/some than the 1 of 2 above."
+
+
+async def test_completions_have_their_number_and_whether_there_are_more(wire: Wire) -> None:
+    found = await wire.result(
+        "completion/complete",
+        {
+            "ref": {"type": "ref/resource", "uri": f"{BASE}/{{+path}}"},
+            "argument": {"name": "path", "value": "names/"},
+        },
+    )
+    completion = found["completion"]
+    assert (len(completion["values"]), completion["total"]) == (100, 101)
+    assert completion["hasMore"] is True
+
+
+async def test_a_page_of_a_search_has_the_cursor_of_the_next(wire: Wire) -> None:
+    text, structured = await tool(
+        wire, "search_resources", query="word", uri=f"{BASE}/many", **{"in": "text"}
+    )
+    assert len(structured["hits"]) == 2
+    assert f"There may be more: call again with cursor={structured['nextCursor']}" in text
+
+
+async def test_a_search_says_how_many_documents_it_skipped(wire: Wire) -> None:
+    asked = {"query": "needle", "uri": f"{BASE}/search", "in": "text"}
+    skipped = 0
+    while asked:
+        text, structured = await tool(wire, "search_resources", **asked)
+        here = structured.get("skipped", 0)
+        assert (f"too large, not readable or not text: {here}" in text) == (here > 0)
+        skipped += here
+        cursor = structured.get("nextCursor")
+        asked = {**asked, "cursor": cursor} if cursor else {}
+    assert skipped == 3  # binary, too large, not readable
+
+
+async def test_a_search_that_runs_out_of_time_says_how_far_it_came() -> None:
+    tree = Tree({f"{number:02}": "word" for number in range(30)})
+    wire = Wire(await server_of(tree, timing=Timing(search_s=0)), REVISION)
+    text, structured = await tool(wire, "search_resources", query="absent", **{"in": "text"})
+    assert structured["stopped"] is True
+    assert 0 < structured["lookedAt"] < 30
+    assert f"Stopped after {structured['lookedAt']} resources in text." in text
+    assert structured["nextCursor"] in text
+
+
+async def test_a_mount_that_is_missing_from_a_listing_or_search_is_named(tmp_path: Path) -> None:
+    wire = Wire(await server_of(Filesystem(tmp_path / "gone")), REVISION)
+    result = await wire.result("resources/list", {})
+    assert result["_meta"]["resource-server/unavailable"] == ["one"]
+    for name, arguments in (("list_resources", {}), ("search_resources", {"query": "x"})):
+        text, structured = await tool(wire, name, **arguments)
+        assert structured["unavailable"] == ["one"]
+        assert text.endswith(": one")
+
+
+async def test_resources_that_cannot_be_sent_are_counted(tmp_path: Path) -> None:
+    good, bad = (Resource(path=(name,), name=name) for name in ("good", "bad"))
+    bad = msgspec.structs.replace(bad, version="\udcff")
+    provider = Broken(
+        list=lambda *_, **__: [bad, good],
+        metadata=lambda path: good if path else Resource(path=(), name="root", type="collection"),
+        read=lambda *_: [],
+    )
+    wire = Wire(await server_of(provider), REVISION)
+    text, structured = await tool(wire, "list_resources", uri=BASE)
+    assert [each["name"] for each in structured["resources"]] == ["good"]
+    assert "Left out, as they cannot be sent: 1" in text
+
+
+async def test_a_hit_says_that_more_lines_match_and_a_line_that_it_is_shortened(wire: Wire) -> None:
+    asked = {"query": "needle", "in": "text"}
+    text, structured = await tool(wire, "search_resources", uri=f"{BASE}/search/lines.txt", **asked)
+    (hit,) = structured["hits"]
+    assert (len(hit["lines"]), hit["moreLines"]) == (5, True)
+    assert "more lines match than these 5" in text
+    text, structured = await tool(wire, "search_resources", uri=f"{BASE}/search/wide.txt", **asked)
+    (hit,) = structured["hits"]
+    assert hit["lines"][0]["text"].startswith("…x")
+    assert "moreLines" not in hit
+
+
+async def test_an_error_that_is_shortened_has_its_length(wire: Wire) -> None:
+    text, _ = await tool(wire, "list_resources", **{"x" * 9_000: 1})
+    assert text.endswith("characters in all)")
