@@ -28,7 +28,9 @@ from resource_server.providers.database.options import (
     ReadLimits,
     TableOptions,
 )
+from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries.parameters import Parameter
+from resource_server.runtime.option_types import Duration
 from resource_server.subscriptions.broker import Broker
 from resource_server.subscriptions.interest import MountInterest
 from tests.listeners import BASE, IMPATIENT, LIST, PATIENCE_S, Recorder
@@ -1252,8 +1254,7 @@ async def test_a_row_beyond_the_first_page_is_notified_with_its_table(owner: Own
 async def test_a_row_read_in_a_transient_state_is_reported_again(owner: Owner) -> None:
     await watched_tables(owner)
     await owner.run(*MARKER)
-    async with served(owner, interval=0.02) as it:
-        database = it.catalog.mounts[0].provider
+    async with Database(url=owner.url, interval=Duration(0.02)) as database:
         row, marker = (tuple(f"{owner.prefix}{path}".split("/")) for path in ("t/1", "marker"))
         interest = MountInterest()
         async with aclosing(cast("AsyncGenerator[Change]", database.changes(interest))) as changes:
