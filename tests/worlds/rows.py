@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Generator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal, NamedTuple
 
 import pytest
@@ -99,6 +99,7 @@ class Case:
     """Maximum bytes of a page."""
 
 
+@cache
 def visits() -> st.SearchStrategy[Visit]:
     """Return visits of every sort."""
     places = st.integers(0, 4)
@@ -778,12 +779,17 @@ _KEPT = (
         rows=(("'other'", "1"), ("'other'", "2"), ("'a'", "3"), ("'b'", "4")),
     ),
     # Whole numbers in a column that SQLite computes while it reads, and forgets while it sorts.
-    _kept(
-        "sqlite",
-        "t",
-        "CREATE TABLE t (tag integer, r real AS (tag / 2.0) VIRTUAL)",
-        rows=((), (), (), ()),
-        visit=Visit(limits=(1, 100), key=()),
+    *(
+        _kept(
+            "sqlite",
+            name,
+            "CREATE TABLE t (tag integer, r real AS (tag / 2.0) VIRTUAL)",
+            "CREATE VIEW v AS SELECT * FROM t",
+            rows=((), (), (), ()),
+            into=("t",),
+            visit=Visit(limits=(1, 100), key=()),
+        )
+        for name in ("t", "v")
     ),
 )
 

@@ -63,7 +63,9 @@ class Statements:
         self._computed_reals = {
             column.name
             for column in table.columns
-            if dialect.name == "sqlite" and column.generated and column.kind == "real"
+            if dialect.name == "sqlite"
+            and column.kind == "real"
+            and (column.generated or table.type == "view")
         }
         names = dict.fromkeys((*self._columns, *self._key))
         every: list[sa.ColumnClause[Any]] = [sa.column(name) for name in names]
