@@ -177,7 +177,7 @@ class ExposedTable:
         """
         types = self.key_types[place : place + len(after)]
         if not all(comes_after(key, after, types) for key in keys):
-            _log.error("the keys of table %s are not in the order of their pages", self.name.name)
+            _log.warning("the keys of table %s are not in the order of their pages", self.name.name)
             raise InvalidParameter(
                 "the next page does not come after this one: the database orders the keys of this"
                 " table otherwise; read the table in one page"
@@ -268,10 +268,11 @@ class ExposedTable:
     async def with_key_of_rows(self) -> ExposedTable:
         """Return the table with the first of its keys in which no shown row has NULL.
 
-        SQLite allows NULL in a primary key. With no other key, or if it takes too long to see, such
-        rows have no address.
+        SQLite allows NULL in a primary key. Rows with it have no address if there is no other key,
+        or if the table cannot be read in time.
 
-        Raises as `Engine.fetch`.
+        Raises:
+            ResourceBusy: the database is locked or overloaded.
         """
         table, options = self.table, self.options
         statement = self.statements.without_key(1, columns=())
@@ -280,7 +281,7 @@ class ExposedTable:
         try:
             if not (await self.fetch(statement, 1)).rows:
                 return self
-        except DeadlineExceeded:
+        except (DeadlineExceeded, InvalidParameter, ResourceNotFound):
             return self
         other = TableView(table.with_key(table.other_keys), options, self.view.maskers)
         return await ExposedTable(other, self._engine, self._limits, self.change).with_key_of_rows()

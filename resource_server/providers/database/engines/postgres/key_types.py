@@ -229,6 +229,7 @@ _TYPES: Mapping[str, KeyType] = {
     "varchar": _TEXT,
     "bpchar": _TEXT,
     "citext": _TEXT,
+    "name": _UnicodeTexts(most=63),
     "jsonb": _TEXT,
     "bytea": Binary(),
     "char": _Char(),

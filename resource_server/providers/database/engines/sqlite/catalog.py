@@ -352,7 +352,9 @@ def _collations(
     names = [quoted(column.name) for column in columns]
     try:
         found = _compared(database, entry.name, names)
-    except sqlite3.OperationalError:
+    except sqlite3.DatabaseError as error:
+        if (error.sqlite_errorcode & 0xFF) not in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH):
+            raise
         if len(names) == 1:
             return {}
         each = [_collations(database, entry, [column]) for column in columns]

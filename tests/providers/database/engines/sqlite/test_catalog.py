@@ -109,6 +109,17 @@ async def test_other_keys_are_ordered_by_preference(
         assert [*table.key, *(column for key in table.other_keys for column in key.columns)] == keys
 
 
+async def test_a_generated_column_of_an_unknown_function_is_no_key(tmp_path: pathlib.Path) -> None:
+    script = "CREATE TABLE t(a NOT NULL UNIQUE, g AS (unknown(a)))"
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+        connection.create_function("unknown", 1, lambda value: value, deterministic=True)
+        connection.executescript(script)
+    async with opened(tmp_path / "shop.db") as engine:
+        table = await reflected(engine, "t")
+        assert (table.key_kind, table.key) == ("unique", ("a",))
+        assert [column.key_type is None for column in table.columns] == [False, True]
+
+
 async def test_a_column_in_a_collation_of_a_program_is_no_key(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "shop.db"
     with closing(sqlite3.connect(path)) as connection:
