@@ -336,13 +336,13 @@ def postgres_table(name: TableName, text: str) -> Table:
     ).with_key(keys)
     if found.type != "table":
         return found
-    return msgspec.structs.replace(found, ddl=_create_statement(found, row.columns or ()))
+    return msgspec.structs.replace(found, ddl=_create_statement(found, row))
 
 
-def _create_statement(table: Table, columns: Sequence[_CatalogColumn]) -> str:
+def _create_statement(table: Table, row: _CatalogTable) -> str:
     """Build the CREATE statement of a table, since PostgreSQL does not keep it."""
     lines: list[str] = []
-    for column in columns:
+    for column in row.columns or ():
         words = [_quoted(column.name), column.type]
         if column.generated:
             words.append(f"GENERATED ALWAYS AS ({column.default}) STORED")
@@ -353,8 +353,10 @@ def _create_statement(table: Table, columns: Sequence[_CatalogColumn]) -> str:
         if not column.nullable:
             words.append("NOT NULL")
         lines.append(" ".join(words))
-    if table.key_kind == "primary":
-        lines.append(f"PRIMARY KEY ({_listed(table.key)})")
+    for index in row.indexes or ():
+        names = [name for name in index.columns if name in table.column_names]
+        if index.primary and len(names) == len(index.columns):
+            lines.append(f"PRIMARY KEY ({_listed(names)})")
     for foreign in table.foreign_keys:
         referred = f"{_name(foreign.table)} ({_listed(foreign.referred)})"
         lines.append(f"FOREIGN KEY ({_listed(foreign.columns)}) REFERENCES {referred}")

@@ -144,6 +144,22 @@ async def test_the_ddl_is_a_views_definition_or_an_equivalent_create_table(
     await database.run("DROP SCHEMA again CASCADE")
 
 
+async def test_the_ddl_has_the_primary_key_even_if_it_is_no_key_of_rows(
+    engine: PostgresEngine, database: Database
+) -> None:
+    await database.execute(
+        f"SET ROLE {database.role}; CREATE TABLE places (k regclass PRIMARY KEY);"
+        "CREATE TABLE parents (id int PRIMARY KEY); CREATE TABLE children () INHERITS (parents)"
+    )
+    try:
+        for name in ("places", "parents"):
+            table = await engine.table(TableName("public", name))
+            assert table.key == ()
+            assert "PRIMARY KEY (" in (table.ddl or "")
+    finally:
+        await database.execute("DROP TABLE places; DROP TABLE parents CASCADE")
+
+
 @pytest.mark.parametrize(
     "name", ["days_2026", "absent", "forbidden", "pg_class", "Customers", "\x00"]
 )
