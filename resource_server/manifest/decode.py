@@ -34,6 +34,7 @@ from resource_server.manifest.typed_options import (
 )
 from resource_server.manifest.wording import one_line, quoted_value, unknown_name
 from resource_server.runtime.near_name import did_you_mean
+from resource_server.runtime.option_types import named_problem, option_problems
 
 FindClass: TypeAlias = Callable[[str, pathlib.Path], type | None]
 """Finds the class of a provider reference in a manifest of the given folder.
@@ -142,7 +143,15 @@ class Decoder:
         ]
         for name in missing:
             self.refuse(path, f"option '{name}' is missing", at_key=True)
-        if missing or _failed(values.values()):
+        given = {name: value for name, value in values.items() if value is not _FAILED}
+        checks = getattr(cls, "option_checks", {})
+        problems = [
+            named_problem(name, self._reason(error))
+            for name, error in option_problems(checks, given)
+        ]
+        for problem in problems:
+            self.refuse(*(self._option_of(problem, given, path) or (path, problem)))
+        if missing or problems or _failed(values.values()):
             return _FAILED
         return self._construct(cls, {name: values[name] for name in known if name in values}, path)
 

@@ -6,14 +6,14 @@ import ipaddress
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from msgspec import Meta
 
 from resource_server.access import Scope
 from resource_server.provider import ByteSize
-from resource_server.runtime.option_types import Duration, Rate
+from resource_server.runtime.option_types import Duration, OptionChecks, Rate, check_options
 
 _PRINTABLE = re.compile(r"[!#-\[\]-~]+")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{16,}=*")
@@ -39,6 +39,14 @@ class HttpLimits:
     """Requests that may exceed `rate` in a burst."""
 
 
+def _check_token(token: str) -> None:
+    if not _TOKEN.fullmatch(token):
+        raise ValueError(
+            "expected 16 or more letters, digits or any of -._~+/, "
+            "as 'openssl rand -hex 32' prints them"
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticToken:
     """A static token, issued by the operator."""
@@ -50,12 +58,10 @@ class StaticToken:
     scopes: tuple[Scope, ...] | None = None
     """Scopes it grants; by default those of `http.auth.scopes`, and no others."""
 
+    option_checks: ClassVar[OptionChecks] = {"token": _check_token}
+
     def __post_init__(self) -> None:
-        if not _TOKEN.fullmatch(self.token):
-            raise ValueError(
-                "token: expected 16 or more letters, digits or any of -._~+/, "
-                "as 'openssl rand -hex 32' prints them"
-            )
+        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,19 +79,19 @@ class Auth:
     tokens: tuple[str | StaticToken, ...] = field(default=(), repr=False)
     """Static tokens; take them from environment variables. Text alone grants `scopes`."""
 
+    option_checks: ClassVar[OptionChecks] = {
+        "issuer": lambda issuer: _check_issuer(issuer),
+        "jwks_url": lambda url: _check_jwks_url(url),
+        "audience": lambda audience: _check_audience(audience),
+        "tokens": lambda tokens: _check_tokens(tokens),
+    }
+
     def __post_init__(self) -> None:
+        check_options(self)
         if not self.issuers and not self.tokens:
             raise ValueError("no tokens are accepted; write 'issuer' or 'tokens'")
-        for issuer in self.issuers:
-            if not is_trustworthy(issuer) or "?" in issuer:
-                raise ValueError(f"issuer: expected {_SECURE}, without a query")
-        if self.jwks_url is not None:
-            if len(self.issuers) != 1:
-                raise ValueError("jwks_url: goes with exactly one issuer; name it in 'issuer'")
-            if not is_trustworthy(self.jwks_url):
-                raise ValueError(f"jwks_url: expected {_SECURE}")
-        if self.audience == "":
-            raise ValueError("audience: expected the audience of tokens, found empty text")
+        if self.jwks_url is not None and len(self.issuers) != 1:
+            raise ValueError("jwks_url: goes with exactly one issuer; name it in 'issuer'")
         tokens = [each.token for each in self.named_tokens]
         if len(set(tokens)) < len(tokens):
             raise ValueError("tokens: the same token is given twice")
@@ -112,10 +118,7 @@ class Auth:
 
     def _named(self) -> Iterator[StaticToken]:
         for number, given in enumerate(self.tokens, start=1):
-            try:
-                token = StaticToken(token=given) if isinstance(given, str) else given
-            except ValueError as error:
-                raise ValueError(f"tokens: {str(error).removeprefix('token: ')}") from None
+            token = StaticToken(token=given) if isinstance(given, str) else given
             subject = token.subject or f"token-{number}"
             scopes = self.scopes if token.scopes is None else token.scopes
             yield StaticToken(token=token.token, subject=subject, scopes=scopes)
@@ -139,15 +142,43 @@ class Http:
     metrics: bool = False
     """Serve `/metrics` to other machines too; with `auth`, they need a token."""
 
+    option_checks: ClassVar[OptionChecks] = {"url": lambda url: _check_url(url)}
+
     def __post_init__(self) -> None:
-        if self.url is not None and (not _is_url(self.url) or "?" in self.url):
-            raise ValueError("url: expected an address such as https://files.example.org/mcp")
+        check_options(self)
         auth = self.auth
         if auth and auth.issuers and auth.audience is None and self.url is None:
             raise ValueError(
                 "auth: the audience of the issuer's tokens is unknown; "
                 "write 'url' in http, or 'audience' here"
             )
+
+
+def _check_issuer(issuer: str | tuple[str, ...]) -> None:
+    for each in (issuer,) if isinstance(issuer, str) else issuer:
+        if not is_trustworthy(each) or "?" in each:
+            raise ValueError(f"expected {_SECURE}, without a query")
+
+
+def _check_tokens(tokens: tuple[str | StaticToken, ...]) -> None:
+    for each in tokens:
+        if isinstance(each, str):
+            _check_token(each)
+
+
+def _check_jwks_url(url: str | None) -> None:
+    if url is not None and not is_trustworthy(url):
+        raise ValueError(f"expected {_SECURE}")
+
+
+def _check_audience(audience: str | None) -> None:
+    if audience == "":
+        raise ValueError("expected the audience of tokens, found empty text")
+
+
+def _check_url(url: str | None) -> None:
+    if url is not None and (not _is_url(url) or "?" in url):
+        raise ValueError("expected an address such as https://files.example.org/mcp")
 
 
 _SECURE = "an https:// URL (http:// only on this machine)"

@@ -1,11 +1,11 @@
-"""Option types with their manifest notation: durations, sizes in bytes, rates."""
+"""Option types with their manifest notation (durations, sizes, rates), and checks of options."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
@@ -89,6 +89,48 @@ class Rate(float):
     def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
         number: CoreSchema = {"type": "float", "gt": 0}
         return _schema(cls.parse, number, r"^\d+(\.\d+)?( */ *(s|m|h))?$")
+
+
+OptionChecks: TypeAlias = Mapping[str, Callable[[Any], object]]
+"""Functions by option name; each raises `ValueError` for a value that it refuses.
+
+A class with options has them as `option_checks`. Each looks at one value, so that a mistake in one
+option does not hide the mistakes in others.
+"""
+
+
+def option_problems(
+    checks: OptionChecks, values: Mapping[str, Any]
+) -> Iterator[tuple[str, ValueError]]:
+    """Yield the name of each option whose value is refused, with the reason."""
+    for name, check in checks.items():
+        try:
+            if name in values:
+                check(values[name])
+        except ValueError as error:
+            yield name, error
+
+
+def named_problem(name: str, reason: str) -> str:
+    """Return a problem that begins with the name of its option, if it does not already."""
+    return reason if reason.startswith(name) else f"{name}: {reason}"
+
+
+class _HasChecks(Protocol):
+    option_checks: ClassVar[OptionChecks]
+
+
+def check_options(options: _HasChecks) -> None:
+    """Check an object by the `option_checks` of its class.
+
+    Raises:
+        ValueError: with one problem per line.
+    """
+    checks = options.option_checks
+    values = {name: getattr(options, name) for name in checks}
+    problems = [named_problem(name, str(why)) for name, why in option_problems(checks, values)]
+    if problems:
+        raise ValueError("\n".join(problems))
 
 
 def _schema(parse: Callable[[Any], object], number: CoreSchema, pattern: str) -> CoreSchema:

@@ -469,3 +469,45 @@ def test_importing_the_package_loads_neither_yaml_nor_pydantic() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+MANY_MISTAKES = """
+version: 1
+roots:
+  a: {path: docs, encoding: nope, max_sise: 3}
+  b: {path: docs, encoding: nope, directories: {x: {encoding: nope2, bad: 1}}}
+  c: {path: docs, include: ["a["], encoding: nope, types: {"*.x": "nottype"}}
+databases:
+  d: {url: "foo://x", queries: {q: {sql: " ", foo: 1}}, limits: {timeout: 0s, rows: -1}}
+  e: {url: "sqlite:///x.db", tables: {t: {where: " ", key: [a, a], columns: {hide: [""]}}}}
+http: {url: "ftp://x", auth: {tokens: [short], issuer: "http://foo", foo: 1}}
+"""
+
+
+def test_a_mistake_in_one_option_hides_no_mistake_in_another(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "mcp-resources.yaml"
+    file.write_text(MANY_MISTAKES)
+    with pytest.raises(ManifestError) as refused:
+        load(file)
+    assert [each.where for each in refused.value.diagnostics] == [
+        "roots.a.encoding",
+        "roots.a.max_sise",
+        "roots.b.encoding",
+        "roots.b.directories.x.encoding",
+        "roots.b.directories.x.bad",
+        "roots.c.include",
+        "roots.c.encoding",
+        "roots.c.types",
+        "databases.d.url",
+        "databases.d.queries.q.sql",
+        "databases.d.queries.q.foo",
+        "databases.d.limits.timeout",
+        "databases.d.limits.rows",
+        "databases.e.tables.t.where",
+        "databases.e.tables.t.key",
+        "databases.e.tables.t.columns.hide",
+        "http.url",
+        "http.auth.tokens",
+        "http.auth.issuer",
+        "http.auth.foo",
+    ]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from msgspec import Meta
 
 from resource_server.access import OPEN, Access
 from resource_server.provider import ByteSize
 from resource_server.providers.database.queries.parameters import Parameter
-from resource_server.runtime.option_types import Duration
+from resource_server.runtime.option_types import Duration, OptionChecks, check_options
 
 Mask: TypeAlias = Literal["hash", "redact", "last4"]
 ViewMode: TypeAlias = Literal["refuse", "warn"]
@@ -28,6 +28,16 @@ def _check_names(option: str, names: tuple[str, ...]) -> None:
         seen.add(name)
 
 
+def _check_sql(sql: str | None, advice: str) -> None:
+    if sql is not None and not sql.strip():
+        raise ValueError(f"is empty; {advice}")
+
+
+def _check_timeout(timeout: Duration) -> None:
+    if not timeout:
+        raise ValueError("a timeout of 0 allows no reads; write one such as 2s")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnOptions:
     """Visibility of a table's columns."""
@@ -37,9 +47,13 @@ class ColumnOptions:
     mask: Mapping[str, Mask] = field(default_factory=dict[str, Mask])
     """Columns to mask: with a keyed hash, `***`, or the last four characters of each value."""
 
+    option_checks: ClassVar[OptionChecks] = {
+        "hide": lambda names: _check_names("hide", names),
+        "mask": lambda masks: _check_names("mask", tuple(masks)),
+    }
+
     def __post_init__(self) -> None:
-        _check_names("hide", self.hide)
-        _check_names("mask", tuple(self.mask))
+        check_options(self)
         for name in self.hide:
             if name in self.mask:
                 raise ValueError(f"mask: '{name}' is hidden, so there is nothing to mask")
@@ -59,8 +73,12 @@ class ChangeHint:
     column: str
     """A column that grows with every change of a row, such as `updated_at`; has an index."""
 
+    option_checks: ClassVar[OptionChecks] = {
+        "column": lambda name: _check_names("column", (name,)),
+    }
+
     def __post_init__(self) -> None:
-        _check_names("column", (self.column,))
+        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +108,14 @@ class TableOptions:
     access: Access = OPEN
     """Scopes required for the table and queries that read it; views need their own."""
 
+    option_checks: ClassVar[OptionChecks] = {
+        "key": lambda names: _check_names("key", names),
+        "search": lambda names: _check_names("search", names),
+        "where": lambda sql: _check_sql(sql, "leave it out, or write an SQL condition"),
+    }
+
     def __post_init__(self) -> None:
-        _check_names("key", self.key)
-        _check_names("search", self.search)
-        if self.where is not None and not self.where.strip():
-            raise ValueError("where: is empty; leave it out, or write an SQL condition")
+        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,9 +137,12 @@ class Query:
     access: Access = OPEN
     """Scopes required for the query."""
 
+    option_checks: ClassVar[OptionChecks] = {
+        "sql": lambda sql: _check_sql(sql, "write one SELECT"),
+    }
+
     def __post_init__(self) -> None:
-        if not self.sql.strip():
-            raise ValueError("sql: is empty; write one SELECT")
+        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +162,10 @@ class ReadLimits:
     query_timeout: Duration = Duration(10)
     """Timeout of a declared query."""
 
+    option_checks: ClassVar[OptionChecks] = {
+        "timeout": _check_timeout,
+        "query_timeout": _check_timeout,
+    }
+
     def __post_init__(self) -> None:
-        for name in ("timeout", "query_timeout"):
-            if not getattr(self, name):
-                raise ValueError(f"{name}: a timeout of 0 allows no reads; write one such as 2s")
+        check_options(self)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from resource_server import uris
 from resource_server.access import OPEN, Access
 from resource_server.provider import Annotations, ByteSize
 from resource_server.providers.filesystem.encoding import canonical_encoding
 from resource_server.providers.filesystem.exposure.patterns import Patterns
+from resource_server.runtime.option_types import OptionChecks, check_options
 
 WatchMode = Literal["auto", "inotify", "watchfiles", "poll", "off"]
 SymlinkPolicy = Literal["deny", "within-root"]
@@ -29,8 +30,12 @@ class Secrets:
     """Patterns of the deny-list, as written there, or of harmless files. They also expose what no
     root serves otherwise: its manifest, and databases that the manifest serves."""
 
+    option_checks: ClassVar[OptionChecks] = {
+        "allow": lambda allow: check_patterns("allow", allow),
+    }
+
     def __post_init__(self) -> None:
-        check_patterns("secrets.allow", self.allow)
+        check_options(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +74,14 @@ class DirectoryOptions:
     encoding: str | None = None
     """As for the root."""
 
+    option_checks: ClassVar[OptionChecks] = {
+        "include": lambda patterns: check_patterns("include", patterns or ()),
+        "exclude": lambda patterns: check_patterns("exclude", patterns or ()),
+        "encoding": lambda name: name is None or canonical_encoding(name),
+    }
+
     def __post_init__(self) -> None:
-        check_patterns("include", self.include or ())
-        check_patterns("exclude", self.exclude or ())
-        if self.encoding is not None:
-            canonical_encoding(self.encoding)
+        check_options(self)
 
 
 def check_patterns(option: str, patterns: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ import pathlib
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 from resource_server import media_types, uris
 from resource_server.access import allows, checked_restrictions
@@ -57,6 +57,7 @@ from resource_server.providers.filesystem.options import (
 from resource_server.providers.filesystem.ranges import Range, parse_range
 from resource_server.providers.filesystem.root import Root
 from resource_server.providers.filesystem.worker_threads import Steps, WorkerThreads, finish
+from resource_server.runtime.option_types import OptionChecks, check_options
 from resource_server.runtime.timing import Timing
 
 if TYPE_CHECKING:
@@ -134,10 +135,16 @@ class Filesystem:
 
     templates = _TEMPLATES
 
+    option_checks: ClassVar[OptionChecks] = {
+        "include": lambda patterns: check_patterns("include", patterns),
+        "exclude": lambda patterns: check_patterns("exclude", patterns),
+        "encoding": canonical_encoding,
+        "types": check_types,
+        "directories": directory_keys,
+    }
+
     def __post_init__(self) -> None:
-        check_patterns("include", self.include)
-        check_patterns("exclude", self.exclude)
-        check_types(self.types)
+        check_options(self)
         root_rules = DirectoryRules(
             include=selection(self.include),
             exclude=Selection(self.exclude) if self.exclude else None,
