@@ -26,6 +26,7 @@ from resource_server.manifest.decode import Decoder, FindClass
 from resource_server.manifest.http import Http
 from resource_server.manifest.model import (
     ClientFolders,
+    KeyFile,
     Manifest,
     MountOptions,
     MountSpec,
@@ -122,8 +123,10 @@ class _ManifestLoader:
             if name not in (*_SECTIONS, _SCHEMA):
                 self._decoder.refuse((name,), unknown_name("section", name, _SECTIONS), at_key=True)
         self._check_version()
-        specs = self._mounts()
         server = self._decoder.build(ServerOptions, self._data.get("server"), ("server",))
+        if server is not None and isinstance(server.key, KeyFile):
+            self._withheld[str(server.key.file.absolute())] = "the key of the server"
+        specs = self._mounts()
         http = self._decoder.build(Http, self._data.get("http"), ("http",))
         return Manifest(
             file=self._file,

@@ -202,6 +202,17 @@ async def test_a_database_that_a_reload_adds_is_hidden_then(folder: Path) -> Non
             assert await listed(reloaded) == SHOWN
 
 
+async def test_the_key_of_the_server_is_hidden(folder: Path) -> None:
+    (folder / "notes/key.txt").write_text("0123456789abcdef" * 4)
+    text = f"server: {{key: {{file: notes/key.txt}}}}\n{MANIFEST}"
+    (folder / "mcp-resources.yaml").write_text(text)
+    server = serve(folder)
+    async with server.catalog as catalog:
+        assert await listed(server) == SHOWN
+        with pytest.raises(ResourceNotFound):
+            await catalog.read("file:///all/notes/key.txt")
+
+
 async def test_a_narrowed_root_withholds_them_too(folder: Path) -> None:
     root = Filesystem(folder)
     root.withhold({str(folder / "mcp-resources.yaml"): "the manifest"})
