@@ -5,6 +5,7 @@ For each relation of a generated schema, read as clients read it:
 * the pages of every size return each visible row exactly once, in one order, and end;
 * the listing has one address for each row whose key has no NULL, and each address reads its row;
 * rows that stay are returned exactly once while others come and go between two pages;
+* suggested keys are of rows, and a search finds each row once;
 * pages that end early say so: `more` without `next`;
 * forged cursors and addresses give an error of the client's, or visible rows, and end.
 """
@@ -156,7 +157,7 @@ async def check(case: Case, tally: Tally) -> None:
     mount = mounted(provider)
     async with AsyncExitStack() as stack:
         catalogs = {
-            size: Catalog([mount], CatalogLimits(page_size=size))
+            size: Catalog([mount], CatalogLimits(page_size=size, search_hits=size))
             for size in {100, *(visit.page_size for _, visit in chosen)}
         }
         stack.push_async_callback(catalogs[100].__aexit__)
@@ -207,7 +208,8 @@ def _options(database: LiveDatabase, relation: Relation, visit: Visit) -> TableO
         mask={} if masked in (None, hidden) else {masked: "redact"},
     )
     where = None if visit.where is None else f"{TAG} >= {visit.where}"
-    return TableOptions(key=key, columns=columns, where=where)
+    search = tuple(name for name in relation.columns if name not in (hidden, masked))
+    return TableOptions(key=key, columns=columns, where=where, search=search)
 
 
 def _column(relation: Relation, place: int | None) -> str | None:
@@ -410,6 +412,7 @@ class _Reader:
             raise Violation(f"addresses read {_sorted(tags)}, the engine {_sorted(addressed)}")
         self._tally.count("addresses", len(found))
         await self._check_completion(set(found))
+        await self._check_search(set(found))
         if self._visit.churn and len(self._key) == 1:
             await self._check_listing_while_rows_change(found)
 
@@ -487,6 +490,23 @@ class _Reader:
             if not any(each == uri or each.startswith(uri) for each in addresses):
                 raise Violation(f"no row has the suggested key {value!r}")
         self._tally.count("suggested keys", len(suggested.values))
+
+    async def _check_search(self, addresses: set[str]) -> None:
+        """Check that each hit is an addressed row, or a document of the table, and comes once."""
+        documents = {f"{self._uri}/~rows", f"{self._uri}/~schema"}
+        found: list[str] = []
+        after: str | None = None
+        for _ in range(2 * len(addresses) + 20):
+            page = await self._catalog.search("a", uri=self._uri, where="text", after=after)
+            found += [hit.entry.uri for hit in page.hits]
+            after = page.next_cursor
+            if after is None:
+                break
+        else:
+            raise Violation("the search does not end")
+        if len(set(found)) < len(found) or not documents | addresses >= set(found):
+            raise Violation(f"a search finds {found}, the listing {sorted(addresses)}")
+        self._tally.count("hits", len(found))
 
     async def _check_equal_prefix(self, listed: str, canonical: str) -> None:
         """Check two addresses of one row below a value that equals its own by the collation.
