@@ -19,6 +19,7 @@ from resource_server.catalog.mount import log_failure
 from resource_server.cli import console, runner
 from resource_server.errors import ManifestError, ResourceError
 from resource_server.manifest.wording import unknown_name
+from resource_server.runtime.extras import MissingExtra
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 PROGRAM = "resource-server"
@@ -106,6 +107,8 @@ def _failed(error: Exception) -> int:
     match error:
         case ManifestError():
             return console.fail(*map(str, error.diagnostics), prefix=False, status=2)
+        case MissingExtra():
+            return console.fail(str(error), status=2)
         case click.exceptions.NoArgsIsHelpError():
             error.show()
             return error.exit_code

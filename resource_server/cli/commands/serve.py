@@ -19,6 +19,7 @@ from resource_server.manifest.databases.database_url import (
     redacted_url,
     resolve_database_url,
 )
+from resource_server.runtime import extras
 from resource_server.transports import stdio
 
 
@@ -88,7 +89,8 @@ def _over_http(
     source: str | None, options: HttpOptions, *, strict: bool, no_plugins: bool, verbose: int
 ) -> int:
     # Imported here: stdio does without.
-    from resource_server.transports.http.server import uvicorn_server
+    with extras.needed("http", "--http"):
+        from resource_server.transports.http.server import uvicorn_server
 
     try:
         address = uvicorn_server.parse_listen_address(options.address)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from resource_server.access import Caller
 from resource_server.manifest.http import Auth
+from resource_server.runtime import extras
 from resource_server.runtime.rate_limit import RateLimiter
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.transports.http.app.request import HttpRequest, rate_limited
@@ -122,11 +123,9 @@ class Authenticator:
 
 
 def _verifier(auth: Auth, resource: ProtectedResource, timing: Timing) -> TokenVerifier:
-    try:
+    with extras.needed("auth", "http.auth.issuer"):
         from resource_server.transports.http.auth.jwks import IssuerKeys
         from resource_server.transports.http.auth.jwt import TokenVerifier
-    except ImportError:
-        raise ValueError("http.auth needs: pip install 'resource-server[auth]'") from None
     keys = {issuer: IssuerKeys(issuer, auth.jwks_url, timing=timing) for issuer in auth.issuers}
     return TokenVerifier(keys, auth.audience or resource.url, timing=timing)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from resource_server.providers.database.engines.factory import engine_name
+from resource_server.runtime.extras import install_command
 
 PATIENCE_S = 60.0
 
@@ -62,5 +63,8 @@ def test_a_missing_driver_fails_its_mount_and_not_the_manifest(
     )
     assert found.returncode == 1
     assert "template   file:///here/{+path}" in found.stdout
-    assert "PostgreSQL needs a driver: pip install 'resource-server[postgres]'" in found.stdout
-    assert "MariaDB and MySQL need a driver: pip install 'resource-server[mysql]'" in found.stdout
+    assert (
+        f"PostgreSQL needs more packages; install them: {install_command('postgres')}"
+        in found.stdout
+    )
+    assert f"MariaDB needs more packages; install them: {install_command('mysql')}" in found.stdout

@@ -36,6 +36,7 @@ from resource_server.providers.database.engines.server_base import (
     ServerEngine,
 )
 from resource_server.providers.database.queries import sql_tokenizer
+from resource_server.runtime import extras
 
 _MULTI_STATEMENTS = 1 << 16
 _LOCAL_FILES = 1 << 7
@@ -199,12 +200,8 @@ class MysqlEngine(ServerEngine):
     # -- the driver
 
     def _import_driver(self) -> None:
-        try:
+        with extras.needed("mysql", "MariaDB"):
             import asyncmy  # noqa: F401  # pyright: ignore[reportUnusedImport]
-        except ImportError:
-            raise MountUnavailable(
-                "MariaDB and MySQL need a driver: pip install 'resource-server[mysql]'"
-            ) from None
         # It prints the server's warnings about broken views, at every poll.
         logging.getLogger("asyncmy").setLevel(logging.ERROR)
 

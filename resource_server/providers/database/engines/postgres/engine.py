@@ -34,6 +34,7 @@ from resource_server.providers.database.engines.server_base import (
     DriverConnection,
     ServerEngine,
 )
+from resource_server.runtime import extras
 
 _log = logging.getLogger(__name__)
 
@@ -216,12 +217,8 @@ class PostgresEngine(ServerEngine):
     # -- the driver
 
     def _import_driver(self) -> None:
-        try:
+        with extras.needed("postgres", "PostgreSQL"):
             import asyncpg  # noqa: F401  # pyright: ignore[reportMissingTypeStubs, reportUnusedImport]
-        except ImportError:
-            raise MountUnavailable(
-                "PostgreSQL needs a driver: pip install 'resource-server[postgres]'"
-            ) from None
 
     async def _connect(self, *, author: bool) -> DriverConnection:
         import asyncpg  # pyright: ignore[reportMissingTypeStubs]

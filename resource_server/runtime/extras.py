@@ -1,0 +1,83 @@
+"""Optional dependencies (extras), and the command that adds one to this installation."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from resource_server.errors import MountUnavailable
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
+
+Extra: TypeAlias = Literal["auth", "http", "mysql", "postgres"]
+
+_PACKAGE = "resource-server"
+_UV_CACHE = ("archive-v", "environments-v", "builds-v")
+"""Folders of uv's cache, where `uvx` keeps environments that nothing can be installed into."""
+
+
+class MissingExtra(MountUnavailable):
+    """A feature needs packages that are not installed; the message has the command for them."""
+
+    def __init__(self, feature: str, extra: Extra) -> None:
+        super().__init__(f"{feature} needs more packages; install them: {install_command(extra)}")
+
+
+@contextmanager
+def needed(extra: Extra, feature: str) -> Generator[None]:
+    """Turn the failed import of another package into the error for a missing extra."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == __name__.partition(".")[0]:
+            raise
+        raise MissingExtra(feature, extra) from None
+
+
+def install_command(extra: Extra, prefix: Path | None = None) -> str:
+    """Return the command that adds an extra to the installation in `prefix` (the running one)."""
+    prefix = Path(sys.prefix) if prefix is None else prefix
+    found = _installed(prefix)
+    wanted = _wanted(found, extra)
+    if (prefix / "uv-receipt.toml").is_file():
+        return f"uv tool install {wanted}"
+    if (prefix / "pipx_metadata.json").is_file():
+        return f"pipx install --force {wanted}"
+    installer = "" if found is None else (found.read_text("INSTALLER") or "").strip()
+    if installer != "uv":
+        return f"{shlex.quote(sys.executable)} -m pip install {wanted}"
+    if any(part.startswith(_UV_CACHE) for part in prefix.parts):
+        return f"uvx --from {wanted} {_PACKAGE}"
+    return f"uv pip install --python {shlex.quote(sys.executable)} {wanted}"
+
+
+def _installed(prefix: Path) -> Distribution | None:
+    """Return this package as it is installed in an environment; None if it is not."""
+    # Imported here: it takes long, and few processes need it.
+    from importlib.metadata import distributions
+
+    places = [path for path in sys.path if prefix in (Path(path), *Path(path).parents)]
+    places += map(str, prefix.glob("lib/python*/site-packages"))
+    return next(iter(distributions(name=_PACKAGE, path=places)), None)
+
+
+def _wanted(found: Distribution | None, extra: Extra) -> str:
+    """Return the requirement, from where the package came: an index, a folder or a repository."""
+    text = None if found is None else found.read_text("direct_url.json")  # PEP 610
+    if text is None:
+        return shlex.quote(f"{_PACKAGE}[{extra}]")
+    origin: dict[str, Any] = msgspec.json.decode(text)
+    url = str(origin["url"])
+    if origin.get("dir_info", {}).get("editable"):
+        return f"-e {shlex.quote(f'{unquote(urlsplit(url).path)}[{extra}]')}"
+    if vcs := origin.get("vcs_info"):
+        url = f"{vcs['vcs']}+{url}@{vcs['commit_id']}"
+    return shlex.quote(f"{_PACKAGE}[{extra}] @ {url}")
