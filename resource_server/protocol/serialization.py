@@ -37,7 +37,16 @@ COLLECTION_MIME_TYPE = "inode/directory"
 
 T = TypeVar("T")
 
-_encode = msgspec.json.Encoder().encode
+
+def _plain(value: object) -> object:
+    """Return what an instance of a subclass is, such as an option that a provider repeats."""
+    for kind in (str, int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    raise NotImplementedError
+
+
+_encode = msgspec.json.Encoder(enc_hook=_plain).encode
 
 
 class _WireAnnotations(Struct, omit_defaults=True, rename="camel"):

@@ -8,8 +8,9 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from resource_server.provider import Content, Resource
+from resource_server.provider import ByteSize, Content, Resource
 from resource_server.providers.filesystem import Filesystem
+from resource_server.runtime.option_types import Duration
 from tests.protocol.wire import Wire, server_of
 from tests.providers_for_tests import Broken, Tree
 
@@ -60,6 +61,33 @@ async def test_an_unsendable_resource_is_left_out_and_its_neighbours_are_listed(
     assert "was left out" in caplog.text
     for method in ("resources/read", "resources/metadata"):
         assert (await wire.error(method, {"uri": "test://one/a"}))["code"] == -32603
+
+
+async def test_options_that_a_plugin_repeats_are_sent_as_plain_numbers_and_text() -> None:
+    class Name(str):
+        __slots__ = ()
+
+    described = Resource(
+        path=("a",),
+        name=Name("a"),
+        title=Name("A"),
+        mime_type=Name("text/plain"),
+        size=ByteSize(1024),
+        version=Name("1"),
+        details={"every": Duration(0.5), "limit": ByteSize(10), "of": [{"it": Name("a")}]},
+    )
+    provider = Broken(
+        list=lambda *_, **__: [described],
+        metadata=lambda path: described if path else ROOT,
+        read=lambda *_: [Content(Name("text"), Name("text/plain"))],
+    )
+    wire = Wire(await server_of(provider), "2025-11-25")
+    sent = (await wire.result("resources/metadata", {"uri": "test://one/a"}))["resource"]
+    assert (sent["name"], sent["title"], sent["size"]) == ("a", "A", 1024)
+    details = next(each for name, each in sent["_meta"].items() if name.endswith("details"))
+    assert details == {"every": 0.5, "limit": 10, "of": [{"it": "a"}]}
+    (content,) = (await wire.result("resources/read", {"uri": "test://one/a"}))["contents"]
+    assert content["text"] == "text"
 
 
 async def test_text_for_display_is_converted_to_valid_unicode() -> None:

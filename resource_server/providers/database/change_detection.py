@@ -108,6 +108,8 @@ class ChangeDetector:
             self._gate = asyncio.create_task(self._watch_commits())
 
     async def _committed(self, paths: Iterable[Path]) -> AsyncGenerator[Change]:
+        # A client may have listed them before this watch, so the first look compares, too.
+        listed = self._exposed.first_infos if self._state is None else self._infos
         try:
             state = await self._exposed.state()
             tables = self._infos if state == self._state else await self._exposed.infos()
@@ -115,13 +117,12 @@ class ChangeDetector:
             self._retry_in(_BUSY_RETRY_S)  # such as a lock
             return
         if state != self._state:
-            is_first = self._state is None
-            before, self._state, self._infos = self._infos, state, tables
+            self._state, self._infos = state, tables
             # The columns may have changed: compare every row anew.
             self._versions.clear()
             self._marks.clear()
             # A change of hidden tables is not reported, so that it reveals nothing.
-            if tables != before and not is_first:
+            if listed is not None and tables != listed:
                 yield Change((), "tree")
         async with aclosing(self._confirm(paths)) as found:
             async for change in found:

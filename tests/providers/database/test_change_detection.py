@@ -46,6 +46,10 @@ class Followed:
     def follow_list(self) -> None:
         self._live.follow_list(self._recorder)
 
+    async def lists(self, path: str) -> bool:
+        """Return whether a resource is in the global listing."""
+        return self._view.base + path in [entry.uri for entry in await self._view.entries()]
+
     async def settled(self) -> None:
         """Wait until all earlier changes are notified."""
         await self._recorder.quiet(QUIET_S)
@@ -296,6 +300,16 @@ async def test_metadata_of_a_table_describes_the_precision_of_changes(owner: Own
 
 
 # Paths without a comparison.
+
+
+async def test_a_table_dropped_between_the_first_listing_and_the_watch_is_reported(
+    table: Owner,
+) -> None:
+    async with followed(table) as scene:
+        assert await scene.lists("t")
+        await table.run("DROP TABLE t")
+        scene.follow_list()
+        await scene.tells(LIST)
 
 
 @pytest.mark.slow

@@ -340,6 +340,8 @@ class ExposedTableCache:
         self._limits = limits
         self._policy = policy
         self._known: OrderedDict[TableName, ExposedTable] = OrderedDict()
+        self.first_infos: Sequence[TableInfo] | None = None
+        """The exposed tables as first returned; None until then."""
         self._infos: Sequence[TableInfo] | None = None
         self._state: object = None
         self._fresh_until = 0.0
@@ -352,6 +354,8 @@ class ExposedTableCache:
             state = self._state
             every = await settle(self._engine.tables())
             infos = [info for info in every if self._policy.of(info.name) is not None]
+            if self.first_infos is None:
+                self.first_infos = infos
             if self._state is not state:
                 return infos  # possibly of an earlier schema: not cached
             self._infos = infos

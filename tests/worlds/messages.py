@@ -1,0 +1,431 @@
+"""Any message: whatever clients send, each request gets one response, and nothing accumulates.
+
+Conversations of one client go to the engine in this process, or to a server process over stdio.
+Connections with HTTP requests, and with bytes that are none, go to a server process over HTTP,
+which serves all cases of a search, so that what accumulates shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import functools
+import gc
+import itertools
+import json
+import os
+import sqlite3
+import sys
+import tempfile
+import weakref
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from hypothesis import strategies as st
+
+from resource_server.cli import server_builder
+from resource_server.catalog.cursor import ListCursor
+from resource_server.protocol.client_connection import ClientConnection
+from resource_server.runtime.timing import Timing
+from tests.transports.program import running
+from tests.worlds import grammar, http_grammar, logs
+from tests.worlds.harness import Property, Tally, Violation
+from tests.worlds.http_client import Client
+from tests.worlds.http_grammar import Http
+from tests.worlds.ledger import Ledger
+
+_HERE = Path(__file__).parent
+_ROOT = _HERE.parents[1]
+_PATIENCE_S = 20.0
+_PROGRAM = "{}\nfrom resource_server.cli import main\nmain()"
+_DECLINE = {"action": "decline"}
+TIMING = Timing(progress_interval_s=0.0, sweep_s=0.5)
+_MANIFEST = {
+    "version": 1,
+    "roots": {"files": {"path": "files"}},
+    "databases": {
+        "shop": {
+            "url": "sqlite:///shop.db",
+            "queries": {
+                "big": {
+                    "sql": "select id, name from t where id >= :least",
+                    "parameters": {"least": {"type": "integer", "default": 2}},
+                }
+            },
+        }
+    },
+    "providers": {
+        "probe": {"use": str(_HERE / "probe.py"), "uri": "probe://probe/"},
+        "person": {"use": str(_HERE.parent / "person.py"), "uri": "person://person/"},
+    },
+    "prompts": {
+        "ask": {
+            "arguments": {"uri": {"required": True}, "query": {}},
+            "messages": [{"role": "user", "text": "About {uri}: {query}"}],
+        }
+    },
+    "http": {"limits": {"sessions": 50, "streams": 50, "session_idle": "2s"}},
+}
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A client of the engine in this process."""
+
+    lines: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Stdio:
+    """A client of a process of its own, over stdio, in writes of so many bytes."""
+
+    lines: tuple[bytes, ...]
+    write_bytes: int = 65536
+    has_last_line_end: bool = True
+
+
+@functools.cache
+def place() -> Path:
+    """Make the folder with the manifest that every case serves; return the manifest."""
+    folder = tempfile.TemporaryDirectory(prefix="messages-")
+    atexit.register(folder.cleanup)
+    top = Path(folder.name)
+    (top / "files" / "many").mkdir(parents=True)
+    (top / "files" / "a.txt").write_text("one\ntwo\nthree\n")
+    (top / "files" / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(2000))
+    for number in range(120):
+        (top / "files" / "many" / f"{number}.txt").write_text(f"number {number}\n")
+    with sqlite3.connect(top / "shop.db") as shop:
+        shop.execute("create table t (id integer primary key, name text)")
+        shop.executemany("insert into t values (?, ?)", [(n, f"name {n}") for n in range(30)])
+    shop.close()
+    manifest = top / "mcp-resources.yaml"
+    manifest.write_text(json.dumps(_MANIFEST))  # JSON is YAML
+    return manifest
+
+
+# -- the engine
+
+
+async def _check_engine(case: Engine, tally: Tally) -> None:
+    gc.freeze()  # what lives until now is no garbage of this case
+    tasks, descriptors = len(asyncio.all_tasks()), _descriptors()
+    with logs.no_errors():
+        connection = await _converse(case, tally)
+    gc.collect()
+    if connection() is not None:
+        raise Violation(f"the connection lives on: {gc.get_referrers(connection())}")
+    for _ in range(100):
+        if len(asyncio.all_tasks()) <= tasks and _descriptors() <= descriptors:
+            return
+        await asyncio.sleep(0.01)
+    raise Violation(f"{asyncio.all_tasks()}, {_descriptors() - descriptors} more descriptors")
+
+
+async def _converse(case: Engine, tally: Tally) -> weakref.ref[ClientConnection]:
+    manifest = server_builder.load_manifest(str(place()), allow_plugins=True)
+    ledger = Ledger()
+    async with server_builder.build_server(manifest, allow_plugins=True, timing=TIMING) as server:
+        connection = ClientConnection(server, push=lambda data: take(data))
+
+        def take(data: bytes) -> None:
+            for question in ledger.receive(data):
+                answer = {"jsonrpc": "2.0", "id": question["id"], "result": _DECLINE}
+                loop.call_soon(send, grammar.encoded(answer))
+
+        def send(line: bytes) -> None:
+            connection.receive(line, take, take)
+
+        loop = asyncio.get_running_loop()
+        for line in case.lines:
+            line = line.strip()  # as transports do
+            if line:
+                ledger.send(line)
+                send(line)
+                await asyncio.sleep(0)
+        await _until_settled(ledger, connection)
+        await connection.close()
+        ledger.check()
+        if not connection.is_idle:
+            raise Violation("requests are in flight after the end")
+    tally.count("messages", ledger.sent)
+    tally.count("responses", ledger.received)
+    return weakref.ref(connection)
+
+
+async def _until_settled(ledger: Ledger, connection: ClientConnection) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_PATIENCE_S):
+            await connection.drain(_PATIENCE_S)
+            while not (ledger.is_settled and connection.is_idle):  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+
+
+def _descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+
+# -- stdio
+
+
+async def _check_stdio(case: Stdio, tally: Tally) -> None:
+    ledger = Ledger()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", _PROGRAM.format(_sabotage()), "serve", str(place())),
+        cwd=_ROOT,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        limit=1 << 24,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    to, output, errors = process.stdin, process.stdout, process.stderr
+
+    async def read() -> None:
+        while line := await output.readline():
+            for question in ledger.receive(line):
+                answer = {"jsonrpc": "2.0", "id": question["id"], "result": _DECLINE}
+                with suppress(ConnectionError):
+                    to.write(grammar.encoded(answer) + b"\n")
+
+    reading = asyncio.create_task(read())
+    logging = asyncio.create_task(errors.read())
+    try:
+        async with asyncio.timeout(_PATIENCE_S * 2):
+            for line in case.lines:
+                if line.strip():
+                    ledger.send(line.strip())
+            data = b"\n".join(case.lines) + (b"\n" if case.has_last_line_end else b"")
+            for start in range(0, len(data), case.write_bytes):
+                to.write(data[start : start + case.write_bytes])
+                await to.drain()
+            while not ledger.is_settled:  # noqa: ASYNC110  # the reader notes what comes
+                if not case.has_last_line_end:
+                    break  # the last one is read at the end of the input
+                await asyncio.sleep(0.005)
+            to.close()
+            status = await process.wait()
+            await reading
+            said = (await logging).decode()
+    except TimeoutError:
+        status, said = None, ""
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        for task in (reading, logging):
+            task.cancel()
+        await asyncio.gather(reading, logging, return_exceptions=True)
+    ledger.check()
+    if status != 0:
+        raise Violation(f"it ended with {status}" if status is not None else "it does not end")
+    check_log(said)
+    tally.count("messages", ledger.sent)
+    tally.count("responses", ledger.received)
+    tally.count("processes")
+
+
+def check_log(text: str) -> None:
+    """Raise `Violation` if a log tells of an error of the server's own."""
+    for word in ("Traceback", "internal error", "a request failed", "Task "):
+        if word in text:
+            raise Violation(f"logged: {text}")
+
+
+# -- HTTP
+
+
+class _Served:
+    """A server process over HTTP, for all cases until one violates the property."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        started = running(place(), timing=_HTTP_TIMES, code=_sabotage())
+        self.program = self._stack.enter_context(started)
+        self.cases = 0
+        self._first: dict[str, int] = {}
+        self._seen_errors = 0
+
+    def end(self) -> None:
+        """End the process."""
+        self._stack.close()
+
+    async def check(self) -> None:
+        """Raise `Violation` if it has logged errors, or something accumulates."""
+        errors = self.program.errors
+        check_log("".join(errors[self._seen_errors :]))
+        self._seen_errors = len(errors)
+        now = await self._report()
+        self.cases += 1
+        if self.cases == _WARM_CASES:
+            self._first = now
+        for what, first in self._first.items():
+            if now[what] > first + _SLACK[what]:
+                raise Violation(f"{what}: {first} after {_WARM_CASES} cases, now {now[what]}")
+
+    async def _report(self) -> dict[str, int]:
+        client = Client(self.program.port)
+        response = await client.ask(http_grammar.report("probe://probe/process"))
+        (message,) = response.messages
+        return json.loads(message["result"]["contents"][0]["text"])
+
+
+_WARM_CASES = 30
+_SLACK = {"memory": 64 * 1024 * 1024, "descriptors": 60, "threads": 40, "tasks": 300}
+"""How much more than after the first cases there may be: what sessions and streams may hold."""
+_HTTP_TIMES = {
+    "progress_interval_s": 0.0,
+    "sweep_s": 0.5,
+    "request_timeout_s": 1.0,
+    "http_drain_s": 0.2,
+    "session_evictable_s": 0.1,
+}
+_served: list[_Served] = []
+
+
+@atexit.register
+def _end_served() -> None:
+    while _served:
+        _served.pop().end()
+
+
+async def _check_http(case: Http, tally: Tally) -> None:
+    if not _served:
+        _served.append(_Served())
+    (served,) = _served
+    client = Client(served.program.port)
+    try:
+        for connection in case.connections:
+            await client.run(connection)
+        for session in client.sessions:
+            await client.ask(http_grammar.deletion(session))
+        await served.check()
+    except Violation:
+        _end_served()
+        raise
+    tally.count("connections", len(case.connections))
+    tally.count("HTTP requests", sum(len(each.requests) for each in case.connections))
+    tally.count("HTTP responses", client.received)
+
+
+# -- sabotages
+
+_Patch: TypeAlias = Callable[[pytest.MonkeyPatch], None]
+_broken: list[str] = []
+"""The sabotage of the servers that are started now."""
+
+
+def _sabotage() -> str:
+    """Return Python that breaks a server process as this one is broken."""
+    if not _broken:
+        return ""
+    return f"import pytest, tests.worlds.messages as m; m.PATCHES[{_broken[0]!r}](pytest.MonkeyPatch())"
+
+
+def _lose_replies(patch: pytest.MonkeyPatch) -> None:
+    """Lose every fifth response."""
+    reply = ClientConnection._reply  # pyright: ignore[reportPrivateUsage]
+    numbers = itertools.count(1)
+
+    def lossy(self: ClientConnection, request: Any, result: Any) -> None:
+        if next(numbers) % 5:
+            reply(self, request, result)
+
+    patch.setattr(ClientConnection, "_reply", lossy)
+
+
+def _answer_twice(patch: pytest.MonkeyPatch) -> None:
+    """Answer pings twice."""
+    reply = ClientConnection._reply  # pyright: ignore[reportPrivateUsage]
+
+    def twice(self: ClientConnection, request: Any, result: Any) -> None:
+        reply(self, request, result)
+        if request.method == "ping":
+            reply(self, request, result)
+
+    patch.setattr(ClientConnection, "_reply", twice)
+
+
+def _fail_within(patch: pytest.MonkeyPatch) -> None:
+    """Fail on the cursors that clients make up."""
+
+    def decode(*_: object, **__: object) -> None:
+        raise KeyError
+
+    patch.setattr(ListCursor, "decode", decode)
+
+
+def _leak_requests(patch: pytest.MonkeyPatch) -> None:
+    """Leave a task behind for each request."""
+    admit = ClientConnection._admit  # pyright: ignore[reportPrivateUsage]
+    kept = set[asyncio.Task[None]]()
+
+    def leaky(self: ClientConnection, request: Any) -> Any:
+        kept.add(asyncio.get_running_loop().create_task(asyncio.sleep(600)))
+        return admit(self, request)
+
+    patch.setattr(ClientConnection, "_admit", leaky)
+
+
+PATCHES: Mapping[str, _Patch] = {
+    "reply-lost": _lose_replies,
+    "answered-twice": _answer_twice,
+    "internal-error": _fail_within,
+    "leak": _leak_requests,
+}
+
+
+@contextmanager
+def _sabotaged(name: str) -> Generator[None]:
+    _end_served()
+    _broken.append(name)
+    with pytest.MonkeyPatch.context() as patch:
+        PATCHES[name](patch)
+        try:
+            yield
+        finally:
+            _broken.clear()
+            _end_served()
+
+
+# -- the property
+
+Case: TypeAlias = Engine | Stdio | Http
+
+
+async def check(case: Case, tally: Tally) -> None:
+    """Send everything, and compare what comes with what is owed."""
+    match case:
+        case Engine():
+            await _check_engine(case, tally)
+        case Stdio():
+            await _check_stdio(case, tally)
+        case Http():
+            await _check_http(case, tally)
+
+
+@st.composite
+def _cases(draw: st.DrawFn) -> Case:
+    # A process takes a second to start, so there are few of them.
+    match draw(st.sampled_from(("engine",) * 10 + ("http",) * 10 + ("stdio",))):
+        case "engine":
+            return Engine(draw(grammar.conversations))
+        case "http":
+            return draw(http_grammar.cases)
+        case _:
+            sizes = st.sampled_from((65536, 50, 1))
+            return Stdio(draw(grammar.conversations), draw(sizes), draw(st.booleans()))
+
+
+PROPERTY: Property[Case] = Property(
+    name="messages",
+    cases=_cases(),
+    check=check,
+    sabotages={name: functools.partial(_sabotaged, name) for name in PATCHES},
+)
