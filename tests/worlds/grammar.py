@@ -1,12 +1,15 @@
-"""Grammars of JSON-RPC, MCP and HTTP: messages right and wrong, and bytes that are none."""
+"""Grammar of JSON-RPC and MCP: messages right and wrong, and bytes that are none.
+
+A conversation is made by dice, not by strategies: hypothesis takes longer to draw a message than
+the engine to answer ten, and nine of ten that it draws are pings and cancellations.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from hypothesis import strategies as st
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from tests.protocol.wire import CLIENT, ENVELOPE, EVERY, MODERN
 
@@ -32,7 +35,7 @@ URIS = (
     "",
     "x",
     "file://",
-    "file:///files/" + "a" * 5000,
+    "file:///files/" + "a" * 300,
     "nothing://else/",
 )
 METHODS = (
@@ -55,188 +58,6 @@ _CAPABILITIES: tuple[dict[str, Any], ...] = (
     {"elicitation": {"form": {}, "url": {}}, "sampling": {}},
 )
 
-ids = st.one_of(
-    st.integers(0, 5),
-    st.integers(0, 5),
-    st.sampled_from(("a", "b", "", "\u00e9", "x" * 1100, -1, 2**53, 2**63 - 1, -(2**63))),
-)
-odd_ids = st.sampled_from((None, True, 1.5, [], {}, 2**64, 1e400, "\ud800"))
-texts = st.one_of(
-    st.sampled_from(("", "a", "\u0000", "\u202e", "\U0001f600", "x" * 3000, "../", "\ud800")),
-    st.text(max_size=8),
-)
-uris = st.one_of(st.sampled_from(URIS), st.sampled_from(URIS), texts)
-values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**65), 2**65) | st.floats(width=32) | texts,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
-    max_leaves=6,
-)
-
-
-def _object(required: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> Any:
-    return st.fixed_dictionaries(dict(required), optional=dict(optional or {}))
-
-
-_envelopes = st.one_of(
-    st.just(ENVELOPE),
-    st.just(ENVELOPE),
-    _object(
-        {},
-        {
-            "io.modelcontextprotocol/protocolVersion": st.sampled_from((*EVERY, "1", "", 7)),
-            "io.modelcontextprotocol/clientCapabilities": st.sampled_from((*_CAPABILITIES, 1)),
-            "io.modelcontextprotocol/logLevel": st.sampled_from(("debug", "no")),
-        },
-    ),
-)
-_metas = _object(
-    {},
-    {
-        "progressToken": ids | odd_ids,
-        "traceparent": texts | st.just("00-" + "1" * 32 + "-" + "2" * 16 + "-01"),
-        "io.modelcontextprotocol/logLevel": st.sampled_from(("debug", "no", 1)),
-    },
-)
-_cursors = st.none() | texts | st.sampled_from(("W10", "e30", "AAAA", "bnVsbA"))
-_arguments = _object(
-    {},
-    {
-        "uri": uris,
-        "query": texts,
-        "least": st.integers(0, 3) | texts,
-        "cursor": _cursors,
-        "limit": st.integers(-1, 200),
-        "pattern": st.sampled_from(("*", "a", "[", "**/*", "x" * 600)),
-    },
-)
-_refs = st.one_of(
-    _object({"type": st.just("ref/prompt"), "name": texts | st.just("ask")}),
-    _object({"type": st.just("ref/resource"), "uri": uris | st.just("probe://probe/slow/{ms}")}),
-    values,
-)
-_PARAMS: Mapping[str, st.SearchStrategy[Any]] = {
-    "initialize": _object(
-        {
-            "protocolVersion": st.sampled_from((*EVERY, "1999-01-01", "")),
-            "capabilities": st.sampled_from(_CAPABILITIES),
-            "clientInfo": st.just(CLIENT),
-        }
-    ),
-    "logging/setLevel": _object({"level": st.sampled_from(("debug", "error", "no"))}),
-    "resources/list": _object({}, {"uri": uris, "cursor": _cursors}),
-    "resources/read": _object({"uri": uris}),
-    "resources/metadata": _object({"uri": uris}),
-    "resources/templates/list": _object({}, {"cursor": _cursors}),
-    "resources/subscribe": _object({"uri": uris}),
-    "resources/unsubscribe": _object({"uri": uris}),
-    "subscriptions/listen": _object(
-        {
-            "notifications": _object(
-                {},
-                {
-                    "resourcesListChanged": st.booleans(),
-                    "toolsListChanged": st.booleans(),
-                    "resourceSubscriptions": st.lists(uris, max_size=4),
-                },
-            )
-        }
-    ),
-    "prompts/get": _object({"name": texts | st.just("ask")}, {"arguments": _arguments | values}),
-    "completion/complete": _object(
-        {
-            "ref": _refs,
-            "argument": _object({"name": texts | st.just("ms"), "value": texts}),
-        },
-        {"context": _object({"arguments": st.dictionaries(texts, texts, max_size=2)})},
-    ),
-    "tools/call": _object(
-        {"name": st.sampled_from(TOOLS) | texts},
-        {
-            "arguments": _arguments | values,
-            "requestState": texts,
-            "inputResponses": st.dictionaries(texts, values, max_size=2),
-        },
-    ),
-}
-
-
-@st.composite
-def requests(draw: st.DrawFn, *, modern: bool | None = None) -> dict[str, Any]:
-    """Requests with parameters that are usually right; `modern` says whether with envelope."""
-    method = draw(st.sampled_from(METHODS) | st.just("resources/read"))
-    given = draw(_PARAMS.get(method, st.just({})))
-    if draw(st.integers(0, 9)) == 0:
-        given = draw(st.dictionaries(st.sampled_from(("uri", "name", "cursor", "x")), values))
-    meta = draw(_metas) if draw(st.booleans()) else {}
-    if modern or (modern is None and draw(st.booleans())):
-        meta = {**meta, **draw(_envelopes)}
-    return {
-        "jsonrpc": "2.0",
-        "id": draw(ids),
-        "method": method,
-        "params": {**given, **({"_meta": meta} if meta else {})},
-    }
-
-
-def _notification(method: str, params: object) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "method": method, "params": params}
-
-
-def _cancellation(id: object) -> dict[str, Any]:
-    return _notification("notifications/cancelled", {"requestId": id})
-
-
-def _response(id: object, member: str, value: object) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": id, member: value}
-
-
-notifications = st.one_of(
-    st.builds(_cancellation, ids),
-    st.builds(_cancellation, odd_ids),
-    st.builds(_notification, st.sampled_from(NOTIFICATIONS), values),
-)
-responses = st.builds(_response, ids, st.sampled_from(("result", "error")), values)
-"""Responses to requests that were never sent."""
-
-
-@st.composite
-def _malformed(draw: st.DrawFn) -> dict[str, Any]:
-    """Requests with a member that is missing, or of a wrong kind."""
-    message = draw(requests())
-    name = draw(st.sampled_from(("jsonrpc", "id", "method", "params")))
-    if draw(st.booleans()):
-        message.pop(name)
-    else:
-        message[name] = draw(odd_ids if name == "id" else values)
-    return message
-
-
-def messages(*, modern: bool | None = None) -> st.SearchStrategy[dict[str, Any]]:
-    """Messages of every kind, most of them requests."""
-    asked = requests(modern=modern)
-    return st.one_of(asked, asked, asked, notifications, responses, _malformed())
-
-
-def encoded(message: object) -> bytes:
-    """Return JSON in one line; numbers beyond JSON stay as Python writes them."""
-    return json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass")
-
-
-def _batches(modern: bool | None) -> st.SearchStrategy[bytes]:
-    sizes = st.lists(messages(modern=modern), max_size=4)
-    many = st.just([_cancellation(1)] * 101)
-    return st.builds(encoded, sizes | many)
-
-
-@st.composite
-def _mutated(draw: st.DrawFn) -> bytes:
-    """Messages with some bytes replaced, removed or inserted."""
-    data = encoded(draw(messages()))
-    start = draw(st.integers(0, len(data)))
-    end = draw(st.integers(start, min(len(data), start + 8)))
-    return (data[:start] + draw(st.binary(max_size=4)) + data[end:]).replace(b"\n", b" ")
-
-
 _RAW = (
     b"",
     b" ",
@@ -257,31 +78,236 @@ _RAW = (
     b"GET / HTTP/1.1\r",
 )
 
-
-def lines(*, modern: bool | None = None) -> st.SearchStrategy[bytes]:
-    """Single lines: messages, batches, broken messages, and other bytes."""
-    one = st.builds(encoded, messages(modern=modern))
-    return st.one_of(
-        *(one, one, one, one), _batches(modern), _mutated(), st.sampled_from(_RAW), st.binary()
-    ).map(lambda line: line.replace(b"\n", b" "))
-
-
-@st.composite
-def openings(draw: st.DrawFn) -> tuple[tuple[bytes, ...], bool]:
-    """How a client begins, and whether its requests have the envelope of 2026-07-28."""
-    revision = draw(st.sampled_from((*EVERY, "2025-03-26", "")))
-    if revision in MODERN or not revision:
-        return (), bool(revision)
-    capabilities = draw(st.sampled_from(_CAPABILITIES))
-    params = {"protocolVersion": revision, "capabilities": capabilities, "clientInfo": CLIENT}
-    first = {"jsonrpc": "2.0", "id": "first", "method": "initialize", "params": params}
-    begun = _notification("notifications/initialized", {})
-    return (encoded(first), encoded(begun)), False
-
-
-conversations: st.SearchStrategy[tuple[bytes, ...]] = openings().flatmap(
-    lambda begun: st.lists(lines(modern=begun[1]), min_size=1, max_size=25).map(
-        lambda rest: (*begun[0], *rest)
-    )
+_IDS: Sequence[object] = (
+    *range(6),
+    *range(6),
+    *("a", "b", "", "\u00e9", "x" * 1030, -1, 2**53, 2**63 - 1, -(2**63)),
 )
-"""All that one client sends."""
+_ODD_IDS: Sequence[object] = (None, True, 1.5, [], {}, 2**64, 1e400, "\ud800")
+_TEXTS = (
+    *("", "a", "b", "1", "x" * 300, "../", "W10", "e30", "AAAA", "bnVsbA", "ask", "ms"),
+    *("\u0000", "\u202e", "\U0001f600", "\ud800", "\n", "%2e", "=?base64?eA==?="),
+)
+
+Params: TypeAlias = dict[str, Any]
+
+
+class Dice:
+    """Draws messages from one source of randomness."""
+
+    def __init__(self, source: random.Random) -> None:
+        self.source = source
+        self.choice = source.choice
+
+    def chance(self, share: float) -> bool:
+        """Return True in this share of all cases."""
+        return self.source.random() < share
+
+    def text(self) -> str:
+        return self.choice(_TEXTS)
+
+    def uri(self) -> str:
+        return self.choice(URIS) if self.chance(0.9) else self.text()
+
+    def id(self) -> object:
+        return self.choice(_IDS)
+
+    def some_id(self) -> object:
+        return self.choice(_ODD_IDS) if self.chance(0.2) else self.id()
+
+    def value(self, depth: int = 2) -> object:
+        """Return any JSON, and some that Python alone writes."""
+        match self.source.randrange(9 if depth else 7):
+            case 0:
+                return None
+            case 1:
+                return self.chance(0.5)
+            case 2:
+                return self.choice((0, 1, -1, 2**31, 2**63, -(2**65), 10**400))
+            case 3:
+                return self.choice((0.5, 1e300, float("inf"), float("nan"), -0.0))
+            case 4 | 5 | 6:
+                return self.text()
+            case 7:
+                return [self.value(depth - 1) for _ in range(self.source.randrange(3))]
+            case _:
+                return self.members(depth - 1)
+
+    def members(self, depth: int = 1) -> Params:
+        names = ("uri", "name", "cursor", "x", "", "arguments", "_meta")
+        return {self.choice(names): self.value(depth) for _ in range(self.source.randrange(3))}
+
+    def maybe(self, **members: Callable[[], object]) -> Params:
+        """Return some of these members."""
+        return {name: make() for name, make in members.items() if self.chance(0.5)}
+
+    # -- parameters
+
+    def arguments(self) -> object:
+        """Return arguments of a tool or prompt, which fit one of them more or less."""
+        if self.chance(0.1):
+            return self.value()
+        return self.maybe(
+            uri=self.uri,
+            query=self.text,
+            least=lambda: self.choice((0, 1, 2, "1", "x", None, 10**30)),
+            cursor=self.text,
+            limit=lambda: self.source.randrange(-1, 200),
+            pattern=lambda: self.choice(("*", "a", "[", "**/*", "x" * 600)),
+        )
+
+    def params(self, method: str) -> Params:
+        """Return parameters that are usually right."""
+        if self.chance(0.1):
+            return self.members()
+        match method:
+            case "initialize":
+                return self.initialization(self.choice((*EVERY, "1999-01-01", "")))
+            case "logging/setLevel":
+                return {"level": self.choice(("debug", "error", "no"))}
+            case "resources/list":
+                return self.maybe(uri=self.uri, cursor=self.text)
+            case "resources/templates/list" | "prompts/list" | "tools/list":
+                return self.maybe(cursor=self.text) if self.chance(0.3) else {}
+            case "subscriptions/listen":
+                listened = self.maybe(
+                    resourcesListChanged=lambda: True,
+                    toolsListChanged=lambda: self.chance(0.5),
+                    resourceSubscriptions=lambda: [
+                        self.uri() for _ in range(self.source.randrange(4))
+                    ],
+                )
+                return {"notifications": listened}
+            case "prompts/get":
+                name = "ask" if self.chance(0.7) else self.text()
+                return {"name": name, **self.maybe(arguments=self.arguments)}
+            case "completion/complete":
+                return self._completion()
+            case "tools/call":
+                name = self.choice(TOOLS) if self.chance(0.9) else self.text()
+                more = self.maybe(requestState=self.text, inputResponses=self.members)
+                return {
+                    "name": name,
+                    "arguments": self.arguments(),
+                    **(more if self.chance(0.2) else {}),
+                }
+            case "ping" | "server/discover":
+                return {}
+            case _:
+                return {"uri": self.uri()}
+
+    def initialization(self, revision: str) -> Params:
+        capabilities = self.choice(_CAPABILITIES)
+        return {"protocolVersion": revision, "capabilities": capabilities, "clientInfo": CLIENT}
+
+    def _completion(self) -> Params:
+        known: Sequence[object] = (
+            {"type": "ref/prompt", "name": "ask"},
+            {"type": "ref/prompt", "name": self.text()},
+            {"type": "ref/resource", "uri": "file:///files/{+path}"},
+            {"type": "ref/resource", "uri": "sqlite://shop/{table}/{+key}"},
+            {"type": "ref/resource", "uri": self.uri()},
+            self.value(),
+        )
+        names = ("path", "table", "key", "uri", "query", self.text())
+        return {
+            "ref": self.choice(known),
+            "argument": {"name": self.choice(names), "value": self.text()},
+            **self.maybe(context=lambda: {"arguments": {self.choice(names): self.text()}}),
+        }
+
+    def meta(self, *, modern: bool) -> Params:
+        """Return `_meta`; `modern` with the envelope of 2026-07-28, usually a right one."""
+        meta = self.maybe(
+            progressToken=self.some_id,
+            traceparent=lambda: self.choice(("00-" + "1" * 32 + "-" + "2" * 16 + "-01", "x", 1)),
+        )
+        meta = meta if self.chance(0.3) else {}
+        if modern and self.chance(0.9):
+            return {**meta, **ENVELOPE}
+        if modern or self.chance(0.05):
+            prefix = "io.modelcontextprotocol/"
+            return {
+                **meta,
+                f"{prefix}protocolVersion": self.choice((*EVERY, "1", "", 7)),
+                f"{prefix}clientCapabilities": self.choice((*_CAPABILITIES, 1)),
+                f"{prefix}logLevel": self.choice(("debug", "no")),
+            }
+        return meta
+
+    # -- messages
+
+    def request(self, *, modern: bool) -> dict[str, Any]:
+        """Return a request, usually a right one."""
+        method = self.choice(METHODS) if self.chance(0.95) else self.text()
+        params = self.params(method)
+        meta = self.meta(modern=modern)
+        if meta:
+            params = {**params, "_meta": meta}
+        message = {"jsonrpc": "2.0", "id": self.id(), "method": method}
+        return {**message, "params": params} if params or self.chance(0.5) else message
+
+    def message(self, *, modern: bool) -> dict[str, Any]:
+        """Return a message of any kind, most of them requests."""
+        draw = self.source.random()
+        if draw < 0.75:
+            return self.request(modern=modern)
+        if draw < 0.83:
+            return _notification("notifications/cancelled", {"requestId": self.some_id()})
+        if draw < 0.88:
+            return _notification(self.choice(NOTIFICATIONS), self.value())
+        if draw < 0.92:
+            # A response to a request that was never sent.
+            member = self.choice(("result", "error"))
+            return {"jsonrpc": "2.0", "id": self.id(), member: self.value()}
+        message = self.request(modern=modern)
+        name = self.choice(("jsonrpc", "id", "method", "params"))
+        if self.chance(0.5):
+            message.pop(name, None)
+        else:
+            message[name] = self.choice(_ODD_IDS) if name == "id" else self.value()
+        return message
+
+    def line(self, *, modern: bool) -> bytes:
+        """Return a line: a message, a batch, broken JSON, or other bytes."""
+        draw = self.source.random()
+        if draw < 0.8:
+            return encoded(self.message(modern=modern))
+        if draw < 0.88:
+            size = 101 if self.chance(0.02) else self.source.randrange(5)
+            return encoded([self.message(modern=modern) for _ in range(size)])
+        if draw < 0.95:
+            return self.damaged(encoded(self.message(modern=modern)))
+        if draw < 0.99:
+            return self.choice(_RAW)
+        return self.source.randbytes(self.source.randrange(20)).replace(b"\n", b"")
+
+    def damaged(self, data: bytes) -> bytes:
+        """Return bytes with a few replaced, removed or inserted."""
+        start = self.source.randrange(len(data) + 1)
+        end = start + self.source.randrange(6)
+        by = self.choice((b"", b"\x00", b"\xff", b'"', b"{", b"}", b"[", b",", b"\\", b"\\ud8"))
+        return data[:start] + by + data[end:]
+
+    def conversation(self, length: int) -> tuple[bytes, ...]:
+        """Return all that a client sends."""
+        revision = self.choice((*EVERY, "2025-03-26", *MODERN, ""))
+        lines = (self.line(modern=revision in MODERN) for _ in range(length))
+        if revision in MODERN or not revision:
+            return tuple(lines)
+        return (*opening(self.initialization(revision)), *lines)
+
+
+def _notification(method: str, params: object) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": method, "params": params}
+
+
+def opening(params: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    """Return the handshake of a client."""
+    first = {"jsonrpc": "2.0", "id": "first", "method": "initialize", "params": params}
+    return encoded(first), encoded(_notification("notifications/initialized", {}))
+
+
+def encoded(message: object) -> bytes:
+    """Return JSON in one line; numbers beyond JSON stay as Python writes them."""
+    return json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from hypothesis import strategies as st
-
-from tests.protocol.wire import CLIENT, ENVELOPE, EVERY, HANDSHAKE, MODERN
+from tests.protocol.wire import ENVELOPE, EVERY, HANDSHAKE, MODERN
 from tests.transports.program import BOTH
-from tests.worlds import grammar
+from tests.worlds.grammar import Dice, encoded, opening
 from tests.worlds.ledger import Id, is_request
 
 SESSION = "{session}"
@@ -90,96 +89,103 @@ class Http:
     connections: tuple[Connection, ...]
 
 
-_ACCEPTS = st.sampled_from((BOTH, BOTH, BOTH, "application/json", "text/event-stream", "*/*", "x"))
-_TYPES = st.sampled_from(
-    ("application/json", "application/json", "application/json; charset=utf-8", "text/plain", "")
-)
-_ODD_HEADERS = st.sampled_from(
-    (
-        ("expect", "100-continue"),
-        ("expect", "200-maybe"),
-        ("upgrade", "websocket"),
-        ("upgrade", "h2c"),
-        ("connection", "close"),
-        ("connection", "upgrade"),
-        ("connection", "keep-alive"),
-        ("origin", "http://127.0.0.1"),
-        ("origin", "https://evil.example"),
-        ("host", "evil.example"),
-        ("content-encoding", "gzip"),
-        ("content-length", "5"),
-        ("transfer-encoding", "chunked"),
-        ("transfer-encoding", "identity"),
-        ("authorization", "Bearer x"),
-        ("last-event-id", "0-1"),
-        ("last-event-id", "1-0"),
-        ("last-event-id", "x" * 300),
-        ("mcp-session-id", "x"),
-        ("mcp-session-id", SESSION),
-        ("mcp-param-x", "=?base64?eA==?="),
-        ("x", "y" * 5000),
-    )
+_ACCEPTS = (BOTH, BOTH, BOTH, BOTH, "application/json", "text/event-stream", "*/*", "x", "")
+_TYPES = (*("application/json",) * 8, "application/json; charset=utf-8", "text/plain", "")
+_TARGETS = (*("/mcp",) * 4, "/healthz", "/metrics", "/readyz", "/", "/sse", "/messages?session=x")
+_METHODS = ("GET", "GET", "DELETE", "OPTIONS", "PUT")
+_ODD_HEADERS = (
+    ("expect", "100-continue"),
+    ("expect", "200-maybe"),
+    ("upgrade", "websocket"),
+    ("upgrade", "h2c"),
+    ("connection", "close"),
+    ("connection", "upgrade"),
+    ("connection", "keep-alive"),
+    ("origin", "http://127.0.0.1"),
+    ("origin", "https://evil.example"),
+    ("host", "evil.example"),
+    ("content-encoding", "gzip"),
+    ("content-length", "5"),
+    ("transfer-encoding", "chunked"),
+    ("transfer-encoding", "identity"),
+    ("authorization", "Bearer x"),
+    ("last-event-id", "0-1"),
+    ("last-event-id", "1-0"),
+    ("last-event-id", "x" * 300),
+    ("mcp-session-id", "x"),
+    ("mcp-session-id", SESSION),
+    ("mcp-param-x", "=?base64?eA==?="),
+    ("x", "y" * 5000),
 )
 _FRAMING = ("connection", "content-length", "expect", "host", "transfer-encoding", "upgrade")
 """Headers after which a connection may end, or its requests may be others than were meant."""
+_JSON = (("accept", BOTH), ("content-type", "application/json"))
 
 
-@st.composite
-def _posts(draw: st.DrawFn) -> Request:
-    """Messages in a session, without one, or stateless, with headers that usually fit."""
-    version = draw(st.sampled_from((*EVERY, *MODERN, *MODERN)))
-    is_modern = version in MODERN
-    headers = [("accept", draw(_ACCEPTS)), ("content-type", draw(_TYPES))]
-    body = draw(grammar.lines(modern=is_modern))
-    if is_modern:
-        message = draw(grammar.requests(modern=True))
-        params: dict[str, Any] = message["params"]
-        if draw(st.integers(0, 4)):
-            body = grammar.encoded(message)
-            name = params.get("uri" if "uri" in params else "name")
-            headers += [("mcp-protocol-version", version), ("mcp-method", message["method"])]
-            if isinstance(name, str) and name.isprintable():
-                headers.append(("mcp-name", name))
-        else:
+class HttpDice(Dice):
+    """Draws connections from one source of randomness."""
+
+    def http_request(self) -> Request:
+        """Return a request whose headers usually fit."""
+        request = self._post() if self.chance(0.75) else self._other()
+        if self.chance(0.15):
+            more = self.source.sample(_ODD_HEADERS, self.source.randrange(1, 4))
+            return replace(request, headers=(*request.headers, *more))
+        return request
+
+    def _other(self) -> Request:
+        method = self.choice(_METHODS)
+        headers = (("accept", self.choice(_ACCEPTS)), ("mcp-session-id", SESSION))
+        # A session that ends early would leave little to ask.
+        method = "GET" if method == "DELETE" and self.chance(0.7) else method
+        return Request(method, self.choice(_TARGETS), headers)
+
+    def _post(self) -> Request:
+        """Return a message in a session, without one, or stateless."""
+        version = self.choice((*EVERY, *MODERN, *MODERN))
+        headers = [("accept", self.choice(_ACCEPTS)), ("content-type", self.choice(_TYPES))]
+        body = self.line(modern=version in MODERN)
+        if version in MODERN:
             headers.append(("mcp-protocol-version", version))
-    else:
-        headers += [("mcp-protocol-version", version)] if draw(st.booleans()) else []
-        headers += [("mcp-session-id", SESSION)] if draw(st.integers(0, 4)) else []
-    return Request("POST", "/mcp", tuple(headers), body, draw(_chunks))
+            if self.chance(0.8):
+                message = self.request(modern=True)
+                body = encoded(message)
+                headers += _repeated(message)
+        else:
+            headers += [("mcp-protocol-version", version)] if self.chance(0.2) else []
+            headers += [("mcp-session-id", SESSION)] if self.chance(0.85) else []
+        chunk_bytes = self.choice((1, 7, 100, 100_000)) if self.chance(0.3) else None
+        return Request("POST", "/mcp", tuple(headers), body, chunk_bytes)
 
-
-_chunks = st.none() | st.sampled_from((1, 7, 100, 100_000))
-
-
-def _opening(revision: str) -> Request:
-    params = {"protocolVersion": revision, "capabilities": {}, "clientInfo": CLIENT}
-    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
-    headers = (("accept", BOTH), ("content-type", "application/json"))
-    return Request("POST", "/mcp", headers, grammar.encoded(message))
-
-
-_others = st.one_of(
-    st.builds(
-        Request,
-        st.sampled_from(("GET", "DELETE", "OPTIONS", "PUT", "GET")),
-        st.sampled_from(
-            ("/mcp", "/mcp", "/healthz", "/metrics", "/readyz", "/", "/sse", "/messages?session=x")
-        ),
-        st.just((("accept", BOTH), ("mcp-session-id", SESSION))),
-    ),
-)
-
-
-@st.composite
-def _requests(draw: st.DrawFn) -> Request:
-    request = draw(st.one_of(_posts(), _posts(), _others))
-    if draw(st.integers(0, 5)) == 0:
-        more = draw(st.lists(_ODD_HEADERS, min_size=1, max_size=3))
-        headers = (*request.headers, *more)
-        return Request(
-            request.method, request.target, headers, request.body, request.chunk_bytes
+    def connection(self) -> Connection:
+        """Return a connection with a few requests, sometimes damaged."""
+        requests = tuple(self.http_request() for _ in range(self.source.randrange(1, 7)))
+        damages = self.source.randrange(1, 4) if self.chance(0.2) else 0
+        return Connection(
+            requests,
+            tuple(self._damage() for _ in range(damages)),
+            self.choice((65536, 65536, 1000, 17)),
+            self.choice(("wait", "wait", "wait", "wait", "half", "abort")),
         )
-    return request
+
+    def _damage(self) -> Damage:
+        parts = (b"", b"\r\n", b"\n", b" ", b"\x00", b"\r\n\r\n", b":", b"0\r\n\r\n", b"\xff")
+        return Damage(self.source.randrange(3000), self.source.randrange(6), self.choice(parts))
+
+    def connections(self) -> tuple[Connection, ...]:
+        """Return connections, of which the first opens a session."""
+        first, _ = opening(self.initialization(self.choice(HANDSHAKE)))
+        session = Connection((Request("POST", "/mcp", _JSON, first),))
+        return (session, *(self.connection() for _ in range(self.source.randrange(1, 6))))
+
+
+def _repeated(message: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Return the headers that repeat a request of 2026-07-28."""
+    params: Mapping[str, Any] = message.get("params", {})
+    yield "mcp-method", message["method"]
+    name = params.get("uri", params.get("name"))
+    if isinstance(name, str) and name.isprintable():
+        yield "mcp-name", name
 
 
 def is_plain(connection: Connection) -> bool:
@@ -188,37 +194,12 @@ def is_plain(connection: Connection) -> bool:
     return not connection.damage and not set(names) & set(_FRAMING)
 
 
-_damages = st.builds(
-    Damage,
-    st.integers(0, 3000),
-    st.integers(0, 6),
-    st.sampled_from((b"", b"\r\n", b"\n", b" ", b"\x00", b"\r\n\r\n", b":", b"0\r\n\r\n"))
-    | st.binary(max_size=4),
-)
-_connections = st.builds(
-    Connection,
-    st.lists(_requests(), min_size=1, max_size=5).map(tuple),
-    st.one_of(st.just(()), st.just(()), st.lists(_damages, min_size=1, max_size=3).map(tuple)),
-    st.sampled_from((65536, 65536, 1000, 17)),
-    st.sampled_from(("wait", "wait", "wait", "half", "abort")),
-)
-cases: st.SearchStrategy[Http] = st.builds(
-    lambda revision, rest: Http((Connection((_opening(revision),)), *rest)),
-    st.sampled_from(HANDSHAKE),
-    st.lists(_connections, min_size=1, max_size=4),
-)
-
-
 def report(uri: str) -> Request:
     """Return a stateless read."""
     params = {"uri": uri, "_meta": ENVELOPE}
     message = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": params}
-    headers = (
-        *(("accept", BOTH), ("content-type", "application/json")),
-        *(("mcp-protocol-version", MODERN[0]), ("mcp-method", "resources/read")),
-        ("mcp-name", uri),
-    )
-    return Request("POST", "/mcp", headers, grammar.encoded(message))
+    headers = (*_JSON, ("mcp-protocol-version", MODERN[0]), *_repeated(message))
+    return Request("POST", "/mcp", headers, encoded(message))
 
 
 def deletion(session: str) -> Request:

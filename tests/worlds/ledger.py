@@ -25,6 +25,8 @@ class Ledger:
         self.sent = 0
         self.received = 0
         self._owed = Counter[Id]()
+        self._listening = set[Id]()
+        """Requests that may be answered at the end of the connection."""
         self._possible = Counter[Id]()
         """Responses that malformed messages with this id may get."""
         self._cancelled = set[Id]()
@@ -34,6 +36,8 @@ class Ledger:
         """The ids of the requests of each batch, which is refused as a whole or answered."""
         self._optional = 0
         """Malformed messages, each answered once at most."""
+        self._arrays: list[Counter[Id]] = []
+        """The ids in each response to a batch."""
         self._responses = Counter[Id]()
         self._without_id = 0
         self._faults: list[str] = []
@@ -71,6 +75,8 @@ class Ledger:
         if usable and is_request(found):
             if batch is None:
                 self._owed[cast("Id", id)] += 1
+                if found["method"] == "subscriptions/listen":
+                    self._listening.add(cast("Id", id))
                 return
             batch.append(cast("Id", id))
         self._optional += 1
@@ -93,7 +99,10 @@ class Ledger:
         except ValueError:
             self._faults.append(f"not JSON: {data[:200]!r}")
             return []
-        items = cast("list[object]", message) if isinstance(message, list) else [message]
+        items = [message]
+        if isinstance(message, list):
+            items = cast("list[dict[str, Any]]", message)
+            self._arrays.append(Counter(each["id"] for each in items if each["id"] is not None))
         return [asked for item in items for asked in self._receive_one(item)]
 
     def _receive_one(self, message: object) -> Iterable[dict[str, Any]]:
@@ -121,8 +130,10 @@ class Ledger:
 
     @property
     def is_settled(self) -> bool:
-        """Whether every response that is owed has come."""
-        return not self._unanswered()
+        """Whether every response has come that does not wait for the end of the connection."""
+        return set(self._unanswered()) <= self._listening and (
+            self._unanswered_batches() <= self._without_id
+        )
 
     def _unanswered(self) -> list[Id]:
         # A message that cannot be read may have been a request with any id.
@@ -131,6 +142,22 @@ class Ledger:
             for id, owed in self._owed.items()
             if id not in self._cancelled and self._responses[id] < owed
         ]
+
+    def _unanswered_batches(self) -> int:
+        """Return how many batches got no array that answers all that they hold.
+
+        Those must have been refused as a whole.
+        """
+        left = list(self._arrays)
+        count = 0
+        for batch in sorted(self._batches, key=len, reverse=True):
+            needed = Counter(id for id in batch if id not in self._cancelled)
+            fitting = [array for array in left if needed <= array]
+            if fitting:
+                left.remove(min(fitting, key=Counter.total))
+            elif needed:
+                count += 1
+        return count + len(left)
 
     def check(self) -> None:
         """Raise `Violation` unless exactly what was owed has come."""
@@ -146,10 +173,8 @@ class Ledger:
             faults.append(f"{self._without_id} responses without id, {spare} with another")
         if self._without_id + spare < self._unreadable:
             faults.append(f"{self._unreadable} unreadable messages, {self._without_id} refused")
-        for batch in self._batches:
-            answered = [id for id in batch if self._responses[id] or id in self._cancelled]
-            if len(answered) < len(batch) and (answered or not self._without_id):
-                faults.append(f"of a batch of {batch!r} only {answered!r} are answered")
+        if self._unanswered_batches() > self._without_id:
+            faults.append(f"not all of {self._batches!r} are answered: {self._arrays!r}")
         if faults:
             raise Violation("; ".join(faults))
 

@@ -14,15 +14,16 @@ import gc
 import itertools
 import json
 import os
+import random
 import sqlite3
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pytest
 from hypothesis import strategies as st
@@ -30,17 +31,22 @@ from hypothesis import strategies as st
 from resource_server.cli import server_builder
 from resource_server.catalog.cursor import ListCursor
 from resource_server.protocol.client_connection import ClientConnection
+from resource_server.protocol.server import Server
 from resource_server.runtime.timing import Timing
 from tests.transports.program import running
 from tests.worlds import grammar, http_grammar, logs
 from tests.worlds.harness import Property, Tally, Violation
 from tests.worlds.http_client import Client
-from tests.worlds.http_grammar import Http
+from tests.worlds.http_grammar import Http, HttpDice
 from tests.worlds.ledger import Ledger
+from tests.worlds.sabotage import Sabotages
+
+T = TypeVar("T")
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
 _PATIENCE_S = 20.0
+_SHUFFLES = 8
 _PROGRAM = "{}\nfrom resource_server.cli import main\nmain()"
 _DECLINE = {"action": "decline"}
 TIMING = Timing(progress_interval_s=0.0, sweep_s=0.5)
@@ -74,9 +80,13 @@ _MANIFEST = {
 
 @dataclass(frozen=True)
 class Engine:
-    """A client of the engine in this process."""
+    """Clients of the engine in this process: the first sends the lines in their order.
+
+    To generate a line costs as much as to answer ten, so others send them in other orders.
+    """
 
     lines: tuple[bytes, ...]
+    shuffles: int = 0
 
 
 @dataclass(frozen=True)
@@ -115,10 +125,11 @@ async def _check_engine(case: Engine, tally: Tally) -> None:
     gc.freeze()  # what lives until now is no garbage of this case
     tasks, descriptors = len(asyncio.all_tasks()), _descriptors()
     with logs.no_errors():
-        connection = await _converse(case, tally)
+        connections = await _converse(case, tally)
     gc.collect()
-    if connection() is not None:
-        raise Violation(f"the connection lives on: {gc.get_referrers(connection())}")
+    for connection in connections:
+        if connection() is not None:
+            raise Violation(f"the connection lives on: {gc.get_referrers(connection())}")
     for _ in range(100):
         if len(asyncio.all_tasks()) <= tasks and _descriptors() <= descriptors:
             return
@@ -126,32 +137,44 @@ async def _check_engine(case: Engine, tally: Tally) -> None:
     raise Violation(f"{asyncio.all_tasks()}, {_descriptors() - descriptors} more descriptors")
 
 
-async def _converse(case: Engine, tally: Tally) -> weakref.ref[ClientConnection]:
+async def _converse(case: Engine, tally: Tally) -> list[weakref.ref[ClientConnection]]:
     manifest = server_builder.load_manifest(str(place()), allow_plugins=True)
-    ledger = Ledger()
     async with server_builder.build_server(manifest, allow_plugins=True, timing=TIMING) as server:
-        connection = ClientConnection(server, push=lambda data: take(data))
+        connections = [await _converse_once(server, case.lines, tally)]
+        for number in range(case.shuffles):
+            lines = random.Random(number).sample(case.lines, len(case.lines))  # noqa: S311
+            connections.append(await _converse_once(server, lines, tally))
+    return connections
 
-        def take(data: bytes) -> None:
-            for question in ledger.receive(data):
-                answer = {"jsonrpc": "2.0", "id": question["id"], "result": _DECLINE}
-                loop.call_soon(send, grammar.encoded(answer))
 
-        def send(line: bytes) -> None:
-            connection.receive(line, take, take)
+async def _converse_once(
+    server: Server, lines: Sequence[bytes], tally: Tally
+) -> weakref.ref[ClientConnection]:
+    ledger = Ledger()
+    loop = asyncio.get_running_loop()
 
-        loop = asyncio.get_running_loop()
-        for line in case.lines:
-            line = line.strip()  # as transports do
-            if line:
-                ledger.send(line)
-                send(line)
-                await asyncio.sleep(0)
-        await _until_settled(ledger, connection)
-        await connection.close()
+    def take(data: bytes) -> None:
+        for question in ledger.receive(data):
+            answer = {"jsonrpc": "2.0", "id": question["id"], "result": _DECLINE}
+            loop.call_soon(send, grammar.encoded(answer))
+
+    def send(line: bytes) -> None:
+        connection.receive(line, take, take)
+
+    connection = ClientConnection(server, push=take)
+    for line in map(bytes.strip, lines):  # as transports do
+        if line:
+            ledger.send(line)
+            send(line)
+            await asyncio.sleep(0)
+    await _until_settled(ledger, connection)
+    await connection.close()
+    try:
         ledger.check()
-        if not connection.is_idle:
-            raise Violation("requests are in flight after the end")
+    except Violation as violation:
+        raise Violation(f"{violation}; sent: {lines!r}") from None
+    if not connection.is_idle:
+        raise Violation("requests are in flight after the end")
     tally.count("messages", ledger.sent)
     tally.count("responses", ledger.received)
     return weakref.ref(connection)
@@ -175,7 +198,7 @@ def _descriptors() -> int:
 async def _check_stdio(case: Stdio, tally: Tally) -> None:
     ledger = Ledger()
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", _PROGRAM.format(_sabotage()), "serve", str(place())),
+        *(sys.executable, "-c", _PROGRAM.format(SABOTAGES.code), "serve", str(place())),
         cwd=_ROOT,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
@@ -246,7 +269,7 @@ class _Served:
 
     def __init__(self) -> None:
         self._stack = ExitStack()
-        started = running(place(), timing=_HTTP_TIMES, code=_sabotage())
+        started = running(place(), timing=_HTTP_TIMES, code=SABOTAGES.code)
         self.program = self._stack.enter_context(started)
         self.cases = 0
         self._first: dict[str, int] = {}
@@ -316,17 +339,6 @@ async def _check_http(case: Http, tally: Tally) -> None:
 
 # -- sabotages
 
-_Patch: TypeAlias = Callable[[pytest.MonkeyPatch], None]
-_broken: list[str] = []
-"""The sabotage of the servers that are started now."""
-
-
-def _sabotage() -> str:
-    """Return Python that breaks a server process as this one is broken."""
-    if not _broken:
-        return ""
-    return f"import pytest, tests.worlds.messages as m; m.PATCHES[{_broken[0]!r}](pytest.MonkeyPatch())"
-
 
 def _lose_replies(patch: pytest.MonkeyPatch) -> None:
     """Lose every fifth response."""
@@ -341,12 +353,12 @@ def _lose_replies(patch: pytest.MonkeyPatch) -> None:
 
 
 def _answer_twice(patch: pytest.MonkeyPatch) -> None:
-    """Answer pings twice."""
+    """Answer reads twice."""
     reply = ClientConnection._reply  # pyright: ignore[reportPrivateUsage]
 
     def twice(self: ClientConnection, request: Any, result: Any) -> None:
         reply(self, request, result)
-        if request.method == "ping":
+        if request.method == "resources/read":
             reply(self, request, result)
 
     patch.setattr(ClientConnection, "_reply", twice)
@@ -373,24 +385,25 @@ def _leak_requests(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClientConnection, "_admit", leaky)
 
 
-PATCHES: Mapping[str, _Patch] = {
-    "reply-lost": _lose_replies,
-    "answered-twice": _answer_twice,
-    "internal-error": _fail_within,
-    "leak": _leak_requests,
-}
+SABOTAGES = Sabotages(
+    __name__,
+    "SABOTAGES",
+    {
+        "reply-lost": _lose_replies,
+        "answered-twice": _answer_twice,
+        "internal-error": _fail_within,
+        "leak": _leak_requests,
+    },
+)
 
 
 @contextmanager
 def _sabotaged(name: str) -> Generator[None]:
     _end_served()
-    _broken.append(name)
-    with pytest.MonkeyPatch.context() as patch:
-        PATCHES[name](patch)
+    with SABOTAGES.in_force(name):
         try:
             yield
         finally:
-            _broken.clear()
             _end_served()
 
 
@@ -412,20 +425,28 @@ async def check(case: Case, tally: Tally) -> None:
 
 @st.composite
 def _cases(draw: st.DrawFn) -> Case:
+    """Draw a seed and roll the rest; hypothesis makes a case smaller by leaving out its parts."""
+    dice = HttpDice(random.Random(draw(st.binary(min_size=8, max_size=8))))  # noqa: S311
     # A process takes a second to start, so there are few of them.
-    match draw(st.sampled_from(("engine",) * 10 + ("http",) * 10 + ("stdio",))):
-        case "engine":
-            return Engine(draw(grammar.conversations))
-        case "http":
-            return draw(http_grammar.cases)
-        case _:
-            sizes = st.sampled_from((65536, 50, 1))
-            return Stdio(draw(grammar.conversations), draw(sizes), draw(st.booleans()))
+    kind = draw(st.sampled_from(("engine",) * 10 + ("http",) * 10 + ("stdio",)))
+
+    def some(parts: Sequence[T]) -> tuple[T, ...]:
+        return tuple(part for part in parts if draw(st.integers(0, 30)))
+
+    if kind == "http":
+        first, *others = dice.connections()
+        return Http(
+            (first, *(replace(each, requests=some(each.requests)) for each in some(others)))
+        )
+    lines = some(dice.conversation(dice.choice((3, 10, 40))))
+    if kind == "engine":
+        return Engine(lines, _SHUFFLES)
+    return Stdio(lines, dice.choice((65536, 50, 1)), dice.chance(0.8))
 
 
 PROPERTY: Property[Case] = Property(
     name="messages",
     cases=_cases(),
     check=check,
-    sabotages={name: functools.partial(_sabotaged, name) for name in PATCHES},
+    sabotages={name: functools.partial(_sabotaged, name) for name in SABOTAGES.patches},
 )

@@ -496,9 +496,7 @@ class Subscribers:
         first = Subscriber(session.call)
         await stack.enter_async_context(session.stream(first.told))
         second = Subscriber(session.call)
-        await stack.enter_async_context(
-            streaming(self.port, _listen(self.uris), second.told)
-        )
+        await stack.enter_async_context(streaming(self.port, _listen(self.uris), second.told))
         third = Subscriber(stdio.call)
         stdio.told = third.told
         for call in (session.call, stdio.call):
