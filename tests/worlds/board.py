@@ -59,10 +59,7 @@ class Board:
                 yield Change(path)
             asked = set(interest.paths)
             await asyncio.sleep(_LOOK_S)
-            failing = FilePath(f"{self.notes}.fail")
-            if failing.exists():
-                failing.unlink()
-                raise OSError("the board fell down")
+            self._fail_once()
             now = self._read()
             for name in sorted(now.keys() | before.keys()):
                 if now.get(name) != before.get(name):
@@ -70,6 +67,12 @@ class Board:
             if now.keys() != before.keys():
                 yield Change((), "children")
             before = now
+
+    def _fail_once(self) -> None:
+        failing = FilePath(f"{self.notes}.fail")
+        if failing.exists():
+            failing.unlink()
+            raise OSError("the board fell down")
 
     def _text(self, path: Path) -> str:
         notes = self._read()

@@ -158,8 +158,8 @@ class Dice:
 
     def params(self, method: str) -> Params:
         """Return parameters that are usually right."""
-        if self.chance(0.1):
-            return self.members()
+        if method in ("ping", "server/discover") or self.chance(0.1):
+            return self.members() if self.chance(0.1) else {}
         match method:
             case "initialize":
                 return self.initialization(self.choice((*EVERY, "1999-01-01", "")))
@@ -170,35 +170,32 @@ class Dice:
             case "resources/templates/list" | "prompts/list" | "tools/list":
                 return self.maybe(cursor=self.text) if self.chance(0.3) else {}
             case "subscriptions/listen":
-                listened = self.maybe(
-                    resourcesListChanged=lambda: True,
-                    toolsListChanged=lambda: self.chance(0.5),
-                    resourceSubscriptions=lambda: [
-                        self.uri() for _ in range(self.source.randrange(4))
-                    ],
-                )
-                return {"notifications": listened}
+                return {"notifications": self._listened()}
             case "prompts/get":
                 name = "ask" if self.chance(0.7) else self.text()
                 return {"name": name, **self.maybe(arguments=self.arguments)}
             case "completion/complete":
                 return self._completion()
             case "tools/call":
-                name = self.choice(TOOLS) if self.chance(0.9) else self.text()
-                more = self.maybe(requestState=self.text, inputResponses=self.members)
-                return {
-                    "name": name,
-                    "arguments": self.arguments(),
-                    **(more if self.chance(0.2) else {}),
-                }
-            case "ping" | "server/discover":
-                return {}
+                return self._call()
             case _:
                 return {"uri": self.uri()}
 
     def initialization(self, revision: str) -> Params:
         capabilities = self.choice(_CAPABILITIES)
         return {"protocolVersion": revision, "capabilities": capabilities, "clientInfo": CLIENT}
+
+    def _listened(self) -> Params:
+        return self.maybe(
+            resourcesListChanged=lambda: True,
+            toolsListChanged=lambda: self.chance(0.5),
+            resourceSubscriptions=lambda: [self.uri() for _ in range(self.source.randrange(4))],
+        )
+
+    def _call(self) -> Params:
+        name = self.choice(TOOLS) if self.chance(0.9) else self.text()
+        more = self.maybe(requestState=self.text, inputResponses=self.members)
+        return {"name": name, "arguments": self.arguments(), **(more if self.chance(0.2) else {})}
 
     def _completion(self) -> Params:
         known: Sequence[object] = (

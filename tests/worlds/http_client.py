@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\x00]*)\r\n")
 _OURS = frozenset((500, 502, 504))
 """Statuses by which a server says that it has failed."""
 _LIMIT = 1 << 26
+_QUESTION = b'"elicitation/create"'
+_LISTEN = b'"subscriptions/listen"'
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,8 @@ class Client:
                 head = await self._head(reader)
             if head is None:
                 raise Violation(f"the connection ended before the answer to {request!r}")
-            response = await self._body(reader, *head, owed=request.id is not None)
+            owed = request.id is not None and _LISTEN not in request.body
+            response = await self._body(reader, *head, owed=owed)
             self._judge(response)
             if request.id is not None:
                 _judge_answer(request, response)
@@ -174,7 +178,7 @@ class Client:
     ) -> Response:
         """Read a body; a stream on which nothing is owed, only until it is silent."""
         if headers.get("transfer-encoding") == "chunked":
-            body, is_complete = await _chunked(reader, _PATIENCE_S if owed else _QUIET_S)
+            body, is_complete = await _chunked(reader, owed=owed)
             return Response(status, headers, body, is_complete)
         length = int(headers.get("content-length", "0"))
         async with asyncio.timeout(_PATIENCE_S):
@@ -189,8 +193,8 @@ class Client:
         except ValueError:
             raise Violation(f"not JSON: {response!r}") from None
         for message in messages:
-            error = message.get("error")
-            if isinstance(error, dict) and error.get("code") == INTERNAL_ERROR:
+            error: dict[str, Any] = message.get("error", {})
+            if error.get("code") == INTERNAL_ERROR:
                 raise Violation(f"an internal error: {message!r}")
         session = response.headers.get("mcp-session-id")
         if session is not None:
@@ -198,10 +202,16 @@ class Client:
             self.sessions.append(session)
 
 
-async def _chunked(reader: asyncio.StreamReader, wait_s: float) -> tuple[bytes, bool]:
-    """Return the body, and whether it has ended."""
+async def _chunked(reader: asyncio.StreamReader, *, owed: bool) -> tuple[bytes, bool]:
+    """Return the body, and whether it has ended.
+
+    A stream that owes nothing, or that waits for the person, is left once it is silent.
+    """
     parts: list[bytes] = []
+    until = time.monotonic() + _PATIENCE_S
     while True:
+        is_waiting = owed and _QUESTION not in b"".join(parts)
+        wait_s = until - time.monotonic() if is_waiting else _QUIET_S
         try:
             async with asyncio.timeout(wait_s):
                 size = int(await reader.readuntil(b"\r\n"), 16)
@@ -219,12 +229,10 @@ async def _chunked(reader: asyncio.StreamReader, wait_s: float) -> tuple[bytes, 
 
 def _judge_answer(request: Request, response: Response) -> None:
     answers = [each for each in response.messages if "method" not in each]
-    if response.status >= 400 and not answers:
-        raise Violation(f"refused without a reason: {request!r}: {response!r}")
     ids = [each.get("id") for each in answers]
-    is_refused = response.status >= 400 and ids == [None]
-    is_listening = b"subscriptions/listen" in request.body and not response.is_complete
-    if ids != [request.id] and not is_refused and not (is_listening and not ids):
+    if not response.is_complete:
+        may_last = _LISTEN in request.body or _QUESTION in response.body
+        if ids or not may_last:
+            raise Violation(f"a stream that does not end: {request!r}: {response!r}")
+    elif ids != [request.id] and not (response.status >= 400 and ids == [None]):
         raise Violation(f"answered with ids {ids}: {request!r}: {response!r}")
-    if not response.is_complete and not is_listening:
-        raise Violation(f"a stream that does not end: {request!r}: {response!r}")

@@ -154,7 +154,7 @@ class Ledger:
             needed = Counter(id for id in batch if id not in self._cancelled)
             fitting = [array for array in left if needed <= array]
             if fitting:
-                left.remove(min(fitting, key=Counter.total))
+                left.remove(min(fitting, key=lambda array: array.total()))
             elif needed:
                 count += 1
         return count + len(left)

@@ -28,8 +28,8 @@ from typing import Any, TypeAlias, TypeVar
 import pytest
 from hypothesis import strategies as st
 
-from resource_server.cli import server_builder
 from resource_server.catalog.cursor import ListCursor
+from resource_server.cli import server_builder
 from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.server import Server
 from resource_server.runtime.timing import Timing
@@ -39,7 +39,7 @@ from tests.worlds.harness import Property, Tally, Violation
 from tests.worlds.http_client import Client
 from tests.worlds.http_grammar import Http, HttpDice
 from tests.worlds.ledger import Ledger
-from tests.worlds.sabotage import Sabotages
+from tests.worlds.process_patches import Sabotages
 
 T = TypeVar("T")
 
@@ -197,61 +197,61 @@ def _descriptors() -> int:
 
 async def _check_stdio(case: Stdio, tally: Tally) -> None:
     ledger = Ledger()
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", _PROGRAM.format(SABOTAGES.code), "serve", str(place())),
-        cwd=_ROOT,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        limit=1 << 24,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
-    to, output, errors = process.stdin, process.stdout, process.stderr
-
-    async def read() -> None:
-        while line := await output.readline():
-            for question in ledger.receive(line):
-                answer = {"jsonrpc": "2.0", "id": question["id"], "result": _DECLINE}
-                with suppress(ConnectionError):
-                    to.write(grammar.encoded(answer) + b"\n")
-
-    reading = asyncio.create_task(read())
-    logging = asyncio.create_task(errors.read())
-    try:
-        async with asyncio.timeout(_PATIENCE_S * 2):
-            for line in case.lines:
-                if line.strip():
-                    ledger.send(line.strip())
-            data = b"\n".join(case.lines) + (b"\n" if case.has_last_line_end else b"")
-            for start in range(0, len(data), case.write_bytes):
-                to.write(data[start : start + case.write_bytes])
-                await to.drain()
-            while not ledger.is_settled:  # noqa: ASYNC110  # the reader notes what comes
-                if not case.has_last_line_end:
-                    break  # the last one is read at the end of the input
-                await asyncio.sleep(0.005)
-            to.close()
-            status = await process.wait()
-            await reading
-            said = (await logging).decode()
-    except TimeoutError:
-        status, said = None, ""
-    finally:
-        with suppress(ProcessLookupError):
+    with tempfile.TemporaryFile() as log:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", _PROGRAM.format(SABOTAGES.code), "serve", str(place())),
+            cwd=_ROOT,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=log,
+            limit=1 << 24,
+        )
+        reading = asyncio.create_task(_read(process, ledger))
+        status = None
+        try:
+            async with asyncio.timeout(_PATIENCE_S * 2):
+                await _write(process, case, ledger)
+                status = await process.wait()
+                await reading
+        except TimeoutError:
             process.kill()
-        await process.wait()
-        for task in (reading, logging):
-            task.cancel()
-        await asyncio.gather(reading, logging, return_exceptions=True)
+            await process.wait()
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+        log.seek(0)
+        check_log(log.read().decode())
     ledger.check()
     if status != 0:
-        raise Violation(f"it ended with {status}" if status is not None else "it does not end")
-    check_log(said)
+        raise Violation("it does not end" if status is None else f"it ended with {status}")
     tally.count("messages", ledger.sent)
     tally.count("responses", ledger.received)
     tally.count("processes")
+
+
+async def _read(process: asyncio.subprocess.Process, ledger: Ledger) -> None:
+    """Take what a server sends, and answer its requests."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    while line := await process.stdout.readline():
+        for question in ledger.receive(line):
+            answer = {"jsonrpc": "2.0", "id": question["id"], "result": _DECLINE}
+            process.stdin.write(grammar.encoded(answer) + b"\n")
+
+
+async def _write(process: asyncio.subprocess.Process, case: Stdio, ledger: Ledger) -> None:
+    """Send everything; end the input once all is answered that can be before its end."""
+    assert process.stdin is not None
+    for line in map(bytes.strip, case.lines):
+        if line:
+            ledger.send(line)
+    data = b"\n".join(case.lines) + (b"\n" if case.has_last_line_end else b"")
+    for start in range(0, len(data), case.write_bytes):
+        process.stdin.write(data[start : start + case.write_bytes])
+        await process.stdin.drain()
+    while case.has_last_line_end and not ledger.is_settled:  # noqa: ASYNC110
+        await asyncio.sleep(0.005)
+    process.stdin.close()
 
 
 def check_log(text: str) -> None:

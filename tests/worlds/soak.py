@@ -33,7 +33,7 @@ from tests.worlds import engines, grammar
 from tests.worlds.harness import Property, Tally, Violation
 from tests.worlds.http_client import Client, Response
 from tests.worlds.http_grammar import Request
-from tests.worlds.sabotage import Sabotages
+from tests.worlds.process_patches import Sabotages
 
 _HERE = Path(__file__).parent
 _ENGINES = ("sqlite-wal", "postgresql", "mariadb")
@@ -119,18 +119,15 @@ class Place:
     async def change_rows(self, owner: Owner, dice: random.Random) -> None:
         """Run a statement that changes some rows, or none."""
         key, value = dice.randrange(_ROWS), dice.randrange(100)
-        await owner.run(
-            dice.choice(
-                (
-                    owner.insertion.format("t", f"{key}, {value}, 0"),
-                    owner.insertion.format("words", f"'{dice.choice(WORDS)}', {value}"),
-                    f"update t set x = {value} where id = {key}",
-                    f"update t set y = {value} where id > {key}",
-                    f"update words set x = {value}",
-                    f"delete from t where id = {key}",
-                )
-            )
+        statements = (
+            owner.insertion.format("t", f"{key}, {value}, 0"),
+            owner.insertion.format("words", f"'{dice.choice(WORDS)}', {value}"),
+            "update t set x = {value} where id = {key}",
+            "update t set y = {value} where id > {key}",
+            "update words set x = {value}",
+            "delete from t where id = {key}",
         )
+        await owner.run(dice.choice(statements).format(key=key, value=value))
 
 
 # -- clients over HTTP
@@ -259,7 +256,8 @@ class Subscriber:
     async def _read(self, uri: str) -> Hashable:
         while True:
             answer = await self._call("resources/read", {"uri": uri})
-            if not (answer.get("error", {}).get("data") or {}).get("retryable"):
+            error: dict[str, Any] = answer.get("error", {})
+            if not error.get("data", {}).get("retryable"):
                 return _state(answer)
             await asyncio.sleep(0.05)
 
@@ -556,8 +554,9 @@ def _shown(name: str, number: int) -> str:
 async def _rest(subscribers: Subscribers, tally: Tally) -> None:
     """Wait until nothing is notified any more, and compare what subscribers hold."""
     async with asyncio.timeout(_PATIENCE_S * 2):
-        before = None
-        while before != (before := subscribers.events) or subscribers.are_busy:
+        before = -1
+        while before != subscribers.events or subscribers.are_busy:
+            before = subscribers.events
             await asyncio.sleep(_QUIET_S)
             subscribers.check()
     held = [dict(each.known) for each in subscribers.all]

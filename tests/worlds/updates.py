@@ -290,7 +290,8 @@ class Client:
                 try:
                     return await self.local.request(method, dict(params))
                 except ErrorReply as error:
-                    if not (error.data or {}).get("retryable"):
+                    details: dict[str, Any] = error.data or {}
+                    if not details.get("retryable"):
                         raise
                 await asyncio.sleep(0.01)
 
@@ -490,9 +491,9 @@ def _statements(engine: Engine) -> st.SearchStrategy[str]:
     values = st.integers(0, 5)
     into = engine.insertion.format
     return st.one_of(
-        st.builds(lambda key, x, y: into("t", f"{key}, {x}, {y}"), _KEYS, values, values),
-        st.builds(lambda a, b, x: into("pairs", f"{a}, {b}, {x}"), _KEYS, _KEYS, values),
-        st.builds(lambda k, x: into("words", f"'{k}', {x}"), st.sampled_from(WORDS), values),
+        st.builds(into("t", "{}, {}, {}").format, _KEYS, values, values),
+        st.builds(into("pairs", "{}, {}, {}").format, _KEYS, _KEYS, values),
+        st.builds(into("words", "'{}', {}").format, st.sampled_from(WORDS), values),
         st.builds("update t set x = {} where id = {}".format, values, _KEYS),
         st.builds("update t set y = {} where id > {}".format, values, _KEYS),
         st.builds("update t set id = id + {} where id = {}".format, st.just(1), _KEYS),

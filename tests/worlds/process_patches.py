@@ -1,4 +1,4 @@
-"""Sabotages: patches of the server in this process, and in the processes that it starts."""
+"""Sabotages that are in force in this process, and in the server processes that it starts."""
 
 from __future__ import annotations
 
