@@ -184,10 +184,10 @@ class HttpDice(Dice):
 def _repeated(message: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Return the headers that repeat a request of 2026-07-28."""
     params: Mapping[str, Any] = message.get("params", {})
-    yield "mcp-method", message["method"]
-    name = params.get("uri", params.get("name"))
-    if isinstance(name, str) and name.isprintable():
-        yield "mcp-name", name
+    named = {"mcp-method": message["method"], "mcp-name": params.get("uri", params.get("name"))}
+    for header, value in named.items():
+        if isinstance(value, str) and value.isprintable():
+            yield header, value
 
 
 def is_plain(connection: Connection) -> bool:
