@@ -11,7 +11,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from resource_server.errors import ResourceError
 from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from resource_server.protocol.server import Server
 from tests.listeners import IMPATIENT
@@ -86,14 +85,14 @@ class Client:
             while self._unread or self._must_list:
                 if self._must_list:
                     self._must_list = False
-                    self.listed = await self._list()
+                    self.listed = await self.list()
                 else:
                     uri, _ = self._unread.popitem()
-                    now = await self._read(uri)
+                    now = await self.read(uri)
                     if uri in self.known:
                         self.known[uri] = now
 
-    async def _read(self, uri: str) -> Hashable:
+    async def read(self, uri: str) -> Hashable:
         """Return what a client reads, again if a part could not be read then."""
         try:
             reading = await self._request("resources/read", {"uri": uri})
@@ -105,7 +104,8 @@ class Client:
         contents: list[dict[str, Any]] = reading["contents"]
         return tuple((each["uri"], each.get("text", each.get("blob"))) for each in contents)
 
-    async def _list(self) -> Hashable:
+    async def list(self) -> Hashable:
+        """Return the URIs of everything that is listed."""
         found = set[str]()
         cursor: str | None = ""
         while cursor is not None:
@@ -144,27 +144,21 @@ class Client:
             self.known.pop(uri, None)
             self._unread.pop(uri, None)
 
-    async def missed(self, server: Server) -> list[str]:
-        """Return what changed without a notification."""
+    async def missed(self, reader: Client) -> list[str]:
+        """Return what changed without a notification, as a client of another server reads it.
+
+        A read on this one could let it notice what its watch did not.
+        """
         await self.read_unread()
         found = [f"told of {uri}, unasked" for uri in self._strangers]
         for uri, known in list(self.known.items()):
-            now = await present(server, uri)
+            now = await reader.read(uri)
             if known != now:
                 found.append(f"{uri} was {known} and is {now}")
-        listed = await self._list()
+        listed = await reader.list()
         if self.listed != listed:
             found.append(f"the listing was {self.listed} and is {listed}")
         return found
-
-
-async def present(server: Server, uri: str) -> Hashable:
-    """Return what a client would read now, without the server taking note of it."""
-    try:
-        items = (await server.catalog.read(uri)).items
-    except ResourceError as error:
-        return _refusal(str(error))
-    return tuple((item.uri, "" if item.content is None else item.content.data) for item in items)
 
 
 def _refusal(text: str) -> Hashable:
@@ -178,6 +172,7 @@ class World:
         self.place = place
         self.engine = engine
         self.urls = urls
+        self.manifest = place / "mcp-resources.yaml"
         self.folder = place / "files"
         self.folder.mkdir()
         self.notes: dict[str, str] = {}
@@ -198,7 +193,7 @@ class World:
         beside = self.place / "manifest.tmp"
         # JSON is YAML.
         beside.write_text(json.dumps(self._manifest(options)))
-        beside.replace(self.place / "mcp-resources.yaml")
+        beside.replace(self.manifest)
 
     def _manifest(self, options: frozenset[str]) -> dict[str, Any]:
         def chosen(**each: Any) -> dict[str, Any]:

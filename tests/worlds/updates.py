@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
+from resource_server.cli import server_builder
 from resource_server.cli.reload import ReloadingServer
-from resource_server.protocol.server import Server
 from resource_server.provider import Change
 from resource_server.providers.database.change_detection import ChangeDetector
 from resource_server.subscriptions.broker import Broker
@@ -53,9 +53,7 @@ async def check(case: History, tally: Tally) -> None:
             one = await stack.enter_async_context(owner_of(urls.owner))
             await one.run(*engine.impatience)
             world.writers.append(Writer(one))
-        reloading = ReloadingServer(
-            str(place / "mcp-resources.yaml"), allow_plugins=True, timing=TIMING
-        )
+        reloading = ReloadingServer(str(world.manifest), allow_plugins=True, timing=TIMING)
         server = await stack.enter_async_context(reloading)
         for _ in range(CLIENTS):
             client = Client(server)
@@ -68,7 +66,7 @@ async def check(case: History, tally: Tally) -> None:
             for writer in world.writers:
                 await writer.end()
             await world.has_reloaded(server)
-            missed = await _missed_at_rest(world.clients, server)
+            missed = await _missed_at_rest(world)
         finally:
             await server.broker.close()
             for task in reading:
@@ -84,16 +82,24 @@ async def check(case: History, tally: Tally) -> None:
     tally.count("versions compared", sum(len(client.known) for client in world.clients))
 
 
-async def _missed_at_rest(clients: Sequence[Client], server: Server) -> list[str]:
+async def _missed_at_rest(world: World) -> list[str]:
     missed: list[str] = []
     until = time.monotonic() + PATIENCE_S
-    while True:
-        count = -1
-        while count != (count := sum(client.events for client in clients)):  # noqa: ASYNC110
-            await asyncio.sleep(_QUIET_S)
-        missed = [each for client in clients for each in await client.missed(server)]
-        if not missed or time.monotonic() > until:
-            return missed
+    manifest = server_builder.load_manifest(str(world.manifest), allow_plugins=True)
+    async with server_builder.build_server(manifest, allow_plugins=True, timing=TIMING) as other:
+        reader = Client(other)
+        async with reader.local:
+            while True:
+                await _quiet(world.clients)
+                missed = [each for one in world.clients for each in await one.missed(reader)]
+                if not missed or time.monotonic() > until:
+                    return missed
+
+
+async def _quiet(clients: Sequence[Client]) -> None:
+    before = -1
+    while before != (before := sum(client.events for client in clients)):  # noqa: ASYNC110
+        await asyncio.sleep(_QUIET_S)
 
 
 @st.composite
