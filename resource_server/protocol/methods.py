@@ -56,7 +56,10 @@ async def _list(call: Call, given: params.ListResourcesParams) -> Result:
         + b",".join(serialization.each(serialization.resource, page.entries))
         + b"]"
     )
-    meta = {serialization.META_UNAVAILABLE: page.unavailable} if page.unavailable else None
+    meta = None
+    if page.unavailable:
+        meta = {serialization.META_UNAVAILABLE: page.unavailable}
+        call.server.broker.note_unlisted(page.unavailable)
     # A widely used client caches listings under a key without `uri`, so never let it.
     return Result(members + _next_cursor(page.next_cursor), meta, ttl_ms=0)
 

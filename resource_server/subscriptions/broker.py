@@ -20,6 +20,7 @@ from resource_server.catalog.mount import Mount, describe_error
 from resource_server.errors import NotACollection, ResourceNotFound
 from resource_server.provider import Change, Path
 from resource_server.runtime import eager
+from resource_server.runtime.backoff import Backoff
 from resource_server.runtime.eager import Turns, settle
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.subscriptions.snapshot import (
@@ -58,6 +59,8 @@ class Broker:
         self._list_timer: asyncio.TimerHandle | None = None
         self._changed_trees: dict[Mount, set[Path]] = {}
         """Paths below which anything may have changed; their topics are not compared yet."""
+        self._unlisted = set[Mount]()
+        """Mounts that were missing from a listing, and are tried again."""
         self._tree_searches = set[Mount]()
         """Mounts whose changed trees are being searched for topics."""
         self._connecting: asyncio.Future[None] | None = None
@@ -166,6 +169,16 @@ class Broker:
         """Stop notifying a listener of the listing."""
         if self._followers.remove(listener):
             self._set_list_interest()
+
+    def note_unlisted(self, names: Collection[str]) -> None:
+        """Record that these mounts were missing from the caller's listing, since they failed.
+
+        Followers are notified when they can be listed.
+        """
+        for mount in self.catalog.visibility.current().mounts:
+            if mount.name in names and mount not in self._unlisted:
+                self._unlisted.add(mount)
+                self._run(self._notify_once_listed(mount))
 
     def replace_catalog(self, catalog: Catalog, *, relist: bool) -> None:
         """Serve another catalog from now on, and compare topics that lead elsewhere in it.
@@ -288,6 +301,24 @@ class Broker:
         self._list_notified_at = asyncio.get_running_loop().time()
         for listener in self._followers.take():
             listener.list_changed()
+
+    async def _notify_once_listed(self, mount: Mount) -> None:
+        """Notify of the listing as soon as a mount can be listed that it lacked."""
+        backoff = Backoff(self._timing.compare_retry_s, self._timing.compare_retry_max_s)
+        try:
+            while scopes := self._followers.waiting(self.catalog, mount):
+                await settle(asyncio.sleep(backoff.next_s()))
+                try:
+                    size = self.catalog.limits.page_size
+                    await mount.start()
+                    await mount.provider.descendants(after=None, limit=size)
+                except Exception as error:
+                    logger.info("mount %s is not listed: %s", mount.name, describe_error(error))
+                else:
+                    self._notify_list(scopes)
+                    return
+        finally:
+            self._unlisted.discard(mount)
 
     async def _search_trees(self, mount: Mount) -> None:
         """Compare the topics below changed trees, in one search for all pending trees."""

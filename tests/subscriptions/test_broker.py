@@ -686,6 +686,39 @@ async def test_a_changed_list_is_notified_despite_a_failed_check() -> None:
         assert recorder.told == [LIST]
 
 
+async def test_a_mount_that_was_missing_from_a_listing_is_announced_once_it_can_be_listed(
+    clock: Clock,
+) -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf), timing=NO_INTERVAL) as live:
+        recorder = Recorder()
+        live.follow_list(recorder)
+        await calm()
+        shelf.failing = ResourceBusy()
+        page = await live.catalog.list()
+        for _ in range(2):
+            live.note_unlisted(page.unavailable)
+        await clock.passes(NO_INTERVAL.compare_retry_s)
+        assert recorder.take() == []
+        shelf.failing = None
+        await clock.passes(NO_INTERVAL.compare_retry_max_s)
+        assert recorder.take() == [LIST]
+        await clock.passes(NO_INTERVAL.compare_retry_max_s)
+        assert recorder.take() == []
+
+
+async def test_a_mount_missing_from_a_listing_is_not_listed_again_without_followers(
+    clock: Clock,
+) -> None:
+    shelf = Shelf(a="1")
+    async with served(mounted(shelf), timing=NO_INTERVAL) as live:
+        shelf.failing = ResourceBusy()
+        live.note_unlisted((await live.catalog.list()).unavailable)
+        looks = len(shelf.looks)
+        await clock.passes(NO_INTERVAL.compare_retry_max_s)
+        assert len(shelf.looks) == looks
+
+
 async def test_unfollowing_the_list_ends_its_notifications() -> None:
     shelf = Shelf(a="1")
     async with served(mounted(shelf), timing=NO_INTERVAL) as live:

@@ -23,7 +23,9 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
+from resource_server.cli import server_builder
 from resource_server.protocol.client_connection import ClientConnection
+from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from resource_server.subscriptions.broker import Broker
 from tests.protocol.wire import CLIENT, ENVELOPE, MODERN
 from tests.providers.database.owners import Owner, owner_of
@@ -54,7 +56,13 @@ _WARM_BYTES = 48 * 1024 * 1024
 _SLACK = {"memory": 1024 * 1024, "descriptors": 2, "threads": 2, "tasks": 2}
 _INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": CLIENT}
 _HEADERS = (("accept", BOTH), ("content-type", "application/json"))
-_PROGRAM = "{}\nfrom resource_server.cli import main\nmain()"
+_TIMES = {"sweep_s": 36000.0}
+"""Without sweeps, which would find what no watch has noticed."""
+_PROGRAM = """{}
+from resource_server.cli import main
+from resource_server.runtime.timing import Timing
+main(timing=Timing(**{}))
+"""
 
 
 @dataclass(frozen=True)
@@ -311,7 +319,13 @@ class StdioClient:
 async def _stdio(place: Place, tally: Tally) -> AsyncGenerator[StdioClient]:
     with tempfile.TemporaryFile() as log:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", _PROGRAM.format(SABOTAGES.code), "serve", str(place.manifest)),
+            *(
+                sys.executable,
+                "-c",
+                _PROGRAM.format(SABOTAGES.code, _TIMES),
+                "serve",
+                str(place.manifest),
+            ),
             cwd=ROOT,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -435,10 +449,14 @@ async def check(case: Soak, tally: Tally) -> None:
             await owners[-1].insert("t", *((row, 0, 0) for row in range(_ROWS)))
             await owners[-1].insert("words", *((word, 0) for word in WORDS))
         place = Place(folder, urls)
-        program = stack.enter_context(running(place.manifest, code=SABOTAGES.code))
+        program = stack.enter_context(running(place.manifest, timing=_TIMES, code=SABOTAGES.code))
         stdio = await stack.enter_async_context(_stdio(place, tally))
         subscribers = Subscribers(program.port, place.uris)
         await subscribers.come(stdio, stack, tally)
+        manifest = server_builder.load_manifest(str(place.manifest), allow_plugins=True)
+        other = server_builder.build_server(manifest, allow_plugins=True)
+        reader = LocalClient(await stack.enter_async_context(other))
+        await stack.enter_async_context(reader)
         changes = [place.change_files, *(partial(place.change_rows, owner) for owner in owners)]
         table = Table(period_s)
         while tally.remaining_s > period_s / 2 or not table.rows:
@@ -452,11 +470,11 @@ async def check(case: Soak, tally: Tally) -> None:
                     group.create_task(load.change(change))
                 await asyncio.sleep(period_s * _LOAD_SHARE)
                 load.lasts = False
-            await _rest(subscribers, tally)
+            rested_s = await _rest(subscribers, reader, tally)
             await asyncio.sleep(_IDLE_S)
             session = Session(program.port, tally)
             await session.open()
-            table.add(tally, [await _report(call) for call in (session.call, stdio.call)])
+            table.add(tally, rested_s, [await _report(call) for call in (session.call, stdio.call)])
             await session.close()
             _check_log("".join(program.errors))
         table.check()
@@ -476,6 +494,15 @@ class Subscribers:
         for task in self._reading:
             if task.done():
                 task.result()
+
+    def stale(self, now: Mapping[str, Hashable]) -> Sequence[str]:
+        """Return what one of them holds that is not so any more."""
+        return [
+            f"subscriber {number}: {uri} was {each.known[uri]} and is {now[uri]}"
+            for uri in self.uris
+            for number, each in enumerate(self.all)
+            if each.known[uri] != now[uri]
+        ]
 
     @property
     def events(self) -> int:
@@ -525,16 +552,16 @@ class Table:
         self._period_s = period_s
         self._began = time.monotonic()
 
-    def add(self, tally: Tally, reports: Sequence[Mapping[str, int]]) -> None:
+    def add(self, tally: Tally, rested_s: float, reports: Sequence[Mapping[str, int]]) -> None:
         """Add and print a row."""
         if not self.rows:
             names = " ".join(f"{name:>19}" for name in _SLACK)
-            sys.stdout.write(f"{'minute':>7} {names} (HTTP / stdio)\n")
+            sys.stdout.write(f"{'minute':>7} {names} {'at rest':>9} (HTTP / stdio)\n")
         self.rows.append(reports)
         cells = [" / ".join(_shown(name, each[name]) for each in reports) for name in _SLACK]
         minute = (time.monotonic() - self._began) / 60
         shown = " ".join(f"{cell:>19}" for cell in cells)
-        sys.stdout.write(f"{minute:7.1f} {shown}   {tally}\n")
+        sys.stdout.write(f"{minute:7.1f} {shown} {rested_s:7.1f} s   {tally}\n")
         sys.stdout.flush()
 
     def check(self) -> None:
@@ -551,24 +578,34 @@ def _shown(name: str, number: int) -> str:
     return f"{number / 1e6:.1f} MB" if name == "memory" else str(number)
 
 
-async def _rest(subscribers: Subscribers, tally: Tally) -> None:
-    """Wait until nothing is notified any more, and compare what subscribers hold."""
+async def _rest(subscribers: Subscribers, reader: LocalClient, tally: Tally) -> float:
+    """Wait until subscribers hold what is there; return the seconds until the last one did.
+
+    The reader is another server's client: a read on this one could let it notice what its watch
+    did not.
+    """
+    began = time.monotonic()
     async with asyncio.timeout(_PATIENCE_S * 2):
         before = -1
         while before != subscribers.events or subscribers.are_busy:
             before = subscribers.events
             await asyncio.sleep(_QUIET_S)
             subscribers.check()
-    held = [dict(each.known) for each in subscribers.all]
-    reader = Session(subscribers.port, tally)
-    await reader.open()
-    for uri in subscribers.uris:
-        now = _state(await reader.call("resources/read", {"uri": uri}))
-        for number, known in enumerate(held):
-            if known[uri] != now:
-                raise Violation(f"subscriber {number}: {uri} was {known[uri]} and is {now}")
-        tally.count("versions compared", len(held))
-    await reader.close()
+    now = {uri: await _fresh(reader, uri) for uri in subscribers.uris}
+    while stale := subscribers.stale(now):
+        if time.monotonic() - began > _PATIENCE_S * 2:
+            raise Violation("\n".join(stale))
+        await asyncio.sleep(0.1)
+        subscribers.check()
+    tally.count("versions compared", len(now) * len(subscribers.all))
+    return time.monotonic() - began
+
+
+async def _fresh(reader: LocalClient, uri: str) -> Hashable:
+    try:
+        return _state({"result": await reader.request("resources/read", {"uri": uri})})
+    except ErrorReply as error:
+        return error.code
 
 
 # -- sabotages

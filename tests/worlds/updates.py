@@ -30,14 +30,24 @@ from tests.providers.database.owners import owner_of
 from tests.providers.database.writer import TABLES, WORDS
 from tests.worlds import engines, logs
 from tests.worlds.harness import Property, Tally, Violation
-from tests.worlds.histories import CLIENTS, WRITERS, History, HistoryDice
-from tests.worlds.live_world import PATIENCE_S, TIMING, Client, World, Writer
+from tests.worlds.histories import (
+    CLIENTS,
+    WRITERS,
+    History,
+    HistoryDice,
+    Interrupt,
+    Subscribe,
+    Write,
+)
+from tests.worlds.live_world import PATIENCE_S, ROWS, TIMING, Client, World, Writer
 
 _QUIET_S = 0.2
 
 
 async def check(case: History, tally: Tally) -> None:
     """Let everything happen; then compare what clients hold with what is there."""
+    if case.engine not in engines.listening():
+        return
     engine = engines.ENGINES[case.engine]
     async with AsyncExitStack() as stack:
         stack.enter_context(logs.no_errors())
@@ -160,10 +170,25 @@ def _a_subscription_lost_at_reload() -> Any:
     return _patched(Broker, "_connect", forget)
 
 
+_LISTING_BEFORE_WATCH = History("sqlite-wal", (Write(0, ("drop table t",)),))
+_READ_WHILE_INTERRUPTED = History(
+    "postgresql",
+    (
+        Subscribe(1, f"{ROWS}public/t/1"),
+        Subscribe(1, f"{ROWS}public/few"),
+        Write(1, ("begin", "update t set x = 0 where id = 3", "commit")),
+        Interrupt("rows"),
+    ),
+)
+_LISTING_WHILE_INTERRUPTED = History(
+    "mariadb", (Write(0, ("drop table t", "drop table pairs")), Interrupt("rows"))
+)
+
 PROPERTY = Property(
     name="updates",
     cases=_histories(),
     check=check,
+    kept=(_LISTING_BEFORE_WATCH, _READ_WHILE_INTERRUPTED, _LISTING_WHILE_INTERRUPTED),
     sabotages={
         "event-dropped": _an_event_dropped,
         "commit-unnoticed": _a_commit_unnoticed,
