@@ -128,7 +128,10 @@ class Client:
                 return
 
     async def _take_any(self, reader: asyncio.StreamReader, *, is_ended: bool) -> None:
-        """Take whatever comes until it ends, as it must if the client has sent its end."""
+        """Take whatever comes until it ends, as it must if the client has sent its end.
+
+        A stream may go on, since such a client still reads.
+        """
         wait_s = _PATIENCE_S if is_ended else _QUIET_S
         while True:
             try:
@@ -136,8 +139,11 @@ class Client:
                     head = await self._head(reader)
                 if head is None:
                     return
-                async with asyncio.timeout(wait_s):
-                    self._judge(await self._body(reader, *head, owed=is_ended))
+                async with asyncio.timeout(_PATIENCE_S):
+                    response = await self._body(reader, *head, owed=False)
+                self._judge(response)
+                if not response.is_complete:
+                    return
             except TimeoutError:
                 if is_ended:
                     raise
