@@ -354,7 +354,9 @@ def folder_twins(draw: st.DrawFn) -> FolderTwins:
     docs = draw(st.sampled_from(({}, {}, {"readable": False}, {"listed": False}, {"title": "D"})))
     if docs and "docs" not in options.get("directories", {}):
         options = {**options, "directories": {**options.get("directories", {}), "docs": docs}}
-    return FolderTwins(tuple(visible), tuple(hidden), options, draw(st.booleans()))
+    return FolderTwins(
+        tuple(visible), tuple(hidden), options, draw(st.sampled_from((True, True, False)))
+    )
 
 
 def _name(hiding: Hiding) -> str:
