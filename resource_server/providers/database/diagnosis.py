@@ -7,16 +7,12 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
 from resource_server.errors import ResourceError, ResourceNotFound
 from resource_server.providers.database.engines.contract import Engine, EngineName
-from resource_server.providers.database.engines.reflection import Table, TableName
+from resource_server.providers.database.engines.reflection import VIEWS, Table, TableName
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries import sql_tokenizer
 from resource_server.providers.database.queries.declared import DeclaredQueries
 from resource_server.providers.database.queries.policy_rewrite import QueryRewriter
-from resource_server.providers.database.reading.exposed_table import (
-    VIEWS,
-    ExposedTable,
-    ExposedTableCache,
-)
+from resource_server.providers.database.reading.exposed_table import ExposedTable, ExposedTableCache
 
 _REMEDY = "give the view an entry in tables, with `expose: true` or its own `columns` or `where`"
 _WORD = re.compile(r"\w+")

@@ -34,6 +34,10 @@ KeyKind: TypeAlias = Literal["primary", "unique", "declared", "rowid", "none"]
 change; with `none`, rows have neither an order nor an address."""
 
 
+VIEWS: Sequence[TableType] = ("view", "materialized view")
+"""Types of tables whose rows come from other tables."""
+
+
 class TableName(NamedTuple):
     """The name of a table; `schema` is None if the engine has no schemas."""
 

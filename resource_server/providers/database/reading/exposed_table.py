@@ -26,6 +26,7 @@ from resource_server.providers.database.engines.contract import (
     UnfitParameter,
 )
 from resource_server.providers.database.engines.reflection import (
+    VIEWS,
     Column,
     Table,
     TableInfo,
@@ -40,8 +41,6 @@ from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 if TYPE_CHECKING:
     from resource_server.providers.database.reading.statements import Statements
 
-VIEWS = ("view", "materialized view")
-"""Types of tables whose rows come from other tables."""
 MAX_KEPT = 1024
 """Maximum number of tables whose reflection is cached."""
 

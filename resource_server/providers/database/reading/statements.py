@@ -17,7 +17,7 @@ from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql.visitors import replacement_traverse
 
 from resource_server.providers.database.engines.contract import RawText, Statement
-from resource_server.providers.database.engines.reflection import Table
+from resource_server.providers.database.engines.reflection import VIEWS, Table
 
 _Select: TypeAlias = "sa.Select[*tuple[Any, ...]]"
 
@@ -39,6 +39,10 @@ class _Plan(NamedTuple):
 
     def bind(self, values: Mapping[str, object]) -> Statement:
         return Statement(self.sql, tuple([values[name] for name in self.names]))
+
+
+_UNLIMITED = {"sqlite": "-1", "mysql": str(2**64 - 1), "mariadb": str(2**64 - 1)}
+"""Limits without effect, for dialects that need one beside an offset."""
 
 
 class Statements:
@@ -73,6 +77,15 @@ class Statements:
         self._where: sa.ColumnElement[bool] | None = None
         if where is not None:
             self._where = sa.literal_column(f"({where}\n)", sa.Boolean)
+        if self._where is not None and table.type in VIEWS:
+            # A view's key may be computed, and its computation may fail on a hidden row. No
+            # condition moves into a subquery with an offset or a limit.
+            exposed = _select(*every).select_from(self._table).where(self._where)
+            most: Any = _UNLIMITED.get(dialect.name)
+            exposed = exposed.limit(None if most is None else cast("Any", sa.literal_column(most)))
+            exposed = exposed.offset(cast("Any", sa.literal_column("0")))
+            self._table = cast("Any", exposed.subquery(table.name.name))
+            self._where = None
         self._compiler = _Compiler(
             dialect, [*names, table.name.name, table.name.schema or "", where or ""]
         )
