@@ -1,6 +1,7 @@
 """Page cursors: the position after a row, as opaque text.
 
-A cursor holds the segments of a row's key. It needs no state on the server and survives restarts.
+A cursor holds the segments of a row's key, or the number of rows without a key that were returned:
+these come last, in an order of all columns. It needs no state on the server and survives restarts.
 It is not signed: a forged cursor only reaches another page of the same table, which its author may
 read anyway. Its segments are decoded and checked as those of a row's address.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 
@@ -23,6 +25,7 @@ INVALID_CURSOR = "cursor is not one that this table gave; begin again without a 
 EXPIRED_CURSOR = "cursor expired, since the table has been changed; begin again without a cursor"
 
 _VERSION = 2
+_MAX_ROWS = 2**53
 _TEXT = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -31,6 +34,8 @@ class _Cursor(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     fingerprint: str
     # As bytes, because text that is not UTF-8 is no text of MessagePack.
     key: tuple[bytes, ...]
+    rows: Annotated[int, msgspec.Meta(ge=0, le=_MAX_ROWS)] = 0
+    """Rows without a key that were returned; 0 in a cursor that holds a key."""
 
 
 _decode = msgspec.msgpack.Decoder(_Cursor).decode
@@ -62,16 +67,10 @@ def decode_cursor(text: str, types: Sequence[KeyType], *, fingerprint: str) -> t
     Raises:
         InvalidParameter: not a cursor, or a cursor of another table or of an earlier schema.
     """
+    held = _held(text, fingerprint)
+    if len(held.key) != len(types) or held.rows:
+        raise InvalidParameter(INVALID_CURSOR)
     try:
-        if len(text) > MAX_CURSOR_LENGTH or not _TEXT.fullmatch(text):
-            raise InvalidParameter(INVALID_CURSOR)
-        held = _decode(segments.decode_bytes(text))
-        if held.version != _VERSION:
-            raise InvalidParameter(INVALID_CURSOR)
-        if held.fingerprint != fingerprint:
-            raise InvalidParameter(EXPIRED_CURSOR)
-        if len(held.key) != len(types):
-            raise InvalidParameter(INVALID_CURSOR)
         return tuple(
             [
                 type.decode(segment.decode("utf-8", "surrogateescape"))
@@ -80,3 +79,34 @@ def decode_cursor(text: str, types: Sequence[KeyType], *, fingerprint: str) -> t
         )
     except (ValueError, ResourceNotFound):
         raise InvalidParameter(INVALID_CURSOR) from None
+
+
+def encode_row_count(rows: int, *, fingerprint: str) -> str:
+    """Return the cursor after this many rows without a key."""
+    return segments.base64url(_encode(_Cursor(_VERSION, fingerprint, (), rows)))
+
+
+def decode_row_count(text: str, *, fingerprint: str) -> int | None:
+    """Return the number in a cursor of `encode_row_count`, or None if the cursor holds a key.
+
+    Raises:
+        InvalidParameter: not a cursor, or a cursor of another table or of an earlier schema.
+    """
+    held = _held(text, fingerprint)
+    if not held.key and not held.rows:
+        raise InvalidParameter(INVALID_CURSOR)
+    return None if held.key else held.rows
+
+
+def _held(text: str, fingerprint: str) -> _Cursor:
+    try:
+        if len(text) > MAX_CURSOR_LENGTH or not _TEXT.fullmatch(text):
+            raise InvalidParameter(INVALID_CURSOR)
+        held = _decode(segments.decode_bytes(text))
+    except ValueError:
+        raise InvalidParameter(INVALID_CURSOR) from None
+    if held.version != _VERSION:
+        raise InvalidParameter(INVALID_CURSOR)
+    if held.fingerprint != fingerprint:
+        raise InvalidParameter(EXPIRED_CURSOR)
+    return held

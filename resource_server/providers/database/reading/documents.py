@@ -221,7 +221,7 @@ class Documents:
     # -- pages
 
     async def read_page(self, address: PageAddress, query: Mapping[str, str]) -> Document:
-        """Return a page of rows in key order, from a cursor on."""
+        """Return a page of rows, from a cursor on: in key order, then those without a key."""
         exposed = await self._exposed.get(address.table)
         if not exposed.has_rows:
             raise ResourceNotFound
@@ -229,24 +229,18 @@ class Documents:
         format = format_of(query)
         limit = self._limit(query)
         columns = _columns(exposed, query)
-        after = None
-        if (given := query.get("after")) is not None:
-            if not exposed.key:
-                raise InvalidParameter("this table has no key, so it has only a first page")
-            after = exposed.cursor_key(given)
-        found = await exposed.page(limit + 1, after=after, columns=columns)
+        given = query.get("after")
+        after = None if given is None else exposed.position(given)
+        fetched = await exposed.page(limit + 1, after=after, columns=columns)
+        found = fetched.rows
         shown = exposed.shown(found, columns)
         more = found.more or len(shown) > limit
         path = address_path(address)
 
         @functools.cache
         def next_query(count: int) -> dict[str, str] | None:
-            if not exposed.key or count == 0:
-                return None
-            key = exposed.key_in(found.rows[count - 1], columns)
-            try:
-                token = exposed.cursor_after(key)
-            except ValueError:
+            token = exposed.cursor_after_row(fetched, count, columns) if count else None
+            if token is None:
                 return None
             kept = {name: query[name] for name in ("limit", "columns") if name in query}
             return {"after": token, **kept}

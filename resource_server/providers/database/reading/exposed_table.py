@@ -8,7 +8,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -17,7 +17,9 @@ from resource_server.provider import Path
 from resource_server.providers.database.addressing.key_types import KeyType, comes_after
 from resource_server.providers.database.addressing.page_cursor import (
     decode_cursor,
+    decode_row_count,
     encode_cursor,
+    encode_row_count,
 )
 from resource_server.providers.database.engines.contract import (
     Engine,
@@ -53,6 +55,19 @@ _NO_LIMIT = 2**62
 _UNTYPED = Column("", "", "any")
 
 
+class TablePage(NamedTuple):
+    """Rows of a table: first those with a key, in its order, then those without one."""
+
+    rows: Rows
+    keyed: int
+    """Number of rows with a key."""
+    skipped: int = 0
+    """Rows without a key on the pages before."""
+    can_continue: bool = True
+    """Whether another page can follow one of the rows without a key: they are too many to sort if
+    not."""
+
+
 class ExposedTable:
     """One exposed table or view in one state of the schema."""
 
@@ -80,8 +95,14 @@ class ExposedTable:
             [(c.name, c.type, c.kind) for c in self.table.columns] + [self.table.key]
         )
         self.statements: Statements = Statements(
-            engine.dialect, self.table, self.column_names, self.options.where
+            engine.dialect,
+            self.table,
+            self.column_names,
+            self.options.where,
+            masked=view.masked,
         )
+        self._is_unsortable = False
+        """Whether the rows without a key could not be sorted in time."""
         self._key_places = self._places(self.column_names)
         self._is_masked = bool(view.masked)
         self.searched: tuple[str, ...] = view.searched(engine.name)
@@ -118,29 +139,54 @@ class ExposedTable:
         self,
         limit: int,
         *,
-        after: Sequence[object] | None = None,
+        after: Sequence[object] | int | None = None,
         columns: Sequence[str] | None = None,
-    ) -> Rows:
-        """Return rows as `Statements.page`, followed at the end by rows with NULL in their key.
+    ) -> TablePage:
+        """Return rows in the order of their key, followed by those without one.
 
-        `after` is a key, as decoded from a cursor.
-
-        Rows with NULL in their key have no order, so no page can start after one of them. They
-        all come in one page; if they do not fit, `more` is set.
+        `after` is a key, or a number of rows without a key, as decoded from a cursor.
         """
+        if isinstance(after, int):
+            return await self._without_key([], limit, skip=after, columns=columns)
+        if not self.key:
+            return await self._without_key([], limit, skip=0, columns=columns)
         bound = None if after is None else self.bound(after)
         rows = await self.fetch(self.statements.page(limit, after=bound, columns=columns), limit)
         if after is not None:
             ends = [self.key_in(row, columns) for row in (*rows.rows[:1], *rows.rows[-1:])]
             self.check_progress(after, ends)
+        if rows.more or len(rows.rows) == limit:
+            return TablePage(rows, len(rows.rows))
         room = limit - len(rows.rows)
-        statement = self.statements.without_key(room, columns=columns)
-        if rows.more or room == 0 or statement is None:
-            return rows
-        others = await self.fetch(statement, room)
-        if rows.rows and len(others.rows) == room:
-            return Rows(rows.columns, rows.rows, more=True)
-        return Rows(others.columns, [*rows.rows, *others.rows], others.more)
+        page = await self._without_key(rows.rows, room, skip=0, columns=columns)
+        return page if page.rows.columns else TablePage(rows, len(rows.rows))
+
+    async def _without_key(
+        self,
+        before: Sequence[tuple[object, ...]],
+        limit: int,
+        *,
+        skip: int,
+        columns: Sequence[str] | None,
+    ) -> TablePage:
+        """Return rows that have no key, after the rows `before`."""
+        ordered = self.statements.without_key(limit, skip=skip, is_ordered=True, columns=columns)
+        if ordered is None:
+            return TablePage(Rows((), before), len(before))
+        found: Rows | None = None
+        if skip or not self._is_unsortable:
+            try:
+                found = await self.fetch(ordered, limit)
+            except (DeadlineExceeded, InvalidParameter):
+                if skip:
+                    raise
+                self._is_unsortable = True
+        can_continue = found is not None
+        if found is None:
+            first = self.statements.without_key(limit, columns=columns) or ordered
+            found = await self.fetch(first, limit)
+        rows = Rows(found.columns, [*before, *found.rows], found.more)
+        return TablePage(rows, len(before), skip, can_continue)
 
     def split(self, rows: Rows) -> tuple[Sequence[tuple[object, ...]], list[tuple[object, ...]]]:
         """Split rows of all columns into their visible values, masked, and their keys."""
@@ -189,6 +235,31 @@ class ExposedTable:
             ValueError: the key has NULL, or is too long.
         """
         return encode_cursor(key, self.key_types, fingerprint=self.fingerprint)
+
+    def cursor_after_row(
+        self, page: TablePage, count: int, columns: Sequence[str] | None
+    ) -> str | None:
+        """Return the cursor after this many rows of a page; None if no page can follow them."""
+        if count > page.keyed:
+            passed = page.skipped + count - page.keyed
+            return (
+                encode_row_count(passed, fingerprint=self.fingerprint)
+                if page.can_continue
+                else None
+            )
+        try:
+            return self.cursor_after(self.key_in(page.rows.rows[count - 1], columns))
+        except ValueError:
+            return None
+
+    def position(self, cursor: str) -> tuple[object, ...] | int:
+        """Return the position in a cursor: a key, or a number of rows without one.
+
+        Raises:
+            InvalidParameter: not a cursor of this table, or of an earlier schema.
+        """
+        passed = decode_row_count(cursor, fingerprint=self.fingerprint)
+        return self.cursor_key(cursor) if passed is None else passed
 
     def cursor_key(self, cursor: str) -> tuple[object, ...]:
         """Return the key in a cursor, in the driver's classes.
@@ -275,7 +346,7 @@ class ExposedTable:
         """
         table, options = self.table, self.options
         statement = self.statements.without_key(1, columns=())
-        if not table.other_keys or statement is None or not self.has_rows:
+        if not self.key or not table.other_keys or statement is None or not self.has_rows:
             return self
         try:
             if not (await self.fetch(statement, 1)).rows:

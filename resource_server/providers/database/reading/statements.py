@@ -53,9 +53,16 @@ class Statements:
     """
 
     def __init__(
-        self, dialect: Dialect, table: Table, columns: Sequence[str], where: str | None
+        self,
+        dialect: Dialect,
+        table: Table,
+        columns: Sequence[str],
+        where: str | None,
+        *,
+        masked: Collection[str] = (),
     ) -> None:
         self._dialect = dialect
+        self._ordering = [column for column in table.columns if column.name not in masked]
         self._columns = tuple(columns)
         self._key = table.key
         self._nullable = tuple([column.name for column in table.key_columns if column.nullable])
@@ -103,7 +110,7 @@ class Statements:
         within: Sequence[object] = (),
         columns: Sequence[str] | None = None,
     ) -> Statement:
-        """Select rows in key order, after the key `after` if given; in any order without a key.
+        """Select rows in key order, after the key `after` if given; others by `without_key`.
 
         `within` restricts the first key columns to these values. Key columns outside of `columns`
         come after them, as in `selected`.
@@ -120,21 +127,53 @@ class Statements:
 
         return self._statement(("page", wanted, after is not None, len(within)), select, values)
 
-    def without_key(self, limit: int, *, columns: Sequence[str] | None = None) -> Statement | None:
-        """Select the rows that `page` omits, with NULL in their key, in any order.
+    def without_key(
+        self,
+        limit: int,
+        *,
+        skip: int = 0,
+        is_ordered: bool = False,
+        columns: Sequence[str] | None = None,
+    ) -> Statement | None:
+        """Select the rows that have no key: those with NULL in it, or all if there is none.
 
-        Returns None if the key has no nullable column. Columns as in `page`.
+        Skips some of them, in the order of all columns with `is_ordered`. Returns None if every row
+        has a key. Columns as in `page`.
         """
-        if not self._nullable:
+        if self._key and not self._nullable:
             return None
         wanted = self._columns if columns is None else tuple(columns)
 
         def select() -> _Select:
             selected = self._conditions(self._select(*self.selected(wanted)), 0, ())
-            missing = sa.or_(*(self._column(name).is_(None) for name in self._nullable))
-            return self._compiler.limited(selected.where(missing))
+            if self._nullable:
+                missing = sa.or_(*(self._column(name).is_(None) for name in self._nullable))
+                selected = selected.where(missing)
+            if not is_ordered:
+                return self._compiler.limited(selected)
+            ordered = selected.order_by(*self._total_order())
+            return ordered.limit(self._compiler.bind("limit")).offset(self._compiler.bind("skip"))
 
-        return self._statement(("without key", wanted), select, {"limit": limit})
+        values = {"limit": limit, "skip": skip}
+        return self._statement(("without key", wanted, is_ordered), select, values)
+
+    def _total_order(self) -> list[sa.ColumnElement[Any]]:
+        """Return an order in which only rows with the same values are equal.
+
+        Each column in its own order, as far as it has one, and then by the bytes of its values.
+        """
+        own = [self._column(column.name) for column in self._ordering if column.key_type]
+        return [*own, *(each for column in self._ordering for each in self._bytewise(column.name))]
+
+    def _bytewise(self, name: str) -> list[sa.ColumnElement[Any]]:
+        column = self._column(name)
+        match self._dialect.name:
+            case "sqlite":
+                return [sa.func.typeof(column), sa.collate(column, "BINARY")]
+            case "postgresql":
+                return [sa.collate(sa.cast(column, sa.Text), "C")]
+            case _:
+                return [sa.cast(column, sa.BINARY)]
 
     def rows(self, keys: Sequence[Sequence[object]]) -> Statement:
         """Select the rows with any of these keys, in any order; columns as in `page`."""

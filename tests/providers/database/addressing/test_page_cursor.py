@@ -17,7 +17,9 @@ from resource_server.providers.database.addressing.key_types import Decimals, In
 from resource_server.providers.database.addressing.page_cursor import (
     MAX_CURSOR_LENGTH,
     decode_cursor,
+    decode_row_count,
     encode_cursor,
+    encode_row_count,
 )
 from resource_server.providers.database.engines.sqlite.key_types import StoredValues
 from tests.providers.database.addressing.spelled import texts
@@ -163,3 +165,17 @@ def test_a_cursor_keeps_its_uri_within_the_length_limit() -> None:
 def test_a_value_that_no_key_can_have_is_not_encoded_in_a_cursor(value: object) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         cursor(value, type=ANY)
+
+
+def test_a_cursor_after_rows_without_a_key_holds_their_number() -> None:
+    text = encode_row_count(5, fingerprint=TABLE)
+    assert decode_row_count(text, fingerprint=TABLE) == 5
+    assert decode_row_count(cursor(5), fingerprint=TABLE) is None
+    for types in ([], [INTEGER]):
+        with pytest.raises(InvalidParameter):
+            decode_cursor(text, types, fingerprint=TABLE)
+    for rows in (0, -1, 2**53 + 1):
+        with pytest.raises(InvalidParameter):
+            decode_row_count(encode_row_count(rows, fingerprint=TABLE), fingerprint=TABLE)
+    with pytest.raises(InvalidParameter, match="expired"):
+        decode_row_count(text, fingerprint="other")
