@@ -366,12 +366,14 @@ def test_a_reload_keeps_hashes_and_a_new_key_changes_them(top: Path) -> None:
         connection.execute("insert into people values (1, 'ann@example.org')")
     table = "{people: {columns: {mask: {mail: hash}}}}"
     shop = f"databases:\n  shop: {{url: sqlite:///shop.db, tables: {table}}}\n"
-    keep(top, shop)
+    keep(top, shop + DOCS)
     with connected(str(top)) as client:
         row = read(client, "sqlite://shop/people/1")
-        keep(top, shop + DOCS)
-        assert "file:///docs/" in relisted(client)
+        keep(top, shop + MORE)
+        assert "file:///more" in relisted(client)
         assert read(client, "sqlite://shop/people/1") == row
-        keep(top, f"server: {{key: {'0123456789abcdef' * 2}}}\n{shop}")
-        assert "file:///docs/" not in relisted(client)
+        keep(top, f"server: {{key: {'0123456789abcdef' * 2}}}\n{shop}{DOCS}")
+        # A mount that is made anew may also offer other tools.
+        assert client.told() == ("notifications/tools/list_changed", None)
+        assert "file:///more" not in relisted(client)
         assert read(client, "sqlite://shop/people/1") != row

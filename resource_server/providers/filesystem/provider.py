@@ -171,7 +171,11 @@ class Filesystem:
 
         `files` are absolute paths, each with the reason. Call it before the first request.
         """
-        self._exposure.withheld = WithheldFiles(files)
+        self.share_withheld(WithheldFiles(files))
+
+    def share_withheld(self, withheld: WithheldFiles | None) -> None:
+        """Hide files as another view of the folder does. Call it before the first request."""
+        self._exposure.withheld = withheld
 
     async def __aenter__(self) -> Self:
         self._root.check()
@@ -356,7 +360,7 @@ class Filesystem:
         }
         narrowed = replace(self, directories=directories)
         narrowed.threads, narrowed.timing = self.threads, self.timing
-        narrowed._exposure.withheld = self._exposure.withheld
+        narrowed.share_withheld(self._exposure.withheld)
         return narrowed
 
     def explain(self, path: Path) -> str:
