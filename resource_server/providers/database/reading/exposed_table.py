@@ -48,6 +48,8 @@ MAX_KEPT = 1024
 
 _log = logging.getLogger(__name__)
 
+_SORT_RETRY_S = 60.0
+"""Time after which rows that took too long to sort are sorted again."""
 _CHANGE_MARK_S = 0.5
 """Timeout of a change mark; a slower one is no cheaper than reading the rows."""
 
@@ -101,8 +103,8 @@ class ExposedTable:
             self.options.where,
             masked=view.masked,
         )
-        self._is_unsortable = False
-        """Whether the rows without a key could not be sorted in time."""
+        self._unsorted_until = 0.0
+        """Until then, rows without a key are not sorted, since it took too long."""
         self._key_places = self._places(self.column_names)
         self._is_masked = bool(view.masked)
         self.searched: tuple[str, ...] = view.searched(engine.name)
@@ -174,13 +176,13 @@ class ExposedTable:
         if ordered is None:
             return TablePage(Rows((), before), len(before))
         found: Rows | None = None
-        if skip or not self._is_unsortable:
+        if skip or time.monotonic() >= self._unsorted_until:
             try:
                 found = await self.fetch(ordered, limit)
             except (DeadlineExceeded, InvalidParameter):
                 if skip:
                     raise
-                self._is_unsortable = True
+                self._unsorted_until = time.monotonic() + _SORT_RETRY_S
         can_continue = found is not None
         if found is None:
             first = self.statements.without_key(limit, columns=columns) or ordered
