@@ -53,8 +53,9 @@ class Response:
 class Client:
     """Opens one connection after the other; remembers the last session."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, patience_s: float = _PATIENCE_S) -> None:
         self._port = port
+        self._patience_s = patience_s
         self.session = "none"
         self.sessions: list[str] = []
         self.received = 0
@@ -90,7 +91,7 @@ class Client:
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port, limit=_LIMIT)
         try:
             writer.write(request.encoded(self.session))
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(self._patience_s):
                 head = await self._head(reader)
                 if head is None:
                     raise Violation(f"not answered: {request!r}")

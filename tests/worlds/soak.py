@@ -47,7 +47,8 @@ _QUIET_S = 2.0
 """Longer than any change takes to be noticed."""
 _IDLE_S = 3.0
 """Longer than the session of a dead client lasts."""
-_PATIENCE_S = 30.0
+_PATIENCE_S = 90.0
+"""Timeout of a response or notification on a machine that does much else."""
 _LOAD_SHARE = 0.75
 """Part of a period with load; then the sessions of dead clients end, and all is compared."""
 _GROWTH = 1.05
@@ -146,7 +147,7 @@ class Session:
 
     def __init__(self, port: int, tally: Tally) -> None:
         self.port = port
-        self._client = Client(port)
+        self._client = Client(port, _PATIENCE_S)
         self._tally = tally
         self._ids = 0
 
@@ -372,6 +373,20 @@ class Load:
         self._tally = tally
         self.lasts = True
 
+    async def run(
+        self, changes: Sequence[Callable[[random.Random], Awaitable[None]]], seconds: float
+    ) -> None:
+        """Let them all come, for so long, while applications change what is served."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(_VISITORS):
+                group.create_task(self.visit())
+            for _ in range(_SLOW):
+                group.create_task(self.be_slow())
+            for change in changes:
+                group.create_task(self.change(change))
+            await asyncio.sleep(seconds)
+            self.lasts = False
+
     async def visit(self) -> None:
         """Come, ask for some things, subscribe to others, and leave in one of three ways."""
         while self.lasts:
@@ -439,17 +454,11 @@ async def check(case: Soak, tally: Tally) -> None:
     period_s = min(60.0, tally.remaining_s / 4)
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        urls: dict[str, engines.Urls] = {}
-        owners: list[Owner] = []
-        for name in sorted(set(_ENGINES) & set(engines.listening())):
-            engine = engines.ENGINES[name]
-            urls[name] = await stack.enter_async_context(engine.database(folder))
-            owners.append(await stack.enter_async_context(owner_of(urls[name].owner)))
-            await owners[-1].run(*engine.preparation, *TABLES)
-            await owners[-1].insert("t", *((row, 0, 0) for row in range(_ROWS)))
-            await owners[-1].insert("words", *((word, 0) for word in WORDS))
+        urls, owners = await _databases(stack, folder)
         place = Place(folder, urls)
-        program = stack.enter_context(running(place.manifest, timing=_TIMES, code=SABOTAGES.code))
+        program = stack.enter_context(
+            running(place.manifest, "-v", timing=_TIMES, code=SABOTAGES.code)
+        )
         stdio = await stack.enter_async_context(_stdio(place, tally))
         subscribers = Subscribers(program.port, place.uris)
         await subscribers.come(stdio, stack, tally)
@@ -461,16 +470,12 @@ async def check(case: Soak, tally: Tally) -> None:
         table = Table(period_s)
         while tally.remaining_s > period_s / 2 or not table.rows:
             load = Load(program.port, place, dice, tally)
-            async with asyncio.TaskGroup() as group:
-                for _ in range(_VISITORS):
-                    group.create_task(load.visit())
-                for _ in range(_SLOW):
-                    group.create_task(load.be_slow())
-                for change in changes:
-                    group.create_task(load.change(change))
-                await asyncio.sleep(period_s * _LOAD_SHARE)
-                load.lasts = False
-            rested_s = await _rest(subscribers, reader, tally)
+            await load.run(changes, period_s * _LOAD_SHARE)
+            try:
+                rested_s = await _rest(subscribers, reader, tally)
+            except Violation as violation:
+                told = "".join(program.errors[-30:])
+                raise Violation(f"{violation}\nlogged:\n{told}") from None
             await asyncio.sleep(_IDLE_S)
             session = Session(program.port, tally)
             await session.open()
@@ -478,6 +483,22 @@ async def check(case: Soak, tally: Tally) -> None:
             await session.close()
             _check_log("".join(program.errors))
         table.check()
+
+
+async def _databases(
+    stack: AsyncExitStack, folder: Path
+) -> tuple[dict[str, engines.Urls], list[Owner]]:
+    """Make a database on each engine that listens, with some rows."""
+    urls: dict[str, engines.Urls] = {}
+    owners: list[Owner] = []
+    for name in sorted(set(_ENGINES) & set(engines.listening())):
+        engine = engines.ENGINES[name]
+        urls[name] = await stack.enter_async_context(engine.database(folder))
+        owners.append(await stack.enter_async_context(owner_of(urls[name].owner)))
+        await owners[-1].run(*engine.preparation, *TABLES)
+        await owners[-1].insert("t", *((row, 0, 0) for row in range(_ROWS)))
+        await owners[-1].insert("words", *((word, 0) for word in WORDS))
+    return urls, owners
 
 
 class Subscribers:
@@ -593,7 +614,7 @@ async def _rest(subscribers: Subscribers, reader: LocalClient, tally: Tally) -> 
             subscribers.check()
     now = {uri: await _fresh(reader, uri) for uri in subscribers.uris}
     while stale := subscribers.stale(now):
-        if time.monotonic() - began > _PATIENCE_S * 2:
+        if time.monotonic() - began > _PATIENCE_S:
             raise Violation("\n".join(stale))
         await asyncio.sleep(0.1)
         subscribers.check()
