@@ -472,7 +472,7 @@ async def check(case: Soak, tally: Tally) -> None:
             load = Load(program.port, place, dice, tally)
             await load.run(changes, period_s * _LOAD_SHARE)
             try:
-                rested_s = await _rest(subscribers, reader, tally)
+                rested_s = await _rest(subscribers, reader, tally, min(_PATIENCE_S, period_s * 2))
             except Violation as violation:
                 told = "".join(program.errors[-30:])
                 raise Violation(f"{violation}\nlogged:\n{told}") from None
@@ -599,14 +599,16 @@ def _shown(name: str, number: int) -> str:
     return f"{number / 1e6:.1f} MB" if name == "memory" else str(number)
 
 
-async def _rest(subscribers: Subscribers, reader: LocalClient, tally: Tally) -> float:
+async def _rest(
+    subscribers: Subscribers, reader: LocalClient, tally: Tally, patience_s: float
+) -> float:
     """Wait until subscribers hold what is there; return the seconds until the last one did.
 
     The reader is another server's client: a read on this one could let it notice what its watch
     did not.
     """
     began = time.monotonic()
-    async with asyncio.timeout(_PATIENCE_S * 2):
+    async with asyncio.timeout(_PATIENCE_S):
         before = -1
         while before != subscribers.events or subscribers.are_busy:
             before = subscribers.events
@@ -614,7 +616,7 @@ async def _rest(subscribers: Subscribers, reader: LocalClient, tally: Tally) -> 
             subscribers.check()
     now = {uri: await _fresh(reader, uri) for uri in subscribers.uris}
     while stale := subscribers.stale(now):
-        if time.monotonic() - began > _PATIENCE_S:
+        if time.monotonic() - began > patience_s:
             raise Violation("\n".join(stale))
         await asyncio.sleep(0.1)
         subscribers.check()
