@@ -177,6 +177,9 @@ _PATHS = (
     *("few", "few/~rows", "few/0", "few/1", "peers", "more", "t/~rows?limit=2"),
 )
 _DEFINITIONS = (
+    "create index by_x on t (x)",
+    "create unique index by_y on pairs (a, b)",
+    "drop index by_x",
     "alter table t add column z integer",
     "alter table t drop column z",
     "drop table words",

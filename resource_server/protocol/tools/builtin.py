@@ -22,6 +22,7 @@ from resource_server.catalog.federated_search import SearchHit, SearchResults
 from resource_server.errors import InvalidParameter, ResourceServerError, ResourceTooLarge
 from resource_server.protocol import content_blocks, serialization
 from resource_server.protocol.call import Call, Result
+from resource_server.protocol.message import UNPARSABLE
 from resource_server.protocol.tools import builtin_schemas
 from resource_server.protocol.tools.results import error_result, tool_result
 from resource_server.provider import Content, Truncation
@@ -372,6 +373,6 @@ async def call_builtin(call: Call, name: str, raw_arguments: bytes) -> Result:
     decode, handle = _HANDLERS[name]
     try:
         arguments = decode(raw_arguments)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UNPARSABLE as error:
         return error_result(f"Invalid arguments: {error}")
     return await handle(call, arguments)

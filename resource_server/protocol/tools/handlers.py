@@ -7,6 +7,7 @@ import msgspec
 from resource_server.protocol import params, revisions, serialization
 from resource_server.protocol.call import Call, Result
 from resource_server.protocol.error_mapping import Fault
+from resource_server.protocol.message import UNPARSABLE
 from resource_server.protocol.tools.builtin import call_builtin
 from resource_server.protocol.tools.plugin_calls import call_plugin_tool
 from resource_server.protocol.tools.results import error_result, failure_result
@@ -56,5 +57,5 @@ def _uri(raw_arguments: bytes) -> str | None:
     """Return the URI that a call is about, if it names one."""
     try:
         return _decode_uri(raw_arguments).uri
-    except (msgspec.DecodeError, RecursionError):
+    except UNPARSABLE:
         return None

@@ -19,6 +19,7 @@ from resource_server.errors import (
 from resource_server.protocol import content_blocks
 from resource_server.protocol.call import Call, Result
 from resource_server.protocol.client_features.elicitation import RequestInterrupted
+from resource_server.protocol.message import UNPARSABLE
 from resource_server.protocol.tools.registry import OfferedTool
 from resource_server.protocol.tools.results import tool_result
 from resource_server.protocol.tools.validation import ArgumentsValidator
@@ -86,7 +87,7 @@ async def _arguments(
         raise ToolFailed(f"Invalid arguments: longer than {MAX_ARGUMENT_BYTES} bytes")
     try:
         arguments: Mapping[str, Any] = _decode(raw_arguments)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UNPARSABLE as error:
         raise ToolFailed(f"Invalid arguments: {error}") from None
     if call.header is not None:
         validator.header_arguments.check(arguments, call.header)

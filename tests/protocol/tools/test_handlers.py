@@ -38,12 +38,18 @@ async def test_an_unknown_tool_is_bad_params(name: str) -> None:
         b'{"country":"\\ud800"}',
     ],
 )
-async def test_invalid_json_is_refused_and_the_next_call_is_served(raw: bytes) -> None:
+@pytest.mark.parametrize("name", [b"best", b"read_resource", b"search", b"list_resources"])
+async def test_invalid_json_is_refused_and_the_next_call_is_served(
+    name: bytes, raw: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     wire = await wired(returning(TextBlock("fine")), of=COUNTRY)
-    head = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"best","arguments":'
-    wire.send(head + raw + b"}}")
-    reply = await wire.next_reply()
-    assert "error" in reply or reply["result"]["isError"]
+    head = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"%b","arguments":'
+    for member in (b'"country"', b'"uri"', b'"query"'):
+        wire.send(head % name + raw.replace(b'"country"', member) + b"}}")
+        reply = await wire.next_reply()
+        assert reply.get("error", {}).get("code") != -32603
+        assert "error" in reply or reply["result"]["isError"] or name == b"list_resources"
+    assert "internal error" not in caplog.text
     assert words(await called(wire, "best", "2025-11-25", country="DE")) == "fine"
 
 
