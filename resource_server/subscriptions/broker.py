@@ -255,7 +255,8 @@ class Broker:
             topic.suspect(is_certain=change.certain or may_miss)
         for topic in self._topics.at(mount, path[:-1]) if path else ():
             topic.suspect()
-            if change.certain or topic.is_truncated:
+            # The comparison of a subscribed child decides, so that hidden changes stay hidden.
+            if change.certain or (topic.is_truncated and not topics):
                 self._run(self._suspect_if_visible(mount, path, topic))
         if (change.kind == "tree" or has_many_queries) and self._topics.has_any(mount):
             self._changed_trees.setdefault(mount, set()).add(path)
@@ -376,7 +377,15 @@ class Broker:
             logger.info("a subscribed resource could not be compared: %s", describe_error(error))
             topic.failed()
         else:
-            topic.compared(snapshot)
+            if topic.compared(snapshot):
+                self._suspect_truncated_parents(topic)
+
+    def _suspect_truncated_parents(self, topic: Topic) -> None:
+        """Notify of collections whose comparison may have left out the changed resource."""
+        if topic.runner is not None and topic.path:
+            for parent in self._topics.at(topic.runner.mount, topic.path[:-1]):
+                if parent.is_truncated:
+                    parent.suspect(is_certain=True)
 
     def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None] | None:
         """Run `work` inline; if it has to wait, return the task that finishes it."""

@@ -20,7 +20,7 @@ from resource_server.provider import Content, Path, Resource
 
 MAX_CHILDREN = 1000
 """Maximum children of a collection that are compared. In a larger one, every change of a child that
-the provider reports is notified."""
+the provider reports is notified; of a child with subscribers, only the changes that they see."""
 
 
 class DocumentState(msgspec.Struct, frozen=True):
@@ -103,7 +103,9 @@ def digest_content(content: Content) -> int:
 
 
 async def snapshot_of(mount: Mount, resource: Resource, limits: CatalogLimits) -> Snapshot:
-    """Return a snapshot of a resource; a collection's covers its children, not their children.
+    """Return a snapshot of a resource.
+
+    A collection's covers its version, if it has one, and its children, not their children.
 
     Raises:
         ResourceError: the collection cannot be listed.
@@ -114,7 +116,8 @@ async def snapshot_of(mount: Mount, resource: Resource, limits: CatalogLimits) -
     children = await mount.provider.list(resource.path, after=None, limit=MAX_CHILDREN)
     # A read lists one child more than it returns.
     read = digest_children(children[: limits.collection_children + 1])
-    return Snapshot(digest_children(children), read, len(children) == MAX_CHILDREN)
+    state = (digest_children(children), resource.version)
+    return Snapshot(state, read, len(children) == MAX_CHILDREN)
 
 
 def digest_children(children: Iterable[Resource]) -> int:

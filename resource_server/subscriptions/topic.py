@@ -188,8 +188,11 @@ class Topic:
 
     # -- outcomes of a comparison
 
-    def compared(self, snapshot: Snapshot) -> None:
-        """End the comparison; notify the listeners if the snapshot differs from the last one."""
+    def compared(self, snapshot: Snapshot) -> bool:
+        """End the comparison; notify the listeners if the snapshot differs from the last one.
+
+        Returns whether it notified them.
+        """
         self._state = "idle"
         self._backoff.reset()
         state = snapshot.state
@@ -197,11 +200,12 @@ class Topic:
         if has_vanished and not self._is_missing:
             self._is_missing = True
             self._compare_in(self._timing.vanish_grace_s, "waiting")
-            return
+            return False
         self._is_missing = False
         self.read_digest, self.is_truncated = snapshot.read_digest, snapshot.is_truncated
         is_change_certain = self._is_certain and state != ABSENT
-        if state != self._snapshot_state or self._is_misread or is_change_certain:
+        notifies = state != self._snapshot_state or self._is_misread or is_change_certain
+        if notifies:
             self._snapshot_state = state
             self._is_certain = self._is_misread = False
             self._rest()
@@ -210,6 +214,7 @@ class Topic:
         elif not isinstance(state, DocumentState):
             self._rest()  # comparing a thousand children takes a while
         self._suspect_again()
+        return notifies
 
     def failed(self) -> None:
         """End the comparison without an outcome; retry it after an increasing delay."""

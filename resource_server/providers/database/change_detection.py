@@ -214,6 +214,8 @@ class ChangeDetector:
         exposed = None
         with suppress(ResourceNotFound):
             exposed = await self._exposed.get(table)
+        # A hidden column may change alone, and then nothing visible has changed.
+        moved = moved and exposed is not None and exposed.change in exposed.view.searchable
         rows: dict[Path, Path] = {}
         for path, address in subscribed.items():
             # A path may have only the first columns of the key.

@@ -452,6 +452,17 @@ def _spellings(name: TableName) -> list[str]:
     return [name.name] if name.schema is None else [name.name, f"{name.schema}.{name.name}"]
 
 
+def _change_problems(
+    pattern: str, options: TableOptions, covered: Collection[str]
+) -> Iterable[Problem]:
+    if options.change is not None and _has(covered, options.change.column):
+        yield Problem(
+            f"tables.{pattern}.change.column",
+            f"'{options.change.column}' is hidden or masked, so changes beyond the first 998 rows "
+            "of a table are not notified to its subscribers; name a visible column",
+        )
+
+
 def _column_problems(
     pattern: str, options: TableOptions, tables: Sequence[Table]
 ) -> Iterable[Problem]:
@@ -473,6 +484,7 @@ def _column_problems(
                     f"no column '{name}' in {where}{did_you_mean(name, known)}",
                 )
     covered = (*options.columns.hide, *options.columns.mask)
+    yield from _change_problems(pattern, options, covered)
     for table in tables:
         hidden = {name for name in table.column_names if _has(covered, name)}
         keys = _keys(table, options, set())

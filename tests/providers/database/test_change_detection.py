@@ -12,8 +12,14 @@ from typing import Any, cast
 import pytest
 
 from resource_server.provider import Change
-from resource_server.providers.database.options import ChangeHint, ColumnOptions, TableOptions
+from resource_server.providers.database.options import (
+    ChangeHint,
+    ColumnOptions,
+    Query,
+    TableOptions,
+)
 from resource_server.providers.database.provider import Database
+from resource_server.providers.database.queries.parameters import Parameter
 from resource_server.runtime.option_types import Duration
 from resource_server.subscriptions.broker import Broker
 from resource_server.subscriptions.interest import MountInterest
@@ -42,6 +48,16 @@ class Followed:
     async def subscribe(self, *paths: str) -> None:
         for path in paths:
             await self._live.subscribe(self._view.base + path, self._recorder)
+
+    async def subscribe_at_root(self, *paths: str) -> None:
+        """Subscribe to paths of the database, which begin with no schema."""
+        for path in paths:
+            await self._live.subscribe(BASE + path, self._recorder)
+
+    async def tells_at_root(self, *paths: str) -> None:
+        """Assert that exactly these paths of the database are notified."""
+        await self._recorder.of(*paths)
+        assert set(await self._recorder.quiet(QUIET_S)) == set(paths)
 
     def follow_list(self) -> None:
         self._live.follow_list(self._recorder)
@@ -156,9 +172,7 @@ async def test_a_schema_change_is_reported_regardless_of_the_hint_column(table: 
 async def test_the_hint_column_reports_changes_beyond_the_compared_rows(table: Owner) -> None:
     rows = ", ".join(f"({number}, 'a', 1)" for number in range(3, 1001))
     await table.run(f"INSERT INTO t VALUES {rows}", "CREATE TABLE other (id integer)")
-    columns = ColumnOptions(hide=("moved",))
-    options = TableOptions(change=ChangeHint(column="moved"), columns=columns)
-    async with followed(table, "t", tables={"t": options}) as scene:
+    async with followed(table, "t", tables={"t": HINT}) as scene:
         await scene.tells_nothing()
         await table.run("UPDATE t SET x = 'b', moved = 2 WHERE id = 1000")
         await scene.tells("t")
@@ -169,8 +183,8 @@ async def test_the_hint_column_reports_changes_beyond_the_compared_rows(table: O
         # All subscribed rows can be compared.
         await table.run("DELETE FROM t WHERE id > 500")
         await scene.tells("t")
-        await table.run("UPDATE t SET moved = 3 WHERE id = 500")
-        await scene.tells_nothing()
+        await table.run("UPDATE t SET moved = 3, x = 'c' WHERE id = 500")
+        await scene.tells("t")
 
 
 @pytest.mark.slow
@@ -252,6 +266,92 @@ async def test_schema_changes_of_hidden_tables_are_not_reported(
         await scene.tells(LIST)
         await table.run("DROP TABLE u")
         await scene.tells(LIST)
+
+
+@pytest.mark.slow
+async def test_a_new_index_is_notified_to_subscribers_of_the_table(table: Owner) -> None:
+    async with followed(table, "t", "t/~schema", "t/1") as scene:
+        await scene.settled()
+        await table.run("CREATE INDEX by_x ON t (x)")
+        await scene.tells("t", "t/~schema")
+
+
+# Queries.
+
+
+QUERIES = {
+    "named": Query(sql="SELECT id, x FROM t ORDER BY id", rows=2),
+    "other": Query(sql="SELECT 1 AS one"),
+    "given": Query(
+        sql="SELECT x FROM t WHERE id = :id", parameters={"id": Parameter(type="integer")}
+    ),
+}
+
+
+@pytest.mark.slow
+async def test_subscribers_of_the_queries_are_notified_of_changed_results(table: Owner) -> None:
+    async with followed(table, queries=QUERIES) as scene:
+        await scene.subscribe_at_root("~query")
+        await scene.settled()
+        await table.run("UPDATE t SET x = 'b' WHERE id = 1")
+        await scene.tells_at_root("~query")
+        await table.run("UPDATE t SET moved = 7 WHERE id = 1")
+        await scene.tells_nothing()
+
+
+@pytest.mark.slow
+async def test_a_query_is_notified_when_its_result_becomes_truncated(table: Owner) -> None:
+    async with followed(table, queries=QUERIES) as scene:
+        await scene.subscribe_at_root("~query/named")
+        await scene.settled()
+        await table.run("INSERT INTO t VALUES (3, 'c', 1)")
+        await scene.tells_at_root("~query/named")
+
+
+# Hidden rows, columns and tables.
+
+
+HIDDEN_CHANGES = (
+    "CREATE TABLE secret (id integer PRIMARY KEY)",
+    "INSERT INTO secret VALUES (1)",
+    "INSERT INTO t VALUES (5000, 'hidden', 5, 'a', 'a')",
+    "UPDATE t SET y = 'other' WHERE x = 'hidden'",
+    "DELETE FROM t WHERE x = 'hidden'",
+    "UPDATE t SET y = 'b', moved = moved + 1 WHERE id IN (1, 1000)",
+    "UPDATE t SET z = 'b', moved = moved + 1 WHERE id IN (1, 1000)",
+    "ALTER TABLE t ADD COLUMN w integer",
+    "ALTER TABLE secret ADD COLUMN w integer",
+    "DROP TABLE secret",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hint", [None, ChangeHint(column="moved")])
+async def test_no_subscriber_is_notified_of_hidden_changes(
+    owner: Owner, hint: ChangeHint | None
+) -> None:
+    await owner.run(
+        "CREATE TABLE t (id integer PRIMARY KEY, x varchar(20), moved integer, y varchar(20),"
+        " z varchar(20))"
+    )
+    await owner.insert("t", *((number, "a", 1, "a", "a") for number in range(1, 1201)))
+    columns = ColumnOptions(hide=("moved", "y", "w"), mask={"z": "redact"})
+    options = TableOptions(where="x <> 'hidden'", columns=columns, change=hint)
+    tables = {"t": options, "secret": False}
+    paths = ("t", "t/1", "t/1000", "t/~schema", "t/~rows", "t/~rows?limit=5", "t/1/~cell/x")
+    queries = {"named": QUERIES["named"]}
+    async with followed(owner, "", *paths, tables=tables, queries=queries) as scene:
+        await scene.subscribe_at_root("", "~query", "~query/named")
+        scene.follow_list()
+        await scene.settled()
+        for change in HIDDEN_CHANGES:
+            await owner.run(change)
+            await scene.tells_nothing()
+        # A subscribed row beyond those that are compared counts for its table.
+        await owner.run("UPDATE t SET x = 'b', moved = moved + 1 WHERE id = 1000")
+        await scene.tells("t", "t/1000")
+        await owner.run("UPDATE t SET x = 'hidden', moved = moved + 1 WHERE id = 1000")
+        await scene.tells("t", "t/1000")
 
 
 # Precision of changes in the metadata.

@@ -571,6 +571,16 @@ def test_misspelt_names_are_reported_with_suggestions() -> None:
     ]
 
 
+def test_a_hidden_change_column_is_reported() -> None:
+    columns = ColumnOptions(hide=("card_number",))
+    rules = policy(
+        {"orders": TableOptions(columns=columns, change=ChangeHint(column="card_number"))}
+    )
+    (problem,) = rules.problems([ORDERS.name], [ORDERS])
+    assert problem.option == "tables.orders.change.column"
+    assert "'card_number' is hidden or masked" in problem.message
+
+
 def test_options_that_match_cause_no_problem() -> None:
     rules = policy(
         {

@@ -299,6 +299,11 @@ class Documents:
         resource = self.definition_resource(address.table, version_of(text))
         return Document(resource, Content(text, mime_type))
 
+    async def definition(self, table: TableName) -> Resource:
+        """Describe the `~schema` document of a table with its version."""
+        document = await settle(self._read_definition(DefinitionAddress(table), {}))
+        return document.resource
+
     async def _table_links(self, exposed: ExposedTable) -> Mapping[TableName, str]:
         links: dict[TableName, str] = {}
         visible = {info.name for info in await self._exposed.infos()}
@@ -318,9 +323,14 @@ class Documents:
             page, format, max_bytes=self._limits.bytes, cell=self._limits.cell
         )
         truncated = Truncation("limit", "rows") if written.more else None
-        version = version_of(page.rows) if not given else None
+        shown = ([column.name for column in page.columns], page.rows, page.more)
+        version = version_of(shown) if not given else None
         resource = self.query_resource(name, version)
         return Document(resource, Content(written.text, written.mime_type, truncated))
+
+    async def query_result(self, name: str) -> Resource:
+        """Describe the document of a query that needs no parameters, with its version."""
+        return (await settle(self._read_query(name, {}))).resource
 
     async def call_query(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Return the rows of a query as structured data and as a Markdown table.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import replace
@@ -173,7 +174,7 @@ class DatabaseTree:
         found: list[Resource] = []
         if not within and (last is None or not self._is_row((*path, last))):
             documents = [await self._first_page(exposed)] if exposed.has_rows else []
-            documents.append(self._documents.definition_resource(exposed.name))
+            documents.append(await self._documents.definition(exposed.name))
             found = [each for each in documents if last is None or each.path[-1] > last]
             last = None
         if not exposed.has_rows or not exposed.key or len(found) >= limit:
@@ -245,7 +246,7 @@ class DatabaseTree:
                 await self._tables_of(schema)
                 return self.schema(schema)
             case QueriesAddress() if self._queries:
-                return self._query_collection()
+                return await self._query_results()
             case QueryAddress(name) if not self._queries.get(name).is_complete:
                 # Unreadable without its parameters, whatever is committed.
                 return replace(self._documents.query_resource(name), version=version_of([name]))
@@ -359,6 +360,17 @@ class DatabaseTree:
 
     def _prefix(self, path: Path) -> Resource:
         return Resource(path=path, name=path[-1], type="collection", listed=False)
+
+    async def _query_results(self) -> Resource:
+        """Describe the collection of queries, with the version of all results in it."""
+        versions: list[str | None] = []
+        for name in self._queries:
+            version = None
+            if self._queries.get(name).is_complete:
+                with suppress(ResourceError):  # such as a timeout: it cannot be read either
+                    version = (await self._documents.query_result(name)).version
+            versions.append(version)
+        return replace(self._query_collection(), version=version_of(versions))
 
     def _query_collection(self) -> Resource:
         return Resource(
