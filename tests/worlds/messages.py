@@ -33,6 +33,7 @@ from resource_server.cli import server_builder
 from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.server import Server
 from resource_server.runtime.timing import Timing
+from tests.protocol.wire import CLIENT
 from tests.transports.program import running
 from tests.worlds import grammar, http_grammar, logs
 from tests.worlds.harness import Property, Tally, Violation
@@ -444,9 +445,20 @@ def _cases(draw: st.DrawFn) -> Case:
     return Stdio(lines, dice.choice((65536, 50, 1)), dice.chance(0.8))
 
 
+_NOT_UTF8 = Engine(
+    (
+        *grammar.opening(
+            {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": CLIENT}
+        ),
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call",'
+        b'"params":{"name":"greet","arguments":{"x":"\xff"}}}',
+    )
+)
+
 PROPERTY: Property[Case] = Property(
     name="messages",
     cases=_cases(),
     check=check,
+    kept=(_NOT_UTF8,),
     sabotages={name: functools.partial(_sabotaged, name) for name in SABOTAGES.patches},
 )

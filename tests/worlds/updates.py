@@ -36,7 +36,9 @@ from tests.worlds.histories import (
     History,
     HistoryDice,
     Interrupt,
+    Reload,
     Subscribe,
+    Wait,
     Write,
 )
 from tests.worlds.live_world import PATIENCE_S, ROWS, TIMING, Client, World, Writer
@@ -183,12 +185,25 @@ _READ_WHILE_INTERRUPTED = History(
 _LISTING_WHILE_INTERRUPTED = History(
     "mariadb", (Write(0, ("drop table t", "drop table pairs")), Interrupt("rows"))
 )
+_NEW_INDEX = History(
+    "sqlite-delete",
+    (Subscribe(0, f"{ROWS}t"), Wait(600), Write(0, ("create index by_x on t (x)",))),
+)
+_DEFINITION_HIDDEN_BY_RELOAD = History(
+    "sqlite-wal", (Subscribe(1, f"{ROWS}few"), Wait(600), Reload(frozenset({"no-t"})))
+)
 
 PROPERTY = Property(
     name="updates",
     cases=_histories(),
     check=check,
-    kept=(_LISTING_BEFORE_WATCH, _READ_WHILE_INTERRUPTED, _LISTING_WHILE_INTERRUPTED),
+    kept=(
+        _LISTING_BEFORE_WATCH,
+        _READ_WHILE_INTERRUPTED,
+        _LISTING_WHILE_INTERRUPTED,
+        _NEW_INDEX,
+        _DEFINITION_HIDDEN_BY_RELOAD,
+    ),
     sabotages={
         "event-dropped": _an_event_dropped,
         "commit-unnoticed": _a_commit_unnoticed,
