@@ -25,64 +25,26 @@ import shutil
 import tempfile
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
 
-from resource_server import uris
 from resource_server.protocol.server import Server
 from tests.providers.database.owners import Owner
 from tests.worlds import folders, manifests, twin_databases
 from tests.worlds.callers import CallerKind, Client, callers, client_of
-from tests.worlds.folders import FolderTwins
 from tests.worlds.harness import Property, Tally, Violation
 from tests.worlds.http_callers import http_client_of
-from tests.worlds.requests import Conversation, Step, steps
+from tests.worlds.kept_twins import KEPT
+from tests.worlds.requests import Conversation, steps
 from tests.worlds.sabotages import SABOTAGES
-from tests.worlds.twin_databases import DatabaseTwins, NoServerError
+from tests.worlds.twin_databases import NoServerError
+from tests.worlds.twins import Twins
 
 KINDS = (*["folder"] * 5, *twin_databases.ENGINES)
 _QUIET_S = 0.2
 """Longer than a notification takes with the times of `manifests.PATIENT`."""
-
-
-@dataclass(frozen=True)
-class Twins:
-    """Two worlds, and the requests that compare them."""
-
-    folder: FolderTwins | None
-    database: DatabaseTwins | None
-    caller: CallerKind
-    server: dict[str, Any]
-    """The section `server` of the manifest."""
-    words: tuple[str, ...] = ("apple",)
-    """Words to search for, to complete and to give to tools."""
-    steps: tuple[Step, ...] = ()
-    listens: bool = False
-    """Whether the caller subscribes to everything while the worlds change."""
-    restarts: bool = False
-    """Whether the second world gets a server of its own."""
-    over_http: bool = False
-    """Whether the requests are sent over HTTP, with a token."""
-
-    @property
-    def guesses(self) -> list[str]:
-        """URIs of what is hidden."""
-        found: list[str] = []
-        if self.folder is not None:
-            found += [uris.join("file:///r/", path.split("/")) for path in self.folder.hidden_paths]
-            found += ["file:///vault/plan.txt", "file:///vault/"]
-        if self.database is not None:
-            found += [self.database.base + path for path in twin_databases.GUESSES]
-        return found
-
-    @property
-    def values(self) -> tuple[str, ...]:
-        """Arguments of queries and prompts."""
-        values = twin_databases.VALUES if self.database else ()
-        return (*values, *(self.folder.hidden_paths if self.folder else ()))
 
 
 class _World:
@@ -250,4 +212,5 @@ PROPERTY = Property(
     cases=cases(),
     check=check,
     sabotages=SABOTAGES,
+    kept=KEPT,
 )
