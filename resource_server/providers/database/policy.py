@@ -419,6 +419,12 @@ def _keys(table: Table, options: TableOptions, covered: set[str]) -> list[Key]:
     keys = [Key(table.key_kind, table.key), *table.other_keys] if table.key else []
     declared = [_find(name, table.column_names) for name in options.key]
     columns = tuple([name for name in declared if name is not None])
+    hidden = (*options.columns.hide, *options.columns.mask)
+    if any(
+        _has(hidden, name) and found is None
+        for name, found in zip(options.key, declared, strict=True)
+    ):
+        return []  # as if the hidden column were there
     if columns and len(columns) == len(declared) and columns != table.key:
         typed = {column.name for column in table.columns if column.key_type is not None}
         keys = [Key("declared", columns)] if typed.issuperset(columns) else []

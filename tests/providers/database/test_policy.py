@@ -185,6 +185,12 @@ def test_a_hidden_column_that_does_not_exist_changes_nothing_more_than_one_that_
     assert absent.table.ddl is None
 
 
+def test_a_declared_key_with_a_hidden_column_is_none_whether_the_column_exists_or_not() -> None:
+    for name in ("card_number", "absent"):
+        options = TableOptions(key=(name,), columns=ColumnOptions(hide=(name,)))
+        assert policy({"orders": options}).view(ORDERS).table.key == ()
+
+
 def test_a_masked_column_is_text_without_further_details() -> None:
     view = policy({"orders": hiding(email="hash", total="redact")}).view(ORDERS)
     email = view.table.columns[1]
