@@ -266,6 +266,7 @@ class _Reader:
         self._relation = relation
         self._visit = visit
         self._uri = uri
+        self._canonical: set[str] = set()
         self._cursors: list[str] = []
         self._list_cursors: list[tuple[str, str]] = []
         self._random = random.Random(visit.churn)  # noqa: S311
@@ -414,7 +415,7 @@ class _Reader:
             raise Violation(f"addresses read {_sorted(tags)}, the engine {_sorted(addressed)}")
         self._tally.count("addresses", len(found))
         await self._check_completion(set(found))
-        await self._check_search(set(found))
+        await self._check_search(len(found))
         if self._visit.churn and len(self._key) == 1:
             await self._check_listing_while_rows_change(found)
 
@@ -445,6 +446,7 @@ class _Reader:
             if (entry.resource.type == "document") != is_row:
                 raise Violation(f"{entry.uri} is listed as a {entry.resource.type}")
             described = await self._catalog.metadata(entry.uri)
+            self._canonical.add(described.uri)
             if described.uri != entry.uri:
                 await self._check_equal_prefix(entry.uri, described.uri)
             if is_row and described.resource.version != entry.resource.version:
@@ -493,12 +495,12 @@ class _Reader:
                 raise Violation(f"no row has the suggested key {value!r}")
         self._tally.count("suggested keys", len(suggested.values))
 
-    async def _check_search(self, addresses: set[str]) -> None:
+    async def _check_search(self, rows: int) -> None:
         """Check that each hit is an addressed row, or a document of the table, and comes once."""
         documents = {f"{self._uri}/~rows", f"{self._uri}/~schema"}
         found: list[str] = []
         after: str | None = None
-        for _ in range(2 * len(addresses) + 20):
+        for _ in range(2 * rows + 20):
             page = await self._catalog.search("a", uri=self._uri, where="text", after=after)
             found += [hit.entry.uri for hit in page.hits]
             after = page.next_cursor
@@ -506,8 +508,8 @@ class _Reader:
                 break
         else:
             raise Violation("the search does not end")
-        if len(set(found)) < len(found) or not documents | addresses >= set(found):
-            raise Violation(f"a search finds {found}, the listing {sorted(addresses)}")
+        if len(set(found)) < len(found) or not documents | self._canonical >= set(found):
+            raise Violation(f"a search finds {found}, the listing {sorted(self._canonical)}")
         self._tally.count("hits", len(found))
 
     async def _check_equal_prefix(self, listed: str, canonical: str) -> None:
@@ -801,6 +803,24 @@ _KEPT = (
         columns=("k", "id"),
         rows=(("'other'", "1"), ("'other'", "2"), ("'a'", "3"), ("'b'", "4")),
     ),
+    # An index compares the spaces after a CHAR that conditions leave out.
+    _kept(
+        "mariadb",
+        "t",
+        "CREATE TABLE t (tag bigint, k char(10) CHARACTER SET utf8mb4"
+        " COLLATE utf8mb4_unicode_520_nopad_ci PRIMARY KEY)",
+        columns=("k",),
+        rows=(("'A'",), ("'b'",), ("'c'",), ("'a\u0308'",)),
+    ),
+    # NULL where a UUID is expected.
+    _kept(
+        "mariadb",
+        "t",
+        "CREATE TABLE t (tag bigint, k uuid)",
+        columns=("k",),
+        rows=(("NULL",), ("'ffffffff-ffff-ffff-ffff-ffffffffffff'",), ("NULL",)),
+        visit=Visit(limits=(1, 2, 100), key=(0,)),
+    ),
     # Rows without a key: of a view, with duplicates, and with NULL in their key.
     *(
         _kept(
@@ -813,7 +833,7 @@ _KEPT = (
             into=("t",),
             visit=Visit(limits=(1, 2, 3, 100), columns=1, mask=1),
         )
-        for engine, type in (("sqlite", "any"), ("postgresql", "integer"), ("mariadb", "bigint"))
+        for engine, type in zip(ENGINES, ("any", "integer", "bigint"), strict=True)
     ),
     *(
         _kept(

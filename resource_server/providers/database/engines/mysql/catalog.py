@@ -65,7 +65,7 @@ AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED', 'VIEW')"""
 
 COLUMNS = """
 SELECT column_name, column_type, data_type, is_nullable, column_default, extra, column_comment,
-    character_octet_length
+    character_octet_length, collation_name
 FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = %s
 ORDER BY ordinal_position"""
 
@@ -209,7 +209,7 @@ def _comment(type_: str, text: str | None) -> str | None:
 
 
 def _column(row: Sequence[Any], json: set[str]) -> Column:
-    name, type_, data_type, nullable, default, extra, comment, _ = row
+    name, type_, data_type, nullable, default, extra, comment, _, collation = row
     generated = _GENERATED.search(extra.upper()) is not None
     kind: ColumnKind = _KINDS.get(data_type, "other")
     if type_.startswith("tinyint(1)"):
@@ -231,7 +231,7 @@ def _column(row: Sequence[Any], json: set[str]) -> Column:
         generated,
         comment or None,
         values,
-        key_type(data_type, type_, values),
+        key_type(data_type, type_, values, collation=collation or ""),
     )
 
 

@@ -27,7 +27,9 @@ _SPAN = re.compile(r"(-?)(\d{2,3}):([0-5]\d):([0-5]\d)(?:\.(\d{6}))?", re.ASCII)
 _LONGEST_SPAN = timedelta(hours=839)
 
 
-def key_type(data_type: str, column_type: str, values: tuple[str, ...]) -> KeyType | None:
+def key_type(
+    data_type: str, column_type: str, values: tuple[str, ...], *, collation: str = ""
+) -> KeyType | None:
     """Return the key type of a column, or None if it cannot be part of a key.
 
     `values` are those of an enumeration, in order.
@@ -43,6 +45,9 @@ def key_type(data_type: str, column_type: str, values: tuple[str, ...]) -> KeyTy
         # catalog writes `?` for characters beyond its own character set.
         is_known = not any(value == "" or "?" in value for value in values)
         return _Enumerated(values=("", *values)) if is_known else None
+    if data_type == "char" and "nopad" in collation:
+        # An index compares the spaces that fill it up, a condition does not.
+        return None
     return _TYPES.get(data_type)
 
 
@@ -174,6 +179,7 @@ class _Uuids(KeyType):
     """UUIDs, which MariaDB returns as text."""
 
     def encode(self, value: Any) -> str:
+        key_types.require(isinstance(value, str), "not a UUID")
         return str(key_types.parse_uuid(value))
 
     def parse(self, tag: str, body: str) -> object:

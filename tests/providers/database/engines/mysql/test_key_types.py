@@ -125,3 +125,10 @@ def test_enumerations_are_ordered_by_position() -> None:
     assert type.ranks == ("", *LETTERS)
     assert sorted(LETTERS, key=type.order) == list(LETTERS)
     assert of("datetime").order("0000-00-00 00:00:00") < of("datetime").order(datetime(1, 1, 1))  # noqa: DTZ001
+
+
+def test_a_char_whose_collation_compares_spaces_is_no_key() -> None:
+    nopad = "utf8mb4_unicode_520_nopad_ci"
+    assert key_type("char", "char(10)", (), collation=nopad) is None
+    assert key_type("char", "char(10)", (), collation="utf8mb4_general_ci") is not None
+    assert key_type("varchar", "varchar(10)", (), collation=nopad) is not None
