@@ -82,6 +82,10 @@ class Property(Generic[C]):
         default_factory=dict[str, Callable[[], AbstractContextManager[object]]]
     )
     """Ways to break the server that the search must find, by name."""
+    sabotaged: Mapping[str, st.SearchStrategy[C]] = field(
+        default_factory=dict[str, st.SearchStrategy[C]]
+    )
+    """The cases that a sabotage can show in, where most others cannot."""
     kept: tuple[C, ...] = ()
     """The smallest cases that were ever found, each mended since."""
     is_one_run: bool = False
@@ -155,12 +159,13 @@ def search(
     tally = Tally(seconds)
     shrinks = shrinks and not searched.is_one_run
     attempts = _Attempts(searched, tally, shrinks=shrinks)
+    cases = searched.sabotaged.get(sabotage or "", searched.cases)
     sabotaged = nullcontext() if sabotage is None else searched.sabotages[sabotage]()
     with asyncio.Runner() as runner, sabotaged:
         attempt = partial(attempts, runner)
         try:
             for start in itertools.count(seed * _MAX_ROUNDS):
-                _round(searched.cases, attempt, start, shrinks=shrinks)
+                _round(cases, attempt, start, shrinks=shrinks)
         except _TimeIsOverError:
             pass
         except BaseException:

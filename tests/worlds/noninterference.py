@@ -23,8 +23,9 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -207,10 +208,30 @@ def cases(draw: st.DrawFn, kinds: Sequence[str] = KINDS) -> Twins:
     )
 
 
+def _searching(case: Twins) -> Twins:
+    """Return a case of a caller with a token, who searches for what other scopes see."""
+    assert case.folder is not None
+    return replace(
+        case,
+        folder=replace(case.folder, access=True),
+        caller=CallerKind(case.caller.revision, has_token=True),
+        words=("plan", *case.words),
+    )
+
+
+_OF_A_FOLDER = cases(("folder",))
+_OF_SQLITE = cases(("sqlite",))
+_SABOTAGED: Mapping[str, st.SearchStrategy[Twins]] = {
+    **dict.fromkeys(("dots", "guessed uri", "event"), _OF_A_FOLDER),
+    "scope of search": _OF_A_FOLDER.map(_searching),
+    **dict.fromkeys(("where of completion", "where of count", "hidden column", "mask"), _OF_SQLITE),
+}
+
 PROPERTY = Property(
     name="noninterference",
     cases=cases(),
     check=check,
     sabotages=SABOTAGES,
+    sabotaged=_SABOTAGED,
     kept=KEPT,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -24,6 +25,7 @@ from resource_server.providers.filesystem.watch import file_watcher
 from resource_server.providers.filesystem.watch.demand import prefix_path
 from resource_server.providers.filesystem.watch.polling import DirectorySnapshot
 from resource_server.providers.filesystem.watch.scanner import DirectoryScanner
+from resource_server.runtime.eager import settle
 
 
 @contextmanager
@@ -48,7 +50,8 @@ def _lenient(
 
 async def _unscoped(self: Catalog, query: str, **options: Any) -> Any:
     with acting(EVERYBODY):
-        return await _search(self, query, **options)
+        everything = asyncio.ensure_future(_search(self, query, **options))
+    return await settle(everything)
 
 
 def _telling(self: Policy, table: Table) -> TableView:
