@@ -169,10 +169,12 @@ class Policy:
         return any(options.columns.hide or options.columns.mask for options in rules)
 
     def consents(self, view: TableName) -> bool:
-        """Return whether the manifest decides what a view shows, beyond its name and key."""
-        options = self.of(view)
+        """Return whether the view's own entry decides what it shows; a pattern never does."""
         rule = self._rule(view)
-        return rule is not None and options is not None and _is_decided(options)
+        if rule is None or rule.expression is not None:
+            return False
+        options = self.of(view)
+        return options is not None and _is_decided(options)
 
     def refuse_views(
         self, views: Collection[TableName], reads: Mapping[TableName, ViewReads]

@@ -68,6 +68,20 @@ async def test_views_that_show_a_covered_column_do_not_exist(
     assert "`expose: true`" in told["cards"]
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        {"*": HIDE["orders"]},
+        {**HIDE, "*": TableOptions(where="1 = 1")},
+        {**HIDE, "[bcilpr]*": TableOptions(expose=True)},
+    ],
+)
+async def test_a_pattern_is_no_consent(owner: Owner, pattern: Mapping[str, Any]) -> None:
+    await owner.run(*SHOP)
+    async with served(owner, tables=pattern) as it:
+        assert await exposed(it) == {"orders", "audit", *VISIBLE}
+
+
 async def test_an_entry_without_a_policy_is_no_consent(owner: Owner) -> None:
     await owner.run(*SHOP)
     named = TableOptions(title="Cards", description="All of them", key=("id",))
