@@ -49,7 +49,7 @@ def test_invalid_options_are_refused_with_the_value_found(
 
 
 def test_invalid_nested_options_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"secrets\.allow"):
+    with pytest.raises(ValueError, match=r"^allow: '\[a'"):
         Secrets(allow=("[a",))
     with pytest.raises(ValueError, match="nope"):
         DirectoryOptions(encoding="nope")
@@ -83,6 +83,7 @@ async def test_the_manifest_builds_every_option(root: Path) -> None:
     ("options", "problem"),
     [
         ("secrets: {alow: []}", "roots.r.secrets.alow: unknown option; did you mean 'allow'?"),
+        ("secrets: {allow: ['[a']}", ":4:22: roots.r.secrets.allow: '[a' is no pattern"),
         ("directories: {a: {titel: A}}", "titel: unknown option; did you mean 'title'?"),
         ("directories: {a: {annotations: {prio: 1}}}", "did you mean 'priority'?"),
         ("directories: {a: {annotations: {priority: 2}}}", "roots.r.directories.a.annotations"),

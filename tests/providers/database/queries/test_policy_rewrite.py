@@ -39,6 +39,8 @@ RESTRICTED: Mapping[str, Any] = {
     ),
     "audit": False,
 }
+CONSENTED: Mapping[str, Any] = {**RESTRICTED, "recent": TableOptions(expose=True)}
+"""With all that the view shows, hidden or not."""
 
 
 def secrets(rows: object) -> bool:
@@ -220,7 +222,7 @@ ANSWERED = {
 @pytest.mark.parametrize("sql", ANSWERED)
 async def test_a_query_reads_visible_tables_columns_and_rows(owner: Owner, sql: str) -> None:
     await owner.run(*SHOP)
-    found = await answer(owner, sql, RESTRICTED)
+    found = await answer(owner, sql, CONSENTED)
     expected = ANSWERED[sql]
     if expected is None:
         assert found == await answer(owner, sql, {})
@@ -229,7 +231,14 @@ async def test_a_query_reads_visible_tables_columns_and_rows(owner: Owner, sql: 
             {k: spelled(v, owner) if isinstance(v, str) else v for k, v in row.items()}
             for row in expected
         ]
-    assert await refusals(owner, sql, RESTRICTED) == []
+    assert await refusals(owner, sql, CONSENTED) == []
+
+
+async def test_a_view_of_hidden_columns_answers_no_query_without_consent(owner: Owner) -> None:
+    await owner.run(*SHOP)
+    sql = "select card from recent order by id"
+    assert await answer(owner, sql, RESTRICTED) is None
+    assert len(await answer(owner, sql, CONSENTED)) == 3
 
 
 async def test_rows_stay_ordered_with_and_without_restrictions(owner: Owner) -> None:
@@ -542,9 +551,9 @@ async def test_a_full_text_table_is_searched_although_columns_are_hidden(owner: 
 async def test_a_view_can_be_joined_with_a_restricted_table(owner: Owner) -> None:
     await owner.run(*SHOP)
     sql = "select recent.card from recent join orders on orders.id = recent.id order by 1"
-    assert await answer(owner, sql, RESTRICTED) == [{"card": "c@1"}, {"card": "c@3"}]
+    assert await answer(owner, sql, CONSENTED) == [{"card": "c@1"}, {"card": "c@3"}]
     sql = "with recent as (select * from main.audit) select line from recent, orders"
-    assert await answer(owner, sql, RESTRICTED) is None
+    assert await answer(owner, sql, CONSENTED) is None
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
