@@ -84,6 +84,7 @@ def _server_key(key: str | KeyFile) -> ServerKey:
     option, text = "key", key
     if isinstance(text, KeyFile):
         option, text = "key.file", _key_in(text.file)
+    text = text.strip()
     if not text:
         raise ValueError(f"{option}: is empty; write one as 'openssl rand -hex 32' prints it")
     if len(text) < _SHORTEST_KEY:
@@ -95,6 +96,8 @@ def _server_key(key: str | KeyFile) -> ServerKey:
 
 
 def _key_in(file: pathlib.Path) -> str:
+    if file.exists() and not file.is_file():
+        raise ValueError("key.file: is not a regular file")
     try:
         with file.open("rb") as opened:
             data = opened.read(_LONGEST_KEY_BYTES + 1)
@@ -103,7 +106,7 @@ def _key_in(file: pathlib.Path) -> str:
         raise ValueError(f"key.file: cannot be read: {reason}") from None
     if len(data) > _LONGEST_KEY_BYTES:
         raise ValueError(f"key.file: is longer than {_LONGEST_KEY_BYTES} bytes; is it the key?")
-    return data.decode("utf-8", "surrogateescape").strip()
+    return data.decode("utf-8", "surrogateescape")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 
 import pytest
@@ -36,6 +37,8 @@ def test_the_key_is_an_environment_variable_or_a_file(
     (tmp_path / "server.secret").write_text(f"{KEY}\n")
     read = loaded(tmp_path, "  key: {file: server.secret}")
     assert given.server.secret == read.server.secret == ServerKey(KEY.encode())
+    monkeypatch.setenv("RESOURCE_SERVER_KEY", f"{KEY}\n")
+    assert loaded(tmp_path, '  key: "${RESOURCE_SERVER_KEY}"').server.secret == read.server.secret
     assert loaded(tmp_path, f"  key: {OTHER}x").server.secret != given.server.secret
     assert loaded(tmp_path, "  name: acme").server.secret is process_key()
 
@@ -59,13 +62,16 @@ def test_a_manifest_does_not_show_its_key(tmp_path: pathlib.Path) -> None:
         ("  key: {file: empty}", "3:15: server.key.file: ", "is empty"),
         ("  key: {file: short}", "3:15: server.key.file: ", "is too short (5 characters"),
         ("  key: {file: large}", "3:15: server.key.file: ", "is longer than 4096 bytes"),
-        ("  key: {file: .}", "3:15: server.key.file: ", "cannot be read: is a directory"),
+        ("  key: {file: .}", "3:15: server.key.file: ", "is not a regular file"),
+        ("  key: {file: pipe}", "3:15: server.key.file: ", "is not a regular file"),
+        (f"  key: '{' ' * 40}'", "3:8: server.key: ", "is empty"),
         ("  key: {}", "3:3: server.key: ", "option 'file' is missing"),
     ],
 )
 def test_an_unusable_key_is_a_mistake_that_does_not_show_it(
     tmp_path: pathlib.Path, option: str, position: str, words: str
 ) -> None:
+    os.mkfifo(tmp_path / "pipe")
     (tmp_path / "empty").write_text(" \n")
     (tmp_path / "short").write_text("abcde")
     (tmp_path / "large").write_text("abcde" * 1000)
