@@ -208,6 +208,25 @@ async def test_whole_rows_in_a_view_show_every_column(owner: Owner) -> None:
         assert "secret" in await it.text("whole/~rows")
 
 
+async def test_a_view_of_a_partition_reads_the_columns_of_its_table(owner: Owner) -> None:
+    if owner.engine != "postgresql":
+        pytest.skip("other engines have no partition that is a table of its own")
+    await owner.run(
+        "create table orders (id integer, card text) partition by range (id)",
+        "create table part partition of orders for values from (0) to (9) partition by range (id)",
+        "create table leaf partition of part for values from (0) to (9)",
+        "insert into orders values (1, 'secret 4711')",
+        "create view upper_part as select card as number from part",
+        "create view lower_part as select card as number from leaf",
+        "create view whole_part as select to_jsonb(o) as everything from leaf o",
+        "create view ids as select id from leaf",
+    )
+    async with served(owner, tables=HIDE) as it:
+        assert {child.strip("/") for child in await it.children()} == {"orders", "ids"}
+    told = await warned(owner, tables=HIDE)
+    assert "shows 'card' of 'orders', which tables.orders hides" in told["lower_part"]
+
+
 async def test_a_view_whose_definition_is_not_shown_is_reported(
     owner: Owner, mariadb_url: str
 ) -> None:

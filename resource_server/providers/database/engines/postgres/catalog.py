@@ -177,9 +177,12 @@ JOIN pg_catalog.pg_rewrite r ON r.ev_class = v.oid
 JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass
   AND d.objid = r.oid AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
   AND d.refobjid <> v.oid
-JOIN pg_catalog.pg_class c ON c.oid = d.refobjid
+LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+-- Rows of a partition are rows of the tables that it is a part of.
+CROSS JOIN LATERAL (SELECT d.refobjid AS oid
+  UNION SELECT p.relid FROM pg_catalog.pg_partition_ancestors(d.refobjid) p) o
+JOIN pg_catalog.pg_class c ON c.oid = o.oid
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.refobjsubid
 WHERE v.relkind IN ('v', 'm') AND v.relname = ANY ($1::text[])"""
 
 ESTIMATE = f"""
