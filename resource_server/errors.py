@@ -61,7 +61,7 @@ class MountUnavailable(ResourceServerError):
 
 
 class ProviderFailed(ResourceServerError):
-    """A provider raised what is no `Exception`, such as `SystemExit`, and must not end the server.
+    """A provider raised a `BaseException`, such as `SystemExit`, which must not end the server.
 
     `cause` is what it raised.
     """

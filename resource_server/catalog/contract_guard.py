@@ -102,7 +102,7 @@ _PROTOCOLS: Mapping[Ability, type] = {
 }
 
 _SEQUENCES = (list, tuple, Sequence)
-"""The usual ones first: a look at an abstract class takes longer."""
+"""The common ones first: the check of an abstract class takes longer."""
 
 MAX_ABANDONED = 100
 """Calls that were given up and have not ended; with more, a provider is called no further."""
@@ -116,7 +116,7 @@ class GuardedProvider:
     Every method raises what the provider raises, and
 
         MountUnavailable: the call took too long (`call_tool`: DeadlineExceeded).
-        ProviderFailed: the provider raised what is no `Exception`.
+        ProviderFailed: the provider raised a `BaseException`, such as `SystemExit`.
         ResourceServerError: the result breaks the contract.
     """
 
@@ -155,7 +155,7 @@ class GuardedProvider:
             rules[option] = frozenset(cast("Set[str]", scopes))
         return rules
 
-    # -- what never waits
+    # -- calls without waiting
 
     @property
     def templates(self) -> Sequence[Template]:

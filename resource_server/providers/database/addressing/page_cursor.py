@@ -21,7 +21,7 @@ from resource_server.providers.database.addressing.key_types import KeyType
 MAX_CURSOR_LENGTH = 12 * 1024
 """Maximum characters of a cursor; leaves room for the path and other URI parameters."""
 
-INVALID_CURSOR = "cursor is not one that this table gave; begin again without a cursor"
+INVALID_CURSOR = "invalid cursor for this table; begin again without a cursor"
 EXPIRED_CURSOR = "cursor expired, since the table has been changed; begin again without a cursor"
 
 _VERSION = 2

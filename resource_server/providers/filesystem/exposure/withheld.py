@@ -15,7 +15,7 @@ Identity: TypeAlias = tuple[int, int]
 _JOURNALS = ("-wal", "-shm", "-journal")
 """Files that SQLite keeps beside a database; they hold its rows."""
 _TTL_NS = TICK_NS
-"""Time for which identities are believed, except for files that changed meanwhile."""
+"""How long identities are cached; a file that has changed since is looked at again."""
 
 
 class FileStatus(Protocol):

@@ -210,5 +210,6 @@ _TYPES: Mapping[str, KeyType] = {
     "time": _Times(),
     "uuid": _Uuids(),
 }
-"""Types whose values find themselves again. Left out, among others: FLOAT, which no bound number
-equals; SET and BIT, which are ordered as numbers; shapes."""
+"""Types whose values compare equal after a round trip.
+
+Left out, among others: FLOAT, which no bound number equals; SET and BIT, which are ordered as numbers; shapes."""

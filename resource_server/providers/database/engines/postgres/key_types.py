@@ -241,9 +241,11 @@ _TYPES: Mapping[str, KeyType] = {
     "macaddr": _HardwareAddresses(size=6),
     "macaddr8": _HardwareAddresses(size=8),
 }
-"""Types whose values find themselves again. Left out, among others: names of objects (`regclass`),
-`xid8` and `pg_lsn` without a driver codec, `money` that depends on the locale, and every type that
-holds other values."""
+"""Types whose values compare equal after a round trip.
+
+Left out, among others: names of objects (`regclass`), `xid8` and `pg_lsn` without a driver codec,
+`money` that depends on the locale, and every type that holds other values.
+"""
 _BYTEWISE: Mapping[str, KeyType] = {
     "text": _UnicodeTexts(is_bytewise=True),
     "varchar": _UnicodeTexts(is_bytewise=True),
