@@ -212,4 +212,6 @@ _TYPES: Mapping[str, KeyType] = {
 }
 """Types whose values compare equal after a round trip.
 
-Left out, among others: FLOAT, which no bound number equals; SET and BIT, which are ordered as numbers; shapes."""
+Left out, among others: FLOAT, which no bound number equals; SET and BIT, which are ordered as
+numbers; shapes.
+"""
