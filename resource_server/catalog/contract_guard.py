@@ -15,7 +15,7 @@ import asyncio
 import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence, Set
-from contextlib import AbstractAsyncContextManager, aclosing, contextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, aclosing, contextmanager, nullcontext, suppress
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -128,6 +128,7 @@ class GuardedProvider:
         self._abandoned = set[asyncio.Future[Any]]()
         self._is_entering = False
         """Whether an attempt is still running, even one that was given up because it hangs."""
+        self._is_entered = False
         with _contained():
             self.abilities = frozenset(
                 name for name, protocol in _PROTOCOLS.items() if _implements(provider, protocol)
@@ -191,22 +192,30 @@ class GuardedProvider:
     async def enter(self) -> None:
         """Enter the provider's lifetime, if it has one.
 
-        An attempt that is given up, and succeeds nevertheless, is left again.
+        An attempt that is given up or cancelled, and succeeds nevertheless, is left again.
         """
         if not self._has_lifetime:
             return
         if self._is_entering:
             raise MountUnavailable("the previous attempt to start hangs and has not ended yet")
-        await self._wait(self._entered(), TimeLimit(self._timing.mount_start_s))
+        try:
+            await self._wait(self._entered(), TimeLimit(self._timing.mount_start_s))
+        except asyncio.CancelledError:
+            # The attempt may have succeeded before its caller could hear of it.
+            if self._is_entered:
+                with suppress(Exception):
+                    await self.leave()
+            raise
 
     async def _entered(self) -> None:
         self._is_entering = True
         try:
             await settle(self._provider.__aenter__())
+            self._is_entered = True
+            if is_cancelled():
+                await self._left()
         finally:
             self._is_entering = False
-        if is_cancelled():
-            await self._left()
 
     async def leave(self) -> None:
         """Leave the provider's lifetime, if it has one."""
@@ -214,6 +223,7 @@ class GuardedProvider:
             await self._wait(self._left(), TimeLimit(self._timing.mount_close_s))
 
     async def _left(self) -> None:
+        self._is_entered = False
         await settle(self._provider.__aexit__(None, None, None))
 
     # -- changes

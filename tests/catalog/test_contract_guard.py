@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import pytest
 
@@ -224,3 +224,37 @@ async def test_a_cancelled_caller_is_cancelled_and_a_cancelled_provider_has_fail
     listing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await listing
+
+
+class Gated(Tree):
+    """Is entered once the gate is open; leaving waits a moment."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.gate = asyncio.Event()
+        self.is_waiting = False
+        self.lifetimes = 0
+
+    async def __aenter__(self) -> Self:
+        self.is_waiting = True
+        await self.gate.wait()
+        self.lifetimes += 1
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.sleep(0)
+        self.lifetimes -= 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("steps", range(8))
+async def test_a_provider_entered_as_its_caller_is_cancelled_is_left(steps: int) -> None:
+    provider = Gated()
+    entering = asyncio.create_task(GuardedProvider(provider).enter())
+    await until(lambda: provider.is_waiting)
+    provider.gate.set()
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    entering.cancel()
+    await asyncio.wait([entering])
+    assert provider.lifetimes == (0 if entering.cancelled() else 1)
