@@ -158,11 +158,14 @@ def catalog_of(
     queries: Mapping[str, Query],
     rules: Mapping[str, Mapping[str, frozenset[str]]],
     mounts: Sequence[str] = MOUNTS,
+    *,
+    hidden_tables: Sequence[str] = (),
 ) -> Catalog:
     directories = {
         key: DirectoryOptions(access=needs(*needed)) for key, needed in rules["directories"].items()
     }
-    tables = {key: TableOptions(access=needs(*needed)) for key, needed in rules["tables"].items()}
+    tables: dict[str, TableOptions | bool] = dict.fromkeys(hidden_tables, False)
+    tables |= {key: TableOptions(access=needs(*needed)) for key, needed in rules["tables"].items()}
     trees: dict[str, Any] = {"k": {"l": "text"}}
     every: Mapping[str, tuple[str, Provider]] = {
         "one": ("test://one/", Filesystem(folder, directories=directories)),
@@ -281,7 +284,15 @@ def test_resources_requiring_other_scopes_look_missing_to_every_request(
             if name not in lacking["queries"] and table not in lacking["tables"]
         }
         mounts = [name for name in MOUNTS if name not in lacking["mounts"]]
-        part = catalog_of(place / "part", place / "part.db", queries, nothing, mounts)
+        part = catalog_of(
+            place / "part",
+            place / "part.db",
+            queries,
+            nothing,
+            mounts,
+            # Schemas have no DDL if the manifest hides any table, whether it exists or not.
+            hidden_tables=lacking["tables"],
+        )
         caller = Caller("somebody", held | {"other"})
         every = make_catalog(whole / "folder", whole / "shop.db", rules)
         assert runner.run(observed(every, caller)) == runner.run(observed(part, EVERYBODY))
