@@ -9,7 +9,7 @@ key have a statement of their own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import sqlalchemy as sa
@@ -79,20 +79,12 @@ class Statements:
             and (column.generated or table.type == "view")
         }
         names = dict.fromkeys((*self._columns, *self._key))
-        every: list[sa.ColumnClause[Any]] = [sa.column(name) for name in names]
-        self._table = sa.table(table.name.name, *every, schema=table.name.schema)
-        self._where: sa.ColumnElement[bool] | None = None
-        if where is not None:
-            self._where = sa.literal_column(f"({where}\n)", sa.Boolean)
-        if self._where is not None and table.type in VIEWS:
-            # A view's key may be computed, and its computation may fail on a hidden row. No
-            # condition moves into a subquery with an offset or a limit.
-            exposed = _select(*every).select_from(self._table).where(self._where)
-            most: Any = _UNLIMITED.get(dialect.name)
-            exposed = exposed.limit(None if most is None else cast("Any", sa.literal_column(most)))
-            exposed = exposed.offset(cast("Any", sa.literal_column("0")))
-            self._table = cast("Any", exposed.subquery(table.name.name))
-            self._where = None
+        condition = None if where is None else sa.literal_column(f"({where}\n)", sa.Boolean)
+        is_view = table.type in VIEWS
+        self._name = table.name
+        self._where: sa.ColumnElement[bool] | None = None if is_view else condition
+        self._where_of_view: sa.ColumnElement[bool] | None = condition if is_view else None
+        self._table = self._source(names)
         self._compiler = _Compiler(
             dialect, [*names, table.name.name, table.name.schema or "", where or ""]
         )
@@ -318,10 +310,25 @@ class Statements:
         def select() -> _Select:
             # Separate subqueries, so that each uses its best index.
             chosen = _select(sa.func.max(_column(column))), _select(sa.func.count())
-            asked = [self._conditions(each.select_from(self._table), 0, ()) for each in chosen]
+            source = self._source((column,))
+            asked = [self._conditions(each.select_from(source), 0, ()) for each in chosen]
             return _select(*(each.scalar_subquery() for each in asked))
 
         return self._statement(("greatest", column), select, {})
+
+    def _source(self, names: Iterable[str]) -> sa.TableClause:
+        """Return the table with these columns; of a view, only the exposed rows."""
+        every: list[sa.ColumnClause[Any]] = [sa.column(name) for name in names]
+        source = sa.table(self._name.name, *every, schema=self._name.schema)
+        if self._where_of_view is None:
+            return source
+        # A view's key may be computed, and its computation may fail on a hidden row. No condition
+        # moves into a subquery with an offset or a limit.
+        exposed = _select(*every).select_from(source).where(self._where_of_view)
+        most: Any = _UNLIMITED.get(self._dialect.name)
+        exposed = exposed.limit(None if most is None else cast("Any", sa.literal_column(most)))
+        exposed = exposed.offset(cast("Any", sa.literal_column("0")))
+        return cast("Any", exposed.subquery(self._name.name))
 
     def _statement(
         self,

@@ -12,7 +12,13 @@ import pytest
 from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.providers.database.engines.factory import engine_name
 from resource_server.providers.database.engines.reflection import TableName
-from resource_server.providers.database.options import Query, ReadLimits
+from resource_server.providers.database.options import (
+    ChangeHint,
+    ColumnOptions,
+    Query,
+    ReadLimits,
+    TableOptions,
+)
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.provider import Database
 from resource_server.providers.database.queries.parameters import Parameter
@@ -129,3 +135,22 @@ async def test_a_key_outside_the_range_of_its_column_is_not_found(owner: Owner) 
         if owner.engine == "postgresql":
             with pytest.raises(InvalidParameter):
                 await view.query("by_id?id=3000000000")
+
+
+@pytest.mark.parametrize("hide", [(), ("at",)])
+async def test_the_change_mark_of_a_filtered_view_may_be_a_hidden_column(
+    owner: Owner, hide: tuple[str, ...]
+) -> None:
+    await owner.run(
+        "CREATE TABLE t (id integer PRIMARY KEY, x integer, at integer)",
+        "INSERT INTO t VALUES (1, 1, 5), (2, 1, 4), (3, 0, 6)",
+        "CREATE VIEW v AS SELECT id, x, at FROM t",
+    )
+    options = TableOptions(
+        key=("id",), where="x = 1", change=ChangeHint(column="at"), columns=ColumnOptions(hide=hide)
+    )
+    async with Database(url=owner.url) as database:
+        policy = Policy({"v": options}, engine_name(owner.url))
+        exposed_tables = ExposedTableCache(database.engine, policy, ReadLimits())
+        view = await exposed_tables.get(TableName(owner.prefix.removesuffix("/") or None, "v"))
+        assert await view.mark() == (5, 2)
