@@ -14,7 +14,6 @@ import time
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
-from contextlib import suppress
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
@@ -30,7 +29,7 @@ from resource_server.providers.filesystem.exposure.ignore_files import (
     read_ignore_file,
 )
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules, ExposureRules
-from resource_server.providers.filesystem.exposure.withheld import Identity
+from resource_server.providers.filesystem.exposure.withheld import NONE_KNOWN, Identity
 from resource_server.providers.filesystem.root import Root, resource_error
 from resource_server.runtime.clock import TICK_NS
 
@@ -44,7 +43,6 @@ _CHUNK = 8192
 _WEIGHT = 4
 """Weight of a directory without names, in names."""
 _NO_NAMES: frozenset[str] = frozenset()
-_NO_INODES: frozenset[int] = frozenset()
 _NO_STAMPS: Mapping[str, Stamp | None] = MappingProxyType({})
 
 K = TypeVar("K", bound=Hashable)
@@ -365,13 +363,16 @@ class DirectoryCache:
     def _names(self, prefix: str, fd: int) -> _ScannedNames:
         """Return the names in a directory, less those of withheld files."""
         withheld = self._exposure.withheld
-        inodes = {inode for _, inode in withheld.reasons} if withheld is not None else _NO_INODES
-        scanned = _scan(fd, inodes, follow_links=self._follow_links)
+        known = withheld.known if withheld is not None else NONE_KNOWN
+        inodes = {inode for _, inode in known.reasons}
+        scanned = _scan(fd, inodes, known.names, follow_links=self._follow_links)
         for name in scanned.suspects:
-            with suppress(OSError):
+            try:
                 status = os.stat(name, dir_fd=fd, follow_symlinks=False)
-                if self._exposure.withholds(prefix, name, status):
-                    scanned.names.remove(name)
+            except OSError:
+                status = None  # a journal that is gone already
+            if status is None or self._exposure.withholds(prefix, name, status):
+                scanned.names.remove(name)
         return scanned
 
     def _exposed(self, directory: Directory, scanned: _ScannedNames) -> Listing:
@@ -459,10 +460,10 @@ class _ScannedNames(NamedTuple):
     directories: set[str]
     links: set[str]
     suspects: list[str]
-    """Files that have one of the inodes searched for."""
+    """Files that have one of the inodes or names searched for."""
 
 
-def _scan(fd: int, inodes: Set[int], *, follow_links: bool) -> _ScannedNames:
+def _scan(fd: int, inodes: Set[int], sought: Set[str], *, follow_links: bool) -> _ScannedNames:
     names: list[str] = []
     suspects: list[str] = []
     directories: set[str] = set()
@@ -477,7 +478,7 @@ def _scan(fd: int, inodes: Set[int], *, follow_links: bool) -> _ScannedNames:
                         links.add(entry.name)
                     else:
                         continue
-                elif inodes and entry.inode() in inodes:
+                elif entry.name in sought or entry.inode() in inodes:
                     suspects.append(entry.name)
                 names.append(entry.name)
     except OSError as error:

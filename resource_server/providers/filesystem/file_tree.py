@@ -29,6 +29,7 @@ from resource_server.providers.filesystem.directory import (
     stamp,
 )
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules, ExposureRules
+from resource_server.providers.filesystem.exposure.withheld import NONE_KNOWN
 from resource_server.providers.filesystem.root import Root, resource_error
 from resource_server.providers.filesystem.worker_threads import Steps, finish
 
@@ -430,8 +431,8 @@ class FileTree:
         names, others = frame.listing.names, frame.listing.others
         end = min(len(names), at + limit - len(found))
         document, regular = factory.document, modes.S_ISREG
-        withheld = self.exposure.withheld
-        suspects = withheld.reasons if withheld is not None else ()
+        known = self.exposure.withheld.known if self.exposure.withheld is not None else NONE_KNOWN
+        suspects, settled_ns = known.reasons, known.settled_ns
         while at < end:
             name = names[at]
             at += 1
@@ -446,7 +447,7 @@ class FileTree:
                 status is not None
                 and regular(status.st_mode)
                 and not (
-                    (status.st_dev, status.st_ino) in suspects
+                    (status.st_ctime_ns > settled_ns or (status.st_dev, status.st_ino) in suspects)
                     and self.is_withheld(frame.directory.prefix + name, status)
                 )
             ):

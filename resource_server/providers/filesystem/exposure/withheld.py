@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol, TypeAlias
@@ -37,18 +38,28 @@ class FileStatus(Protocol):
         ...
 
 
-class _Identities(NamedTuple):
-    at_ns: int
+class KnownFiles(NamedTuple):
+    """The withheld files that existed at one time."""
+
+    settled_ns: int
+    """Every other file that has not changed since this time is not withheld."""
     reasons: Mapping[Identity, str]
     lasting: frozenset[Identity]
+    names: frozenset[str]
+    """The names of all withheld files, whether or not they exist."""
+
+
+NONE_KNOWN = KnownFiles(sys.maxsize, {}, frozenset(), frozenset())
+"""For roots without withheld files: no time is too late for a file to be none."""
 
 
 class WithheldFiles:
     """Files that are hidden whatever their name, by path, each with the reason.
 
-    A new journal, and a file that replaces another, is withheld from its first moment. A change
-    that leaves the times of the file alone (a symbolic link on the way that leads elsewhere) counts
-    after 20 ms.
+    A new journal, and a file that replaces another, is withheld from its first moment, in listings
+    as in reads. What counts after 20 ms: a change that leaves the times of the file alone (a
+    symbolic link on the way that leads elsewhere), and in completion a new file under a name that
+    no withheld file has.
     """
 
     __slots__ = ("_files", "_seen")
@@ -58,37 +69,36 @@ class WithheldFiles:
         self._seen = self._look()
 
     @property
-    def reasons(self) -> Mapping[Identity, str]:
-        """The withheld files that exist, with the reasons."""
-        return self._current().reasons
+    def known(self) -> KnownFiles:
+        """The withheld files as they were at most 20 ms ago: a newer file needs its `reason`."""
+        seen = self._seen
+        age_ns = time.time_ns() - TICK_NS - seen.settled_ns
+        return seen if -_TTL_NS < age_ns < _TTL_NS else self._refresh()
 
     @property
     def lasting(self) -> frozenset[Identity]:
-        """The same without journals, which come and go; the same object while nothing changes."""
-        return self._current().lasting
+        """Those that exist, without journals, which come and go; the same object while the same."""
+        return self.known.lasting
 
     def reason(self, status: FileStatus) -> str | None:
         """Return why a file is withheld; None if it is not."""
-        seen = self._current()
-        if status.st_ctime_ns > seen.at_ns - TICK_NS:
+        seen = self.known
+        if status.st_ctime_ns > seen.settled_ns:
             seen = self._refresh()
         return seen.reasons.get((status.st_dev, status.st_ino))
 
-    def _current(self) -> _Identities:
-        seen = self._seen
-        return seen if -_TTL_NS < time.time_ns() - seen.at_ns < _TTL_NS else self._refresh()
-
-    def _refresh(self) -> _Identities:
+    def _refresh(self) -> KnownFiles:
         before, found = self._seen, self._look()
         if found.lasting == before.lasting:
             found = found._replace(lasting=before.lasting)
         self._seen = found
         return found
 
-    def _look(self) -> _Identities:
-        at_ns = time.time_ns()
+    def _look(self) -> KnownFiles:
+        settled_ns = time.time_ns() - TICK_NS
         reasons: dict[Identity, str] = {}
         lasting: set[Identity] = set()
+        names: set[str] = set()
         for path, reason in self._files.items():
             identity = _identity(path)
             if identity is not None:
@@ -96,11 +106,13 @@ class WithheldFiles:
                 lasting.add(identity)
             # SQLite resolves symbolic links before it names a journal.
             for place in {path, os.path.realpath(path)}:
+                name = os.path.basename(place)
+                names.update(name + suffix for suffix in ("", *_JOURNALS))
                 for suffix in _JOURNALS:
                     journal = _identity(place + suffix)
                     if journal is not None:
                         reasons[journal] = f"{reason} (a journal of it)"
-        return _Identities(at_ns, reasons, frozenset(lasting))
+        return KnownFiles(settled_ns, reasons, frozenset(lasting), frozenset(names))
 
 
 def _identity(path: str) -> Identity | None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from resource_server.catalog.catalog import Catalog
 from resource_server.cli import server_builder
 from resource_server.errors import ResourceNotFound
 from resource_server.protocol.server import Server
@@ -68,6 +70,30 @@ async def listed(server: Server, mount: str = "file:///all/") -> set[str]:
     assert page.next_cursor is None
     uris = [entry.uri for entry in page.entries if entry.resource.type == "document"]
     return {uri.removeprefix(mount) for uri in uris if uri.startswith(mount)}
+
+
+async def children(catalog: Catalog) -> list[str]:
+    """Return the URIs of the documents in `data`, as a listing of it has them."""
+    return [entry.uri for entry in (await catalog.list("file:///all/data")).entries]
+
+
+async def walked(catalog: Catalog) -> list[str]:
+    """Return the same of a listing of everything."""
+    entries = (await catalog.list()).entries
+    uris = [entry.uri for entry in entries if entry.resource.type == "document"]
+    return [uri for uri in uris if uri.startswith("file:///all/data/")]
+
+
+async def completed(catalog: Catalog) -> list[str]:
+    """Return the same of the completion."""
+    values = (await catalog.complete("file:///all/{+path}", "path", "data/")).values
+    return [f"file:///all/{value}" for value in values]
+
+
+async def found(catalog: Catalog) -> list[str]:
+    """Return the same of a search by name."""
+    hits = (await catalog.search("o", uri="file:///all/data", where="names")).hits
+    return [hit.entry.uri for hit in hits]
 
 
 async def test_the_manifest_and_its_databases_are_not_listed(folder: Path) -> None:
@@ -175,6 +201,21 @@ async def test_a_journal_is_hidden_from_its_first_moment(folder: Path) -> None:
         with pytest.raises(ResourceNotFound):
             await catalog.read("file:///all/data/shop.db-journal")
         assert await listed(server) == SHOWN
+
+
+@pytest.mark.parametrize("names", [children, walked, completed, found])
+async def test_a_journal_is_in_no_list_from_its_first_moment(
+    folder: Path, names: Callable[[Catalog], Awaitable[list[str]]]
+) -> None:
+    journal = folder / "data/shop.db-journal"
+    async with serve(folder).catalog as catalog:
+        # A withheld file that has just changed would be looked at, and the journal with it.
+        await asyncio.sleep(0.05)
+        for _ in range(20):
+            assert await names(catalog) == ["file:///all/data/other.txt"]
+            journal.write_text("rows")
+            assert await names(catalog) == ["file:///all/data/other.txt"]
+            journal.unlink()
 
 
 async def test_a_manifest_with_a_relative_path_is_hidden(
