@@ -30,6 +30,7 @@ REDACTED = "***"
 Masker: TypeAlias = Callable[[object], str | None]
 
 _HASH_PURPOSE = "mask: hash"
+_ORDER_PURPOSE = "order of masked"
 _HASH_CHARACTERS = 12
 _SHOWN = 4
 _EVERYTHING = TableOptions()
@@ -50,16 +51,20 @@ class TableView:
     """One exposed table as clients see it, without any hidden name.
 
     Only `mask` masks values: code that fetches a masked column handles raw values. A masked column
-    is never part of a key, condition, order or suggestion.
+    is never part of a key, condition or suggestion, nor of an order but by digests with a secret.
     """
 
-    def __init__(self, table: Table, options: TableOptions, maskers: Mapping[str, Masker]) -> None:
+    def __init__(
+        self, table: Table, options: TableOptions, maskers: Mapping[str, Masker], order_key: str
+    ) -> None:
         self.table = table
         """The table without hidden parts; masked columns are text. A reader fetches these columns
         and those of the key, which are never masked."""
         self.options = options
         self.maskers = maskers
         """The function that masks each masked column."""
+        self.order_key = order_key
+        """The secret of the digests that order rows by masked values."""
 
     @property
     def masked(self) -> frozenset[str]:
@@ -311,7 +316,9 @@ class Policy:
             # It names the hidden tables and columns that it refers to.
             ddl=None if self._hides else table.ddl,
         )
-        return TableView(shown.with_key(_keys(table, options, covered)), options, maskers)
+        shown = shown.with_key(_keys(table, options, covered))
+        order_key = self.key.derived(_ORDER_PURPOSE).hex()
+        return TableView(shown, options, maskers, order_key)
 
     def problems(self, names: Iterable[TableName], tables: Iterable[Table]) -> list[Problem]:
         """Return the options that match nothing or cannot have their effect.

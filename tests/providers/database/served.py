@@ -10,6 +10,7 @@ from typing import Any
 from resource_server.catalog.catalog import Catalog, CatalogLimits, ReadItem
 from resource_server.catalog.mount import CatalogEntry
 from resource_server.providers.database.provider import Database
+from resource_server.runtime.server_key import ServerKey
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from tests.listeners import BASE, mounted
 from tests.providers.database.owners import Owner
@@ -88,10 +89,17 @@ def timed_database(timing: Timing, **options: Any) -> Database:
 
 @asynccontextmanager
 async def served(
-    owner: Owner, *, page_size: int = 100, timing: Timing = DEFAULT_TIMING, **options: Any
+    owner: Owner,
+    *,
+    page_size: int = 100,
+    timing: Timing = DEFAULT_TIMING,
+    key: ServerKey | None = None,
+    **options: Any,
 ) -> AsyncGenerator[Served]:
     """Serve a database with options of the manifest."""
     provider = timed_database(timing, url=owner.url, **options)
+    if key is not None:
+        provider.keyed(key)
     async with Catalog([mounted(provider)], CatalogLimits(page_size=page_size)) as catalog:
         assert await catalog.start() == {}
         yield Served(catalog, owner.prefix)

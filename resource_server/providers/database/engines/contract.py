@@ -28,6 +28,11 @@ class Statement(NamedTuple):
     parameters: tuple[object, ...] = ()
 
 
+DIGEST = "resource_server_digest"
+"""SQL function of SQLite connections: the digest of a value with a secret, both arguments; NULL of
+NULL."""
+
+
 class RawText(bytes):
     """SQLite text that is not UTF-8, as a parameter: its bytes, which the statement casts."""
 

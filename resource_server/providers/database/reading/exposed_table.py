@@ -94,7 +94,10 @@ class ExposedTable:
             [column.key_type for column in self.key if column.key_type is not None]
         )
         self.fingerprint = version_of(
-            [(c.name, c.type, c.kind) for c in self.table.columns] + [self.table.key]
+            [(c.name, c.type, c.kind) for c in self.table.columns]
+            + [self.table.key]
+            # The order of their pages depends on it.
+            + ([view.order_key] if view.masked and not self.table.key else [])
         )
         self.statements: Statements = Statements(
             engine.dialect,
@@ -102,6 +105,7 @@ class ExposedTable:
             self.column_names,
             self.options.where,
             masked=view.masked,
+            order_key=view.order_key,
         )
         self._unsorted_until = 0.0
         """Until then, rows without a key are not sorted, since it took too long."""
@@ -355,7 +359,9 @@ class ExposedTable:
                 return self
         except (DeadlineExceeded, InvalidParameter, ResourceNotFound):
             return self
-        other = TableView(table.with_key(table.other_keys), options, self.view.maskers)
+        view = self.view
+        table = table.with_key(table.other_keys)
+        other = TableView(table, options, view.maskers, view.order_key)
         return await ExposedTable(other, self._engine, self._limits, self.change).with_key_of_rows()
 
 

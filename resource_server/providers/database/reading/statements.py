@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql.visitors import replacement_traverse
 
-from resource_server.providers.database.engines.contract import RawText, Statement
+from resource_server.providers.database.engines.contract import DIGEST, RawText, Statement
 from resource_server.providers.database.engines.reflection import VIEWS, Table
 
 _Select: TypeAlias = "sa.Select[*tuple[Any, ...]]"
@@ -49,7 +49,8 @@ class Statements:
     """Statements of one exposed table, each compiled once.
 
     `columns` are the columns to fetch, in order; `where` is the manifest's condition. Key values
-    are as `KeyType.bind` returns them.
+    are as `KeyType.bind` returns them. The `masked` columns order rows only by digests of their
+    values with the secret `order_key`.
     """
 
     def __init__(
@@ -60,9 +61,12 @@ class Statements:
         where: str | None,
         *,
         masked: Collection[str] = (),
+        order_key: str = "",
     ) -> None:
         self._dialect = dialect
-        self._ordering = [column for column in table.columns if column.name not in masked]
+        self._ordering = table.columns
+        self._masked = frozenset(masked)
+        self._order_key = order_key
         self._columns = tuple(columns)
         self._key = table.key
         self._nullable = tuple([column.name for column in table.key_columns if column.nullable])
@@ -146,16 +150,20 @@ class Statements:
             ordered = selected.order_by(*self._total_order())
             return ordered.limit(self._compiler.bind("limit")).offset(self._compiler.bind("skip"))
 
-        values = {"limit": limit, "skip": skip}
+        values = {"limit": limit, "skip": skip, "order_key": self._order_key}
         return self._statement(("without key", wanted, is_ordered), select, values)
 
     def _total_order(self) -> list[sa.ColumnElement[Any]]:
         """Return an order in which only rows with the same values are equal.
 
-        Each column in its own order, as far as it has one, and then by the bytes of its values.
+        Each visible column in its own order, as far as it has one, and then by the bytes of its
+        values; then the masked columns by digests, whose order tells nothing of the values.
         """
-        own = [self._column(column.name) for column in self._ordering if column.key_type]
-        return [*own, *(each for column in self._ordering for each in self._bytewise(column.name))]
+        visible = [column for column in self._ordering if column.name not in self._masked]
+        own = [self._column(column.name) for column in visible if column.key_type]
+        bytewise = [each for column in visible for each in self._bytewise(column.name)]
+        masked = [column.name for column in self._ordering if column.name in self._masked]
+        return [*own, *bytewise, *map(self._digest, masked)]
 
     def _bytewise(self, name: str) -> list[sa.ColumnElement[Any]]:
         column = self._column(name)
@@ -166,6 +174,19 @@ class Statements:
                 return [sa.collate(sa.cast(column, sa.Text), "C")]
             case _:
                 return [sa.cast(column, sa.BINARY)]
+
+    def _digest(self, name: str) -> sa.ColumnElement[Any]:
+        """Return a digest of a column's value that nobody can compute without the secret."""
+        column, key = self._column(name), self._compiler.bind("order_key")
+        match self._dialect.name:
+            case "sqlite":
+                return getattr(sa.func, DIGEST)(column, key)
+            case "postgresql":
+                text = sa.cast(column, sa.Text)
+                return sa.collate(sa.func.md5(key.concat(text)), "C")
+            case _:
+                value = sa.cast(column, sa.BINARY)
+                return sa.func.sha2(sa.func.concat(key, value), sa.literal_column("256"))
 
     def rows(self, keys: Sequence[Sequence[object]]) -> Statement:
         """Select the rows with any of these keys, in any order; columns as in `page`."""

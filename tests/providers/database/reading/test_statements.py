@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_server.errors import ResourceNotFound
-from resource_server.providers.database.options import ReadLimits, TableOptions
+from resource_server.providers.database.options import ColumnOptions, Mask, ReadLimits, TableOptions
 from resource_server.providers.database.reading.statements import LIKE_ESCAPE, like_pattern
 from resource_server.runtime.option_types import Duration
+from resource_server.runtime.server_key import ServerKey
 from tests.providers.database.owners import Owner, owner_of
 from tests.providers.database.served import Served, served
 
@@ -71,6 +72,43 @@ async def test_rows_without_a_key_that_are_too_many_to_sort_have_a_first_page(
             for _ in range(2):
                 page = await it.json("v/~rows?format=columns")
                 assert (page["rows"], page["next"], page["more"]) == ([[1], [2], [3]], None, True)
+
+
+async def masked_rows(owner: Owner) -> None:
+    await owner.run(
+        "CREATE TABLE t (a integer, m varchar(60))",
+        "CREATE INDEX i ON t (a, m)",
+        "CREATE VIEW v AS SELECT a, m FROM t",
+    )
+    # Not in the order of the values.
+    numbers = [place * 37 % 80 for place in range(80)]
+    await owner.insert("t", *((1, f"value-{number:04}") for number in numbers), (1, None))
+
+
+async def test_pages_show_each_row_of_a_table_without_a_key_whose_masked_values_differ(
+    owner: Owner,
+) -> None:
+    await masked_rows(owner)
+    masks: tuple[tuple[Mask, int], ...] = (("hash", 81), ("last4", 81), ("redact", 2))
+    for mask, different in masks:
+        options = TableOptions(columns=ColumnOptions(mask={"m": mask}))
+        async with served(owner, tables={"v": options}, limits=ReadLimits(rows=7)) as it:
+            found = Counter(m for _, m in await every_row(it))
+            assert (sum(found.values()), len(found)) == (81, different)
+            assert found[None] == 1
+
+
+async def test_the_order_of_pages_does_not_tell_the_order_of_masked_values(owner: Owner) -> None:
+    await masked_rows(owner)
+    options = TableOptions(columns=ColumnOptions(mask={"m": "last4"}))
+    async with served(owner, tables={"v": options}, limits=ReadLimits(rows=7)) as it:
+        found = [m for _, m in await every_row(it) if m is not None]
+        assert found not in (sorted(found), sorted(found, reverse=True))
+        again = [m for _, m in await every_row(it) if m is not None]
+        assert again == found
+    async with served(owner, tables={"v": options}, key=ServerKey(bytes(32))) as it:
+        # By a secret, not by a digest that clients can compute.
+        assert [m for _, m in await every_row(it) if m is not None] != found
 
 
 async def test_rows_with_null_in_their_key_have_no_address(owner: Owner) -> None:

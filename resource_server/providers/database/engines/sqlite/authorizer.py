@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Literal, Protocol, TypeAlias
 
+from resource_server.providers.database.engines.contract import DIGEST
 from resource_server.providers.database.engines.sqlite.schema_names import SqliteSchema
 from resource_server.providers.database.queries.sql_tokenizer import OURS
 
@@ -108,7 +109,8 @@ class Authorizer:
             allowed = schema is None or folded(schema) == "main"
             allowed = allowed and self._may_read(first or "", second or "", by)
         elif action == sqlite3.SQLITE_FUNCTION:
-            allowed = folded(second or "") in FUNCTIONS
+            is_our_digest = second == DIGEST and not self.in_query
+            allowed = is_our_digest or folded(second or "") in FUNCTIONS
         elif action == sqlite3.SQLITE_PRAGMA:
             allowed = folded(first or "") in self._pragmas
             allowed = allowed and (second is None or self._catalog)

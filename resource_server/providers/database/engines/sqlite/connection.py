@@ -6,10 +6,11 @@ import re
 import sqlite3
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from hashlib import blake2b
 from typing import TypeAlias, TypeVar
 
 from resource_server.errors import InvalidParameter, MountUnavailable, ResourceBusy
-from resource_server.providers.database.engines.contract import Rows, TruncatedValue
+from resource_server.providers.database.engines.contract import DIGEST, Rows, TruncatedValue
 from resource_server.providers.database.engines.sqlite.authorizer import (
     Authorizer,
     Readable,
@@ -338,6 +339,7 @@ def _harden(database: sqlite3.Connection) -> None:
         database.execute(pragma).close()
     for limit, value in _LIMITS.items():
         database.setlimit(limit, value)
+    database.create_function(DIGEST, 2, _digest, deterministic=True)
     set_config = getattr(database, "setconfig", None)
     if set_config is not None:
         for option, value in ((_DEFENSIVE, True), (_TRIGGERS, False), (_TOKENIZERS, False)):
@@ -368,6 +370,15 @@ def _parts(sql: str) -> tuple[str, str, str]:
 
 def _escaped(text: bytes) -> str:
     return text.decode("utf-8", "surrogateescape")
+
+
+def _digest(value: object, secret: str) -> bytes | None:
+    """Return a digest that differs for values of different types or bytes."""
+    if value is None:
+        return None
+    data = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogateescape")
+    kind = type(value).__name__.encode("ascii")
+    return blake2b(kind + b":" + data, key=bytes.fromhex(secret), digest_size=16).digest()
 
 
 def _truncated(value: object) -> object:
