@@ -104,17 +104,17 @@ async function wait(revision) {
   const progress = [];
   const onprogress = ({ progress: done, total }) => progress.push([done, total]);
   await client.readResource({ uri: "test://slow/many" }, { onprogress });
-  let refused;
-  let cancelled = "0";
-  while (cancelled === "0") {
-    const abort = new AbortController();
-    setTimeout(() => abort.abort("enough"), 50);
-    refused = await refusal(client.readResource({ uri: "test://slow/never" }, { signal: abort.signal }));
-    // Over HTTP the cancellation is another request, which may come later. A busy server may
-    // receive both at once, and never begin to read.
-    for (let looks = 0; looks < 100 && cancelled === "0"; looks++)
-      cancelled = (await client.readResource({ uri: "test://slow/cancelled" })).contents[0].text;
-  }
+  const count = async (name) => (await client.readResource({ uri: `test://slow/${name}` })).contents[0].text;
+  const abort = new AbortController();
+  const reading = refusal(client.readResource({ uri: "test://slow/never" }, { signal: abort.signal }));
+  // A busy server that receives a request together with its cancellation never begins it.
+  while ((await count("begun")) === "0");
+  abort.abort("enough");
+  const refused = await reading;
+  let cancelled;
+  // Over HTTP the cancellation is another request, which may come later.
+  do cancelled = await count("cancelled");
+  while (cancelled === "0");
   await client.close();
   return { progress, refused, cancelled };
 }

@@ -18,19 +18,21 @@ from tests.providers_for_tests import SlowTree
 
 
 class Slow(SlowTree):
-    """Reading `never` has no end; `cancelled` holds how often it was given up nevertheless."""
+    """Reading `never` has no end; `begun` and `cancelled` count its readings."""
 
+    begun = 0
     cancelled = 0
 
     async def read(self, path: Path, query: Mapping[str, str]) -> Sequence[Content]:
         if path == ("never",):
+            self.begun += 1
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
                 self.cancelled += 1
                 raise
-        if path == ("cancelled",):
-            return [Content(str(self.cancelled))]
+        if path in (("begun",), ("cancelled",)):
+            return [Content(str(getattr(self, path[0])))]
         # Long enough for each progress to arrive by itself: what arrives together with the answer
         # is dropped by the TypeScript clients.
         await asyncio.sleep(0.02)
@@ -38,7 +40,9 @@ class Slow(SlowTree):
 
 
 async def _main() -> None:
-    tree = Slow({"never": "", "cancelled": "", "many": {str(n): f"text {n}" for n in range(5)}})
+    tree = Slow(
+        {"never": "", "begun": "", "cancelled": "", "many": {str(n): f"text {n}" for n in range(5)}}
+    )
     catalog = Catalog([Mount("slow", "test://slow/", tree)])
     async with Server(catalog, timing=Timing(progress_interval_s=0.0)) as server:
         await server.catalog.start()

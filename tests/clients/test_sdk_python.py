@@ -185,15 +185,25 @@ async def test_a_client_timeout_cancels_the_request(
     revision: str, transport: str, slow: list[str], reach: Reach
 ) -> None:
     async with connect(reach(slow, transport), revision) as client:
-        count = "0"
-        async with asyncio.timeout(20):
-            while count == "0":  # a busy server may receive both at once, and never begin to read
-                with anyio.move_on_after(0.1) as patience:
-                    await client.read_resource("test://slow/never")
-                assert patience.cancelled_caught
-                (content,) = (await client.read_resource("test://slow/cancelled")).contents
+
+        async def count(name: str, wanted: str) -> None:
+            found = None
+            while found != wanted:
+                (content,) = (await client.read_resource(f"test://slow/{name}")).contents
                 assert isinstance(content, TextResourceContents)
-                count = content.text
+                found = content.text
+
+        async def time_out() -> None:
+            await count("begun", "1")
+            patience.deadline = anyio.current_time()
+
+        with anyio.move_on_after(20) as patience:
+            async with anyio.create_task_group() as group:
+                group.start_soon(time_out)
+                await client.read_resource("test://slow/never")
+        assert patience.cancelled_caught
+        async with asyncio.timeout(20):
+            await count("cancelled", "1")
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE)
