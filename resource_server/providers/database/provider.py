@@ -300,13 +300,13 @@ class Database:
             name: each for name, each in self.queries.items() if self._needed[name] <= scopes
         }
         narrowed = replace(self, tables=self._tables_within(scopes), queries=queries)
+        narrowed.keyed(self._policy.key)
         narrowed.become_part_of(self)
         return narrowed
 
     def become_part_of(self, whole: Database) -> None:
         """Share the connections of the whole database, which alone reports its problems."""
         self._is_narrowed = True
-        self.keyed(whole._policy.key)
         if whole.engine.name != "sqlite":
             # A SQLite connection holds the readable columns in its authorizer: it is not shared.
             self._use(whole.engine)
