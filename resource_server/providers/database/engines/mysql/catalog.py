@@ -131,11 +131,19 @@ WHERE {"constraint" if view == "check_constraints" else "table"}_schema = DATABA
 
 GRANTS = "SHOW GRANTS"
 
-COUNTERS = """
+_DEFINING = """'Com_create_table', 'Com_alter_table', 'Com_drop_table', 'Com_rename_table',
+    'Com_create_view', 'Com_drop_view', 'Com_create_index', 'Com_drop_index'"""
+
+DEFINITIONS = f"""
+SHOW GLOBAL STATUS WHERE Variable_name IN ({_DEFINING})"""
+"""How many statements have begun that define tables and views."""
+
+COUNTERS = f"""
 SHOW GLOBAL STATUS WHERE Variable_name IN ('Handler_write', 'Handler_update', 'Handler_delete',
-    'Com_commit', 'Com_xa_commit', 'Com_truncate', 'Com_load', 'Com_create_table',
-    'Com_alter_table', 'Com_drop_table', 'Com_rename_table', 'Com_create_view', 'Com_drop_view',
-    'Com_create_index', 'Com_drop_index', 'Handler_commit')"""
+    'Com_commit', 'Com_xa_commit', 'Com_truncate', 'Com_load', {_DEFINING}, 'Innodb_lsn_current',
+    'Innodb_redo_log_current_lsn', 'Innodb_os_log_written', 'Handler_commit')"""
+"""What moves with writes and commits. Only InnoDB's log moves when a definition ends, which may have
+waited long for a lock."""
 
 _UNIQUE_ENGINES = frozenset(
     ("innodb", "myisam", "aria", "memory", "archive", "rocksdb", "tokudb", "ndbcluster")

@@ -74,6 +74,10 @@ class MysqlEngine(ServerEngine):
         super().__init__(url, interval=interval)
         self._mariadb: bool | None = None
         self._schema_state_query = catalog.schema_state_query(checks=True)
+        self._definitions: Sequence[object] | None = None
+        """Counters of definitions before the schema's state was read last."""
+        self._doubts = 0
+        """How often the catalog was read after a later definition: see `_ask_catalog`."""
 
     @property
     def name(self) -> EngineName:
@@ -89,7 +93,7 @@ class MysqlEngine(ServerEngine):
 
     async def tables(self) -> Sequence[TableInfo]:
         """Return all readable tables and views, ordered by name."""
-        (rows,) = await self._ask((catalog.TABLES,))
+        (rows,) = await self._ask_catalog((catalog.TABLES,))
         return [catalog.mysql_table_info(row) for row in rows]
 
     async def table(self, name: TableName) -> Table:
@@ -107,7 +111,7 @@ class MysqlEngine(ServerEngine):
             (catalog.FOREIGN_KEYS, name.name),
             (catalog.VIEW, name.name),
         ]
-        found, columns, indexes, keys, view = await self._ask(*queries)
+        found, columns, indexes, keys, view = await self._ask_catalog(*queries)
         if not found or not columns:
             raise ResourceNotFound
         return catalog.mysql_table(
@@ -152,14 +156,26 @@ class MysqlEngine(ServerEngine):
 
     async def schema_state(self) -> object:
         """Return a value that changes whenever a table is created, altered or dropped."""
-        (rows,) = await self._ask((self._schema_state_query,))
-        return tuple(rows)
+        definitions, rows = await self._ask((catalog.DEFINITIONS,), (self._schema_state_query,))
+        self._definitions = definitions
+        return self._doubts, *rows
 
     async def privileges(self) -> Sequence[Privilege]:
         """Return the login's privileges beyond reading, global ones and those on this database."""
         grants, database = await self._ask((catalog.GRANTS,), ("SELECT DATABASE()",))
         found = catalog.mysql_privileges([str(row[0]) for row in grants], str(database[0][0]))
         return [Privilege(name) for name in found]
+
+    async def _ask_catalog(self, *queries: tuple[str, *tuple[str, ...]]) -> list[Sequence[Any]]:
+        """Read the catalog, and let the next state differ if a definition came after the last.
+
+        A table that is dropped and created again has the state of before, which the catalog had
+        not in between.
+        """
+        *found, definitions = await self._ask(*queries, (catalog.DEFINITIONS,))
+        if self._definitions not in (None, definitions):
+            self._doubts += 1
+        return found
 
     async def _ask(self, *queries: tuple[str, *tuple[str, ...]]) -> list[Sequence[Any]]:
         async def work(connection: DriverConnection) -> list[Sequence[Any]]:

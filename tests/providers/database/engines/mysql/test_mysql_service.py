@@ -244,6 +244,39 @@ async def test_every_commit_is_detected(engine: MysqlEngine, database: Database)
         await commits.stop()
 
 
+async def test_a_definition_that_waits_for_a_lock_is_detected_when_it_ends(
+    engine: MysqlEngine, database: Database
+) -> None:
+    commits = Commits(engine)
+    reader = await connect(database.name)
+    try:
+        await database.run("CREATE TABLE held (x int)")
+        async with reader.cursor() as cursor:
+            await cursor.execute("BEGIN")
+            await cursor.execute("SELECT * FROM held")
+            dropping = asyncio.create_task(database.run("DROP TABLE held"))
+            await commits.quiet(0.5)
+            assert not dropping.done()
+            seen = commits.seen
+            await cursor.execute("ROLLBACK")
+            await dropping
+        await commits.beyond(seen)
+    finally:
+        await reader.ensure_closed()
+        await commits.stop()
+
+
+async def test_the_state_differs_after_a_catalog_without_a_table_that_is_back(
+    engine: MysqlEngine, database: Database
+) -> None:
+    await database.run("CREATE TABLE back (x int)")
+    before = await engine.schema_state()
+    await database.run("DROP TABLE back")
+    assert "back" not in [info.name.name for info in await engine.tables()]
+    await database.run("CREATE TABLE back (x int)")
+    assert await engine.schema_state() != before
+
+
 @pytest.mark.parametrize("turns", range(5))
 @pytest.mark.parametrize("is_reached", [True, False])
 async def test_a_commit_watch_can_end_while_it_connects(
