@@ -54,6 +54,35 @@ def test_the_command_follows_the_way_of_installation(
     assert install_command("http", prefix) == command
 
 
+@pytest.mark.parametrize(
+    ("packages", "extras"),
+    [
+        ((), "http,test"),
+        (("asyncmy",), "http,mysql,test"),
+        (("pyjwt",), "http,test"),
+        (("uvicorn",), "http,test"),
+    ],
+)
+def test_extras_that_are_there_stay(tmp_path: Path, packages: tuple[str, ...], extras: str) -> None:
+    prefix = installed(tmp_path, "uv", None)
+    (prefix / "uv-receipt.toml").write_text("")
+    folder = next(prefix.glob("lib/*/site-packages"))
+    with next(folder.glob("*.dist-info/METADATA")).open("a") as metadata:
+        for needed, of in (
+            ("asyncmy<0.3,>=0.2.10", "mysql"),
+            ("pyjwt[crypto]>=2.13", "auth"),
+            ("another", "auth"),
+            ("uvicorn>=0.45", "http"),
+            ("pytest", "test"),
+        ):
+            metadata.write(f"Requires-Dist: {needed}; extra == '{of}'\n")
+    for package in (*packages, "pytest"):
+        info = folder / f"{package}-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
+    assert install_command("http", prefix) == f"uv tool install 'resource-server[{extras}]'"
+
+
 def test_a_copy_that_is_not_installed_is_completed_from_the_index(tmp_path: Path) -> None:
     assert install_command("http", tmp_path) == f"{PIP} 'resource-server[http]'"
 

@@ -88,6 +88,7 @@ class ChangeDetector:
                     except MountUnavailable:
                         self._retry_in(_UNAVAILABLE_RETRY_S)
                 asked, self._asked = self._asked, set()
+                await self._mark_tables(asked)
                 for path in asked:
                     yield Change(path)
         finally:
@@ -116,15 +117,15 @@ class ChangeDetector:
         except ResourceError:
             self._retry_in(_BUSY_RETRY_S)  # such as a lock
             return
-        if state != self._state:
+        is_altered = state != self._state
+        if is_altered:
             self._state, self._infos = state, tables
             # The columns may have changed: compare every row anew.
             self._versions.clear()
-            self._marks.clear()
             # A change of hidden tables is not reported, so that it reveals nothing.
             if listed is not None and tables != listed:
                 yield Change((), "tree")
-        async with aclosing(self._confirm(paths)) as found:
+        async with aclosing(self._confirm(paths, is_altered=is_altered)) as found:
             async for change in found:
                 yield change
 
@@ -175,23 +176,24 @@ class ChangeDetector:
             if not task.cancelled():
                 task.exception()
 
-    async def _confirm(self, paths: Iterable[Path]) -> AsyncGenerator[Change]:
-        """Yield changes of rows with a new version, and of every other subscribed path."""
+    async def _confirm(self, paths: Iterable[Path], *, is_altered: bool) -> AsyncGenerator[Change]:
+        """Yield changes of rows with a new version, and of every other subscribed path.
+
+        If the schema `is_altered`, change marks do not save the comparison.
+        """
         tables: dict[TableName, dict[Path, _OfRows]] = {}
         for path in paths:
-            address = None
-            with suppress(ResourceNotFound):
-                address = self._tree.address(path)
-            if isinstance(address, _OfRows):
-                tables.setdefault(address.table, {})[path] = address
-            else:
+            address = self._address_of_rows(path)
+            if address is None:
                 yield Change(path)
+            else:
+                tables.setdefault(address.table, {})[path] = address
         marks, self._marks = self._marks, {}
         for table, subscribed in tables.items():
             # Before the rows: a commit in between then changes the next mark.
             mark = await self._mark(table)
-            if mark is None or mark != marks.get(table):
-                moved = mark is not None and table in marks
+            if is_altered or mark is None or mark != marks.get(table):
+                moved = mark is not None and mark != marks.get(table, mark)
                 differing = self._differing(table, subscribed, moved=moved)
                 async with aclosing(differing) as found:
                     async for change in found:
@@ -199,6 +201,23 @@ class ChangeDetector:
             # Paths subscribed since are reported anyway, whatever the mark.
             if mark is not None:
                 self._marks[table] = mark
+
+    async def _mark_tables(self, paths: Iterable[Path]) -> None:
+        """Take the change marks of tables with their first subscribed paths."""
+        for path in paths:
+            address = self._address_of_rows(path)
+            if address is not None and address.table not in self._marks:
+                mark = await self._mark(address.table)
+                if mark is not None:
+                    self._marks[address.table] = mark
+
+    def _address_of_rows(self, path: Path) -> _OfRows | None:
+        """Return what rows a path shows, if any."""
+        with suppress(ResourceNotFound):
+            address = self._tree.address(path)
+            if isinstance(address, _OfRows):
+                return address
+        return None
 
     async def _mark(self, table: TableName) -> object | None:
         """Return the change mark of a table, or None without one."""

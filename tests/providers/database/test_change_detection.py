@@ -188,6 +188,21 @@ async def test_the_hint_column_reports_changes_beyond_the_compared_rows(table: O
 
 
 @pytest.mark.slow
+async def test_the_hint_column_counts_from_the_subscription_on(table: Owner) -> None:
+    rows = ", ".join(f"({number}, 'a', 1)" for number in range(3, 1001))
+    await table.run(f"INSERT INTO t VALUES {rows}", "CREATE TABLE other (id integer)")
+    async with followed(table, "other", tables={"t": HINT}) as scene:
+        await scene.settled()
+        await scene.subscribe("t")
+        await scene.tells_nothing()
+        await table.run("UPDATE t SET x = 'b', moved = 2 WHERE id = 1000")
+        await scene.tells("t")
+        # A change of the schema does not hide one of the column.
+        await table.run("UPDATE t SET x = 'c', moved = 3 WHERE id = 1000", "DROP TABLE other")
+        await scene.tells("t", "other")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

@@ -142,8 +142,8 @@ COUNTERS = f"""
 SHOW GLOBAL STATUS WHERE Variable_name IN ('Handler_write', 'Handler_update', 'Handler_delete',
     'Com_commit', 'Com_xa_commit', 'Com_truncate', 'Com_load', {_DEFINING}, 'Innodb_lsn_current',
     'Innodb_redo_log_current_lsn', 'Innodb_os_log_written', 'Handler_commit')"""
-"""What moves with writes and commits. Only InnoDB's log moves when a definition ends, which may have
-waited long for a lock."""
+"""What moves with writes and commits. When a definition ends that has waited for a lock, only the
+log of InnoDB moves."""
 
 _UNIQUE_ENGINES = frozenset(
     ("innodb", "myisam", "aria", "memory", "archive", "rocksdb", "tokudb", "ndbcluster")
