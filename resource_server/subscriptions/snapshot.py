@@ -67,12 +67,9 @@ async def snapshot_at(
                 return found
         resource = await mount.provider.metadata(path)
         return await snapshot_of(mount, resource, limits)
-    except (ResourceNotFound, NotACollection):
+    except (ResourceNotFound, NotACollection, InvalidParameter):
+        # Refused until something changes: parameters it does not take, a query without its table.
         return NOTHING
-    except InvalidParameter:
-        if not query:
-            raise
-        return NOTHING  # the document no longer takes these parameters
 
 
 async def snapshot_of_query(mount: Mount, path: Path, query: Mapping[str, str]) -> Snapshot | None:

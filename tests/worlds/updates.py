@@ -192,6 +192,10 @@ _NEW_INDEX = History(
 _DEFINITION_HIDDEN_BY_RELOAD = History(
     "sqlite-wal", (Subscribe(1, f"{ROWS}few"), Wait(600), Reload(frozenset({"no-t"})))
 )
+_QUERY_WITHOUT_ITS_TABLE = History(
+    "sqlite-wal",
+    (Subscribe(0, f"{ROWS}~query/sums"), Wait(600), Write(0, ("drop table t",))),
+)
 
 PROPERTY = Property(
     name="updates",
@@ -203,6 +207,7 @@ PROPERTY = Property(
         _LISTING_WHILE_INTERRUPTED,
         _NEW_INDEX,
         _DEFINITION_HIDDEN_BY_RELOAD,
+        _QUERY_WITHOUT_ITS_TABLE,
     ),
     sabotages={
         "event-dropped": _an_event_dropped,
