@@ -20,8 +20,8 @@ from resource_server.subscriptions.snapshot import ABSENT, INDISTINCT, DocumentS
 from resource_server.subscriptions.watch_runner import WatchRunner
 
 _MAX_MISREADS = 8
-"""Maximum comparisons between two sweeps because a client has read another state. Reads of
-some providers never return what `metadata` says."""
+"""Maximum comparisons in a row, between two sweeps, because a client has read another state. Reads
+of some providers never return what `metadata` says."""
 
 
 class Listener(Protocol):
@@ -104,7 +104,7 @@ class Topic:
         self._is_misread = False
         """Whether a client has read a state other than the one last notified."""
         self._misreads = 0
-        """Number of such reads since the last sweep."""
+        """Number of such reads since the last sweep or the last read of the state notified."""
         self._is_missing = False
         """Whether the resource was absent in the last comparison, for less than the grace."""
         self._backoff = Backoff(timing.compare_retry_s, timing.compare_retry_max_s)
@@ -175,6 +175,7 @@ class Topic:
         `digest` is as `Snapshot.read_digest`.
         """
         if digest == self.read_digest:
+            self._misreads = 0
             return
         self._is_misread = True
         self._misreads += 1

@@ -179,6 +179,15 @@ async def test_a_closed_topic_compares_no_more() -> None:
     assert (watched.begun, watched.told, watched.topic.is_busy) == (1, [], False)
 
 
+async def test_reads_of_another_state_do_not_add_up_while_others_agree() -> None:
+    watched = Watched(snapshot("0"))
+    for number in range(1, 30):
+        watched.topic.note_read(DocumentState("moment"))
+        await watched.compares(snapshot("0"))
+        assert watched.told == ["a"] * number
+        watched.topic.note_read(DocumentState("0"))
+
+
 async def test_a_read_of_another_state_is_compared_and_notified() -> None:
     watched = Watched(snapshot("1"))
     watched.topic.note_read(DocumentState("1"))

@@ -13,16 +13,7 @@ _SABOTAGES = [(name, sabotage) for name in NAMES for sabotage in property_named(
 _KEPT = [(name, place) for name in NAMES for place in range(len(property_named(name).kept))]
 
 
-# What a longer search still finds, now and then: a listing, or a deleted file, that a subscriber is
-# not notified of.
-_OPEN = {"updates", "soak"}
-_HOLDING = [
-    pytest.param(name, marks=pytest.mark.xfail(name in _OPEN, reason="open", strict=False))
-    for name in NAMES
-]
-
-
-@pytest.mark.parametrize("name", _HOLDING)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_property_holds_in_generated_worlds(name: str) -> None:
     report = search(property_named(name), SEED, HOLDS_S)
     assert report.violation is None, f"{report.violation}\n\n{report.script}"
