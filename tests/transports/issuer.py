@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 AUDIENCE = "https://files.example.org/mcp"
+ALGORITHMS = "RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA".split()
 
 Private: TypeAlias = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey
 
@@ -54,6 +55,11 @@ def key(kid: str, algorithm: str = "ES256", bits: int = 2048) -> Key:
     if algorithm == "EdDSA":
         return Key(kid, ed25519.Ed25519PrivateKey.generate())
     return Key(kid, rsa.generate_private_key(65537, bits))
+
+
+def signer(algorithm: str) -> Key:
+    """Return the key that signs by an algorithm: always the same one."""
+    return key(f"of {algorithm}", algorithm if algorithm[0] == "E" else "RSA")
 
 
 class Issuer:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -33,35 +33,6 @@ PLAIN = "/.well-known/oauth-protected-resource"
 GIVEN = "0123456789abcdef0123456789abcdef"
 
 OTHER = "fedcba9876543210fedcba9876543210"
-
-ALGORITHMS = "RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA".split()
-
-SIGNERS = {
-    algorithm: key(f"of {algorithm}", algorithm if algorithm[0] == "E" else "RSA")
-    for algorithm in ALGORITHMS
-}
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-def issuer() -> Iterator[Issuer]:
-    with issuing() as issuer:
-        issuer.publish(key("one"), *SIGNERS.values())
-        yield issuer
-
-
-@pytest.fixture(scope="module")
-async def endpoint(
-    tmp_path_factory: pytest.TempPathFactory, issuer: Issuer
-) -> AsyncIterator[Endpoint]:
-    folder = tmp_path_factory.mktemp("auth")
-    (folder / "a.txt").write_text("a", "utf-8")
-    async with guarded(folder, auth(issuer), url=AUDIENCE) as endpoint:
-        yield endpoint
 
 
 @pytest.fixture(scope="module")

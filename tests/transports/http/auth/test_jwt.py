@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,45 +21,16 @@ from hypothesis import strategies as st
 from resource_server.transports.http.auth.authenticator import MAX_TOKEN_BYTES
 from resource_server.transports.http.auth.jwt import InvalidToken, TokenVerifier
 from tests.transports.guarded import SCOPE, Endpoint, auth, guarded
-from tests.transports.issuer import AUDIENCE, Issuer, issuing, key
+from tests.transports.issuer import ALGORITHMS, AUDIENCE, Issuer, issuing, key, signer
 
 pytestmark = pytest.mark.anyio
-
-ALGORITHMS = "RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA".split()
-
-SIGNERS = {
-    algorithm: key(f"of {algorithm}", algorithm if algorithm[0] == "E" else "RSA")
-    for algorithm in ALGORITHMS
-}
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-def issuer() -> Iterator[Issuer]:
-    with issuing() as issuer:
-        issuer.publish(key("one"), *SIGNERS.values())
-        yield issuer
-
-
-@pytest.fixture(scope="module")
-async def endpoint(
-    tmp_path_factory: pytest.TempPathFactory, issuer: Issuer
-) -> AsyncIterator[Endpoint]:
-    folder = tmp_path_factory.mktemp("auth")
-    (folder / "a.txt").write_text("a", "utf-8")
-    async with guarded(folder, auth(issuer), url=AUDIENCE) as endpoint:
-        yield endpoint
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 async def test_a_token_signed_with_a_private_key_is_accepted(
     endpoint: Endpoint, issuer: Issuer, algorithm: str
 ) -> None:
-    assert await endpoint.takes(issuer.token(SIGNERS[algorithm], algorithm))
+    assert await endpoint.takes(issuer.token(signer(algorithm), algorithm))
 
 
 def encoded(data: bytes) -> str:

@@ -4,50 +4,19 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from mcp.shared.auth import ProtectedResourceMetadata
 
 from tests.transports.guarded import SCOPE, Endpoint, auth, guarded
-from tests.transports.issuer import AUDIENCE, Issuer, issuing, key
+from tests.transports.issuer import AUDIENCE, Issuer
 
 pytestmark = pytest.mark.anyio
 
 METADATA = "https://files.example.org/.well-known/oauth-protected-resource/mcp"
 
 PLAIN = "/.well-known/oauth-protected-resource"
-
-ALGORITHMS = "RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA".split()
-
-SIGNERS = {
-    algorithm: key(f"of {algorithm}", algorithm if algorithm[0] == "E" else "RSA")
-    for algorithm in ALGORITHMS
-}
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-def issuer() -> Iterator[Issuer]:
-    with issuing() as issuer:
-        issuer.publish(key("one"), *SIGNERS.values())
-        yield issuer
-
-
-@pytest.fixture(scope="module")
-async def endpoint(
-    tmp_path_factory: pytest.TempPathFactory, issuer: Issuer
-) -> AsyncIterator[Endpoint]:
-    folder = tmp_path_factory.mktemp("auth")
-    (folder / "a.txt").write_text("a", "utf-8")
-    async with guarded(folder, auth(issuer), url=AUDIENCE) as endpoint:
-        yield endpoint
-
 
 # -- challenges
 

@@ -4,54 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import Mount
 from resource_server.manifest.http import Http
 from resource_server.protocol.server import Server
 from resource_server.transports.http.app.application import Application
+from tests.transports.http.observability.monitor import BEARER, FORWARDED, GIVEN, get
 from tests.transports.phone import Phone
 from tests.transports.program import (
     PATIENCE_S,
-    Answer,
     Program,
     project,
     request,
     running,
 )
 
-GIVEN = "0123456789abcdef"
-
 GUARDED = f"{{auth: {{tokens: [{GIVEN}]}}}}"
-
-BEARER = {"authorization": f"Bearer {GIVEN}"}
-
-FORWARDED = {"x-forwarded-for": "192.0.2.7"}
-
-
-def get(program: Program, path: str, **headers: str) -> Answer:
-    return program.ask(request("GET", path=path, **headers))
-
-
-def metrics(program: Program) -> Mapping[str, float]:
-    """Return the values of all metrics, by their names and labels."""
-    answer = get(program, "/metrics")
-    assert answer.status == 200
-    assert answer.headers["content-type"].startswith("text/plain; version=")
-    return {
-        sample.name + "".join(f" {key}={value}" for key, value in sorted(sample.labels.items())): (
-            sample.value
-        )
-        for family in text_string_to_metric_families(answer.body.decode())
-        for sample in family.samples
-    }
 
 
 @contextmanager

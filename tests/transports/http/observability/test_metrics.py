@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 import resource_server
 from resource_server.transports.http.app.application import Application
+from tests.transports.http.observability.monitor import BEARER, FORWARDED, GIVEN, get, metrics
 from tests.transports.phone import callee
 from tests.transports.program import (
     PATIENCE_S,
     README,
-    Answer,
     Program,
     initialize,
     message,
@@ -26,30 +25,6 @@ from tests.transports.program import (
     request,
     running,
 )
-
-GIVEN = "0123456789abcdef"
-
-BEARER = {"authorization": f"Bearer {GIVEN}"}
-
-FORWARDED = {"x-forwarded-for": "192.0.2.7"}
-
-
-def get(program: Program, path: str, **headers: str) -> Answer:
-    return program.ask(request("GET", path=path, **headers))
-
-
-def metrics(program: Program) -> Mapping[str, float]:
-    """Return the values of all metrics, by their names and labels."""
-    answer = get(program, "/metrics")
-    assert answer.status == 200
-    assert answer.headers["content-type"].startswith("text/plain; version=")
-    return {
-        sample.name + "".join(f" {key}={value}" for key, value in sorted(sample.labels.items())): (
-            sample.value
-        )
-        for family in text_string_to_metric_families(answer.body.decode())
-        for sample in family.samples
-    }
 
 
 @contextmanager
