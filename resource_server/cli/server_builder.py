@@ -79,6 +79,8 @@ def _tool_settings(manifest: Manifest) -> ToolSettings:
         enabled=tools.enabled,
         search=tools.search,
         prefix=tools.prefix,
+        budget=tools.budget,
+        structured=tools.structured,
         without=frozenset() if tools.queries else frozenset(queries),
     )
 

@@ -11,6 +11,7 @@ from resource_server.catalog.catalog import Catalog, CatalogLimits
 from resource_server.catalog.mount import Mount
 from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.server import Server, ServerLimits
+from resource_server.protocol.tools.registry import ToolSettings
 from resource_server.provider import Provider
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
@@ -31,6 +32,7 @@ async def server_of(
     *providers: Provider,
     limits: CatalogLimits | None = None,
     server_limits: ServerLimits | None = None,
+    tools: ToolSettings | None = None,
     timing: Timing = DEFAULT_TIMING,
 ) -> Server:
     """Return a server of started mounts `one`, `two`, ... at `test://one/`, `test://two/`, ..."""
@@ -41,7 +43,7 @@ async def server_of(
     ]
     catalog = Catalog(mounts, limits, timing)
     await catalog.start()
-    return Server(catalog, limits=server_limits, timing=timing)
+    return Server(catalog, limits=server_limits, tools=tools, timing=timing)
 
 
 class Wire:

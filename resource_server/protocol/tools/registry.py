@@ -20,6 +20,7 @@ from resource_server.protocol import revisions
 from resource_server.protocol.error_mapping import Fault
 from resource_server.protocol.revisions import Revision
 from resource_server.protocol.tools import builtin_schemas
+from resource_server.protocol.tools.budget import DEFAULT_CHARACTERS, MAX_ADVERTISED
 from resource_server.protocol.tools.validation import ArgumentsValidator
 from resource_server.provider.tools import Tool
 from resource_server.runtime.backoff import Backoff
@@ -40,6 +41,7 @@ _BYTES_PER_TOKEN = 4.0
 
 Other vocabularies split finer. Hosts add words of their own, or omit the output schemas.
 """
+MAX_RESULT_SIZE = "anthropic/maxResultSizeChars"
 _ANNOTATIONS = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
 """The same for every tool: by the provider contract, a tool only reads."""
 
@@ -54,6 +56,10 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether `search_resources` is one of them."""
     prefix: str = ""
     """Prefix of all tool names."""
+    budget: int = DEFAULT_CHARACTERS
+    """Maximum characters of a result; see `Budget`."""
+    structured: bool = True
+    """Whether results have `structuredContent`, and tools an `outputSchema`."""
     without: Set[str] = frozenset()
     """Names of the mounts whose own tools are left out."""
 
@@ -67,6 +73,7 @@ class OfferedTool(msgspec.Struct, eq=False):
     """The mount whose provider has the tool; None for tools of the catalog."""
     validator: ArgumentsValidator | None = None
     """Checks the arguments of a provider's tool."""
+    settings: ToolSettings = ToolSettings()
     definitions: dict[str, bytes] = {}
     """By revision."""
 
@@ -74,22 +81,25 @@ class OfferedTool(msgspec.Struct, eq=False):
         """Return the definition that clients are sent, encoded once per revision."""
         known = self.definitions.get(revision.name)
         if known is None:
-            known = tool_definition(self.tool, self.name, revision)
+            known = tool_definition(self.tool, self.name, revision, self.settings)
             self.definitions[revision.name] = known
         return known
 
 
-def tool_definition(tool: Tool, name: str, revision: Revision) -> bytes:
+def tool_definition(tool: Tool, name: str, revision: Revision, settings: ToolSettings) -> bytes:
     """Return the JSON object of a tool that is called `name`."""
     members: dict[str, Any] = {"name": name}
     if revision.titles and tool.title is not None:
         members["title"] = uris.display(tool.title)
     members["description"] = uris.display(tool.description)
     members["inputSchema"] = _object_schema(tool.input_schema)
-    if revision.structured_results and tool.output_schema is not None:
+    if settings.structured and revision.structured_results and tool.output_schema is not None:
         members["outputSchema"] = _object_schema(tool.output_schema)
     if revision.tool_annotations:
         members["annotations"] = _ANNOTATIONS
+    if settings.budget > DEFAULT_CHARACTERS:
+        # Claude Code moves longer results to a file, unless a tool announces them.
+        members["_meta"] = {MAX_RESULT_SIZE: min(settings.budget, MAX_ADVERTISED)}
     return _encode(members)
 
 
@@ -191,7 +201,7 @@ class Toolbox:
         for tool in builtin_schemas.TOOLS:
             if self.settings.search or tool.name != builtin_schemas.SEARCH:
                 taken.add(prefix + tool.name)
-                yield OfferedTool(prefix + tool.name, tool, definitions={})
+                yield OfferedTool(prefix + tool.name, tool, settings=self.settings, definitions={})
         for mount in mounts:
             for tool, validator in self._provided.get(mount, ()):
                 name = prefix + tool.name
@@ -201,7 +211,7 @@ class Toolbox:
                     _leave_out(mount, tool.name, f"the name {name!r} is taken or too long")
                     continue
                 taken.add(name)
-                yield OfferedTool(name, tool, mount, validator, {})
+                yield OfferedTool(name, tool, mount, validator, self.settings, {})
 
     async def _load(self, mount: Mount) -> bool:
         """Ask a mount for its tools, unless they are known; return whether they are.
@@ -246,7 +256,7 @@ def _usable(mount: Mount, tools: Sequence[Tool]) -> Sequence[tuple[Tool, Argumen
             if not TOOL_NAME.fullmatch(tool.name):
                 raise ResourceServerError("a name is 1 to 128 of A-Z a-z 0-9 _ - .")
             validator = ArgumentsValidator(tool)
-            tool_definition(tool, tool.name, revisions.LATEST_MODERN)
+            tool_definition(tool, tool.name, revisions.LATEST_MODERN, ToolSettings())
             usable.append((tool, validator))
         except Exception as error:  # plugin code may raise anything
             _leave_out(mount, name, describe_error(error))

@@ -25,7 +25,7 @@ _MAX_ERROR_CHARACTERS = 8 * 1024
 def tool_result(call: Call, content: Sequence[bytes], structured: bytes | None = None) -> Result:
     """Return a result with content blocks and the same content as a JSON object."""
     members = b'"content":[' + b",".join(content) + b"]"
-    if structured is not None and call.revision.structured_results:
+    if structured is not None and has_structured(call):
         members += b',"structuredContent":' + structured
     limit = call.server.limits.tool_result_bytes
     if len(members) > limit:
@@ -34,6 +34,11 @@ def tool_result(call: Call, content: Sequence[bytes], structured: bytes | None =
             "Ask for less: a range of a document, or fewer of them."
         )
     return Result(members)
+
+
+def has_structured(call: Call) -> bool:
+    """Return whether results have structured content: by the revision, and by the manifest."""
+    return call.revision.structured_results and call.server.toolbox.settings.structured
 
 
 def error_result(text: str) -> Result:
