@@ -180,7 +180,10 @@ class Statements:
         column, key = self._column(name), self._compiler.bind("order_key")
         match self._dialect.name:
             case "sqlite":
-                return getattr(sa.func, DIGEST)(column, key)
+                # As bytes: text in no encoding could not be given to the function.
+                kind, text = sa.func.typeof(column), sa.literal_column("'text'")
+                value = sa.case((kind == text, sa.cast(column, sa.BLOB)), else_=column)
+                return getattr(sa.func, DIGEST)(kind, value, key)
             case "postgresql":
                 text = sa.cast(column, sa.Text)
                 return sa.collate(sa.func.md5(key.concat(text)), "C")

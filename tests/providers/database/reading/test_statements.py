@@ -111,6 +111,19 @@ async def test_the_order_of_pages_does_not_tell_the_order_of_masked_values(owner
         assert [m for _, m in await every_row(it) if m is not None] != found
 
 
+async def test_masked_values_of_sqlite_in_no_encoding_are_paged(tmp_path: Path) -> None:
+    async with owner_of(f"sqlite:///{tmp_path}/it.db") as owner:
+        await owner.run(
+            "CREATE TABLE t (a, m)",
+            "CREATE VIEW v AS SELECT a, m FROM t",
+            "INSERT INTO t VALUES (1, CAST(x'61ff' AS TEXT)), (1, x'61ff'), (1, 1), (1, 1.0),"
+            " (1, '1'), (1, NULL)",
+        )
+        options = TableOptions(columns=ColumnOptions(mask={"m": "hash"}))
+        async with served(owner, tables={"v": options}, limits=ReadLimits(rows=2)) as it:
+            assert len(await every_row(it)) == 6
+
+
 async def test_rows_with_null_in_their_key_have_no_address(owner: Owner) -> None:
     await view_of(owner, (None, "x", 0), (1, None, 1), (2, "x", 2), (2, None, 3), (None, None, 4))
     async with served(owner, tables=KEYED, page_size=2) as it:

@@ -339,7 +339,7 @@ def _harden(database: sqlite3.Connection) -> None:
         database.execute(pragma).close()
     for limit, value in _LIMITS.items():
         database.setlimit(limit, value)
-    database.create_function(DIGEST, 2, _digest, deterministic=True)
+    database.create_function(DIGEST, 3, _digest, deterministic=True)
     set_config = getattr(database, "setconfig", None)
     if set_config is not None:
         for option, value in ((_DEFENSIVE, True), (_TRIGGERS, False), (_TOKENIZERS, False)):
@@ -372,13 +372,13 @@ def _escaped(text: bytes) -> str:
     return text.decode("utf-8", "surrogateescape")
 
 
-def _digest(value: object, secret: str) -> bytes | None:
-    """Return a digest that differs for values of different types or bytes."""
+def _digest(kind: str, value: float | bytes | None, secret: str) -> bytes | None:
+    """Return a digest that differs for values of different types (`kind`) or bytes."""
     if value is None:
         return None
-    data = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogateescape")
-    kind = type(value).__name__.encode("ascii")
-    return blake2b(kind + b":" + data, key=bytes.fromhex(secret), digest_size=16).digest()
+    data = value if isinstance(value, bytes) else str(value).encode("ascii")
+    key = bytes.fromhex(secret)
+    return blake2b(f"{kind}:".encode("ascii") + data, key=key, digest_size=16).digest()
 
 
 def _truncated(value: object) -> object:
