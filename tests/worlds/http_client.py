@@ -74,7 +74,9 @@ class Client:
             elif is_plain(connection) and connection.end == "wait":
                 await self._take_each(reader, connection.requests)
             else:
-                await self._take_any(reader, is_ended=connection.end == "half")
+                await self._take_any(
+                    reader, is_ended=connection.end == "half", is_damaged=bool(connection.damage)
+                )
         except asyncio.IncompleteReadError as error:
             raise Violation(f"the connection ended in {error.partial[:200]!r}") from None
         except TimeoutError:
@@ -128,14 +130,19 @@ class Client:
             if not response.is_complete or response.headers.get("connection") == "close":
                 return
 
-    async def _take_any(self, reader: asyncio.StreamReader, *, is_ended: bool) -> None:
+    async def _take_any(
+        self, reader: asyncio.StreamReader, *, is_ended: bool, is_damaged: bool
+    ) -> None:
         """Take whatever comes until it ends, as it must if the client has sent its end.
 
-        A stream may go on, since such a client still reads.
+        A stream may go on, since such a client still reads. It is cut off if what follows its
+        request is no request, since a refusal cannot stand in it.
         """
         wait_s = _PATIENCE_S if is_ended else _QUIET_S
+        head: tuple[int, dict[str, str]] | None = None
         while True:
             try:
+                head = None
                 async with asyncio.timeout(wait_s):
                     head = await self._head(reader)
                 if head is None:
@@ -150,8 +157,9 @@ class Client:
                     raise
                 return
             except asyncio.IncompleteReadError:
-                if is_ended:
-                    return  # it left while it was answered
+                is_stream = head is not None and "transfer-encoding" in head[1]
+                if is_ended or (is_damaged and is_stream):
+                    return
                 raise
             except ConnectionError:
                 return
