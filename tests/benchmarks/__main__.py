@@ -9,6 +9,7 @@ import argparse
 import platform
 
 from tests.benchmarks import database, listing, notify, over_http, search, startup, stdio
+from tests.benchmarks.agent import measure
 
 BENCHMARKS = {
     "stdio": stdio.run,
@@ -18,6 +19,7 @@ BENCHMARKS = {
     "notify": notify.run,
     "database": database.run,
     "http": over_http.run,
+    "agent": measure.run,
 }
 
 

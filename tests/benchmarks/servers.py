@@ -81,9 +81,14 @@ def node(name: str, *arguments: str, scope: str = "@modelcontextprotocol") -> li
 
 
 def dbhub(database: Path) -> list[str] | None:
-    """Return the command of dbhub, or None where it is not installed."""
+    """Return the command of dbhub, or None where it is not installed.
+
+    It needs Node 22.5, which `tests/clients` brings along (the npm package `node`).
+    """
     source = f"sqlite://{database.resolve()}"
-    return node(DBHUB, "--transport", "stdio", "--dsn", source, scope="@bytebase")
+    command = node(DBHUB, "--transport", "stdio", "--dsn", source, scope="@bytebase")
+    newer = ROOT / "tests/clients/node_modules/node/bin/node"
+    return [str(newer), *command[1:]] if command and newer.is_file() else command
 
 
 def datasette(database: Path, port: int) -> list[str] | None:

@@ -1,0 +1,1 @@
+"""Everyday questions of agents, and what this server and its peers give a model for them."""
