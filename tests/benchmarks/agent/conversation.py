@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
-from tests.benchmarks.agent.question import Call, Question
+from tests.benchmarks.agent.question import Argument, Call, Question
 from tests.benchmarks.client import Client, Json
 
 Verdict: TypeAlias = Literal["complete", "marked", "silently short", "failed"]
@@ -89,7 +89,8 @@ def ask(client: Client, calls: Sequence[Call], root: str) -> list[Json]:
     """Return the results of a question's calls."""
     results: list[Json] = []
     for tool, arguments in calls:
-        answer = client.answer("tools/call", name=tool, arguments=_filled(arguments, root))
+        filled = {name: _filled(value, root) for name, value in arguments.items()}
+        answer = client.answer("tools/call", name=tool, arguments=filled)
         refused = {"content": [{"type": "text", "text": compact(answer.get("error"))}]}
         results.append(answer.get("result", {**refused, "isError": True}))
     return results
@@ -115,12 +116,10 @@ def definitions(client: Client) -> int:
     return sum(len(compact(tool)) for tool in client.request("tools/list")["tools"])
 
 
-def _filled(value: object, root: str) -> object:
+def _filled(value: Argument, root: str) -> Argument:
     if isinstance(value, str):
         return value.replace("{root}", root)
-    if isinstance(value, Mapping):
-        return {key: _filled(each, root) for key, each in value.items()}
-    return [_filled(each, root) for each in value] if isinstance(value, list) else value
+    return value if isinstance(value, int) else [each.replace("{root}", root) for each in value]
 
 
 def _block(block: Json) -> str:
@@ -149,19 +148,14 @@ def _inner(text: str) -> Iterator[str]:
         return
 
 
-def _scalars(value: object) -> Iterator[str]:
-    match value:
-        case dict():
-            for key, each in value.items():
-                if isinstance(each, dict | list):
-                    yield str(key)
-                    yield from _scalars(each)
-                else:
-                    yield f"{key}: {json.dumps(each) if not isinstance(each, str) else each}"
-        case list():
-            for each in value:
-                yield from _scalars(each)
-        case str():
-            yield value
-        case _:
-            yield json.dumps(value)
+def _scalars(value: Any) -> Iterator[str]:
+    """Yield each member of an object as `name: value`, and each item of a list."""
+    if isinstance(value, dict):
+        for name, each in cast("Json", value).items():
+            for line in _scalars(each):
+                yield f"{name}: {line}"
+    elif isinstance(value, list):
+        for each in cast("list[Any]", value):
+            yield from _scalars(each)
+    else:
+        yield value if isinstance(value, str) else json.dumps(value)

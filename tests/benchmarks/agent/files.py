@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from tests.benchmarks.agent.question import Call, Lines, Names, Question
+from tests.benchmarks.agent.question import Argument, Call, Lines, Names, Question
 
 
-def _listing(path: str = "", **more: object) -> Call:
+def _listing(path: str = "", **more: Argument) -> Call:
     return "list_resources", {"uri": f"{{root}}{path}", **more}
 
 
-def _reading(path: str, **more: object) -> Call:
+def _reading(path: str, **more: Argument) -> Call:
     return "read_resource", {"uri": f"{{root}}/{path}", **more}
 
 
-def _search(query: str, path: str = "", **more: object) -> Call:
+def _search(query: str, path: str = "", **more: Argument) -> Call:
     return "search_resources", {"query": query, "uri": f"{{root}}{path}", **more}
 
 
@@ -21,11 +21,11 @@ def _named(pattern: str) -> Call:
     return "list_resources", {"uri": "{root}", "pattern": pattern}
 
 
-def _directory(path: str = "", tool: str = "list_directory", **more: object) -> Call:
+def _directory(path: str = "", tool: str = "list_directory", **more: Argument) -> Call:
     return tool, {"path": f"{{root}}{path}", **more}
 
 
-def _file(path: str, **more: object) -> Call:
+def _file(path: str, **more: Argument) -> Call:
     return "read_text_file", {"path": f"{{root}}/{path}", **more}
 
 

@@ -49,21 +49,22 @@ def django_set(folder: Path) -> QuestionSet:
     """Return the questions about the Django package in `folder`."""
     usual = (str(folder.parent), USUAL_FOLDER)
     ours = Asked(servers.OURS, servers.ours(folder), f"file:///{folder.name}", OUR_MARKS, usual)
-    command = servers.node(servers.FILESYSTEM, str(folder))
-    if command is not None:
+    peer = None
+    if command := servers.node(servers.FILESYSTEM, str(folder)):
         # Its dates are in the local time zone.
-        command = ["env", "TZ=UTC", *command]
-    peer = command and Asked(servers.FILESYSTEM, command, str(folder), None, usual)
-    return QuestionSet(sources.DJANGO, files.QUESTIONS, folder, ours, peer or None)
+        in_utc = ["env", "TZ=UTC", *command]
+        peer = Asked(servers.FILESYSTEM, in_utc, str(folder), None, usual)
+    return QuestionSet(sources.DJANGO, files.QUESTIONS, folder, ours, peer)
 
 
 def shop_set(database: Path) -> QuestionSet:
     """Return the questions about the shop's database, which is beside its manifest."""
     usual = (str(database.parent), USUAL_FOLDER)
     ours = Asked(servers.OURS, servers.ours(database.parent), "", OUR_MARKS, usual)
-    command = servers.dbhub(database)
-    peer = command and Asked(servers.DBHUB, command, "", r'"truncated": true', usual)
-    return QuestionSet("a shop's database", shop.QUESTIONS, database, ours, peer or None)
+    peer = None
+    if command := servers.dbhub(database):
+        peer = Asked(servers.DBHUB, command, "", r'"truncated": true', usual)
+    return QuestionSet("a shop's database", shop.QUESTIONS, database, ours, peer)
 
 
 def answers_of_ours(one: QuestionSet) -> Answers:
@@ -107,8 +108,7 @@ def _row(question: Question, ours: Mapping[str, Given], theirs: Mapping[str, Giv
     line = f"  {question.asks:<46}"
     for policy in POLICIES:
         mine, other = ours.get(policy.name), theirs.get(policy.name)
-        both = mine is not None and other is not None
-        ratio = f"{mine.characters / other.characters:.2f}x" if both else ""
+        ratio = f"{mine.characters / other.characters:.2f}x" if mine and other else ""
         line += f"{_characters(mine):>10}{_characters(other):>19}{ratio:>7}"
     return f"{line}  {_verdicts(question, ours, theirs)}"
 

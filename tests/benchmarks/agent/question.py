@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-Call: TypeAlias = tuple[str, Mapping[str, object]]
+Argument: TypeAlias = str | int | Sequence[str]
+Call: TypeAlias = tuple[str, Mapping[str, Argument]]
 """A tool and its arguments; `{root}` in them is the served folder, as the server spells it."""
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tests.benchmarks.agent.question import Call, Question, Rows
+from tests.benchmarks.agent.question import Argument, Call, Question, Rows
 
 
-def _reading(path: str, **more: object) -> Call:
+def _reading(path: str, **more: Argument) -> Call:
     return "read_resource", {"uri": f"sqlite://shop/{path}", **more}
 
 
-def _search(query: str, path: str = "", **more: object) -> Call:
+def _search(query: str, path: str = "", **more: Argument) -> Call:
     return "search_resources", {"query": query, "uri": f"sqlite://shop{path}", **more}
 
 
@@ -77,7 +77,7 @@ QUESTIONS = (
     Question(
         "a table whose name is mistyped",
         ["customers"],
-        ours=[_reading("customer/~rows")],
+        ours=[_reading("customer/~rows"), ("list_resources", {})],
         peer=[
             _sql("select * from customer limit 5"),
             ("search_objects", {"object_type": "table", "pattern": "%customer%"}),

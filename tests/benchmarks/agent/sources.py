@@ -12,7 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -85,7 +85,7 @@ def shop(scratch: Path) -> Path:
     return database
 
 
-def _more_rows() -> Iterator[tuple[str, list[tuple[object, ...]]]]:
+def _more_rows() -> Iterator[tuple[str, Sequence[tuple[object, ...]]]]:
     chance = random.Random(1)  # noqa: S311  the same rows each time
     names = [f"{first} {last}" for last in _LAST for first in _FIRST][6:]
     customers = [
