@@ -218,6 +218,8 @@ class Broker:
         if path == topic.path and mount is watched:
             return False
         self._topics.detach(topic)
+        if mount is None:
+            topic.mark_changed()  # subscribers may read that it is gone before it is back
         if mount is not None and not self._topics.attach(topic, self._runner(mount), path):
             # The path is watched already: no comparison comes from the watch.
             topic.suspect()

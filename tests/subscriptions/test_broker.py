@@ -1130,6 +1130,18 @@ async def test_replacing_the_catalog_notifies_of_the_list_if_requested() -> None
         assert recorder.told == [LIST]
 
 
+async def test_a_mount_that_was_gone_for_a_moment_is_notified_since_it_may_have_been_read() -> None:
+    timing = replace(NO_INTERVAL, vanish_grace_s=0.5)
+    async with served(mounted(Shelf(a="1", b=None)), timing=timing) as live:
+        recorder = await subscribed(live, "a", "b")
+        await calm()
+        recorder.take()
+        live.replace_catalog(Catalog([]), relist=False)
+        await calm()
+        live.replace_catalog(Catalog([mounted(Shelf(a="1", b=None))]), relist=False)
+        await recorder.of("a")
+
+
 async def test_a_mount_kept_by_a_new_catalog_stays_watched() -> None:
     shelf = Shelf(a="1", b=None)
     mount = mounted(shelf)
