@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote, unquote_to_bytes
 
@@ -229,3 +230,31 @@ def unquote_path(text: str) -> str:
 def display(text: str) -> str:
     """Return `text` as valid Unicode: lone surrogates become U+FFFD."""
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
+
+
+_ENCODED = re.compile(r"(?:%[89A-F][0-9A-F])+")
+_IGNORABLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Letters and marks that nothing shows, in which text for a model could be hidden."""
+
+
+def readable(uri: str) -> str:
+    """Return a canonical URI with the letters of all scripts as they are: an IRI (RFC 3987).
+
+    Everything else stays percent-encoded, such as spaces, control characters, brackets and quotes:
+    the result is one word, harmless in Markdown, terminals and JSON. `parse` accepts it.
+    """
+    return _ENCODED.sub(_readable, uri) if "%" in uri else uri
+
+
+def _readable(encoded: re.Match[str]) -> str:
+    text = _text(unquote_to_bytes(encoded[0]))
+    if not unicodedata.is_normalized("NFC", text):
+        return encoded[0]  # a model would write it back composed
+    return "".join(
+        each
+        if unicodedata.category(each)[0] in "LMN" and not _IGNORABLE.match(each)
+        else quote_segment(each)
+        for each in text
+    )

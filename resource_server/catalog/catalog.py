@@ -21,6 +21,7 @@ from resource_server.catalog.contract_guard import Progress
 from resource_server.catalog.cursor import ListCursor
 from resource_server.catalog.federated_search import SearchResults
 from resource_server.catalog.mount import CatalogEntry, Mount, log_failure
+from resource_server.catalog.tree_listing import TreeListing
 from resource_server.errors import InvalidParameter, ResourceBusy, ResourceNotFound
 from resource_server.provider import Content, Path, Resource, Template
 from resource_server.provider.search import Where
@@ -250,6 +251,26 @@ class Catalog:
         entries = [mount.entry(child) for child in children[:size]]
         return ListPage(entries, _cursor(scope, mount, entries[-1]) if has_more else None)
 
+    async def tree(self, uri: str | None, *, depth: int, after: str | None) -> TreeListing:
+        """Return the listing of a tree, level by level, below `uri` or in all listed mounts.
+
+        Raises:
+            NotACollection: `uri` is a document.
+        """
+        top = None
+        mounts = [mount for mount in self.visibility.current().mounts if mount.listed]
+        if uri is not None:
+            mount, path, _ = await self.locate(uri)
+            mounts, top = [mount], await mount.provider.metadata(path)
+        return TreeListing(
+            mounts,
+            top,
+            depth=depth,
+            after=after,
+            time_limit=TimeLimit(self._timing.search_s),
+            max_unlisted=self.limits.page_size,
+        )
+
     async def _list_all(self, after: str | None, progress: Progress | None) -> ListPage:
         size = self.limits.page_size
         mounts = [mount for mount in self.visibility.current().mounts if mount.listed]
@@ -360,12 +381,13 @@ class Catalog:
         uri: str | None = None,
         where: Where | None = None,
         after: str | None = None,
+        limit: int | None = None,
         progress: Progress | None = None,
     ) -> SearchResults:
         """Return a page of search hits in all listed mounts, or below `uri`.
 
         `where` limits the search to names or to text; otherwise names come first. `after` is the
-        cursor of the previous page.
+        cursor of the previous page, `limit` the maximum number of hits.
         """
         mounts = [mount for mount in self.visibility.current().mounts if mount.listed]
         below: Path | None = None
@@ -380,7 +402,7 @@ class Catalog:
             below=below,
             where=where,
             after=after,
-            size=self.limits.search_hits,
+            size=limit or self.limits.search_hits,
             progress=progress,
             walk_page=self.limits.search_walk_page,
             timing=self._timing,

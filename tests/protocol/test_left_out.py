@@ -11,6 +11,7 @@ import pytest
 from resource_server.catalog.catalog import CatalogLimits
 from resource_server.manifest.prompts import Prompt, PromptMessage
 from resource_server.protocol.server import Server, ServerLimits
+from resource_server.protocol.tools.registry import ToolSettings
 from resource_server.provider import ByteSize, Resource
 from resource_server.providers.filesystem import Filesystem
 from resource_server.providers.filesystem.options import DirectoryOptions
@@ -61,7 +62,8 @@ async def server(tmp_path: Path) -> Server:
         max_size=ByteSize(10_000),
         directories={"search/private": DirectoryOptions(readable=False)},
     )
-    server = await server_of(root, limits=LIMITS, server_limits=SERVER_LIMITS)
+    tools = ToolSettings(budget=1000)
+    server = await server_of(root, limits=LIMITS, server_limits=SERVER_LIMITS, tools=tools)
     message = PromptMessage(role="user", resource=f"{BASE}/some")
     server.prompts = {"all": Prompt(messages=(message,))}
     return server
@@ -82,8 +84,10 @@ async def tool(wire: Wire, name: str, **arguments: object) -> tuple[str, Any]:
 async def test_a_page_of_a_listing_has_the_cursor_of_the_next(wire: Wire) -> None:
     assert "nextCursor" in await wire.result("resources/list", {})
     assert "nextCursor" in await wire.result("resources/list", {"uri": f"{BASE}/many"})
-    text, structured = await tool(wire, "list_resources", uri=f"{BASE}/many")
-    assert f"There is more than these 3: call again with cursor={structured['nextCursor']}" in text
+    text, structured = await tool(wire, "list_resources", uri=f"{BASE}/names")
+    count = len(structured["items"])
+    notice = f"There is more after these {count}: call again with cursor={structured['next']}"
+    assert notice in text
 
 
 @pytest.mark.parametrize(
@@ -202,9 +206,12 @@ async def test_resources_that_cannot_be_sent_are_counted(tmp_path: Path) -> None
         read=lambda *_: [],
     )
     wire = Wire(await server_of(provider), REVISION)
-    text, structured = await tool(wire, "list_resources", uri=BASE)
-    assert [each["name"] for each in structured["resources"]] == ["good"]
+    text, structured = await tool(wire, "search_resources", query="d")
+    assert [each["resource"]["name"] for each in structured["hits"]] == ["good"]
     assert "Left out, as they cannot be sent: 1" in text
+    # A listing sends neither versions nor titles: nothing of this resource is in its way.
+    _, structured = await tool(wire, "list_resources", uri=BASE)
+    assert structured["items"] == [["bad"], ["good"]]
 
 
 async def test_a_hit_says_that_more_lines_match_and_a_line_that_it_is_shortened(wire: Wire) -> None:

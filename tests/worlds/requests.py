@@ -95,6 +95,9 @@ class Known:
                 self.prompts[found["name"]] = found
             if isinstance(cursor := found.get("nextCursor"), str):
                 self.cursors.append(cursor)
+            if "base" in found and "items" in found:
+                for path, *_ in found["items"]:
+                    self.see(f"{found['base']}{path}".rstrip("/"))
 
 
 def _objects(value: Any) -> Iterator[dict[str, Any]]:
@@ -259,6 +262,9 @@ class Conversation:
     async def use_tool(self, uri: str, word: str, step: Step) -> None:
         for name in ("list_resources", "read_resource", "resource_metadata"):
             await self._call(name, uri=uri)
+        await self._call("list_resources", uri=uri, depth=3)
+        await self._call("list_resources", uri=uri, pattern=f"*{word}*")
+        await self._call("list_resources", pattern=word)
 
     async def complete_word(self, uri: str, word: str, step: Step) -> None:
         templates = [*self.known.templates] or ["x"]

@@ -24,6 +24,7 @@ from resource_server.protocol import content_blocks, serialization
 from resource_server.protocol.call import Call, Result
 from resource_server.protocol.message import UNPARSABLE
 from resource_server.protocol.tools import builtin_schemas
+from resource_server.protocol.tools.resource_listing import ListArguments, list_resources
 from resource_server.protocol.tools.results import error_result, tool_result
 from resource_server.provider import Content, Truncation
 from resource_server.provider.search import Where
@@ -32,13 +33,6 @@ _SEARCHED: dict[Where, str] = {"names": "by name", "text": "in text"}
 _RANGE = re.compile(r"([0-9]{1,15})-([0-9]{0,15})")
 
 _encode = msgspec.json.Encoder().encode
-
-
-class ListArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `list_resources`."""
-
-    uri: str | None = None
-    cursor: str | None = None
 
 
 class UriArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,29 +50,7 @@ class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cursor: str | None = None
 
 
-# -- list
-
-
-async def list_resources(call: Call, arguments: ListArguments) -> Result:
-    """List all resources, or the children of one collection, as a table."""
-    # Some models send an empty string for an optional argument.
-    uri, after = arguments.uri or None, arguments.cursor or None
-    page = await call.server.catalog.list(uri, after, call.progress)
-    entries = [each for each in page.entries if serialization.each(serialization.resource, [each])]
-    text = [_table(entries) if entries else "Nothing is listed here."]
-    structured = b'"resources":[' + b",".join(map(serialization.resource, entries)) + b"]"
-    if page.next_cursor is not None:
-        text.append(
-            f"There is more than these {len(page.entries)}: call again with "
-            f"cursor={page.next_cursor}"
-        )
-        structured += b',"nextCursor":' + _encode(page.next_cursor)
-    if left_out := len(page.entries) - len(entries):
-        text.append(f"Left out, as they cannot be sent: {left_out}")
-    if page.unavailable:
-        text.append(f"Not available now: {', '.join(page.unavailable)}")
-        structured += b',"unavailable":' + _encode(page.unavailable)
-    return tool_result(call, [content_blocks.text_block("\n\n".join(text))], b"{%b}" % structured)
+# -- read
 
 
 def _table(entries: Sequence[CatalogEntry]) -> str:
@@ -93,9 +65,6 @@ def _row(entry: CatalogEntry) -> str:
     if resource.title is None:
         return row
     return f"{row} {' '.join(uris.display(resource.title).split())}"
-
-
-# -- read
 
 
 async def read_resource(call: Call, arguments: UriArguments) -> Result:

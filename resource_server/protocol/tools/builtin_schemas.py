@@ -14,7 +14,7 @@ SEARCH = "search_resources"
 _Json = dict[str, Any]
 _TEXT: _Json = {"type": "string"}
 _NUMBER: _Json = {"type": "integer"}
-_CURSOR: _Json = {**_TEXT, "description": "nextCursor of the previous page"}
+_CURSOR: _Json = {**_TEXT, "description": "From the previous page"}
 _RESOURCE: _Json = {
     "type": "object",
     "properties": {"uri": _TEXT, "name": _TEXT},
@@ -38,13 +38,22 @@ TOOLS = (
     Tool(
         name=LIST,
         title="List resources",
-        description="List resources (files, tables, rows) with type, size and URI: everything, or "
-        "the direct children of one collection. Begin here.",
-        input_schema=_object(uri={**_TEXT, "description": "A collection"}, cursor=_CURSOR),
+        description="List files, tables and queries: paths below `base`, collections (…/) first, "
+        "with bytes. The URI of each is base + path. Without arguments: the top. Begin here.",
+        input_schema=_object(
+            uri={**_TEXT, "description": "A collection"},
+            depth={**_NUMBER, "minimum": 1, "maximum": 5, "description": "Levels; default 1"},
+            pattern={
+                **_TEXT,
+                "description": "Only names, at any depth, that match a glob: *.py, docs/**/*.md",
+            },
+            cursor=_CURSOR,
+        ),
         output_schema=_object(
-            ("resources",),
-            resources=_list(_RESOURCE),
-            nextCursor=_TEXT,
+            ("base", "items"),
+            base=_TEXT,
+            items=_list({"type": "array", "description": "[path, bytes?]"}),
+            next=_TEXT,
             unavailable=_list(_TEXT),
         ),
     ),

@@ -12,16 +12,15 @@ import pytest
 from resource_server.catalog.catalog import CatalogLimits
 from resource_server.errors import (
     InvalidParameter,
-    ResourceBusy,
     ResourceNotFound,
     ResourceTooLarge,
 )
 from resource_server.protocol.server import ServerLimits
-from resource_server.provider import Content, MaybeAwaitable, Path, Resource, Truncation
+from resource_server.provider import Content, MaybeAwaitable, Path, Truncation
 from resource_server.runtime.timing import Timing
 from tests.protocol.tools.tooled import PICTURE, STRUCTURED, called, refusal, words
 from tests.protocol.wire import EVERY, HANDSHAKE, Wire, server_of
-from tests.providers_for_tests import Broken, Folder, Leaf, SlowTree, Tree, WatchedTree
+from tests.providers_for_tests import Folder, Leaf, SlowTree, Tree, WatchedTree
 
 pytestmark = pytest.mark.anyio
 
@@ -38,70 +37,6 @@ NODES: dict[str, Any] = {
 
 async def wired(revision: str, tree: type[Tree] = Tree, **more: Any) -> Wire:
     return Wire(await server_of(tree(NODES), **more), revision)
-
-
-# -- list_resources
-
-
-@pytest.mark.parametrize("revision", EVERY)
-@pytest.mark.parametrize("tree", [Tree, SlowTree])
-async def test_everything_is_listed_as_a_table_and_as_structured_content(
-    revision: str, tree: type[Tree]
-) -> None:
-    wire = await wired(revision, tree)
-    result = await called(wire, "list_resources", revision)
-    listed = (await wire.result("resources/list"))["resources"]
-    head, *rows = words(result).splitlines()
-    assert head == "type size uri"
-    assert rows == [
-        f"{each['resourceType']} {each.get('size', '-')} {each['uri']}" for each in listed
-    ]
-    if revision in STRUCTURED:
-        assert result["structuredContent"] == {"resources": listed}
-
-
-@pytest.mark.parametrize("revision", EVERY)
-async def test_a_collection_is_listed_page_by_page(revision: str) -> None:
-    wire = await wired(revision, limits=CatalogLimits(page_size=2))
-    found: list[str] = []
-    more = ""
-    asked: dict[str, Any] = {"uri": "test://one/folder"}
-    for _ in range(2):
-        said = words(await called(wire, "list_resources", revision, **asked))
-        table, _, more = said.partition("\n\n")
-        found += [row.split()[2] for row in table.splitlines()[1:]]
-        if more:
-            before, _, asked["cursor"] = more.partition("cursor=")
-            assert before == "There is more than these 2: call again with "
-    assert more == ""
-    assert found == [f"test://one/folder/{name}" for name in ("empty", "inner.txt", "logo.png")]
-
-
-async def test_an_empty_argument_counts_as_omitted() -> None:
-    wire = await wired("2025-11-25")
-    everything = await called(wire, "list_resources", "2025-11-25")
-    assert await called(wire, "list_resources", "2025-11-25", uri="", cursor="") == everything
-
-
-@pytest.mark.parametrize("revision", EVERY)
-async def test_a_mount_that_is_missing_from_a_listing_is_named(revision: str) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise ResourceBusy
-
-    wire = Wire(await server_of(Tree({"a": ""}), Broken(list=fail)), revision)
-    result = await called(wire, "list_resources", revision)
-    assert words(result).endswith("Not available now: two")
-    if revision in STRUCTURED:
-        assert result["structuredContent"]["unavailable"] == ["two"]
-
-
-async def test_a_title_stays_on_one_line() -> None:
-    def titled(path: Path) -> Resource:
-        return Resource(path=path, name="x", type="collection", title="a\nb\tc\udcff")
-
-    wire = Wire(await server_of(Broken(metadata=titled)), "2025-11-25")
-    said = words(await called(wire, "list_resources", "2025-11-25")).splitlines()
-    assert said[1:] == ["collection - test://one a b c\N{REPLACEMENT CHARACTER}"]
 
 
 # -- resource_metadata

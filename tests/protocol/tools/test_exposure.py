@@ -12,7 +12,7 @@ import pytest
 
 from resource_server.cli import server_builder
 from resource_server.protocol.in_process_client import LocalClient
-from tests.protocol.tools.tooled import refusal
+from tests.protocol.tools.tooled import refusal, words
 from tests.protocol.wire import HANDSHAKE
 from tests.test_bad_input import TRAVERSALS
 
@@ -157,11 +157,17 @@ async def test_no_tool_exposes_hidden_database_content(client: LocalClient) -> N
 
 
 async def test_no_listing_names_hidden_resources(client: LocalClient) -> None:
-    told = ""
+    told: set[str] = set()
     for uri in ("", "file:///p", "file:///p/docs", "sqlite://shop", "sqlite://shop/people"):
-        told += str(await result(client, "list_resources", uri=uri))
-    for name in (*(secret.rpartition("/")[2] for secret in SECRETS), "audit"):
-        assert name == "note.txt" or f"/{name}" not in told
+        for more in ({}, {"depth": 5}, {"pattern": "*"}, {"pattern": "**/*"}):
+            found = await result(client, "list_resources", uri=uri, **more)
+            head, *rows = words(found).partition("\n\n")[0].splitlines()
+            base = head.removeprefix("Below").removeprefix("URI, bytes:").partition(" (")[0].strip()
+            told |= {base + row.split()[0].rstrip("/") for row in rows}
+    assert {"file:///p/a.txt", "file:///p/docs/b.txt", "sqlite://shop/people/~rows"} <= told
+    for secret in SECRETS:
+        assert f"file:///p/{secret}" not in told
+    assert not any("audit" in uri for uri in told)
 
 
 @pytest.mark.slow
