@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import json
 from collections import Counter
-from contextlib import suppress
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
 
@@ -184,16 +185,23 @@ def owner_values(values: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
+@asynccontextmanager
+async def serving(url: str, type: str, values: str) -> AsyncGenerator[tuple[Served, int]]:
+    """Serve a table with a key of a type; yields it with its number of rows."""
+    async with owner_of(url) as owner:
+        await owner.clear()
+        count = await filled(owner, type, values)
+        async with served(owner) as it:
+            yield it, count
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("type", "values"), POSTGRES.items())
 async def test_every_row_of_postgresql_has_an_address(
     postgres_url: str, type: str, values: str
 ) -> None:
-    async with owner_of(postgres_url) as owner:
-        await owner.clear()
-        count = await filled(owner, type, values)
-        async with served(owner) as it:
-            await every_row_once(it, count=count)
+    async with serving(postgres_url, type, values) as (it, count):
+        await every_row_once(it, count=count)
 
 
 @pytest.mark.slow
@@ -201,42 +209,31 @@ async def test_every_row_of_postgresql_has_an_address(
 async def test_every_row_of_mariadb_has_an_address(
     mariadb_url: str, type: str, values: str
 ) -> None:
-    async with owner_of(mariadb_url) as owner:
-        await owner.clear()
-        count = await filled(owner, type, values)
-        async with served(owner) as it:
-            await every_row_once(it, count=count)
+    async with serving(mariadb_url, type, values) as (it, count):
+        await every_row_once(it, count=count)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("type", "values"), SQLITE.items())
 async def test_every_row_of_sqlite_has_an_address(tmp_path: Path, type: str, values: str) -> None:
-    async with owner_of(f"sqlite:///{tmp_path}/it.db") as owner:
-        count = await filled(owner, type, values)
-        async with served(owner) as it:
-            await every_row_once(it, count=count)
+    async with serving(f"sqlite:///{tmp_path}/it.db", type, values) as (it, count):
+        await every_row_once(it, count=count)
 
 
 @pytest.mark.parametrize(("type", "values"), POSTGRES_WITHOUT_KEYS.items())
 async def test_a_type_of_postgresql_that_is_not_known_is_no_key(
     postgres_url: str, type: str, values: str
 ) -> None:
-    async with owner_of(postgres_url) as owner:
-        await owner.clear()
-        count = await filled(owner, type, values)
-        async with served(owner) as it:
-            await no_key(it, count=count)
+    async with serving(postgres_url, type, values) as (it, count):
+        await no_key(it, count=count)
 
 
 @pytest.mark.parametrize(("type", "values"), MARIADB_WITHOUT_KEYS.items())
 async def test_a_type_of_mariadb_that_does_not_match_itself_is_no_key(
     mariadb_url: str, type: str, values: str
 ) -> None:
-    async with owner_of(mariadb_url) as owner:
-        await owner.clear()
-        count = await filled(owner, type, values)
-        async with served(owner) as it:
-            await no_key(it, count=count)
+    async with serving(mariadb_url, type, values) as (it, count):
+        await no_key(it, count=count)
 
 
 @pytest.mark.parametrize("name", ["%(k0)s", "%(limit)s", ":k0", "%s", "k0", "%%(k0)s", "?", "$1"])
