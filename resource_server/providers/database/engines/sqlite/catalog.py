@@ -166,9 +166,7 @@ class SqliteCatalog:
         try:
             found = _columns(database, name)
         except sqlite3.DatabaseError as error:
-            broken = (error.sqlite_errorcode & 0xFF) in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH)
-            # After a schema change, SQLite reconnects a virtual table, which the authorizer denies.
-            if broken and not connection.has_new_schema():
+            if _is_broken(error, connection):
                 raise ResourceNotFound from None
             raise
         visible = [column for column in found if column.hidden != _HIDDEN and is_utf8(column.name)]
@@ -178,7 +176,7 @@ class SqliteCatalog:
         options = table_options(ddl) if ddl and entry.type == "table" else frozenset[str]()
         strict = "STRICT" in options
         indexes = _indexes(database, name) if entry.type == "table" else []
-        collations = _collations(database, entry, visible)
+        collations = _collations(connection, entry, visible)
         (encoding,) = database.execute("PRAGMA encoding").fetchone()
 
         def key_type(column: _ColumnInfo) -> KeyType | None:
@@ -340,8 +338,17 @@ def _rowid(name: str) -> Column:
     return Column(name, "INTEGER", "integer", nullable=False, key_type=StoredValues("integer"))
 
 
+def _is_broken(error: sqlite3.DatabaseError, connection: SqliteConnection) -> bool:
+    """Return whether a table cannot be used; a new schema is reason enough for an error.
+
+    The authorizer knows only the tables of the schema that the connection was opened with.
+    """
+    refused = (error.sqlite_errorcode & 0xFF) in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH)
+    return refused and not connection.has_new_schema()
+
+
 def _collations(
-    database: sqlite3.Connection, entry: SchemaEntry, columns: Sequence[_ColumnInfo]
+    connection: SqliteConnection, entry: SchemaEntry, columns: Sequence[_ColumnInfo]
 ) -> Mapping[str, Collation]:
     """Return the collations of a table's columns, except those that a program has added.
 
@@ -351,13 +358,13 @@ def _collations(
         return {}
     names = [quoted(column.name) for column in columns]
     try:
-        found = _compared(database, entry.name, names)
+        found = _compared(connection.database, entry.name, names)
     except sqlite3.DatabaseError as error:
-        if (error.sqlite_errorcode & 0xFF) not in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH):
+        if not _is_broken(error, connection):
             raise
         if len(names) == 1:
             return {}
-        each = [_collations(database, entry, [column]) for column in columns]
+        each = [_collations(connection, entry, [column]) for column in columns]
         return {name: collation for one in each for name, collation in one.items()}
     return dict(zip([column.name for column in columns], found, strict=True))
 

@@ -109,6 +109,16 @@ async def test_other_keys_are_ordered_by_preference(
         assert [*table.key, *(column for key in table.other_keys for column in key.columns)] == keys
 
 
+async def test_a_table_made_while_the_engine_is_open_has_its_key(tmp_path: pathlib.Path) -> None:
+    path = write(tmp_path / "shop.db", "CREATE TABLE t(a)")
+    async with opened(path) as engine:
+        await engine.tables()
+        for name, key in (("one", "id INTEGER PRIMARY KEY"), ("two", "k TEXT PRIMARY KEY")):
+            write(path, f"CREATE TABLE {name}({key})")
+            table = await reflected(engine, name)
+            assert (table.key_kind, table.key) == ("primary", (key.split()[0],))
+
+
 async def test_a_generated_column_of_an_unknown_function_is_no_key(tmp_path: pathlib.Path) -> None:
     script = "CREATE TABLE t(a NOT NULL UNIQUE, g AS (unknown(a)))"
     with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
