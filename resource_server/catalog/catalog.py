@@ -16,11 +16,12 @@ import msgspec
 
 from resource_server import access, uris
 from resource_server.access import Scopes
-from resource_server.catalog import cursor, fallback_search, federated_search
+from resource_server.catalog import cursor, fallback_search, federated_search, skill_catalog
 from resource_server.catalog.contract_guard import Progress
 from resource_server.catalog.cursor import ListCursor
 from resource_server.catalog.federated_search import SearchResults
 from resource_server.catalog.mount import CatalogEntry, Mount, log_failure
+from resource_server.catalog.skill_catalog import SkillEntry, SkillPage
 from resource_server.catalog.tree_listing import TreeListing
 from resource_server.errors import InvalidParameter, ResourceBusy, ResourceNotFound
 from resource_server.provider import Content, Path, Resource, Template
@@ -407,6 +408,24 @@ class Catalog:
             walk_page=self.limits.search_walk_page,
             timing=self._timing,
         )
+
+    # -- skills
+
+    async def skills(self, after: str | None = None) -> SkillPage:
+        """Return a page of the skills in all listed mounts; `after` is the previous cursor."""
+        return await skill_catalog.list_skills(
+            self.visibility.current().mounts,
+            after,
+            size=self.limits.page_size,
+            timeout_s=self._timing.listing_s,
+        )
+
+    async def skill(self, uri: str) -> SkillEntry:
+        """Return the skill whose `SKILL.md` has this URI, listed or not."""
+        mount, path, query = await self.locate(uri)
+        if query:
+            raise ResourceNotFound
+        return await skill_catalog.get_skill(self.visibility.current().mounts, mount, path)
 
     # -- templates and completion
 

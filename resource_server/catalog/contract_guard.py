@@ -55,6 +55,7 @@ from resource_server.provider.search import (
     SearchRequest,
     SupportsSearch,
 )
+from resource_server.provider.skills import Skill, SupportsSkills
 from resource_server.provider.tools import SupportsTools, Tool, ToolRequest, ToolResult
 from resource_server.runtime.eager import (
     CANCEL_S,
@@ -79,6 +80,7 @@ Ability: TypeAlias = Literal[
     "hides",
     "links",
     "search",
+    "skills",
     "timeout",
     "tools",
     "walk",
@@ -94,6 +96,7 @@ _PROTOCOLS: Mapping[Ability, type] = {
     "hides": SupportsHides,
     "links": SupportsLinks,
     "search": SupportsSearch,
+    "skills": SupportsSkills,
     "timeout": SupportsTimeout,
     "tools": SupportsTools,
     "walk": SupportsWalk,
@@ -375,6 +378,21 @@ class GuardedProvider:
                 raise _broken("search()", "hits with a Resource", hit.resource)
             _all("search()", MatchedLine, hit.lines)
         return page
+
+    async def list_skills(self, *, after: Path | None, limit: int) -> Sequence[Skill]:
+        """See `SupportsSkills.list_skills`."""
+        found = await self._call("list_skills", after=after, limit=limit)
+        skills = _all("list_skills()", Skill, found)
+        if after is not None and any(skill.path == after for skill in skills):
+            raise ResourceServerError("list_skills() returned `after` again, not what follows it")
+        return skills
+
+    async def get_skill(self, path: Path) -> Skill:
+        """See `SupportsSkills.get_skill`."""
+        found = await self._call("get_skill", path)
+        if not isinstance(found, Skill):
+            raise _broken("get_skill()", "a Skill", found)
+        return found
 
     async def tools(self) -> Sequence[Tool]:
         """See `SupportsTools.tools`; each item is left to the caller to check."""

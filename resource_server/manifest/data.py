@@ -10,8 +10,6 @@ from typing import NoReturn, TypeAlias, TypeGuard
 from resource_server.errors import Diagnostic, ManifestError
 from resource_server.manifest.wording import exception_text, one_line, printable
 
-Scalar: TypeAlias = str | int | float | bool | None
-
 DataPath: TypeAlias = tuple[str | int, ...]
 """Keys and list indexes that lead to a value; `()` is the whole manifest."""
 

@@ -16,8 +16,9 @@ from typing import NoReturn, cast
 
 import yaml
 
-from resource_server.manifest.data import DataPath, Place, Positions, Problems, Scalar, is_mapping
+from resource_server.manifest.data import DataPath, Place, Positions, Problems, is_mapping
 from resource_server.manifest.wording import one_line, printable, quoted_value
+from resource_server.runtime.yaml_scalars import Scalar, resolved_scalar
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 64
@@ -28,16 +29,6 @@ EXAMPLE = "roots: {project: {path: .}}"
 
 _Parser = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_INTEGER = re.compile(r"[-+]?[0-9]{1,300}|0o[0-7]{1,300}|0x[0-9a-fA-F]{1,300}")
-_FLOAT = re.compile(
-    r"[-+]?(\.[0-9]{1,300}|[0-9]{1,300}(\.[0-9]{0,300})?)([eE][-+]?[0-9]{1,5})?|[-+]?\.(inf|Inf|INF)"
-)
-_CONSTANTS = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
-}
 _STRING_TAGS = ("!", "tag:yaml.org,2002:str")
 _COLLECTION_TAGS = (None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
@@ -169,7 +160,7 @@ class _Composer:
     def _scalar(self, event: yaml.ScalarEvent, path: DataPath) -> Scalar:
         self._refuse_tag(event, event.tag, (None, *_STRING_TAGS), path)
         plain = event.implicit[0] and event.tag is None
-        return _resolved_scalar(event.value) if plain else event.value
+        return resolved_scalar(event.value) if plain else event.value
 
     def _refuse_tag(
         self, event: yaml.Event, tag: str | None, known: tuple[str | None, ...], path: DataPath
@@ -250,17 +241,6 @@ class _Flattened:
                 data[key] = self.add(entry.node, (*path, key))
             return data
         return node.value
-
-
-def _resolved_scalar(text: str) -> Scalar:
-    """Resolve a plain scalar by the core schema of YAML 1.2."""
-    if text in _CONSTANTS:
-        return _CONSTANTS[text]
-    if _INTEGER.fullmatch(text):
-        return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
-    if _FLOAT.fullmatch(text):
-        return float(text.lower().replace(".inf", "inf"))
-    return text
 
 
 def _start(event: yaml.Event) -> Place:

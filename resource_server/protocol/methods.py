@@ -9,7 +9,13 @@ from typing import Any, Literal
 import msgspec
 
 from resource_server import uris
-from resource_server.errors import InvalidParameter, ResourceNotFound, ResourceServerError
+from resource_server.catalog.catalog import ListPage
+from resource_server.errors import (
+    InvalidParameter,
+    NotACollection,
+    ResourceNotFound,
+    ResourceServerError,
+)
 from resource_server.protocol import params, revisions, serialization
 from resource_server.protocol.call import Call, Handler, Result, interactive
 from resource_server.protocol.error_mapping import method_not_found
@@ -51,17 +57,42 @@ async def _empty(_call: Call, _params: params.RequestParams) -> Result:
 
 async def _list(call: Call, given: params.ListResourcesParams) -> Result:
     page = await call.server.catalog.list(given.uri, given.cursor, call.progress)
-    members = (
-        b'"resources":['
-        + b",".join(serialization.each(serialization.resource, page.entries))
-        + b"]"
-    )
     meta = None
     if page.unavailable:
         meta = {serialization.META_UNAVAILABLE: page.unavailable}
         call.server.broker.note_unlisted(page.unavailable)
     # A widely used client caches listings under a key without `uri`, so never let it.
-    return Result(members + _next_cursor(page.next_cursor), meta, ttl_ms=0)
+    return Result(_resources(page), meta, ttl_ms=0)
+
+
+def _resources(page: ListPage) -> bytes:
+    resources = serialization.each(serialization.resource, page.entries)
+    return b'"resources":[' + b",".join(resources) + b"]" + _next_cursor(page.next_cursor)
+
+
+async def _read_directory(call: Call, given: params.DirectoryParams) -> Result:
+    try:
+        page = await call.server.catalog.list(given.uri, given.cursor, call.progress)
+    except (ResourceNotFound, NotACollection):
+        # One code in every revision (SEP-2640).
+        raise InvalidParameter("no directory is served at this URI") from None
+    return Result(_resources(page), ttl_ms=0)
+
+
+async def _list_skills(call: Call, given: params.ListSkillsParams) -> Result:
+    page = await call.server.catalog.skills(given.cursor)
+    skills = serialization.each(serialization.skill, page.entries)
+    members = b'"skills":[' + b",".join(skills) + b"]" + _next_cursor(page.next_cursor)
+    meta = {serialization.META_UNAVAILABLE: page.unavailable} if page.unavailable else None
+    return Result(members, meta, ttl_ms=call.server.ttl_ms)
+
+
+async def _get_skill(call: Call, given: params.GetSkillParams) -> Result:
+    try:
+        entry = await call.server.catalog.skill(given.uri)
+    except ResourceNotFound:
+        raise InvalidParameter("no skill is served at this URI") from None
+    return Result(b'"skill":' + serialization.skill(entry), ttl_ms=call.server.ttl_ms)
 
 
 async def _list_templates(call: Call, given: params.ListTemplatesParams) -> Result:
@@ -176,9 +207,12 @@ METHODS: Mapping[str, Handler] = {
     "resources/list": _list,
     "resources/read": _read,
     "resources/metadata": _metadata,
+    "resources/directory/read": _read_directory,
     "resources/templates/list": _list_templates,
     "resources/subscribe": _subscribe,
     "resources/unsubscribe": _unsubscribe,
+    "skills/list": _list_skills,
+    "skills/get": _get_skill,
     "prompts/list": _of("prompts", "prompts/list", list_prompts),
     "prompts/get": _of("prompts", "prompts/get", get_prompt),
     "subscriptions/listen": _listen,

@@ -138,6 +138,25 @@ class ListResourcesParams(ListTemplatesParams, frozen=True):
     uri: str | None = None
 
 
+class DirectoryParams(RequestParams, frozen=True, kw_only=True):
+    """Parameters of `resources/directory/read` (SEP-2640)."""
+
+    uri: str
+    cursor: str | None = None
+
+
+class ListSkillsParams(RequestParams, frozen=True):
+    """Parameters of `skills/list` (SEP-2640)."""
+
+    cursor: str | None = None
+
+
+class GetSkillParams(RequestParams, frozen=True, kw_only=True):
+    """Parameters of `skills/get` (SEP-2640)."""
+
+    uri: str
+
+
 class InteractiveParams(RequestParams, frozen=True, kw_only=True, rename="camel"):
     """Parameters of methods that may elicit input before their result (2026-07-28)."""
 
@@ -262,9 +281,12 @@ PARAMS: Mapping[str, type[RequestParams]] = {
     "resources/list": ListResourcesParams,
     "resources/read": ReadResourceParams,
     "resources/metadata": ResourceMetadataParams,
+    "resources/directory/read": DirectoryParams,
     "resources/templates/list": ListTemplatesParams,
     "resources/subscribe": SubscribeParams,
     "resources/unsubscribe": SubscribeParams,
+    "skills/list": ListSkillsParams,
+    "skills/get": GetSkillParams,
     "prompts/list": ListPromptsParams,
     "prompts/get": GetPromptParams,
     "subscriptions/listen": ListenParams,

@@ -26,6 +26,8 @@ CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+SKILLS = "io.modelcontextprotocol/skills"
+"""The extension of SEP-2640, in the capabilities of every revision."""
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
 _RESOURCE_METHODS = frozenset(
@@ -33,10 +35,13 @@ _RESOURCE_METHODS = frozenset(
         "completion/complete",
         "prompts/get",
         "prompts/list",
+        "resources/directory/read",
         "resources/list",
         "resources/metadata",
         "resources/read",
         "resources/templates/list",
+        "skills/get",
+        "skills/list",
         "tools/call",
         "tools/list",
     )

@@ -23,6 +23,7 @@ from resource_server.catalog.catalog import (
     content_size,
 )
 from resource_server.catalog.mount import log_failure
+from resource_server.catalog.skill_catalog import SkillEntry
 from resource_server.provider import Annotations, Content, Format, Truncation
 
 META_TYPE = "resource-server/resourceType"
@@ -223,6 +224,15 @@ def base64(data: bytes) -> bytes:
     import pybase64
 
     return pybase64.b64encode(data)
+
+
+def skill(entry: SkillEntry) -> bytes:
+    """Return the JSON object of a skill (SEP-2640)."""
+    uri, found = entry.mount.uri, entry.skill
+    files: Sequence[Mapping[str, object]] | str = "dynamic"
+    if found.files is not None:
+        files = [{"uri": uri(f.path), "digest": f.digest, "size": f.size} for f in found.files]
+    return _encode({"uri": uri(found.path), "frontmatter": found.frontmatter, "resources": files})
 
 
 def annotations_of(entry: CatalogEntry) -> bytes | None:

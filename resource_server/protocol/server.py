@@ -169,6 +169,7 @@ class Server:
             },
             "logging": {},
             "experimental": {"resource-server/sep-2093": {"metadata": True, "list": True}},
+            "extensions": {revisions.SKILLS: {"directoryRead": True}},
         }
         if self.has("prompts") or (self.reloads and not revision.modern):
             advertised["prompts"] = {"listChanged": self.reloads}

@@ -42,6 +42,7 @@ from resource_server.provider.search import (
     SupportsSearch,
     Where,
 )
+from resource_server.provider.skills import Skill, SkillFile, SupportsSkills
 from resource_server.provider.tools import (
     Block,
     CannotElicit,
@@ -91,6 +92,8 @@ __all__ = [
     "SearchPage",
     "SearchRequest",
     "ServerKey",
+    "Skill",
+    "SkillFile",
     "SupportsAccess",
     "SupportsComplete",
     "SupportsExplain",
@@ -99,6 +102,7 @@ __all__ = [
     "SupportsKey",
     "SupportsLinks",
     "SupportsSearch",
+    "SupportsSkills",
     "SupportsTimeout",
     "SupportsTools",
     "SupportsWalk",

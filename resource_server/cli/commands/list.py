@@ -10,6 +10,7 @@ from resource_server.cli import console, log_output, source_arguments, source_cl
 from resource_server.cli.source_client import Json
 from resource_server.protocol.in_process_client import LocalClient
 from resource_server.protocol.serialization import META_UNAVAILABLE
+from resource_server.provider.skills import SKILL_FILE
 
 MAX_LINES = 500
 _MAX_COUNTED = 10_000
@@ -88,6 +89,8 @@ def _line(resource: Json, depth: int) -> str:
     size = _size(resource.get("size"))
     # A top-level resource shows its URI, the prefix of all URIs below it.
     name = console.escaped(resource["name"] if depth else resource["uri"])
+    if resource["uri"].endswith(f"/{SKILL_FILE}"):
+        name = SKILL_FILE  # its name is that of the skill, which the line above shows
     if resource["resourceType"] == "collection":
         name = console.emphasised(name if name.endswith("/") else f"{name}/")
     title = f"  {console.faint(console.escaped(resource['title']))}" if "title" in resource else ""

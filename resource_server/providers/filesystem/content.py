@@ -82,6 +82,24 @@ def read_content(
         raise resource_error(error) from None
 
 
+def read_exact(fd: int, mime_type: str | None, *, max_size: int) -> Content:
+    """Read a whole document that is sent in exactly its bytes: text only if it is UTF-8. Blocks.
+
+    A byte order mark stays in the text.
+
+    Raises:
+        ResourceTooLarge: over `max_size` bytes.
+    """
+    data = read_all(fd, max_size + 1)
+    if len(data) > max_size:
+        raise _too_large(len(data), max_size, mime_type)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return Content(data, mime_type)
+    return Content(data if "\0" in text else text, mime_type)
+
+
 def _read_whole(fd: int, size: int, mime: str | None, encoding: str, max_size: int) -> Content:
     if size > max_size:
         raise _too_large(size, max_size, mime)

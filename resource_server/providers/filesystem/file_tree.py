@@ -154,6 +154,8 @@ class FileTree:
 
         Set by a scanner, which removes what it has scanned since.
         """
+        self.described_by: str | None = None
+        """Name of the document whose content shows in listings of its directory, if any."""
         self._believed: dict[Path, _BelievedDirectory] = {}
         self._folds = folds_names(root.path)
 
@@ -173,6 +175,16 @@ class FileTree:
         dead = frozenset(name for name in listing.links if not self._leads((*directory.path, name)))
         names = tuple([name for name in listing.names if name not in dead])
         return replace(listing, names=names, links=listing.links - dead, _digest=None).digest
+
+    def description(self, directory: Directory, listing: Listing) -> Stamp | None:
+        """Return the stamp of the exposed document that describes a directory, if it has one."""
+        name, names = self.described_by, listing.names
+        if name is None or names[(at := bisect_left(names, name)) : at + 1] != (name,):
+            return None
+        try:
+            return self.find((*directory.path, name)).stamp
+        except (NotACollection, ResourceBusy, ResourceNotFound):
+            return None
 
     def _leads(self, path: Path) -> bool:
         try:
@@ -364,16 +376,19 @@ class FileTree:
                 frame.close()
         return found
 
-    def name_runs(self, path: Path, directory: Directory, after: Path) -> Generator[NameRun]:
+    def name_runs(
+        self, path: Path, directory: Directory, after: Path = (), *, unlisted: bool = False
+    ) -> Generator[NameRun]:
         """Yield the names below a directory, depth first, strictly after the path `after`, if any.
 
-        Unlisted directories are left out, unless this one is unlisted itself. Blocks.
+        Unlisted directories are left out, unless this one is unlisted itself, or with `unlisted`.
+        Blocks.
 
         Raises:
             ResourceNotFound, ResourceBusy: as in `children`.
         """
         above = self._locate(path)[1][:-1] if self.follow_links else ()
-        budget, unlisted = ReadBudget(), not directory.rules.listed
+        budget, unlisted = ReadBudget(), unlisted or not directory.rules.listed
         frames = [finish(self._open(path, directory, budget))]
         try:
             finish(self._resume(frames, after[len(path) :], budget, above, unlisted=unlisted))

@@ -12,6 +12,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
+import msgspec
+
 from resource_server import media_types, uris
 from resource_server.access import allows, checked_restrictions
 from resource_server.errors import NotACollection, ResourceError, ResourceNotFound
@@ -20,6 +22,7 @@ from resource_server.provider import (
     Change,
     Content,
     Interest,
+    Link,
     MaybeAwaitable,
     Path,
     Provider,
@@ -27,7 +30,9 @@ from resource_server.provider import (
     Template,
 )
 from resource_server.provider.search import SearchPage, SearchRequest, SupportsSearch
+from resource_server.provider.skills import SKILL_FILE, Skill, SupportsSkills
 from resource_server.providers.filesystem import content
+from resource_server.providers.filesystem.directory import WeightedLru
 from resource_server.providers.filesystem.encoding import canonical_encoding
 from resource_server.providers.filesystem.exposure import explain
 from resource_server.providers.filesystem.exposure.rules import (
@@ -48,6 +53,7 @@ from resource_server.providers.filesystem.file_tree import (
 from resource_server.providers.filesystem.options import (
     DirectoryOptions,
     Secrets,
+    SkillMode,
     SymlinkPolicy,
     WatchMode,
     check_patterns,
@@ -56,12 +62,14 @@ from resource_server.providers.filesystem.options import (
 )
 from resource_server.providers.filesystem.ranges import Range, parse_range
 from resource_server.providers.filesystem.root import Root
+from resource_server.providers.filesystem.skills.digests import FileDigest, digest_cache
 from resource_server.providers.filesystem.worker_threads import Steps, WorkerThreads, finish
 from resource_server.runtime.option_types import OptionChecks, check_options
 from resource_server.runtime.timing import Timing
 
 if TYPE_CHECKING:
     from resource_server.providers.filesystem.file_search import FileSearch
+    from resource_server.providers.filesystem.skills.skill_index import SkillIndex
 
 T = TypeVar("T")
 
@@ -127,11 +135,16 @@ class Filesystem:
     """Options of single directories, by path below the root (no patterns); the deepest wins."""
     watch: WatchMode = "auto"
     """How changes are detected; `auto` uses the best of the system and the file system."""
+    skills: SkillMode = "auto"
+    """Whether directories with a valid `SKILL.md` are served as skills, too, or none are."""
 
     timing: Timing = field(default=Timing(), init=False, repr=False, compare=False)
     """Intervals of the watcher and of searches, for tests."""
     threads: WorkerThreads = field(init=False, repr=False, compare=False)
     """Threads for blocking work, shared by all views of the folder (`narrowed`)."""
+
+    digests: WeightedLru[Path, FileDigest] = field(init=False, repr=False, compare=False)
+    """Digests of the files of skills, shared by all views of the folder."""
 
     templates = _TEMPLATES
 
@@ -160,11 +173,19 @@ class Filesystem:
         self._name = os.path.basename(os.path.abspath(self.path)) or "/"
         self._types = tuple(self.types.items())
         self.threads = WorkerThreads(_MAX_THREADS)
+        self.digests = digest_cache()
         self._exposure = ExposureRules(directory_keys(self.directories), self.secrets.allow)
         self._root = Root(os.path.abspath(self.path))
         self._tree = FileTree(
             self._root, self._exposure, root_rules, follow_links=self.symlinks == "within-root"
         )
+        if self.skills == "auto":
+            self._tree.described_by = SKILL_FILE
+        self._link: Link | None = None
+
+    def linked(self, link: Link) -> None:
+        """Store the function that makes URIs. See `SupportsLinks`."""
+        self._link = link
 
     def withhold(self, files: Mapping[str, str]) -> None:
         """Hide these files under every name, unless `secrets.allow` names them.
@@ -199,8 +220,8 @@ class Filesystem:
         return self._page(self._tree.walk(after or (), self, limit=limit), limit)
 
     def metadata(self, path: Path) -> Resource:
-        """Return the metadata of a file or directory, without opening it."""
-        return self.resource(self._tree.find(path))
+        """Return the metadata of a file or directory; only a `SKILL.md` is opened for it."""
+        return self._described(self.resource(self._tree.find(path)))
 
     def read(self, path: Path, query: Mapping[str, str]) -> MaybeAwaitable[Sequence[Content]]:
         """Return a file, or a range of it, as one content: text if it decodes, else bytes."""
@@ -256,10 +277,11 @@ class Filesystem:
                 )
         finally:
             os.close(fd)
-        if found is None:
-            raise BlockingIOError
         # The status is older than the content, so the version is never newer than the content.
-        return self.document(path, status, rules), (found,)
+        resource = self.document(path, status, rules)
+        if found is None or self._is_recoded(found) or self._is_undescribed(resource):
+            raise BlockingIOError
+        return self._described(resource), (found,)
 
     def _read_blocking(
         self, path: Path, location: DocumentLocation, part: Range | None, *, collections: bool
@@ -284,9 +306,15 @@ class Filesystem:
                 encoding=rules.encoding,
                 max_size=rules.max_size,
             )
+            if part is None and self._is_recoded(found) and self._skills.covers(path):
+                found = content.read_exact(fd, found.mime_type, max_size=rules.max_size)
         finally:
             os.close(fd)
-        return self.document(path, status, rules), (found,)
+        return self._described(self.document(path, status, rules)), (found,)
+
+    def _is_recoded(self, found: Content) -> bool:
+        """Return whether text would be sent in other bytes than a skill's digest covers."""
+        return found.size is not None and self.skills == "auto"
 
     def _collection(self, path: Path) -> tuple[Resource, Sequence[Content]]:
         entry = self._tree.find(path)
@@ -336,9 +364,22 @@ class Filesystem:
         self, request: SearchRequest, *, below: Path, after: str | None, limit: int, deadline: float
     ) -> Awaitable[SearchPage]:
         """Search names, or the lines of documents. See `SupportsSearch.search`."""
-        return self._search.search(
-            request, below=below, after=after, limit=limit, deadline=deadline
+        return self._described_hits(
+            self._search.search(request, below=below, after=after, limit=limit, deadline=deadline)
         )
+
+    async def _described_hits(self, searching: Awaitable[SearchPage]) -> SearchPage:
+        page = await searching
+        if not any(hit.resource.path[-1:] == (SKILL_FILE,) for hit in page.hits):
+            return page
+
+        def described() -> SearchPage:
+            hits = [
+                msgspec.structs.replace(h, resource=self._described(h.resource)) for h in page.hits
+            ]
+            return msgspec.structs.replace(page, hits=hits)
+
+        return await self.threads.run(described)
 
     @functools.cached_property
     def _search(self) -> FileSearch:
@@ -346,6 +387,46 @@ class Filesystem:
         from resource_server.providers.filesystem.file_search import FileSearch
 
         return FileSearch(self._tree, self, self._types, self.timing)
+
+    def list_skills(self, *, after: Path | None, limit: int) -> MaybeAwaitable[Sequence[Skill]]:
+        """Return the skills in the folder, in the order of `walk`. See `SupportsSkills`."""
+        if self.skills == "off":
+            return ()
+        return self.threads.run(lambda: self._skills.page(after, limit))
+
+    def get_skill(self, path: Path) -> MaybeAwaitable[Skill]:
+        """Return the skill of a `SKILL.md`. See `SupportsSkills`."""
+        if self.skills == "off":
+            raise ResourceNotFound
+        return self.threads.run(lambda: self._skills.skill(path))
+
+    @functools.cached_property
+    def _skills(self) -> SkillIndex:
+        # Imported here: most folders have no skill.
+        from resource_server.providers.filesystem.skills.skill_index import SkillIndex
+
+        return SkillIndex(self._tree, self, self.digests, self._root_name)
+
+    def _root_name(self) -> str | None:
+        """Return the last segment of the folder's own URI."""
+        if self._link is None:
+            return None
+        uri = uris.parse(self._link(()))
+        return uri.path[-1] if uri.path else uri.authority
+
+    def _is_undescribed(self, resource: Resource) -> bool:
+        """Return whether a file has to be read before its resource can be described."""
+        path = resource.path
+        if not path or path[-1] != SKILL_FILE or resource.type != "document":
+            return False
+        return self.skills == "auto" and not self._skills.is_known(resource)
+
+    def _described(self, resource: Resource) -> Resource:
+        """Return the resource of a `SKILL.md` with the name and description of its skill."""
+        path = resource.path
+        if not path or path[-1] != SKILL_FILE or self.skills == "off":
+            return resource
+        return self._skills.described(resource)
 
     @property
     def restrictions(self) -> Mapping[str, frozenset[str]]:
@@ -360,6 +441,7 @@ class Filesystem:
         }
         narrowed = replace(self, directories=directories)
         narrowed.threads, narrowed.timing = self.threads, self.timing
+        narrowed.digests = self.digests
         narrowed.share_withheld(self._exposure.withheld)
         return narrowed
 
@@ -372,14 +454,21 @@ class Filesystem:
         return self.threads.run(lambda: explain.hidden_entries(self._tree, limit))
 
     def warnings(self) -> MaybeAwaitable[Sequence[tuple[str, str]]]:
-        """Return problems with keys of `directories`. See `SupportsWarnings`."""
+        """Return keys of `directories` and skills with a problem. See `SupportsWarnings`."""
+        return self.threads.run(self._warnings)
+
+    def _warnings(self) -> Sequence[tuple[str, str]]:
         written = dict(zip(self._exposure.directories, self.directories, strict=True))
-        return self.threads.run(
-            lambda: [
-                (f"directories.{written[key]}", problem)
-                for key, problem in explain.misnamed_directories(self._tree)
+        found = [
+            (f"directories.{written[key]}", problem)
+            for key, problem in explain.misnamed_directories(self._tree)
+        ]
+        if self.skills == "auto":
+            found += [
+                ("", f"{'/'.join(path)} is not served as a skill: {problem}")
+                for path, problem in self._skills.problems()
             ]
-        )
+        return found
 
     async def changes(self, interest: Interest) -> AsyncGenerator[Change]:
         """Yield possible changes below the root. See `SupportsWatch.changes`."""
@@ -392,6 +481,8 @@ class Filesystem:
         found = file_watcher.changes(self._tree, self.watch, interest, self.timing)
         async with aclosing(found):
             async for change in found:
+                if change.kind != "resource" and "_skills" in vars(self):
+                    self._skills.forget_walk()
                 yield change
 
     @property
@@ -404,9 +495,18 @@ class Filesystem:
     def _page(
         self, page: Steps[Sequence[Resource]], limit: int
     ) -> MaybeAwaitable[Sequence[Resource]]:
+        steps = self._described_page(page)
         if limit > _MANY_ENTRIES:
-            return self.threads.run(lambda: finish(page))
-        return self.threads.now_or_in_thread(page)
+            return self.threads.run(lambda: finish(steps))
+        return self.threads.now_or_in_thread(steps)
+
+    def _described_page(self, page: Steps[Sequence[Resource]]) -> Steps[Sequence[Resource]]:
+        found = yield from page
+        if not any(each.path and each.path[-1] == SKILL_FILE for each in found):
+            return found
+        if any(map(self._is_undescribed, found)):
+            yield
+        return [self._described(each) for each in found]
 
     def _type(self, path: Path) -> str | None:
         return media_types.from_name(path[-1], self._types)
@@ -458,3 +558,4 @@ def _version(status: Status, reading: int) -> str:
 
 _: type[Provider] = Filesystem
 _searches: type[SupportsSearch] = Filesystem
+_finds_skills: type[SupportsSkills] = Filesystem

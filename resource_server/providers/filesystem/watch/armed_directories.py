@@ -80,11 +80,13 @@ class ArmedDirectories:
             directory, listing = self._read(path, parent, status, fd)
         finally:
             os.close(fd)
-        if not directory.ignore_stamps and not self._files.get(prefix):
+        found = {name: seen for name, seen in directory.ignore_stamps.items() if seen}
+        described = self._tree.description(directory, listing)
+        if described is not None and self._tree.described_by is not None:
+            found[self._tree.described_by] = described
+        if not found and not self._files.get(prefix):
             return OpenedDirectory(directory, listing, is_settled=True)
-        found = directory.ignore_stamps.items()
-        is_settled = self._arm_files(prefix, {name: seen for name, seen in found if seen})
-        return OpenedDirectory(directory, listing, is_settled)
+        return OpenedDirectory(directory, listing, self._arm_files(prefix, found))
 
     def exists(self, prefix: str) -> bool:
         """Return whether there is a directory that could be watched if it could be opened."""

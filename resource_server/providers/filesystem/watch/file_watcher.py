@@ -186,7 +186,7 @@ class FileWatcher:
         """Handle an event of an entry of a watched directory."""
         place, mask, name = event
         key = place + name
-        if name in IGNORE_FILES or key == ROOT_IGNORE_FILE:
+        if name in IGNORE_FILES or name == self._tree.described_by or key == ROOT_IGNORE_FILE:
             self._unsettled["" if key == ROOT_IGNORE_FILE else place] = now
         settled_at = now + self._timing.watch_settle_s
         if mask & _CAME_OR_WENT:

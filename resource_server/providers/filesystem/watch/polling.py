@@ -29,6 +29,8 @@ class DirectorySnapshot(msgspec.Struct, eq=False, gc=False):
     stamp: Stamp | None
     """None if it may change without a trace in its stamp."""
     directories: frozenset[str]
+    description: Stamp | None = None
+    """Of the document that describes it in listings."""
 
 
 class Poller:
@@ -51,15 +53,22 @@ class Poller:
         for prefix in prefixes:
             snapshot = snapshots.get(prefix)
             if snapshot is not None:
-                yield prefix, self._difference(snapshot, self._stamp(prefix[:-1]))
+                yield prefix, self._difference(prefix, snapshot, self._stamp(prefix[:-1]))
 
-    def _difference(self, snapshot: DirectorySnapshot, now: Stamp | None) -> Difference:
+    def _difference(
+        self, prefix: str, snapshot: DirectorySnapshot, now: Stamp | None
+    ) -> Difference:
         if snapshot.stamp is None or now is None:
             return "unknown"
         if not snapshot.stamp.is_same_file(now):
             return "replaced"
         # An ignore file may have been written in place, which leaves the stamp unchanged.
-        return "changed" if snapshot.stamp != now or snapshot.own_rules is not None else "same"
+        if snapshot.stamp != now or snapshot.own_rules is not None:
+            return "changed"
+        described = snapshot.description
+        if described is not None and self._stamp(f"{prefix}{self._tree.described_by}") != described:
+            return "changed"
+        return "same"
 
     def subscribed(self, polled: Collection[str]) -> Iterator[Change]:
         """Yield changes of what is subscribed to in polled directories, themselves included."""

@@ -330,6 +330,7 @@ class DirectoryScanner:
             own_rules=rules[0] if directory.ignore_stamps else None,
             stamp=None if is_fresh(directory.stamp) else directory.stamp,
             directories=listing.directories,
+            description=self._tree.description(directory, listing),
         )
         if prefix in self._armed:
             self._polled.discard(prefix)
@@ -376,7 +377,9 @@ class DirectoryScanner:
         # An entry may have been listed between its addition and its removal.
         is_relisted = self._listed_as.pop(prefix, now.digest) != now.digest
         if before is not None:
-            is_relisted = is_relisted or now.digest != before.digest
+            is_relisted = is_relisted or (
+                (now.digest, now.description) != (before.digest, before.description)
+            )
         elif self._listing:
             # Clients may have listed it before it changed.
             is_relisted = is_relisted or self._has_changed_unseen(directory)

@@ -1,0 +1,1 @@
+"""Skills in a folder: directories with a `SKILL.md`."""
