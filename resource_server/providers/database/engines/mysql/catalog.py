@@ -55,8 +55,9 @@ _KINDS: dict[str, ColumnKind] = {
 
 TABLES = """
 SELECT table_name, table_type, table_comment FROM information_schema.tables
-WHERE table_schema = DATABASE() AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED', 'VIEW')
-ORDER BY CAST(table_name AS BINARY)"""
+WHERE table_schema = DATABASE() AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED', 'VIEW')"""
+
+TABLE_NAMED = TABLES + " AND table_name = %s AND BINARY table_name = %s"
 
 TABLE = """
 SELECT table_type, table_comment, engine FROM information_schema.tables

@@ -46,6 +46,9 @@ _GRACE_S = 0.5
 _COMMIT_COUNTER_INTERVAL_S = 5.0
 """How often a change of the commit counter alone counts: reads move it, too."""
 
+_MAX_MISSING = 100
+"""Tables missing from a list that are asked for by name; of more, the list is believed."""
+
 _LOST = frozenset((0, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1927, 2006, 2013, 2055, 4031))
 _BUSY = frozenset((1021, 1037, 1038, 1040, 1041, 1099, 1203, 1205, 1213, 1226))
 """Disk, memory, connections, locks."""
@@ -76,6 +79,8 @@ class MysqlEngine(ServerEngine):
         self._schema_state_query = catalog.schema_state_query(checks=True)
         self._definitions: Sequence[object] | None = None
         """Counters of definitions before the schema's state was read last."""
+        self._names: Sequence[str] = ()
+        """Names of the tables as last listed."""
         self._doubts = 0
         """How often the catalog was read after a later definition: see `_ask_catalog`."""
 
@@ -93,8 +98,25 @@ class MysqlEngine(ServerEngine):
 
     async def tables(self) -> Sequence[TableInfo]:
         """Return all readable tables and views, ordered by name."""
+        found = await self._table_rows()
+        return [catalog.mysql_table_info(found[name]) for name in sorted(found, key=str.encode)]
+
+    async def _table_rows(self) -> Mapping[str, Sequence[Any]]:
+        """Return the catalog's row of each table, by name.
+
+        MariaDB lists no table while its altered copy takes its place. Asked by name, it waits.
+        """
+        known = self._names or await self._listed_rows()
+        found = await self._listed_rows()
+        missing = [name for name in known if name not in found][:_MAX_MISSING]
+        named = await self._ask_catalog(*((catalog.TABLE_NAMED, name, name) for name in missing))
+        found |= {str(row[0]): row for rows in named for row in rows}
+        self._names = tuple(found)
+        return found
+
+    async def _listed_rows(self) -> dict[str, Sequence[Any]]:
         (rows,) = await self._ask_catalog((catalog.TABLES,))
-        return [catalog.mysql_table_info(row) for row in rows]
+        return {str(row[0]): row for row in rows}
 
     async def table(self, name: TableName) -> Table:
         """Reflect one table.
@@ -138,8 +160,8 @@ class MysqlEngine(ServerEngine):
         The server keeps definitions with every column by its name, beside names of other things.
         """
         found: dict[TableName, ViewReads] = {}
-        rows, tables = await self._ask((catalog.VIEW_DEFINITIONS,), (catalog.TABLES,))
-        known = {str(row[0]).casefold(): TableName(None, str(row[0])) for row in tables}
+        (rows,) = await self._ask((catalog.VIEW_DEFINITIONS,))
+        known = {name.casefold(): TableName(None, name) for name in await self._table_rows()}
         for name, definition in rows:
             view = TableName(None, str(name))
             if view in names and definition:

@@ -18,6 +18,7 @@ from resource_server.errors import (
 )
 from resource_server.providers.database.engines.contract import Statement
 from resource_server.providers.database.engines.mysql.engine import MysqlEngine
+from resource_server.providers.database.engines.reflection import TableName
 from tests.providers.database import mysql_databases
 from tests.providers.database.mysql_databases import ADMIN, Database, connect, rows
 from tests.providers.database.servers import (
@@ -175,7 +176,9 @@ async def test_a_missing_driver_names_its_extra(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "asyncmy", None)
-    with pytest.raises(MountUnavailable, match=r"needs more packages; install them: .*\[mysql\]"):
+    with pytest.raises(
+        MountUnavailable, match=r"needs more packages; install them: .*\[(.*,)?mysql[,\]]"
+    ):
         await MysqlEngine(database.url).open()
 
 
@@ -264,6 +267,24 @@ async def test_a_definition_that_waits_for_a_lock_is_detected_when_it_ends(
     finally:
         await reader.ensure_closed()
         await commits.stop()
+
+
+async def test_a_table_is_listed_while_its_altered_copy_takes_its_place(
+    engine: MysqlEngine, database: Database
+) -> None:
+    await database.run("CREATE TABLE copied (x int)", "CREATE VIEW seen AS SELECT x FROM copied")
+    name, view = TableName(None, "copied"), TableName(None, "seen")
+    wanted = await engine.tables()
+
+    async def alter() -> None:
+        for number in range(150):
+            await database.run(f"ALTER TABLE copied COMMENT '{number}', ALGORITHM = COPY")
+
+    altering = asyncio.create_task(alter())
+    while not altering.done():
+        assert [info.name for info in await engine.tables()] == [info.name for info in wanted]
+        assert (name, "x") in (await engine.view_reads([view]))[view]
+    await altering
 
 
 async def test_the_state_differs_after_a_catalog_without_a_table_that_is_back(

@@ -171,7 +171,7 @@ async def test_a_missing_driver_names_its_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "asyncpg", None)
     with pytest.raises(
-        MountUnavailable, match=r"needs more packages; install them: .*\[postgres\]"
+        MountUnavailable, match=r"needs more packages; install them: .*\[(.*,)?postgres[,\]]"
     ):
         await PostgresEngine(database.url).open()
 
