@@ -42,6 +42,7 @@ from resource_server.provider import (
     SupportsFetch,
     SupportsHides,
     SupportsLinks,
+    SupportsParameters,
     SupportsTimeout,
     SupportsWalk,
     SupportsWarnings,
@@ -79,6 +80,7 @@ Ability: TypeAlias = Literal[
     "fetch",
     "hides",
     "links",
+    "parameters",
     "search",
     "skills",
     "timeout",
@@ -95,6 +97,7 @@ _PROTOCOLS: Mapping[Ability, type] = {
     "fetch": SupportsFetch,
     "hides": SupportsHides,
     "links": SupportsLinks,
+    "parameters": SupportsParameters,
     "search": SupportsSearch,
     "skills": SupportsSkills,
     "timeout": SupportsTimeout,
@@ -142,9 +145,19 @@ class GuardedProvider:
             """The scopes that parts of the provider need, by option; empty without the ability."""
             self.is_watch_off = getattr(provider, "watch", None) == "off"
             """Whether the provider has an option `watch` with the value `off`."""
+            self.parameters = self._parameters()
+            """The URI parameters that tools offer; empty without the ability."""
             if "timeout" in self.abilities:
                 self._call_s = max(self._call_s, float(self._provider.call_timeout_s))
         self._can_fetch = "fetch" in self.abilities
+
+    def _parameters(self) -> frozenset[str]:
+        if "parameters" not in self.abilities:
+            return frozenset()
+        found: object = self._provider.parameters
+        if not isinstance(found, Set):
+            raise _broken("parameters", "a set of names", found)
+        return frozenset(cast("Set[str]", found))
 
     def _restrictions(self) -> Mapping[str, frozenset[str]]:
         if "access" not in self.abilities:

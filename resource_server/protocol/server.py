@@ -35,11 +35,6 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Tool calls per second and owner: above any model's rate, below a runaway loop's."""
     tool_call_burst: int = 2000
     """Maximum burst of tool calls of an owner."""
-    tool_text_bytes: int = 64 * 1024
-    """Maximum bytes of a document's text in a tool result.
-
-    About 16,000 tokens; hosts reject results of 25,000.
-    """
     tool_media_bytes: int = 4 * 1024 * 1024
     """Maximum bytes of an image or sound in a tool result; no host takes more."""
     tool_result_bytes: int = 8 * 1024 * 1024

@@ -113,6 +113,7 @@ __all__ = [
     "SupportsHides",
     "SupportsKey",
     "SupportsLinks",
+    "SupportsParameters",
     "SupportsTimeout",
     "SupportsWalk",
     "SupportsWarnings",
@@ -208,6 +209,8 @@ class Content(msgspec.Struct, frozen=True, gc=False):
     truncated: Truncation | None = None
     size: int | None = None
     """Bytes of the whole content as stored, if `data` was decoded from them."""
+    offset: int | None = None
+    """Offset of a range of lines in bytes, for the rest of a line that is too long."""
 
 
 class Template(msgspec.Struct, frozen=True):
@@ -467,6 +470,20 @@ class SupportsKey(Protocol):
 
     def keyed(self, key: ServerKey) -> None:
         """Store the key of the server; called once, before the provider is entered."""
+        ...
+
+
+@runtime_checkable
+class SupportsParameters(Protocol):
+    """Has URI parameters that models may use: tools offer them as arguments.
+
+    `lines`, `bytes` and `tail` are ranges of documents, as a folder has them; `limit` is a number
+    of rows, and `format` a representation.
+    """
+
+    @property
+    def parameters(self) -> Set[str]:
+        """Names of the URI parameters, always the same."""
         ...
 
 

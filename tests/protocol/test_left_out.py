@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 REVISION = "2025-11-25"
 LIMITS = CatalogLimits(page_size=3, collection_children=4, collection_bytes=64, search_hits=2)
-SERVER_LIMITS = ServerLimits(tool_text_bytes=40, tool_media_bytes=8)
+SERVER_LIMITS = ServerLimits(tool_media_bytes=8)
 BASE = "test://one"
 TRUNCATED = "resource-server/truncated"
 
@@ -47,6 +47,7 @@ async def server(tmp_path: Path) -> Server:
         "search/wide.txt": "x" * 999 + "needle\n",
         "search/private/a.txt": "needle\n",
         "long.txt": "line of a long text\n" * 9,
+        "longer.txt": "line of a long text\n" * 99,
         "picture.png": "0123456789",
     }
     for name, text in files.items():
@@ -102,9 +103,8 @@ async def test_a_collection_that_is_read_in_part_says_how_much(
 ) -> None:
     result = await wire.result("resources/read", {"uri": f"{BASE}/{name}"})
     assert result["_meta"][TRUNCATED] == notice
-    text, structured = await tool(wire, "read_resource", uri=f"{BASE}/{name}")
-    assert told in text
-    assert structured["truncated"] == notice
+    text, _ = await tool(wire, "read_resource", uri=f"{BASE}/{name}")
+    assert f"[Truncated: {told}. List them: list_resources " in text
 
 
 async def test_a_collection_with_children_that_cannot_be_read_says_so(wire: Wire) -> None:
@@ -129,9 +129,10 @@ async def test_a_part_of_a_document_has_the_total_and_the_next_part(wire: Wire) 
 
 
 async def test_a_document_that_a_tool_shortens_has_the_total_and_the_next_part(wire: Wire) -> None:
-    text, structured = await tool(wire, "read_resource", uri=f"{BASE}/long.txt")
-    assert "This is a part of 180 bytes. Read on: uri=" in text
-    assert structured["truncated"]["total"] == 180
+    text, _ = await tool(wire, "read_resource", uri=f"{BASE}/longer.txt")
+    last = text.count("line of a long text")
+    assert f"[Truncated: lines 1-{last} of 99. Read on: " in text
+    assert f'"lines":"{last + 1}-"' in text
     text, _ = await tool(wire, "read_resource", uri=f"{BASE}/picture.png")
     assert "[10 bytes, too long to be shown by a tool]" in text
 
@@ -227,5 +228,5 @@ async def test_a_hit_says_that_more_lines_match_and_a_line_that_it_is_shortened(
 
 
 async def test_an_error_that_is_shortened_has_its_length(wire: Wire) -> None:
-    text, _ = await tool(wire, "list_resources", **{"x" * 9_000: 1})
+    text, _ = await tool(wire, "read_resource", uri=f"{BASE}/{'x' * 9_000}")
     assert text.endswith("characters in all)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from resource_server.provider.tools import Tool
@@ -33,6 +34,39 @@ def _list(items: _Json) -> _Json:
     return {"type": "array", "items": items}
 
 
+_RANGES: Mapping[str, _Json] = {
+    "lines": {**_TEXT, "description": "10-40 or 500-"},
+    "tail": {**_NUMBER, "minimum": 1, "description": "Last lines"},
+    "bytes": {**_TEXT, "description": "0-999"},
+    "number": {"type": "boolean", "description": "Number the lines"},
+}
+_PAGES: Mapping[str, tuple[str, _Json]] = {
+    "format": ("format", {**_TEXT, "description": "csv (the shortest), markdown or json"}),
+    "limit": ("rows", {**_NUMBER, "minimum": 1, "description": "Rows of a page of …/~rows"}),
+}
+"""URI parameters, each with its argument of the same meaning."""
+
+
+def read_tool(parameters: Set[str], *, ranges: bool) -> Tool:
+    """Return the definition of `read_resource`, with the arguments that served resources take.
+
+    `parameters` are URI parameters that providers declare; `ranges` are cut from any text.
+    """
+    pages = {argument: schema for name, (argument, schema) in _PAGES.items() if name in parameters}
+    tables = (
+        " A table's rows are at …/~rows (…/~rows?columns=a,b), its columns at …/~schema."
+        if pages
+        else ""
+    )
+    return Tool(
+        name=READ,
+        title="Read a resource",
+        description="Read a document, whole or in part, or all documents of a collection. A long "
+        f"result is truncated, and ends with the arguments to read on.{tables}",
+        input_schema=_object(("uri",), uri=_TEXT, **(_RANGES if ranges else {}), **pages),
+    )
+
+
 TOOLS = (
     # The first tool needs no arguments, so a model that simply tries it succeeds.
     Tool(
@@ -55,16 +89,6 @@ TOOLS = (
             items=_list({"type": "array", "description": "[path, bytes?]"}),
             next=_TEXT,
             unavailable=_list(_TEXT),
-        ),
-    ),
-    Tool(
-        name=READ,
-        title="Read a resource",
-        description="Read a document, or the direct children of a collection. If truncated, "
-        "truncated.next is the URI to read on. Files take ranges: ?lines=10-40, ?tail=100.",
-        input_schema=_object(("uri",), uri=_TEXT),
-        output_schema=_object(
-            ("contents",), contents=_list(_RESOURCE), truncated={"type": "object"}
         ),
     ),
     Tool(
@@ -108,4 +132,10 @@ TOOLS = (
         ),
     ),
 )
-"""In the order of `tools/list`; the manifest's prefix is put before each name."""
+"""In the order of `tools/list`, without `read_resource`, which comes second."""
+
+
+def builtin_tools(parameters: Set[str], *, ranges: bool, search: bool) -> Sequence[Tool]:
+    """Return the definitions in the order of `tools/list`; see `read_tool`."""
+    first, *others = [tool for tool in TOOLS if search or tool.name != SEARCH]
+    return [first, read_tool(parameters, ranges=ranges), *others]

@@ -38,7 +38,7 @@ async def call_tool(call: Call, given: params.CallToolParams) -> Result:
         return error_result(f"Too many calls. Wait {wait_s:.1f} s, then call again.")
     try:
         if offered.mount is None:
-            return await call_builtin(call, offered.tool.name, raw_arguments)
+            return await call_builtin(call, offered.tool, raw_arguments)
         return await call_plugin_tool(call, offered, offered.mount, raw_arguments)
     except Fault:
         raise

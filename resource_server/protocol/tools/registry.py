@@ -6,7 +6,7 @@ import logging
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -124,6 +124,17 @@ class ToolPage(msgspec.Struct, frozen=True):
     unavailable: tuple[str, ...] = ()
 
 
+class _Outline(NamedTuple):
+    """What the tools of a caller depend on."""
+
+    mounts: tuple[Mount, ...] = ()
+    """The visible mounts that have tools of their own."""
+    parameters: frozenset[str] = frozenset()
+    """URI parameters of visible mounts."""
+    ranges: bool = False
+    """Whether documents of visible mounts may be read in ranges."""
+
+
 class Toolbox:
     """The tools of one catalog. Each provider is asked for its tools once."""
 
@@ -135,20 +146,25 @@ class Toolbox:
         self._timing = timing
         self._failed: dict[Mount, _Failure] = {}
         self._provided: dict[Mount, Sequence[tuple[Tool, ArgumentsValidator]]] = {}
-        self._offered: dict[tuple[Mount, ...], OfferedTools] = {}
+        self._offered: dict[_Outline, OfferedTools] = {}
 
-    def outline(self, scopes: Scopes) -> tuple[ToolSettings, tuple[Mount, ...]]:
-        """Return the settings and mounts that decide which tools callers with `scopes` have."""
-        return self.settings, self._mounts(scopes)
+    def outline(self, scopes: Scopes) -> tuple[ToolSettings, _Outline]:
+        """Return what decides which tools callers with `scopes` have."""
+        return self.settings, self._outline(scopes)
 
-    def _mounts(self, scopes: Scopes) -> tuple[Mount, ...]:
-        """Return the visible mounts that have tools of their own."""
+    def _outline(self, scopes: Scopes) -> _Outline:
         if not self.settings.enabled:
-            return ()
-        return tuple(
-            mount
-            for mount in self._catalog.visibility.for_scopes(scopes).mounts
-            if "tools" in mount.provider.abilities and mount.name not in self.settings.without
+            return _Outline()
+        visible = self._catalog.visibility.for_scopes(scopes).mounts
+        declared = [mount.provider.parameters for mount in visible]
+        return _Outline(
+            tuple(
+                mount
+                for mount in visible
+                if "tools" in mount.provider.abilities and mount.name not in self.settings.without
+            ),
+            frozenset[str]().union(*declared),
+            any(not names or "lines" in names for names in declared),
         )
 
     async def page(self, after: str | None = None) -> ToolPage:
@@ -182,27 +198,28 @@ class Toolbox:
         """Return all tools of the current caller, in the order of `tools/list`."""
         if not self.settings.enabled:
             return OfferedTools(())
-        mounts = self._mounts(access.current().scopes)
-        known = self._offered.get(mounts)
+        outline = self._outline(access.current().scopes)
+        known = self._offered.get(outline)
         if known is not None:
             return known
-        unavailable = [mount.name for mount in mounts if not await self._load(mount)]
-        offered = OfferedTools([*self._named(mounts)], tuple(unavailable))
+        unavailable = [mount.name for mount in outline.mounts if not await self._load(mount)]
+        offered = OfferedTools([*self._named(outline)], tuple(unavailable))
         if not unavailable:
             if len(self._offered) >= _MAX_CACHED:
                 self._offered.clear()
-            self._offered[mounts] = offered
+            self._offered[outline] = offered
         return offered
 
-    def _named(self, mounts: Sequence[Mount]) -> Iterator[OfferedTool]:
+    def _named(self, outline: _Outline) -> Iterator[OfferedTool]:
         """Yield the tools under unique names."""
         prefix = self.settings.prefix
         taken = set[str]()
-        for tool in builtin_schemas.TOOLS:
-            if self.settings.search or tool.name != builtin_schemas.SEARCH:
-                taken.add(prefix + tool.name)
-                yield OfferedTool(prefix + tool.name, tool, settings=self.settings, definitions={})
-        for mount in mounts:
+        for tool in builtin_schemas.builtin_tools(
+            outline.parameters, ranges=outline.ranges, search=self.settings.search
+        ):
+            taken.add(prefix + tool.name)
+            yield OfferedTool(prefix + tool.name, tool, settings=self.settings, definitions={})
+        for mount in outline.mounts:
             for tool, validator in self._provided.get(mount, ()):
                 name = prefix + tool.name
                 if name in taken:

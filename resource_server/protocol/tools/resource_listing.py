@@ -60,7 +60,7 @@ class _Page(msgspec.Struct):
         text = "Nothing is listed here." if self.next is None else "Nothing yet."
         if self.rows:
             head = f"Below {self.base} (path, bytes):" if self.base else "URI, bytes:"
-            text = "\n".join([head, *(_text_row(*row) for row in self.rows)])
+            text = "\n".join([head, *(text_row(*row) for row in self.rows)])
         if self.next is not None:
             cut = "The time was over" if self.stopped else "There is more"
             text += f"\n\n{cut} after these {len(self.rows)}: call again with cursor={self.next}"
@@ -73,7 +73,8 @@ class _Page(msgspec.Struct):
         return max(len(self.text()), characters(self.json())) <= limit
 
 
-def _text_row(path: str, size: int | None) -> str:
+def text_row(path: str, size: int | None) -> str:
+    """Return a line of a listing."""
     return path if size is None else f"{path} {size}"
 
 
@@ -110,13 +111,13 @@ async def _tree(call: Call, arguments: ListArguments) -> _Page:
     stopped_at = None
     async with aclosing(listing.items()) as items:
         async for entry, position in items:
-            row = _row(entry, base)
-            if not row[0]:
+            path, size = row(entry, base)
+            if not path:
                 continue  # the root of a mount that lies around the others
-            if not budget.take(_text_row(*row) + "\n", _json_row(*row) + b","):
+            if not budget.take(text_row(path, size) + "\n", _json_row(path, size) + b","):
                 stopped_at = positions[-1]
                 break
-            rows.append(row)
+            rows.append((path, size))
             positions.append(position)
             if call.progress is not None:
                 call.progress(len(rows), None)
@@ -131,7 +132,7 @@ async def _tree(call: Call, arguments: ListArguments) -> _Page:
     return page
 
 
-def _row(entry: CatalogEntry, base: str) -> tuple[str, int | None]:
+def row(entry: CatalogEntry, base: str) -> tuple[str, int | None]:
     """Return the path of a resource below `base`, with a final slash for a collection, its size."""
     uri = uris.readable(entry.uri)
     if entry.resource.type == "collection":
@@ -157,7 +158,7 @@ async def _matching(call: Call, arguments: ListArguments, pattern: str) -> _Page
             limit=count,
             progress=call.progress,
         )
-        rows = [_row(hit.entry, base) for hit in found.hits]
+        rows = [row(hit.entry, base) for hit in found.hits]
         page = _Page(base, rows, found.next_cursor, found.unavailable, found.stopped)
         if count == 1 or page.fits(limit):
             break

@@ -51,7 +51,7 @@ from resource_server.providers.database.options import (
 from resource_server.providers.database.policy import Policy
 from resource_server.providers.database.queries.declared import DeclaredQueries
 from resource_server.providers.database.queries.policy_rewrite import QueryRewriter, scopes_of
-from resource_server.providers.database.reading.documents import Documents
+from resource_server.providers.database.reading.documents import PAGE_PARAMETERS, Documents
 from resource_server.providers.database.reading.exposed_table import ExposedTableCache
 from resource_server.providers.database.reading.path_completion import PathCompletion
 from resource_server.providers.database.reading.tree import DatabaseTree
@@ -212,6 +212,11 @@ class Database:
             with suppress(MountUnavailable, ResourceError):
                 if await self._queries.refusal(name) is not None:
                     logger.warning("query %s is refused; `resource-server check` says why", name)
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """URI parameters of pages of rows. See `SupportsParameters`."""
+        return frozenset(PAGE_PARAMETERS)
 
     @property
     def templates(self) -> Sequence[Template]:

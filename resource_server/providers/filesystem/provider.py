@@ -147,6 +147,7 @@ class Filesystem:
     """Digests of the files of skills, shared by all views of the folder."""
 
     templates = _TEMPLATES
+    parameters = frozenset(("lines", "bytes", "tail"))
 
     option_checks: ClassVar[OptionChecks] = {
         "include": lambda patterns: check_patterns("include", patterns),

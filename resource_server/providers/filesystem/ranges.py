@@ -114,12 +114,16 @@ class RangeReader:
         return media_types.is_binary(self.mime_type)
 
     def _content(
-        self, data: str | bytes, truncated: Truncation | None, size: int | None = None
+        self,
+        data: str | bytes,
+        truncated: Truncation | None,
+        size: int | None = None,
+        offset: int | None = None,
     ) -> Content:
         """Return the content; `size` is that of a whole document, in bytes."""
         size = None if self.encoding.is_plain else size
         mime_type = None if self.mime_type == self.promised else self.mime_type
-        return Content(data, mime_type, truncated, size)
+        return Content(data, mime_type, truncated, size, offset)
 
     def _decoded(self, data: bytes, offset: int) -> str | bytes:
         if self.is_binary:
@@ -202,7 +206,7 @@ class RangeReader:
             return self._content(data, None, end)
         total = skip + found + self._is_within_line(end) if at_end else None
         following = None if at_end else range.following(range.first + found)
-        return self._content(data, Truncation("requested", "lines", total, following))
+        return self._content(data, Truncation("requested", "lines", total, following), offset=begin)
 
     def _truncated_lines(self, range: Range, begin: int, end: int, found: int) -> Content:
         """Return the `found` lines that fit between `begin` and `end`."""
@@ -214,7 +218,7 @@ class RangeReader:
             window = pread(self.fd, end + _MARGIN - begin, begin)
             data, end = self._characters(window, begin, begin, end, None)
             following = {"bytes": f"{end}-{end + self.max_size - 1}"}
-        return self._content(data, Truncation("limit", "lines", None, following))
+        return self._content(data, Truncation("limit", "lines", None, following), offset=begin)
 
     def tail(self, count: int) -> Content:
         """Return the last lines that fit into `max_size`."""

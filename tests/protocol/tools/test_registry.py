@@ -69,6 +69,9 @@ async def test_a_tool_has_only_the_members_that_its_revision_defines(revision: s
     wire = Wire(await server_of(Tooled((shown, always("x")))), revision)
     for each in await told(wire):
         later = {"title", "outputSchema"} if revision >= "2025-06-18" else set[str]()
+        if each["name"] == "read_resource":
+            # Its result is content only: hosts give a model structured content in place of it.
+            later -= {"outputSchema"}
         hints = {"annotations"} if revision >= "2025-03-26" else set[str]()
         assert set(each) == {"name", "description", "inputSchema"} | later | hints
         if hints:

@@ -39,7 +39,7 @@ from resource_server.runtime.eager import settle
 _JSON = "application/json"
 _PAGE_FORMATS = tuple(format for name, format in FORMATS.items() if name != "json")
 _DEFINITION_FORMATS = (Format("json", _JSON, "Complete, for programs"),)
-_PAGE_PARAMETERS = ("after", "limit", "columns", "format")
+PAGE_PARAMETERS = ("after", "limit", "columns", "format")
 
 
 class Document(NamedTuple):
@@ -225,7 +225,7 @@ class Documents:
         exposed = await self._exposed.get(address.table)
         if not exposed.has_rows:
             raise ResourceNotFound
-        _refuse_unknown(query, _PAGE_PARAMETERS)
+        _refuse_unknown(query, PAGE_PARAMETERS)
         format = format_of(query)
         limit = self._limit(query)
         columns = _columns(exposed, query)

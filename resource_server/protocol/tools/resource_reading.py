@@ -1,0 +1,444 @@
+"""The tool `read_resource`: a document or a part of it, or a collection with its documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from resource_server import uris
+from resource_server.catalog.catalog import ReadItem, ReadResult, content_size
+from resource_server.errors import InvalidParameter, ResourceServerError, ResourceTooLarge
+from resource_server.protocol import content_blocks, serialization
+from resource_server.protocol.call import Call, Result
+from resource_server.protocol.tools import resource_listing
+from resource_server.protocol.tools.budget import Budget, characters
+from resource_server.protocol.tools.results import tool_result
+from resource_server.protocol.tools.text_range import (
+    UNITS,
+    WHOLE,
+    TextPart,
+    TextRange,
+    lines_of,
+    parse_range,
+    part_of,
+)
+from resource_server.provider import Content, Truncation
+
+_NOTICE_CHARACTERS = 160
+"""Characters of a notice, without the URI in it."""
+_BLOCK_CHARACTERS = 400
+"""Characters of an embedded resource, without its metadata and data."""
+_MAX_ATTEMPTS = 6
+"""Maximum reads of a page whose rows do not fit."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ReadArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `read_resource`; some models write numbers as text, and ranges as numbers."""
+
+    uri: str
+    lines: str | int | None = None
+    tail: str | int | None = None
+    byte_range: str | int | None = msgspec.field(default=None, name="bytes")
+    format: str | None = None
+    rows: str | int | None = None
+    number: bool | None = None
+
+
+async def read_resource(call: Call, arguments: ReadArguments) -> Result:
+    """Read a document, a part of it, or the documents of a collection, within the budget.
+
+    Raises:
+        InvalidParameter: arguments that cannot be used, or not together; says what is right.
+        ResourceError: as `Catalog.read`.
+    """
+    reader = _Reader(call, arguments)
+    reading = await reader.read()
+    call.subscriber.read(reading)
+    if reading.collection is not None:
+        content = _collection(call, reading)
+    else:
+        content = await reader.blocks(reading)
+    if reading.items and not content:
+        raise ResourceServerError("nothing of this read can be sent")
+    return tool_result(call, content)
+
+
+class _Reader:
+    """Reads one document for one call.
+
+    Ranges are read by the provider if it has them (`native`), otherwise cut from the whole text.
+    """
+
+    def __init__(self, call: Call, arguments: ReadArguments) -> None:
+        self._call = call
+        self._catalog = call.server.catalog
+        self._limit = call.server.toolbox.settings.budget
+        self._numbered = bool(arguments.number)
+        mount, _, query = self._catalog.route(arguments.uri)
+        self._native = mount.provider.parameters.issuperset(UNITS)
+        self._pages = "limit" in mount.provider.parameters
+        self._parameters = dict(query)
+        given = {
+            "lines": arguments.lines,
+            "tail": arguments.tail,
+            "bytes": arguments.byte_range,
+        }
+        self._range = parse_range(given)
+        if self._native and (own := {name: query[name] for name in UNITS if name in query}):
+            if self._range is not None:
+                raise InvalidParameter(f"the URI has {' and '.join(own)} already; give one range")
+            self._range = parse_range(own)
+            self._parameters = {name: each for name, each in query.items() if name not in own}
+        self._add("format", arguments.format or None)
+        self._add("limit", _row_count(arguments.rows))
+        if self._numbered and self._range is not None and self._range.unit == "bytes":
+            raise InvalidParameter("number counts lines; give lines instead of bytes")
+        self._bare = arguments.uri.partition("?")[0]
+        self._uri = arguments.uri if self._parameters == query else self._with(self._parameters)
+
+    def _add(self, name: str, value: str | None) -> None:
+        if value is not None and self._parameters.setdefault(name, value) != value:
+            raise InvalidParameter(f"the URI has another {name} already; give one of them")
+
+    def _with(self, parameters: Mapping[str, str]) -> str:
+        return uris.with_query(self._bare, parameters) if parameters else self._bare
+
+    # -- reading
+
+    async def read(self) -> ReadResult:
+        """Return the document or collection; of a document too large to be read, the beginning.
+
+        Raises:
+            ResourceTooLarge: it has no ranges that are known here.
+        """
+        try:
+            return await self._fetch(self._range)
+        except ResourceTooLarge:
+            if not self._native:
+                raise
+            # More bytes than the budget has characters, whatever the encoding.
+            return await self._fetch(TextRange("bytes", 0, 5 * self._limit + 64))
+
+    async def _fetch(self, range: TextRange | None) -> ReadResult:
+        uri = self._uri
+        if range is not None and self._native:
+            uri = self._with({**self._parameters, range.unit: range.value})
+        return await self._catalog.read(uri, self._call.progress)
+
+    async def blocks(self, reading: ReadResult) -> list[bytes]:
+        """Return the content blocks of a document, with a notice if it is truncated."""
+        content: list[bytes] = []
+        for at, item in enumerate(reading.items):
+            if item.content is None:
+                continue
+            if at and content_size(item.content) > self._limit // len(reading.items):
+                formats = ", ".join(each.name for each in item.entry.resource.formats)
+                notice = f"[Truncated: too long in further formats; ask for format={formats}]"
+                return [*content, content_blocks.text_block(notice)]
+            if isinstance(item.content.data, str):
+                content += await self._text_blocks(item, item.content, item.content.data)
+            else:
+                content += await self._data_blocks(item, item.content, item.content.data)
+        return content
+
+    # -- text
+
+    async def _text_blocks(self, item: ReadItem, content: Content, text: str) -> list[bytes]:
+        if self._pages and self._range is None and len(text) > self._limit:
+            item, content, text = await self._fewer_rows(item, content, text)
+        part = self._part(content, text)
+        _check_begin(self._range, part)
+        if self._numbered and part.first_line is None:
+            part = msgspec.structs.replace(part, first_line=await self._first_of_tail(part))
+        shown, notice = await self._fitting(content, part)
+        if not notice and self._range is None and item.next_uri and item.next_uri not in shown:
+            notice = f"[Truncated. Read on: {_json({'uri': item.next_uri})}]"
+        elif not notice and content.truncated is not None and self._range is None:
+            total = content.truncated.total
+            of = "" if total is None else f" of {total} {content.truncated.unit}"
+            if item.next_uri is None or item.next_uri not in shown:
+                notice = f"[Truncated: a part{of}; there is no way to the rest.]"
+        blocks = [content_blocks.text_block(shown)]
+        return [*blocks, content_blocks.text_block(notice)] if notice else blocks
+
+    def _part(self, content: Content, text: str) -> TextPart:
+        """Return what was read as a part of the document."""
+        if not self._native:
+            return part_of(text, self._range or WHOLE)
+        asked = self._range or WHOLE
+        first_line = asked.first if asked.unit == "lines" else None
+        if content.truncated is None:
+            return TextPart(text, 1, len(lines_of(text)))
+        unit, following = content.truncated.unit, content.truncated.next
+        is_known = unit == ("bytes" if asked.unit == "bytes" else "lines")
+        return TextPart(
+            text,
+            first_line,
+            content.truncated.total if is_known else None,
+            parse_range(following) if following and following.keys() <= {*UNITS} else None,
+            content.truncated.reason == "limit",
+        )
+
+    async def _fitting(self, content: Content, part: TextPart) -> tuple[str, str]:
+        """Return the part, or as many of its lines as fit, and a notice of what is missing."""
+        range = self._range or WHOLE
+        is_beginning = self._range is None and self._native and content.truncated is not None
+        whole = _numbered(part.text, part.first_line) if self._numbered else part.text
+        if len(whole) <= self._limit and not is_beginning:
+            extent = self._extent(part)
+            return whole, extent if len(whole) + len(extent) <= self._limit or part.limited else ""
+        room = max(1, self._limit - len(self._uri) - _NOTICE_CHARACTERS)
+        lines = lines_of(whole)
+        if range.unit == "tail":
+            return await self._last(lines, room, part)
+        if range.unit == "bytes":
+            return await self._bytes(range.first, range.last, room)
+        count = _fitting_count(lines, room)
+        if is_beginning and count == len(lines):
+            count -= 1  # the last line may be cut
+        if not count:
+            return await self._bytes(self._offset(content, range), None, room)
+        first = range.first + count
+        of = "" if part.total is None else f" of {part.total}"
+        what = f"lines {range.first}-{first - 1}{of}"
+        return "".join(lines[:count]), self._notice(what, TextRange("lines", first, range.last))
+
+    def _offset(self, content: Content, range: TextRange) -> int:
+        """Return the offset of a range of lines in bytes."""
+        if self._native or isinstance(content.data, bytes):
+            return content.offset or 0
+        before = lines_of(content.data)[: range.first - 1]
+        return len("".join(before).encode("utf-8", "surrogatepass"))
+
+    async def _bytes(self, first: int, last: int | None, room: int) -> tuple[str, str]:
+        """Return the characters of at most `room` bytes: part of a line that is too long."""
+        until = first + room - 1 if last is None else min(last, first + room - 1)
+        range = TextRange("bytes", first, until)
+        reading = await self._fetch(range)
+        content = reading.items[0].content
+        data = "" if content is None else content.data
+        if content is None or isinstance(data, bytes):
+            raise InvalidParameter(f"bytes from {first} on are not text; give bytes")
+        part = part_of(data, range)
+        if self._native:
+            following = None if content.truncated is None else content.truncated.next
+            total = None if content.truncated is None else content.truncated.total
+            part = TextPart(data, None, total, parse_range(following or {}))
+        if part.next is None:
+            return part.text, ""
+        if last is not None and part.next.first > last:
+            return part.text, ""
+        of = "" if part.total is None else f" of {part.total}"
+        following = TextRange("bytes", part.next.first, last)
+        return part.text, self._notice(f"bytes {first}-{part.next.first - 1}{of}", following)
+
+    async def _last(self, lines: list[str], room: int, part: TextPart) -> tuple[str, str]:
+        """Return the last lines that fit."""
+        count = _fitting_count(lines[::-1], room)
+        if not count:
+            return lines[-1][-room:], "[Truncated: the end of the last line, which is too long.]"
+        total = part.total if part.total is not None else await self._line_count()
+        if total is None:
+            return "".join(lines[-count:]), f"[Truncated: only the last {count} lines fit.]"
+        before = TextRange("lines", max(1, total - len(lines) + 1), total - count)
+        what = f"lines {total - count + 1}-{total} of {total}"
+        return "".join(lines[-count:]), self._notice(what, before, "Those before")
+
+    async def _first_of_tail(self, part: TextPart) -> int:
+        total = part.total if part.total is not None else await self._line_count()
+        if total is None:
+            raise InvalidParameter("the lines of this document cannot be numbered with tail")
+        return total - len(lines_of(part.text)) + 1
+
+    async def _line_count(self) -> int | None:
+        """Return the number of lines of a document that the provider reads in ranges."""
+        with suppress(InvalidParameter):
+            (item, *_) = (await self._fetch(TextRange("lines", 10**15 - 1))).items
+            if item.content is not None and item.content.truncated is not None:
+                return item.content.truncated.total
+        return None
+
+    def _extent(self, part: TextPart) -> str:
+        """Return a short notice of how far a requested range reaches."""
+        range = self._range
+        if range is None:
+            return ""
+        if part.next is not None and part.limited:
+            last = range.last if range.unit == part.next.unit else None
+            what = f"{part.next.unit} up to {part.next.first - 1}"
+            return self._notice(what, TextRange(part.next.unit, part.next.first, last))
+        if part.next is not None:
+            return f"[More follows: {part.next.unit}={part.next.first}-]"
+        if range.unit == "tail" or range.first <= 1 or part.total is None:
+            return ""
+        return f"[The end: {part.total} {range.unit} in all.]"
+
+    def _notice(self, what: str, following: TextRange, words: str = "Read on") -> str:
+        value: str | int = following.first if following.unit == "tail" else following.value
+        more: dict[str, Any] = {"uri": self._uri, following.unit: value}
+        if self._numbered and following.unit == "lines":
+            more["number"] = True
+        return f"[Truncated: {what}. {words}: {_json(more)}]"
+
+    # -- rows
+
+    async def _fewer_rows(
+        self, item: ReadItem, content: Content, text: str
+    ) -> tuple[ReadItem, Content, str]:
+        """Read a page again with fewer rows, until it fits; as it is if it has no rows."""
+        count = int(self._parameters.get("limit", "1000"))
+        for _ in range(_MAX_ATTEMPTS):
+            if len(text) <= self._limit or count == 1:
+                break
+            count = max(1, min(count - 1, count * (self._limit - 200) // len(text)))
+            page = self._with({**self._parameters, "limit": str(count)})
+            try:
+                reading = await self._catalog.read(page)
+            except InvalidParameter:
+                break  # a document without rows
+            found = reading.items[0].content
+            if found is None or not isinstance(found.data, str):
+                break
+            item, content, text = reading.items[0], found, found.data
+        return item, content, text
+
+    # -- other data
+
+    async def _data_blocks(self, item: ReadItem, content: Content, data: bytes) -> list[bytes]:
+        mime_type = content.mime_type or item.entry.resource.mime_type or ""
+        if mime_type.startswith(("image/", "audio/")):
+            if len(data) > self._call.server.limits.tool_media_bytes:
+                text = f"[{len(data)} bytes, too long to be shown by a tool]"
+                return [content_blocks.text_block(text)]
+            return [content_blocks.document_block(item, self._call.revision)]
+        head = characters(serialization.resource(item.entry)) + _BLOCK_CHARACTERS
+        room = max(1, (self._limit - head) * 3 // 4)
+        notice = ""
+        if len(data) > room:
+            first = self._range.first if self._range and self._range.unit == "bytes" else 0
+            total = content_size(content) if self._range is None else None
+            if content.truncated is not None:
+                total = content.truncated.total
+            cut = Content(data[:room], content.mime_type, Truncation("limit", "bytes", total))
+            item = ReadItem(item.uri, item.entry, cut)
+            of = "" if total is None else f" of {total}"
+            last = self._range.last if self._range and self._range.unit == "bytes" else None
+            following = TextRange("bytes", first + room, last)
+            notice = f"[Truncated: bytes {first}-{first + room - 1}{of}.]"
+            if self._native:
+                notice = self._notice(f"bytes {first}-{first + room - 1}{of}", following)
+        elif content.truncated is not None and item.next_uri is not None:
+            notice = f"[Truncated. Read on: {_json({'uri': item.next_uri})}]"
+        blocks = [content_blocks.document_block(item, self._call.revision)]
+        return [*blocks, content_blocks.text_block(notice)] if notice else blocks
+
+
+def _json(arguments: Mapping[str, Any]) -> str:
+    return _encode(arguments).decode()
+
+
+def _row_count(rows: str | int | None) -> str | None:
+    if rows is None or rows == "":
+        return None
+    text = str(rows).strip()
+    if not (text.isascii() and text.isdigit() and len(text) < 9 and int(text)):
+        raise InvalidParameter(f"rows cannot be '{text[:40]}'; write a number of rows, at least 1")
+    return text
+
+
+def _check_begin(range: TextRange | None, part: TextPart) -> None:
+    """Refuse a range that begins behind the end.
+
+    Raises:
+        InvalidParameter: with the range of the whole document.
+    """
+    if range is None or part.text or part.total is None or range.unit == "tail":
+        return
+    first, last = (1, part.total) if range.unit == "lines" else (0, part.total - 1)
+    if range.first > last:
+        right = f"; write {range.unit}={first}-{last}" if part.total else ""
+        size = f"{part.total} {range.unit}"
+        raise InvalidParameter(
+            f"{range.unit} {range.value} begin behind the end: the document has {size}{right}"
+        )
+
+
+def _numbered(text: str, first: int | None) -> str:
+    lines = lines_of(text)
+    return "".join(f"{number}: {line}" for number, line in enumerate(lines, first or 1))
+
+
+def _fitting_count(lines: list[str], room: int) -> int:
+    """Return how many of the lines fit into some characters."""
+    for count, line in enumerate(lines):
+        room -= len(line)
+        if room < 0:
+            return count
+    return len(lines)
+
+
+# -- collections
+
+
+def _collection(call: Call, reading: ReadResult) -> list[bytes]:
+    """Return the children of a collection as a list, then the documents that fit."""
+    base = uris.readable(resource_listing.collection_base(reading.collection or ""))
+    budget = Budget(call.server.toolbox.settings.budget)
+    if not reading.items:
+        text = "Nothing in this collection can be read here." if reading.children else ""
+        text = text or "There is nothing in this collection."
+        return _with_notice([content_blocks.text_block(text)], call, reading, 0, 0)
+    budget.charge(" " * (2 * len(base) + _NOTICE_CHARACTERS))
+    rows: list[str] = []
+    for item in reading.items:
+        row = resource_listing.text_row(*resource_listing.row(item.entry, base))
+        if not budget.take(row + "\n"):
+            break
+        rows.append(row)
+    content = [content_blocks.text_block("\n".join([f"Below {base} (path, bytes):", *rows]))]
+    shown = len(reading.items) - sum(item.content is not None for item in reading.items)
+    for item in reading.items[: len(rows)]:
+        if item.content is None:
+            continue
+        path, _ = resource_listing.row(item.entry, base)
+        for block in serialization.each(partial(_child, call, path), [item]):
+            if budget.take("" if _is_media(item) else block.decode()):
+                content.append(block)
+                shown += 1
+    return _with_notice(content, call, reading, len(rows), shown)
+
+
+def _is_media(item: ReadItem) -> bool:
+    mime_type = (item.content and item.content.mime_type) or item.entry.resource.mime_type or ""
+    return mime_type.startswith(("image/", "audio/"))
+
+
+def _child(call: Call, path: str, item: ReadItem) -> bytes:
+    """Return a document of a collection: text after its path, other data as embedded resource."""
+    content = item.content
+    if content is None or isinstance(content.data, bytes):
+        return content_blocks.document_block(item, call.revision)
+    notice = ""
+    if content.truncated is not None:
+        more = {"uri": item.next_uri or item.entry.uri}
+        notice = f"\n[Truncated. Read on: {_json(more)}]"
+    return content_blocks.text_block(f"{path}:\n{content.data}{notice}")
+
+
+def _with_notice(
+    content: list[bytes], call: Call, reading: ReadResult, listed: int, shown: int
+) -> list[bytes]:
+    """Return the blocks, with a notice if children are missing from them."""
+    if reading.complete and listed == len(reading.items) == shown:
+        return content
+    total = "" if reading.total is None else f" of {reading.total}"
+    name = call.server.toolbox.settings.prefix + "list_resources"
+    more = f"{name} {_json({'uri': reading.collection})}"
+    notice = f"[Truncated: {shown}{total} children were read. List them: {more}]"
+    return [*content, content_blocks.text_block(notice)]
