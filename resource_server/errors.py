@@ -130,7 +130,7 @@ CANNOT_ELICIT = "this client cannot be asked for what is missing"
 
 
 class CannotElicit(ResourceError):
-    """A question has no answer: the client cannot show forms, or the person does not respond."""
+    """The client gives no answer: it cannot, refuses, or is too slow; or the answer is invalid."""
 
     def __init__(self, message: str = CANNOT_ELICIT) -> None:
         super().__init__(message)

@@ -14,7 +14,7 @@ from resource_server import uris
 from resource_server.errors import InvalidParameter, ResourceNotFound
 from resource_server.manifest import Manifest, MountSpec, sources
 from resource_server.manifest.wording import printable
-from resource_server.protocol.client_features.client_roots import ClientRoot
+from resource_server.provider import ClientRoot
 
 MAX_FOLDERS = 32
 

@@ -18,8 +18,9 @@ from resource_server.cli.client_folders import OfferedFolder
 from resource_server.errors import Diagnostic, ManifestError
 from resource_server.manifest import Manifest, sources
 from resource_server.manifest.http import Http
-from resource_server.protocol.client_features.client_roots import ClientRoot, ClientRoots
+from resource_server.protocol.client_features.client_roots import ClientRoots
 from resource_server.protocol.server import Server
+from resource_server.provider import ClientRoot
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger(__name__)

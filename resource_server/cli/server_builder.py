@@ -68,6 +68,7 @@ def build_server(
         cache_scope=options.cache.scope,
         prompts=manifest.prompts,
         tools=_tool_settings(manifest),
+        key=options.secret,
         timing=timing,
     )
 

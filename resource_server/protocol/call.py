@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import UNSET
 
+from resource_server.access import current
 from resource_server.protocol import revisions
-from resource_server.protocol.client_features.elicitation import (
-    Elicitor,
+from resource_server.protocol.client_features.inputs import (
+    ClientInputs,
     InputRequired,
     InvalidAnswer,
-    RequestElicitor,
-    ResultElicitor,
+    RequestInputs,
+    ResultInputs,
 )
+from resource_server.protocol.client_features.request_state import RequestState
 from resource_server.protocol.client_features.server_requests import ServerRequests
 from resource_server.protocol.client_subscriptions import Subscriber, Subscriptions
 from resource_server.protocol.message import Header
@@ -41,7 +43,7 @@ class Result(msgspec.Struct, frozen=True):
     stream: Subscriptions | None = None
     """The stream that this result ends."""
     is_complete: bool = True
-    """False for a question that has to be answered first (2026-07-28)."""
+    """False for inputs that the client has to give first (2026-07-28)."""
 
 
 Log: TypeAlias = Callable[[LogLevel, str], None]
@@ -70,32 +72,34 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     owner: str | None = None
     """The rate-limit key; see `ClientConnection.owner`."""
 
-    @property
-    def elicitor(self) -> Elicitor:
-        """Sends elicitations to the person behind the client."""
+    def inputs(self, method: str, name: str, arguments: Mapping[str, Any]) -> ClientInputs:
+        """Return what asks the client for inputs of this call, which its state is bound to.
+
+        Raises:
+            InvalidAnswer: the request has a state that is not one of this call.
+        """
+        server, params = self.server, self.params
         if not self.revision.modern:
-            timeout_s = self.server.timing.elicitation_timeout_s
-            return RequestElicitor(self.revision, self.requests, self.notify, timeout_s)
-        params, meta = self.params, self.params.meta
-        capabilities = UNSET if meta is None else meta.client_capabilities
+            return RequestInputs(self.revision, self.requests, self.notify, server.timing)
+        capabilities = UNSET if params.meta is None else params.meta.client_capabilities
         if capabilities is UNSET or not isinstance(params, InteractiveParams):
             capabilities, params = ClientCapabilities(), InteractiveParams()
-        return ResultElicitor(
-            self.revision, capabilities, params.input_responses, params.request_state
-        )
+        subject = (method, name, current().subject, arguments)
+        state = RequestState(server.key, subject, server.timing.elicitation_timeout_s)
+        return ResultInputs(self.revision, capabilities, params, state)
 
 
 Handler: TypeAlias = Callable[[Call, Any], Coroutine[Any, Any, Result]]
 
 
 def interactive(handler: Handler) -> Handler:
-    """Return a handler whose result may be a question, which others must not be (2026-07-28)."""
+    """Return a handler whose result may ask for inputs, which others must not (2026-07-28)."""
 
     async def handle(call: Call, params: Any) -> Result:
         try:
             return await handler(call, params)
-        except InputRequired as question:
-            return Result(question.members(), is_complete=False)
+        except InputRequired as required:
+            return Result(required.members(), is_complete=False)
         except InvalidAnswer as error:
             raise error.fault from None
 

@@ -214,7 +214,7 @@ METHODS: Mapping[str, Handler] = {
     "skills/list": _list_skills,
     "skills/get": _get_skill,
     "prompts/list": _of("prompts", "prompts/list", list_prompts),
-    "prompts/get": _of("prompts", "prompts/get", get_prompt),
+    "prompts/get": _of("prompts", "prompts/get", interactive(get_prompt)),
     "subscriptions/listen": _listen,
     "completion/complete": _complete,
     "tools/list": _of("tools", "tools/list", list_tools),

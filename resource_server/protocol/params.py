@@ -158,7 +158,7 @@ class GetSkillParams(RequestParams, frozen=True, kw_only=True):
 
 
 class InteractiveParams(RequestParams, frozen=True, kw_only=True, rename="camel"):
-    """Parameters of methods that may elicit input before their result (2026-07-28)."""
+    """Parameters of methods that may ask for inputs before their result (2026-07-28)."""
 
     input_responses: dict[str, Raw] | None = None
     """Answers by the keys of their questions."""
@@ -170,7 +170,7 @@ class ReadResourceParams(RequestParams, frozen=True, kw_only=True, rename="camel
 
     uri: str
     input_responses: None = None
-    """Always refused: reads never elicit input."""
+    """Always refused: reads never ask for inputs."""
     request_state: str | None = None
 
 
@@ -192,15 +192,12 @@ class ListPromptsParams(RequestParams, frozen=True):
     cursor: str | None = None
 
 
-class GetPromptParams(RequestParams, frozen=True, kw_only=True, rename="camel"):
+class GetPromptParams(InteractiveParams, frozen=True, kw_only=True, rename="camel"):
     """Parameters of `prompts/get`."""
 
     name: str
     arguments: _Object | None = None
     """Values of any type: a wrong one is reported with the name of its argument."""
-    input_responses: None = None
-    """Always refused: prompts never elicit input."""
-    request_state: str | None = None
 
 
 class ListToolsParams(RequestParams, frozen=True):

@@ -16,6 +16,7 @@ from resource_server.protocol.params import Implementation
 from resource_server.protocol.revisions import Revision
 from resource_server.protocol.tools.registry import Toolbox, ToolSettings
 from resource_server.runtime.rate_limit import RateLimiter
+from resource_server.runtime.server_key import ServerKey, process_key
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.subscriptions.broker import Broker
 
@@ -91,9 +92,11 @@ class Server:
         prompts: Mapping[str, Prompt] | None = None,
         tools: ToolSettings | None = None,
         limits: ServerLimits | None = None,
+        key: ServerKey | None = None,
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self.catalog = catalog
+        self.key = key or process_key()
         self.broker = Broker(catalog, timing)
         self.announcements = ListAnnouncements()
         self.reloads = False
@@ -131,6 +134,7 @@ class Server:
         """
         tools, prompts = self.toolbox, list(self.prompts.items())
         self.catalog = other.catalog
+        self.key = other.key
         self.info = other.info
         self.instructions = other.instructions
         self.prompts = other.prompts

@@ -29,11 +29,14 @@ from resource_server.provider.core import Content, MaybeAwaitable, Path
 __all__ = [
     "Block",
     "CannotElicit",
+    "ClientRoot",
     "ElicitationAnswer",
     "EmbeddedBlock",
     "LinkBlock",
     "LogLevel",
     "MediaBlock",
+    "SamplingAnswer",
+    "SamplingMessage",
     "Schema",
     "SupportsTools",
     "TextBlock",
@@ -118,12 +121,60 @@ class ElicitationAnswer(msgspec.Struct, frozen=True):
     """Values of the form, validated against the schema; empty unless accepted."""
 
 
+class SamplingMessage(msgspec.Struct, frozen=True):
+    """One message to the client's model."""
+
+    content: TextBlock | MediaBlock
+    role: Literal["user", "assistant"] = "user"
+
+
+class SamplingAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of the client's model. Like everything that a client sends, it may be wrong."""
+
+    content: Sequence[TextBlock | MediaBlock]
+    model: str
+    """Name of the model that wrote it."""
+    stop_reason: str | None = None
+    """Why the model stopped, such as `endTurn` or `maxTokens`; None if unknown."""
+
+    @property
+    def text(self) -> str:
+        """The text blocks, joined by line ends."""
+        return "\n".join(each.text for each in self.content if isinstance(each, TextBlock))
+
+
+class ClientRoot(msgspec.Struct, frozen=True):
+    """One root as the client describes it (MCP `Root`); it need not exist, and grants nothing."""
+
+    uri: str
+    name: str | None = None
+
+
 class ToolRequest(Protocol):
-    """The request that calls a tool; sends progress, logs and questions to the calling client."""
+    """The request that calls a tool; reaches the calling client, its person and its model.
+
+    `elicit`, `sample` and `roots` wait for the client. They may run at the same time, such as in
+    `asyncio.gather`; the client then gets all of them in one round. In revisions without sessions
+    (2026-07-28) the tool is called again with the answers so far, so up to its last question it
+    must do the same each time: ask the same in the same order, and change nothing.
+
+    Each of them raises `CannotElicit` if the client lacks the capability, refuses, does not answer
+    in time, or answers what was not asked for.
+    """
 
     @property
     def can_elicit(self) -> bool:
         """Whether the client can show a form to a person."""
+        ...
+
+    @property
+    def can_sample(self) -> bool:
+        """Whether the client offers its model."""
+        ...
+
+    @property
+    def can_list_roots(self) -> bool:
+        """Whether the client tells the folders that it works on."""
         ...
 
     def progress(self, done: float, total: float | None = None) -> None:
@@ -138,12 +189,39 @@ class ToolRequest(Protocol):
         """Ask the person behind the client to fill in a form (MCP elicitation, form mode).
 
         `schema` is a flat object of strings, numbers, booleans, enums and multiple-choice lists
-        (from 2025-11-25 on). `key` identifies the question within the call: in revisions without
-        sessions the tool is called again with the answers so far, and must ask the same questions
-        in the same order.
+        (from 2025-11-25 on). `key` identifies the question within the call; no other question of
+        the call has it.
 
         Raises:
-            CannotElicit: the client cannot show a form, or nobody answers in time.
+            CannotElicit: see above.
+        """
+        ...
+
+    async def sample(
+        self,
+        key: str,
+        messages: str | Sequence[SamplingMessage],
+        *,
+        max_tokens: int,
+        system: str | None = None,
+        temperature: float | None = None,
+        stop_sequences: Sequence[str] = (),
+    ) -> SamplingAnswer:
+        """Ask the model of the client, which may first ask its person (MCP sampling).
+
+        Deprecated in MCP, so few clients offer it: do without where `can_sample` is false.
+        `messages` as text is one message of the user. `key` is as in `elicit`.
+
+        Raises:
+            CannotElicit: see above.
+        """
+        ...
+
+    async def roots(self) -> Sequence[ClientRoot]:
+        """Return the folders that the client works on (MCP roots); deprecated in MCP, too.
+
+        Raises:
+            CannotElicit: see above.
         """
         ...
 

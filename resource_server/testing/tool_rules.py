@@ -12,11 +12,14 @@ from resource_server.protocol.tools.registry import TOOL_NAME
 from resource_server.protocol.tools.validation import ArgumentsValidator, schema_problems
 from resource_server.provider import Resource
 from resource_server.provider.tools import (
+    ClientRoot,
     ElicitationAnswer,
     EmbeddedBlock,
     LinkBlock,
     LogLevel,
     MediaBlock,
+    SamplingAnswer,
+    SamplingMessage,
     Schema,
     SupportsTools,
     TextBlock,
@@ -27,9 +30,9 @@ from resource_server.testing.provider_calls import Calls, brief
 
 
 class SilentToolRequest:
-    """A request from a client without progress, log messages or elicitation."""
+    """A request from a client without progress, log messages or anything to ask."""
 
-    can_elicit = False
+    can_elicit = can_sample = can_list_roots = False
 
     def progress(self, done: float, total: float | None = None) -> None:
         """See `ToolRequest.progress`."""
@@ -39,6 +42,16 @@ class SilentToolRequest:
 
     async def elicit(self, key: str, message: str, schema: Schema) -> ElicitationAnswer:
         """See `ToolRequest.elicit`."""
+        raise CannotElicit
+
+    async def sample(
+        self, key: str, messages: str | Sequence[SamplingMessage], **options: Any
+    ) -> SamplingAnswer:
+        """See `ToolRequest.sample`."""
+        raise CannotElicit
+
+    async def roots(self) -> Sequence[ClientRoot]:
+        """See `ToolRequest.roots`."""
         raise CannotElicit
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from resource_server.cli import client_folders
 from resource_server.manifest.load import load
-from resource_server.protocol.client_features.client_roots import ClientRoot
+from resource_server.provider import ClientRoot
 from tests.cli.conftest import PATIENCE_S, Client, Run, connected, keep, started
 from tests.protocol.wire import ENVELOPE, request
 

@@ -21,23 +21,9 @@ from tests.conformance.served import copied
 MODULES = ROOT / "tests/clients/node_modules"
 SUITE = MODULES / "@modelcontextprotocol/conformance/dist/index.js"
 LEAST_NODE = 22
-REVISIONS = ("2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+# How many the suite has: all of them pass, and none is left out.
+SCENARIOS = {"2025-03-26": 1, "2025-06-18": 27, "2025-11-25": 33, "2026-07-28": 40}
 
-# The checks that fail, by scenario, each with the reason. Whatever else fails, or begins to pass,
-# fails the test.
-STAY_OUT = {
-    # A resource server asks no model: it has no sampling.
-    "tools-call-sampling": {"tools-call-sampling"},
-    "input-required-result-basic-sampling": {"sep-2322-sampling-incomplete"},
-    "input-required-result-multiple-input-requests": {"sep-2322-multiple-inputs-incomplete"},
-    "input-required-result-capability-check": {"sep-2322-respect-client-capabilities"},
-    # The same: a client that lacks elicitation is told so, and the check waits for sampling.
-    "server-stateless": {"sep-2575-server-rejects-undeclared-capability"},
-    # Roots are deprecated there, and no result depends on them.
-    "input-required-result-basic-list-roots": {"sep-2322-list-roots-incomplete"},
-    # A prompt has its arguments, and asks for nothing: what is missing is an error that names it.
-    "input-required-result-non-tool-request": {"sep-2322-non-tool-incomplete"},
-}
 # Nothing to judge: what the suite has seen, and what of it did not apply to this server. That is
 # the end of a stream in the middle of a call (SEP-1699): no provider knows of streams.
 SATISFIED = {"SUCCESS", "INFO"}
@@ -81,10 +67,8 @@ def url(tmp_path_factory: pytest.TempPathFactory, reach: Reach) -> str:
     return target
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_every_scenario_passes_except_those_excluded(
-    url: str, revision: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("revision", SCENARIOS)
+def test_every_scenario_passes(url: str, revision: str, tmp_path: Path) -> None:
     listed = _LISTED.findall(run("list", "--server", "--spec-version", revision).stdout)
     asked = ("--url", url, "--suite", "all", "--spec-version", revision, "-o", str(tmp_path))
     done = run("server", *asked)
@@ -95,6 +79,5 @@ def test_every_scenario_passes_except_those_excluded(
         assert any(each["status"] == "SUCCESS" for each in checks)
         failed[scenario] = {each["id"] for each in checks if each["status"] not in SATISFIED}
     assert set(failed) == set(listed), done.stderr
-    assert {scenario: ids for scenario, ids in failed.items() if ids} == {
-        scenario: ids for scenario, ids in STAY_OUT.items() if scenario in failed
-    }
+    assert {scenario: ids for scenario, ids in failed.items() if ids} == {}
+    assert len(failed) == SCENARIOS[revision]

@@ -9,7 +9,7 @@ import asyncio
 import json
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -102,7 +102,6 @@ QUESTIONS: Mapping[str, Sequence[tuple[str, str, Schema]]] = {
         ("step1", "Step 1: What is your name?", of(name={"type": "string"})),
         ("step2", "Step 2: What is your favorite color?", of(color={"type": "string"})),
     ],
-    "test_missing_capability": [_NAME],
     "test_streaming_elicitation": [_NAME],
 }
 """What these tools ask, one thing after the other: a key, the question and its form."""
@@ -111,6 +110,7 @@ SCHEMAS: Mapping[str, Schema] = {
     "json_schema_2020_12_tool": _2020_12,
     "test_custom_headers": of(region={"type": "string", "x-mcp-header": "Region"}),
     "test_elicitation": of(message={"type": "string"}),
+    "test_sampling": of(prompt={"type": "string"}),
 }
 """Of tools that take arguments."""
 RESULTS = {
@@ -127,15 +127,6 @@ RESULTS = {
     ),
 }
 """Of tools that always say the same."""
-_OTHERS = (
-    "test_error_handling",
-    "test_logging_tool",
-    "test_reconnection",
-    "test_tool_with_logging",
-    "test_tool_with_progress",
-    "test_trigger_prompt_change",
-    "test_trigger_tool_change",
-)
 
 
 @dataclass
@@ -171,7 +162,8 @@ class Diagnostics:
     def tools(self) -> Sequence[Tool]:
         """Return the tools; the last is another one in each state of the manifest."""
         changed = f"test_changed_{self.tools_changed}"
-        others = dict.fromkeys((*RESULTS, *QUESTIONS, *_OTHERS, changed), _NOTHING)
+        triggers = ("test_trigger_prompt_change", "test_trigger_tool_change", changed)
+        others = dict.fromkeys((*RESULTS, *QUESTIONS, *_OTHERS, *triggers), _NOTHING)
         return [
             Tool(name=name, description=name, input_schema=schema)
             for name, schema in {**others, **SCHEMAS}.items()
@@ -184,20 +176,16 @@ class Diagnostics:
         match name:
             case "test_elicitation":
                 return await _asking(request, [("user", arguments["message"], _USER)])
-            case "test_error_handling":
-                raise ToolFailed("This tool intentionally returns an error for testing")
-            case "test_logging_tool" | "test_tool_with_logging":
-                return await _logging(request)
-            case "test_reconnection":
-                return await _hurrying(request)
-            case "test_tool_with_progress":
-                return await _progressing(request)
+            case "test_sampling":
+                return await _sampling(request, arguments["prompt"])
             case "test_trigger_prompt_change":
                 return await self._count(r"(Changed )(\d+)")
             case "test_trigger_tool_change":
                 return await self._count(r"(tools_changed: )(\d+)")
             case _ if name in QUESTIONS:
                 return await _asking(request, QUESTIONS[name])
+            case _ if name in _OTHERS:
+                return await _OTHERS[name](request)
             case _:
                 return RESULTS.get(name, _TEXT)
 
@@ -219,12 +207,43 @@ async def _asking(asked: ToolRequest, questions: Sequence[tuple[str, str, Schema
     return ToolResult([TextBlock(f"Elicitation completed: {'; '.join(told)}; state-ok")])
 
 
+async def _sampling(
+    asked: ToolRequest, prompt: str = "What is the capital of France?"
+) -> ToolResult:
+    answer = await asked.sample("question", prompt, max_tokens=100)
+    return ToolResult([TextBlock(f"LLM response: {answer.text}")])
+
+
+async def _listing_roots(asked: ToolRequest) -> ToolResult:
+    return ToolResult([TextBlock(str(await asked.roots()))])
+
+
+async def _asking_all(asked: ToolRequest) -> ToolResult:
+    """Ask person, model and client in one round."""
+    name, greeting, roots = await asyncio.gather(
+        asked.elicit(*_NAME),
+        asked.sample("greeting", "Generate a greeting", max_tokens=50),
+        asked.roots(),
+    )
+    return ToolResult([TextBlock(f"{greeting.text} {name.content} in {roots}")])
+
+
+async def _asking_what_the_client_can(asked: ToolRequest) -> ToolResult:
+    if asked.can_sample:
+        return await _sampling(asked, "Generate a greeting")
+    return await _asking(asked, [_NAME])
+
+
 async def _hurrying(asked: ToolRequest) -> ToolResult:
     """Wait for a person, but not for long: until then the answer is a stream."""
     with suppress(TimeoutError):
         async with asyncio.timeout(MOMENT_S):
             await asked.elicit(*_NAME)
     return ToolResult([TextBlock("Reconnection test completed successfully")])
+
+
+async def _failing(_: ToolRequest) -> ToolResult:
+    raise ToolFailed("This tool intentionally returns an error for testing")
 
 
 async def _logging(asked: ToolRequest) -> ToolResult:
@@ -242,5 +261,19 @@ async def _progressing(asked: ToolRequest) -> ToolResult:
         await asyncio.sleep(MOMENT_S)
     return ToolResult([TextBlock("Done")])
 
+
+_OTHERS: Mapping[str, Callable[[ToolRequest], Awaitable[ToolResult]]] = {
+    "test_error_handling": _failing,
+    "test_input_required_result_capabilities": _asking_what_the_client_can,
+    "test_input_required_result_list_roots": _listing_roots,
+    "test_input_required_result_multiple_inputs": _asking_all,
+    "test_input_required_result_sampling": _sampling,
+    "test_logging_tool": _logging,
+    "test_missing_capability": _sampling,
+    "test_reconnection": _hurrying,
+    "test_tool_with_logging": _logging,
+    "test_tool_with_progress": _progressing,
+}
+"""The tools without arguments that ask, report or fail."""
 
 _: tuple[type[Provider], type[SupportsTools]] = (Diagnostics, Diagnostics)

@@ -1,1 +1,1 @@
-"""Requests to the client (MCP client features): elicitation and roots."""
+"""Requests to the client (MCP client features): elicitation, sampling and roots."""

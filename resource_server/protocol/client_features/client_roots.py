@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
 from resource_server.catalog.mount import log_failure
 from resource_server.errors import CannotElicit
-from resource_server.protocol.client_features.server_requests import MAX_OPEN, ServerRequests
+from resource_server.protocol.client_features.server_requests import (
+    MAX_OPEN,
+    Capability,
+    ServerRequests,
+)
 from resource_server.protocol.message import UNPARSABLE
 from resource_server.protocol.outbox import Send
+from resource_server.protocol.revisions import Revision
+from resource_server.provider.tools import ClientRoot
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger(__name__)
-
-
-class ClientRoot(msgspec.Struct, frozen=True):
-    """One root as the client describes it (MCP `Root`); it need not exist."""
-
-    uri: str
-    name: str | None = None
 
 
 class _ListRootsResult(msgspec.Struct, frozen=True):
@@ -35,6 +34,22 @@ RootsOffer: TypeAlias = Callable[["ClientRoots | None"], None]
 """Takes the roots of a client, once; None if the client has no such capability."""
 
 _decode = msgspec.json.Decoder(_ListRootsResult).decode
+
+
+class RootsRequest:
+    """The request for the roots of a client, on behalf of a tool; see `Input`."""
+
+    capability: Capability = "roots"
+    method = "roots/list"
+    max_answer_bytes = 256 * 1024
+
+    def params(self, revision: Revision) -> Mapping[str, Any]:
+        """See `Input.params`."""
+        return {}
+
+    def answer(self, data: msgspec.Raw) -> Sequence[ClientRoot]:
+        """See `Input.answer`."""
+        return _decode(data).roots
 
 
 class ClientRoots:

@@ -24,13 +24,15 @@ Each belongs to a waiting request of the client; fewer than may run, so that oth
 
 _encode = msgspec.json.Encoder().encode
 
-Capability: TypeAlias = Literal["elicitation", "roots"]
+Capability: TypeAlias = Literal["elicitation", "sampling", "roots"]
 
 
 def supports(capabilities: ClientCapabilities, capability: Capability) -> bool:
     """Return whether a client has declared a capability; of elicitation, the form mode."""
     if capability == "roots":
         return capabilities.roots is not None
+    if capability == "sampling":
+        return capabilities.sampling is not None
     elicitation = capabilities.elicitation
     # Without any mode it means forms: the first revision of elicitation had no modes.
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
@@ -48,7 +50,7 @@ class ServerRequests:
     async def request(
         self,
         method: str,
-        params: dict[str, Any] | None,
+        params: msgspec.Raw | None,
         send: Send,
         timeout_s: float,
         *,

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 
 from resource_server import uris
 from resource_server.catalog.catalog import ReadResult
-from resource_server.errors import InvalidParameter, ResourceError, ResourceNotFound
+from resource_server.errors import (
+    CannotElicit,
+    InvalidParameter,
+    ResourceError,
+    ResourceNotFound,
+)
 from resource_server.manifest import prompts
-from resource_server.manifest.prompts import Prompt, PromptMessage
+from resource_server.manifest.prompts import Prompt, PromptArgument, PromptMessage
 from resource_server.manifest.wording import printable, quoted_value
 from resource_server.protocol import content_blocks, error_mapping, params, serialization
 from resource_server.protocol.call import Call, Result
+from resource_server.protocol.client_features.elicitation_form import missing_arguments
 from resource_server.protocol.prompts.listing import prompt_named
 from resource_server.runtime.eager import Turns
 from resource_server.runtime.near_name import did_you_mean
@@ -27,6 +34,8 @@ MAX_MESSAGE_CHARACTERS = 8 * 1024 * 1024
 """Maximum characters of the arguments in one message, which may repeat a long value."""
 
 _MAX_PROBLEMS = 5
+_ARGUMENTS_KEY = "arguments"
+"""Key of the elicitation for missing arguments."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -34,7 +43,9 @@ _encode = msgspec.json.Encoder().encode
 async def get_prompt(call: Call, given: params.GetPromptParams) -> Result:
     """Answer `prompts/get`; the resource of a collection becomes one message per child."""
     prompt = prompt_named(call.server, given.name)
-    values = argument_values(prompt, given.arguments or {})
+    values = argument_values(
+        prompt, await _arguments(call, given.name, prompt, given.arguments or {})
+    )
     limit = call.server.limits.prompt_bytes
     messages: list[bytes] = []
     truncated = size = 0
@@ -64,15 +75,52 @@ async def get_prompt(call: Call, given: params.GetPromptParams) -> Result:
     return Result(members, meta)
 
 
-def argument_values(prompt: Prompt, given: Mapping[str, object]) -> dict[str, str]:
+async def _arguments(
+    call: Call, name: str, prompt: Prompt, given: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return the arguments, completed by a person's answer for the missing ones if there is one."""
+    inputs = call.inputs("prompts/get", name, given)
+    missing = _missing(prompt, given)
+    if not missing or not inputs.can("elicitation"):
+        return given
+    # Before the person is asked: a prompt that fails afterwards would lose the answer.
+    argument_values(prompt, given, are_all=False)
+    fields = {each: _field(prompt.arguments[each]) for each in missing}
+    try:
+        answer = await inputs.ask(_ARGUMENTS_KEY, missing_arguments(prompt.title or name, fields))
+    except CannotElicit:
+        return given
+    return {**given, **answer.content}
+
+
+def _missing(prompt: Prompt, given: Mapping[str, object]) -> list[str]:
+    """Return the required arguments without a value."""
+    return [
+        name
+        for name, argument in prompt.arguments.items()
+        if argument.required and given.get(name, "") == ""
+    ]
+
+
+def _field(argument: PromptArgument) -> dict[str, Any]:
+    """Return the schema of an argument in a form."""
+    told = {"title": argument.title, "description": argument.description}
+    field: dict[str, Any] = {"type": "string", **{k: v for k, v in told.items() if v is not None}}
+    return {**field, "enum": list(argument.enum)} if argument.enum else {**field, "minLength": 1}
+
+
+def argument_values(
+    prompt: Prompt, given: Mapping[str, object], *, are_all: bool = True
+) -> dict[str, str]:
     """Return the value of each argument that has one, given or by default.
 
-    An empty value counts as missing: forms send it for a field that was left empty.
+    An empty value counts as missing: forms send it for a field that was left empty. Without
+    `are_all`, required arguments may be missing.
 
     Raises:
         InvalidParameter: with every problem.
     """
-    problems = list(_argument_problems(prompt, given))
+    problems = list(_argument_problems(prompt, given, are_all=are_all))
     unknown = [name for name in given if name not in prompt.arguments]
     if problems or unknown:
         # A client may send very many unknown arguments.
@@ -87,12 +135,14 @@ def argument_values(prompt: Prompt, given: Mapping[str, object]) -> dict[str, st
     return {name: value for name, value in values.items() if value and isinstance(value, str)}
 
 
-def _argument_problems(prompt: Prompt, given: Mapping[str, object]) -> Iterator[str]:
+def _argument_problems(
+    prompt: Prompt, given: Mapping[str, object], *, are_all: bool
+) -> Iterator[str]:
     for name, argument in prompt.arguments.items():
         value = given.get(name, "")
         if not isinstance(value, str):
             yield f"argument '{name}': expected text, found {quoted_value(value)}"
-        elif argument.required and not value:
+        elif are_all and argument.required and not value:
             yield f"argument '{name}' is required"
         elif value and argument.enum and value not in argument.enum:
             hint = did_you_mean(value, argument.enum)

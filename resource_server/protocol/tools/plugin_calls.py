@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -18,7 +18,13 @@ from resource_server.errors import (
 )
 from resource_server.protocol import content_blocks
 from resource_server.protocol.call import Call, Result
-from resource_server.protocol.client_features.elicitation import RequestInterrupted
+from resource_server.protocol.client_features.client_roots import RootsRequest
+from resource_server.protocol.client_features.elicitation_form import (
+    Elicitation,
+    missing_arguments,
+)
+from resource_server.protocol.client_features.inputs import ClientInputs, Input
+from resource_server.protocol.client_features.sampling import Sampling
 from resource_server.protocol.message import UNPARSABLE
 from resource_server.protocol.tools.registry import OfferedTool
 from resource_server.protocol.tools.results import tool_result
@@ -26,11 +32,14 @@ from resource_server.protocol.tools.validation import ArgumentsValidator
 from resource_server.provider import Content
 from resource_server.provider.tools import (
     Block,
+    ClientRoot,
     ElicitationAnswer,
     EmbeddedBlock,
     LinkBlock,
     LogLevel,
     MediaBlock,
+    SamplingAnswer,
+    SamplingMessage,
     Schema,
     TextBlock,
     ToolRequest,
@@ -46,6 +55,9 @@ _OFF_LOOP_BYTES = 4096
 _MAX_LOG_CHARACTERS = 8 * 1024
 _ARGUMENTS_KEY = "arguments"
 """Key of the elicitation for missing arguments."""
+_ROOTS_KEY = "client_roots"
+
+T = TypeVar("T")
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -60,9 +72,11 @@ async def call_plugin_tool(
         ResourceError: the arguments do not fit, or the provider raises it.
     """
     validator = cast("ArgumentsValidator", offered.validator)
-    arguments = await _arguments(call, offered, validator, raw_arguments)
+    given = _decoded_arguments(call, validator, raw_arguments)
+    inputs = call.inputs("tools/call", offered.name, given)
+    arguments = await _arguments(inputs, offered, validator, given, len(raw_arguments))
     await mount.start()
-    found = await _run(call, offered, mount, arguments)
+    found = await _run(call, inputs, offered, mount, arguments)
     structured = None
     if found.structured is not None:
         structured = _encode(found.structured)
@@ -79,11 +93,10 @@ async def call_plugin_tool(
 # -- arguments
 
 
-async def _arguments(
-    call: Call, offered: OfferedTool, validator: ArgumentsValidator, raw_arguments: bytes
+def _decoded_arguments(
+    call: Call, validator: ArgumentsValidator, raw_arguments: bytes
 ) -> Mapping[str, Any]:
-    size = len(raw_arguments)
-    if size > MAX_ARGUMENT_BYTES:
+    if len(raw_arguments) > MAX_ARGUMENT_BYTES:
         raise ToolFailed(f"Invalid arguments: longer than {MAX_ARGUMENT_BYTES} bytes")
     try:
         arguments: Mapping[str, Any] = _decode(raw_arguments)
@@ -91,11 +104,21 @@ async def _arguments(
         raise ToolFailed(f"Invalid arguments: {error}") from None
     if call.header is not None:
         validator.header_arguments.check(arguments, call.header)
+    return arguments
+
+
+async def _arguments(
+    inputs: ClientInputs,
+    offered: OfferedTool,
+    validator: ArgumentsValidator,
+    arguments: Mapping[str, Any],
+    size: int,
+) -> Mapping[str, Any]:
     missing = validator.missing(arguments)
     if missing:
         # Before the person is asked: a call that fails afterwards would lose the answer.
         await _check(validator, arguments, size, are_all=False)
-        arguments = await _elicited(call, offered, missing, arguments)
+        arguments = await _elicited(inputs, offered, missing, arguments)
     await _check(validator, arguments, size)
     return arguments
 
@@ -112,7 +135,10 @@ async def _check(
 
 
 async def _elicited(
-    call: Call, offered: OfferedTool, missing: Sequence[str], arguments: Mapping[str, Any]
+    inputs: ClientInputs,
+    offered: OfferedTool,
+    missing: Sequence[str],
+    arguments: Mapping[str, Any],
 ) -> Mapping[str, Any]:
     """Return the arguments, completed by a person's answer for the missing ones.
 
@@ -124,11 +150,7 @@ async def _elicited(
     fields = {name: properties.get(name, {}) for name in missing}
     title = offered.tool.title or offered.name
     try:
-        answer = await call.elicitor.elicit(
-            _ARGUMENTS_KEY,
-            f"{title}: please give {names}.",
-            {"type": "object", "properties": fields, "required": list(missing)},
-        )
+        answer = await inputs.ask(_ARGUMENTS_KEY, missing_arguments(title, fields))
     except CannotElicit as error:
         raise ToolFailed(f"Missing arguments: {names}. Call again with them. ({error})") from None
     if answer.action == "decline":
@@ -142,20 +164,32 @@ async def _elicited(
 
 
 class PluginToolRequest:
-    """The request as its tool sees it. Elicitation does not count against the timeout."""
+    """The request as its tool sees it. Waiting for the client does not count against the timeout.
 
-    def __init__(self, call: Call, time_limit: TimeLimit) -> None:
-        self.interruption: RequestInterrupted | None = None
-        """What ends the request in place of the tool's own result."""
+    See `ToolRequest` for its methods.
+    """
+
+    def __init__(self, call: Call, inputs: ClientInputs, time_limit: TimeLimit) -> None:
         self._call = call
+        self._inputs = inputs
         self._time_limit = time_limit
         self._open = 0
-        """Number of elicitations without an answer."""
+        """Number of inputs without an answer."""
 
     @property
     def can_elicit(self) -> bool:
         """See `ToolRequest.can_elicit`."""
-        return self._call.elicitor.can("elicitation")
+        return self._inputs.can("elicitation")
+
+    @property
+    def can_sample(self) -> bool:
+        """See `ToolRequest.can_sample`."""
+        return self._inputs.can("sampling")
+
+    @property
+    def can_list_roots(self) -> bool:
+        """See `ToolRequest.can_list_roots`."""
+        return self._inputs.can("roots")
 
     def progress(self, done: float, total: float | None = None) -> None:
         """See `ToolRequest.progress`."""
@@ -168,13 +202,37 @@ class PluginToolRequest:
 
     async def elicit(self, key: str, message: str, schema: Schema) -> ElicitationAnswer:
         """See `ToolRequest.elicit`."""
+        return await self._ask(key, Elicitation(message, schema))
+
+    async def sample(
+        self,
+        key: str,
+        messages: str | Sequence[SamplingMessage],
+        *,
+        max_tokens: int,
+        system: str | None = None,
+        temperature: float | None = None,
+        stop_sequences: Sequence[str] = (),
+    ) -> SamplingAnswer:
+        """See `ToolRequest.sample`."""
+        wanted = Sampling(
+            messages,
+            max_tokens=max_tokens,
+            system=system,
+            temperature=temperature,
+            stop_sequences=stop_sequences,
+        )
+        return await self._ask(key, wanted)
+
+    async def roots(self) -> Sequence[ClientRoot]:
+        """See `ToolRequest.roots`."""
+        return await self._ask(_ROOTS_KEY, RootsRequest())
+
+    async def _ask(self, key: str, wanted: Input[T]) -> T:
         self._open += 1
         self._time_limit.pause()
         try:
-            return await self._call.elicitor.elicit(key, message, schema)
-        except RequestInterrupted as error:
-            self.interruption = error
-            raise
+            return await self._inputs.ask(key, wanted)
         finally:
             self._open -= 1
             if self._open == 0:
@@ -182,16 +240,25 @@ class PluginToolRequest:
 
 
 async def _run(
-    call: Call, offered: OfferedTool, mount: Mount, arguments: Mapping[str, Any]
+    call: Call,
+    inputs: ClientInputs,
+    offered: OfferedTool,
+    mount: Mount,
+    arguments: Mapping[str, Any],
 ) -> ToolResult:
     time_limit = TimeLimit(call.server.timing.tool_timeout_s)
-    request = PluginToolRequest(call, time_limit)
+    request = PluginToolRequest(call, inputs, time_limit)
     try:
-        return await mount.provider.call_tool(offered.tool.name, arguments, request, time_limit)
+        found = await mount.provider.call_tool(offered.tool.name, arguments, request, time_limit)
+    except CannotElicit:
+        raise  # other answers would be of no use
     except Exception:
-        if request.interruption is not None:
-            raise request.interruption from None
+        if inputs.interruption is not None:
+            raise inputs.interruption from None
         raise
+    if inputs.interruption is not None:
+        raise inputs.interruption  # which the tool has taken for an answer
+    return found
 
 
 # -- the result

@@ -11,10 +11,11 @@ import pytest
 from mcp_types.methods import parse_server_request
 
 from resource_server.protocol.client_connection import ClientConnection
-from resource_server.protocol.client_features.client_roots import ClientRoot, ClientRoots
+from resource_server.protocol.client_features.client_roots import ClientRoots
 from resource_server.protocol.client_features.server_requests import MAX_OPEN, ServerRequests
 from resource_server.protocol.message import decode_message
 from resource_server.protocol.params import ClientCapabilities
+from resource_server.provider import ClientRoot
 from resource_server.runtime.timing import Timing
 from tests.protocol.wire import HANDSHAKE, PATIENCE_S, initialize, server_of
 from tests.providers_for_tests import Tree

@@ -17,10 +17,8 @@ from pydantic import TypeAdapter
 
 from resource_server.errors import CannotElicit
 from resource_server.protocol.client_connection import MAX_RUNNING
-from resource_server.protocol.client_features.elicitation import (
-    MAX_STATE_CHARACTERS,
-    ElicitationForm,
-)
+from resource_server.protocol.client_features.elicitation_form import ElicitationForm
+from resource_server.protocol.client_features.request_state import MAX_STATE_CHARACTERS
 from resource_server.protocol.client_features.server_requests import MAX_OPEN
 from resource_server.protocol.revisions import HANDSHAKE, MODERN
 from resource_server.provider.tools import ElicitationAnswer

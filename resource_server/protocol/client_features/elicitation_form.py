@@ -1,42 +1,19 @@
-"""Elicitation: questions to the person behind a client, for one request.
-
-Up to 2025-11-25, the request waits while the server sends the client a request of its own. From
-2026-07-28 on, the result of the request is the question, and the client repeats the request with
-the answer; earlier answers come back in `requestState`. The state is not signed: a client can only
-change its own answers, and all answers are validated alike.
-"""
+"""Elicitation: a question to the person behind a client, as a form to fill in."""
 
 from __future__ import annotations
 
-import base64
 import datetime
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, cast
 
 import msgspec
 
-from resource_server.errors import CANNOT_ELICIT, CannotElicit
-from resource_server.protocol import revisions
-from resource_server.protocol.client_features.server_requests import (
-    Capability,
-    ServerRequests,
-    supports,
-)
-from resource_server.protocol.error_mapping import Fault
-from resource_server.protocol.message import UNPARSABLE
-from resource_server.protocol.outbox import Send
-from resource_server.protocol.params import ClientCapabilities
+from resource_server.errors import CannotElicit
+from resource_server.protocol.client_features.server_requests import Capability
 from resource_server.protocol.revisions import Revision
 from resource_server.provider.tools import ElicitationAnswer, Schema
-from resource_server.runtime.eager import settle
 
-MAX_STATE_CHARACTERS = 256 * 1024
-"""Maximum characters of `requestState`."""
-MAX_ANSWER_BYTES = 64 * 1024
-"""Maximum bytes of an answer as JSON."""
-
-_METHOD = "elicitation/create"
 _DESCRIPTIVE = ("title", "description", "default")
 _CONSTRAINTS = {
     "string": ("minLength", "maxLength", "format"),
@@ -48,146 +25,40 @@ _CONSTRAINTS = {
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s]+")
 
-_encode = msgspec.json.Encoder().encode
-_decode_state = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
+class Elicitation:
+    """A question with its form; see `Input`."""
 
-class Elicitor(Protocol):
-    """Sends the elicitations of one request."""
+    capability: Capability = "elicitation"
+    method = "elicitation/create"
+    max_answer_bytes = 64 * 1024
 
-    def can(self, capability: Capability) -> bool:
-        """Return whether the client has a capability that this request can use."""
-        ...
-
-    async def elicit(self, key: str, message: str, schema: Schema) -> ElicitationAnswer:
-        """Ask the person; see `resource_server.provider.tools.ToolRequest.elicit`.
+    def __init__(self, message: str, schema: Schema) -> None:
+        """Take a question and the schema of its form.
 
         Raises:
-            CannotElicit: the client cannot, nobody answers in time, or the answer is invalid.
-            RequestInterrupted: the result of the request is the question (2026-07-28).
+            CannotElicit: no form can have such a field.
         """
-        ...
+        self._message = message
+        self._form = ElicitationForm(schema)
+
+    def params(self, revision: Revision) -> Mapping[str, Any]:
+        """See `Input.params`."""
+        return {"message": self._message, "requestedSchema": self._form.schema(revision)}
+
+    def answer(self, data: msgspec.Raw) -> ElicitationAnswer:
+        """See `Input.answer`."""
+        return self._form.answer(data)
 
 
-class RequestInterrupted(BaseException):
-    """Ends a request. Not an `Exception`, which a tool might handle as a failure of its own."""
+def missing_arguments(title: str, fields: Mapping[str, Schema]) -> Elicitation:
+    """Return the question for required arguments that a call lacks, by their schemas.
 
-
-class InvalidAnswer(RequestInterrupted):
-    """The answer in the request does not fit the question."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.fault = Fault(revisions.INVALID_PARAMS, f"Invalid params: {reason}")
-
-
-class MissingCapability(CannotElicit, Fault):
-    """The client lacks the elicitation capability: a JSON-RPC error of its own (2026-07-28)."""
-
-    def __init__(self) -> None:
-        data: Any = {"requiredCapabilities": {"elicitation": {}}}
-        Fault.__init__(self, revisions.MISSING_CAPABILITY, CANNOT_ELICIT, data)
-
-
-class InputRequired(RequestInterrupted):
-    """Ends a request with a question as its result."""
-
-    def __init__(self, key: str, question: Mapping[str, Any], state: str) -> None:
-        super().__init__(key)
-        self.key = key
-        self.question = question
-        self.state = state
-
-    def members(self) -> bytes:
-        """Return the members of the result."""
-        members = {"inputRequests": {self.key: self.question}, "requestState": self.state}
-        return _encode(members)[1:-1]
-
-
-class RequestElicitor:
-    """Elicits by a request to the client, up to 2025-11-25."""
-
-    def __init__(
-        self, revision: Revision, requests: ServerRequests | None, send: Send, timeout_s: float
-    ) -> None:
-        self._revision = revision
-        self._requests = requests
-        """None if no request can reach the client."""
-        self._send = send
-        self._timeout_s = timeout_s
-
-    def can(self, capability: Capability) -> bool:
-        """See `Elicitor.can`."""
-        if self._requests is None or (capability == "elicitation" and not self._revision.forms):
-            return False
-        return supports(self._requests.capabilities, capability)
-
-    async def elicit(self, key: str, message: str, schema: Schema) -> ElicitationAnswer:
-        """See `Elicitor.elicit`."""
-        if self._requests is None or not self.can("elicitation"):
-            raise CannotElicit
-        form = ElicitationForm(schema)
-        params = {"message": message, "requestedSchema": form.schema(self._revision)}
-        result = await settle(self._requests.request(_METHOD, params, self._send, self._timeout_s))
-        try:
-            return form.answer(result)
-        except UNPARSABLE:
-            raise CannotElicit("the client's answer does not fit the question") from None
-
-
-class ResultElicitor:
-    """Elicits by the result of the request, from 2026-07-28 on."""
-
-    def __init__(
-        self,
-        revision: Revision,
-        capabilities: ClientCapabilities,
-        responses: Mapping[str, msgspec.Raw] | None,
-        state: str | None,
-    ) -> None:
-        self._revision = revision
-        self._capabilities = capabilities
-        self._responses = responses or {}
-        self._state = state
-
-    def can(self, capability: Capability) -> bool:
-        """See `Elicitor.can`."""
-        return capability == "elicitation" and supports(self._capabilities, capability)
-
-    async def elicit(self, key: str, message: str, schema: Schema) -> ElicitationAnswer:
-        """See `Elicitor.elicit`."""
-        if not self.can("elicitation"):
-            raise MissingCapability
-        form = ElicitationForm(schema)
-        given = {**_answers(self._state), **self._responses}
-        if key not in given:
-            params = {"message": message, "requestedSchema": form.schema(self._revision)}
-            raise InputRequired(key, {"method": _METHOD, "params": params}, _state(given))
-        try:
-            return form.answer(given[key])
-        except UNPARSABLE as error:
-            raise InvalidAnswer(f"inputResponses: {key}: {error}") from None
-
-
-def _state(answers: Mapping[str, msgspec.Raw]) -> str:
-    state = base64.urlsafe_b64encode(_encode(answers)).decode("ascii")
-    if len(state) > MAX_STATE_CHARACTERS:
-        raise CannotElicit("the answers so far are too long")
-    return state
-
-
-def _answers(state: str | None) -> Mapping[str, msgspec.Raw]:
-    if state is None:
-        return {}
-    try:
-        if len(state) > MAX_STATE_CHARACTERS:
-            raise ValueError
-        return _decode_state(base64.b64decode(state.encode("ascii"), altchars=b"-_", validate=True))
-    except (ValueError, *UNPARSABLE):
-        raise InvalidAnswer("requestState is not one of this server's") from None
-
-
-# -- forms
+    Raises:
+        CannotElicit: no form can have such a field.
+    """
+    schema = {"type": "object", "properties": fields, "required": list(fields)}
+    return Elicitation(f"{title}: please give {', '.join(fields)}.", schema)
 
 
 class ElicitResult(msgspec.Struct, frozen=True):
@@ -234,8 +105,6 @@ class ElicitationForm:
             msgspec.ValidationError: the data are no `ElicitResult`.
             CannotElicit: a field is missing or invalid.
         """
-        if len(memoryview(data)) > MAX_ANSWER_BYTES:
-            raise CannotElicit(f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
         result = _decode_result(data)
         if result.action != "accept":
             return ElicitationAnswer(result.action)
