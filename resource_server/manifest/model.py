@@ -72,7 +72,8 @@ class ServerOptions:
     """Caching hints for clients."""
     key: str | KeyFile | None = field(default=None, repr=False)
     """A secret of 32 or more characters, from an environment variable or a `file`. With the same
-    key, masks of kind `hash` are the same after every start and in every replica."""
+    key, masks of kind `hash` are the same after every start and in every replica, and every replica
+    continues a call that another has begun with a question (MCP revision 2026-07-28)."""
     secret: ServerKey = field(init=False, repr=False, default_factory=process_key)
 
     def __post_init__(self) -> None:

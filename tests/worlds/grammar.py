@@ -9,11 +9,18 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from tests.protocol.wire import CLIENT, ENVELOPE, EVERY, MODERN
 
-TOOLS = ("list_resources", "read_resource", "search", "query_big", "greet", "paint", "meet", "no")
+ASKING = (
+    *("greet", "paint", "meet", "insist", "think", "insist_on_model", "where"),
+    *("survey", "crowd", "clash", "collect"),
+)
+"""Tools without arguments that ask the client."""
+TOOLS = ("list_resources", "read_resource", "search", "query_big", "no", *ASKING)
+KEYS = ("name", "colour", "thought", "client_roots", "arguments", "name-0", "same")
+"""Keys of the inputs that these tools ask for."""
 URIS = (
     "file:///files",
     "file:///files/a.txt",
@@ -42,7 +49,8 @@ METHODS = (
     *("initialize", "ping", "server/discover", "logging/setLevel"),
     *("resources/list", "resources/read", "resources/metadata", "resources/templates/list"),
     *("resources/subscribe", "resources/unsubscribe", "subscriptions/listen"),
-    *("prompts/list", "prompts/get", "completion/complete", "tools/list", "tools/call"),
+    *("prompts/list", "prompts/get", "prompts/get", "completion/complete"),
+    *("tools/list", *("tools/call",) * 4),
 )
 NOTIFICATIONS = (
     "notifications/initialized",
@@ -56,7 +64,23 @@ _CAPABILITIES: tuple[dict[str, Any], ...] = (
     {},
     {"roots": {"listChanged": True}, "elicitation": {}},
     {"elicitation": {"form": {}, "url": {}}, "sampling": {}},
+    {"elicitation": {}, "sampling": {"tools": {}}, "roots": {}},
 )
+_ANSWERS: tuple[object, ...] = (
+    {"action": "accept", "content": {"name": "Ada", "colour": "red", "uri": "x"}},
+    {"action": "accept", "content": {"name": 5}},
+    {"action": "decline"},
+    {"role": "assistant", "content": {"type": "text", "text": "Paris"}, "model": "m"},
+    {"role": "assistant", "content": [{"type": "image", "data": "?"}], "model": "m"},
+    {"model": "m", "content": {"type": "text", "text": "x" * 70_000}},
+    {"roots": [{"uri": "file:///a", "name": "A"}, {"uri": "x"}]},
+    {"roots": [{}]},
+    {},
+    None,
+)
+"""Right and wrong answers to what a client is asked."""
+_AGAIN = "again-"
+"""Begins the ids of requests that are repeated with answers."""
 
 _RAW = (
     b"",
@@ -173,7 +197,7 @@ class Dice:
                 return {"notifications": self._listened()}
             case "prompts/get":
                 name = "ask" if self.chance(0.7) else self.text()
-                return {"name": name, **self.maybe(arguments=self.arguments)}
+                return {"name": name, **self.maybe(arguments=self.arguments), **self._inputs()}
             case "completion/complete":
                 return self._completion()
             case "tools/call":
@@ -194,8 +218,19 @@ class Dice:
 
     def _call(self) -> Params:
         name = self.choice(TOOLS) if self.chance(0.9) else self.text()
-        more = self.maybe(requestState=self.text, inputResponses=self.members)
-        return {"name": name, "arguments": self.arguments(), **(more if self.chance(0.2) else {})}
+        is_plain = name in ASKING and self.chance(0.8)
+        arguments = {} if is_plain else self.arguments()
+        return {"name": name, "arguments": arguments, **self._inputs()}
+
+    def _inputs(self) -> Params:
+        """Return answers to what a request may ask for, usually none."""
+        if self.chance(0.7):
+            return {}
+        state = {"requestState": self.text()} if self.chance(0.2) else {}
+        if self.chance(0.1):
+            return {**state, "inputResponses": self.value()}
+        keys = self.source.sample(KEYS, self.source.randrange(5))
+        return {**state, "inputResponses": {key: self.choice(_ANSWERS) for key in keys}}
 
     def _completion(self) -> Params:
         known: Sequence[object] = (
@@ -221,7 +256,8 @@ class Dice:
         )
         meta = meta if self.chance(0.3) else {}
         if modern and self.chance(0.9):
-            return {**meta, **ENVELOPE}
+            can = self.choice(_CAPABILITIES)
+            return {**meta, **ENVELOPE, "io.modelcontextprotocol/clientCapabilities": can}
         if modern or self.chance(0.05):
             prefix = "io.modelcontextprotocol/"
             return {
@@ -254,9 +290,12 @@ class Dice:
         if draw < 0.88:
             return _notification(self.choice(NOTIFICATIONS), self.value())
         if draw < 0.92:
-            # A response to a request that was never sent.
+            # A response to a request that was never sent, or only later.
             member = self.choice(("result", "error"))
-            return {"jsonrpc": "2.0", "id": self.id(), member: self.value()}
+            answer = self.choice(_ANSWERS) if self.chance(0.5) else self.value()
+            number = self.source.randrange(4)
+            id = f"ask-{number}" if self.chance(0.5) else self.id()
+            return {"jsonrpc": "2.0", "id": id, member: answer}
         message = self.request(modern=modern)
         name = self.choice(("jsonrpc", "id", "method", "params"))
         if self.chance(0.5):
@@ -293,6 +332,49 @@ class Dice:
         if revision in MODERN or not revision:
             return tuple(lines)
         return (*opening(self.initialization(revision)), *lines)
+
+
+def answers_to(question: Mapping[str, Any]) -> Sequence[bytes]:
+    """Return how a client answers a request of the server: each time in another way."""
+    id = question["id"]
+    number = int(str(id).rpartition("-")[2])
+    error = {"code": -32601, "message": "Method not found"}
+    results = ({"jsonrpc": "2.0", "id": id, "result": each} for each in _ANSWERS)
+    answers = [encoded(each) for each in (*results, {"jsonrpc": "2.0", "id": id, "error": error})]
+    first = answers[number % len(answers)]
+    other = encoded({"jsonrpc": "2.0", "id": f"{id}0", "result": _ANSWERS[0]})
+    # Twice, with another id before it, or just so.
+    return ((first, answers[0]), (other, first), (first,))[number % 3]
+
+
+def may_ask(request: Mapping[str, Any]) -> bool:
+    """Return whether a request calls what asks the client, whatever else is wrong with it."""
+    params = request.get("params")
+    name = cast("Params", params).get("name") if isinstance(params, dict) else None
+    asks = {"tools/call": ASKING, "prompts/get": ("ask",)}
+    return isinstance(name, str) and name in asks.get(request["method"], ())
+
+
+def is_forged(id: object) -> bool:
+    """Return whether the request with this id has a state that no server has made."""
+    return isinstance(id, str) and id.startswith(_AGAIN) and int(id.removeprefix(_AGAIN)) % 2 == 1
+
+
+def continued(request: Mapping[str, Any], result: Mapping[str, Any], number: int) -> bytes:
+    """Return a request with answers to what its result asks for; every other is forged."""
+    asked: Mapping[str, Any] = result["inputRequests"]
+    right = {
+        "elicitation/create": _ANSWERS[0],
+        "sampling/createMessage": _ANSWERS[3],
+        "roots/list": _ANSWERS[6],
+    }
+    answers = {key: right[each["method"]] for key, each in asked.items()}
+    state: str = result["requestState"]
+    id = f"{_AGAIN}{number}"
+    if is_forged(id):
+        state = ("B" if state.startswith("A") else "A") + state[1:]
+    params = {**request["params"], "inputResponses": answers, "requestState": state}
+    return encoded({**request, "id": id, "params": params})
 
 
 def _notification(method: str, params: object) -> dict[str, Any]:

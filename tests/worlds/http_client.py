@@ -22,7 +22,7 @@ _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\x00]*)\r\n")
 _OURS = frozenset((500, 502, 504))
 """Statuses by which a server says that it has failed."""
 _LIMIT = 1 << 26
-_QUESTION = b'"elicitation/create"'
+_QUESTION = re.compile(rb'"(elicitation/create|sampling/createMessage|roots/list)"')
 _LISTEN = b'"subscriptions/listen"'
 
 
@@ -225,7 +225,7 @@ async def _chunked(reader: asyncio.StreamReader, *, owed: bool) -> tuple[bytes, 
     parts: list[bytes] = []
     until = time.monotonic() + _PATIENCE_S
     while True:
-        is_waiting = owed and _QUESTION not in b"".join(parts)
+        is_waiting = owed and not _QUESTION.search(b"".join(parts))
         wait_s = until - time.monotonic() if is_waiting else _QUIET_S
         try:
             async with asyncio.timeout(wait_s):
@@ -246,7 +246,7 @@ def _judge_answer(request: Request, response: Response) -> None:
     answers = [each for each in response.messages if "method" not in each]
     ids = [each.get("id") for each in answers]
     if not response.is_complete:
-        may_last = _LISTEN in request.body or _QUESTION in response.body
+        may_last = _LISTEN in request.body or _QUESTION.search(response.body)
         if ids or not may_last:
             raise Violation(f"a stream that does not end: {request!r}: {response!r}")
     elif ids != [request.id] and not (response.status >= 400 and ids == [None]):

@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeGuard, cast
 
+from tests.worlds import grammar
 from tests.worlds.harness import Violation
 
 Id: TypeAlias = str | int
 INTERNAL_ERROR = -32603
 _LARGEST = 2**63
+_MAX_CONTINUED = 30
 
 
 class Ledger:
@@ -41,6 +43,10 @@ class Ledger:
         self._responses = Counter[Id]()
         self._without_id = 0
         self._faults: list[str] = []
+        self._interactive: dict[Id, Mapping[str, Any]] = {}
+        """Requests whose result may ask for inputs, by their ids."""
+        self._continuations: list[bytes] = []
+        self._continued = 0
 
     # -- the client's messages
 
@@ -75,6 +81,8 @@ class Ledger:
         if usable and is_request(found):
             if batch is None:
                 self._owed[cast("Id", id)] += 1
+                if grammar.may_ask(found):
+                    self._interactive[cast("Id", id)] = found
                 if found["method"] == "subscriptions/listen":
                     self._listening.add(cast("Id", id))
                 return
@@ -125,6 +133,21 @@ class Ledger:
             self._without_id += 1
         else:
             self._responses[found["id"]] += 1
+            self._continue(found)
+
+    def _continue(self, response: Mapping[str, Any]) -> None:
+        result = response.get("result")
+        if result is not None and grammar.is_forged(response["id"]):
+            self._faults.append(f"a forged state is accepted: {response!r}")
+        request = self._interactive.get(response["id"])
+        if request is not None and is_question(result) and self._continued < _MAX_CONTINUED:
+            self._continued += 1
+            self._continuations.append(grammar.continued(request, result, self._continued))
+
+    def continuations(self) -> list[bytes]:
+        """Return the requests that a client repeats with answers, to be sent; each once."""
+        lines, self._continuations = self._continuations, []
+        return lines
 
     # -- the end
 
@@ -177,6 +200,11 @@ class Ledger:
             faults.append(f"not all of {self._batches!r} are answered: {self._arrays!r}")
         if faults:
             raise Violation("; ".join(faults))
+
+
+def is_question(result: object) -> TypeGuard[Mapping[str, Any]]:
+    """Return whether a result asks for inputs."""
+    return isinstance(result, dict) and "inputRequests" in result
 
 
 def is_request(message: Mapping[str, Any]) -> bool:

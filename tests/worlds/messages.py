@@ -31,6 +31,7 @@ from hypothesis import strategies as st
 from resource_server.catalog.cursor import ListCursor
 from resource_server.cli import server_builder
 from resource_server.protocol.client_connection import ClientConnection
+from resource_server.protocol.client_features import request_state
 from resource_server.protocol.server import Server
 from resource_server.runtime.timing import Timing
 from tests.protocol.wire import CLIENT
@@ -49,7 +50,6 @@ _ROOT = _HERE.parents[1]
 _PATIENCE_S = 20.0
 _SHUFFLES = 8
 _PROGRAM = "{}\nfrom resource_server.cli import main\nmain()"
-_DECLINE = {"action": "decline"}
 TIMING = Timing(progress_interval_s=0.0, sweep_s=0.5)
 _MANIFEST = {
     "version": 1,
@@ -156,8 +156,11 @@ async def _converse_once(
 
     def take(data: bytes) -> None:
         for question in ledger.receive(data):
-            answer = {"jsonrpc": "2.0", "id": question["id"], "result": _DECLINE}
-            loop.call_soon(send, grammar.encoded(answer))
+            for answer in grammar.answers_to(question):
+                loop.call_soon(send, answer)
+        for line in ledger.continuations():
+            ledger.send(line)
+            loop.call_soon(send, line)
 
     def send(line: bytes) -> None:
         connection.receive(line, take, take)
@@ -235,9 +238,11 @@ async def _read(process: asyncio.subprocess.Process, ledger: Ledger) -> None:
     assert process.stdin is not None
     assert process.stdout is not None
     while line := await process.stdout.readline():
-        for question in ledger.receive(line):
-            answer = {"jsonrpc": "2.0", "id": question["id"], "result": _DECLINE}
-            process.stdin.write(grammar.encoded(answer) + b"\n")
+        answers = [each for asked in ledger.receive(line) for each in grammar.answers_to(asked)]
+        for more in () if process.stdin.is_closing() else ledger.continuations():
+            ledger.send(more)
+            answers.append(more)
+        process.stdin.writelines(each + b"\n" for each in answers)
 
 
 async def _write(process: asyncio.subprocess.Process, case: Stdio, ledger: Ledger) -> None:
@@ -386,12 +391,18 @@ def _leak_requests(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClientConnection, "_admit", leaky)
 
 
+def _accept_forgeries(patch: pytest.MonkeyPatch) -> None:
+    """Take every state for one of this server's own."""
+    patch.setattr(request_state, "compare_digest", lambda *_: True)
+
+
 SABOTAGES = Sabotages(
     __name__,
     "SABOTAGES",
     {
         "reply-lost": _lose_replies,
         "answered-twice": _answer_twice,
+        "forgeries-accepted": _accept_forgeries,
         "internal-error": _fail_within,
         "leak": _leak_requests,
     },

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from resource_server.errors import CANNOT_ELICIT, CannotElicit, ResourceServerError
+from resource_server.errors import CANNOT_ELICIT, CannotElicit
 from resource_server.protocol import revisions
 from resource_server.protocol.client_features.request_state import RequestState
 from resource_server.protocol.client_features.server_requests import (
@@ -195,6 +195,8 @@ class ResultInputs:
         """The answers that were asked for: the others are never kept."""
         self._open: dict[str, Any] = {}
         """The inputs of this round, which have no answer yet."""
+        self._refusal: str | None = None
+        """Why none of this round is asked for."""
         if given.request_state is not None:
             try:
                 self._answers = {**state.opened(given.request_state), **self._answers}
@@ -217,20 +219,24 @@ class ResultInputs:
                 self.interruption = InvalidAnswer(f"inputResponses: {key}: {error}")
                 raise self.interruption from None
         if key in self._open:
-            raise ResourceServerError(f"a tool asks for two inputs by the key '{key}'")
-        if len(self._open) >= MAX_OPEN:
-            raise CannotElicit(f"this client has {MAX_OPEN} questions to answer already")
+            self._refusal = f"a tool asks two questions by the key '{key}'"
+        elif len(self._open) >= MAX_OPEN:
+            self._refusal = f"this client has {MAX_OPEN} questions to answer already"
+        else:
+            await self._open_input(key, wanted)
+        if self._refusal is not None:  # by this input, or by one beside it
+            self.interruption = None
+            raise CannotElicit(self._refusal)
+        self.interruption = InputRequired(self._open, self._state.sealed(self._used))
+        raise self.interruption
+
+    async def _open_input(self, key: str, wanted: Input[object]) -> None:
+        """Add an input to this round, and wait until those that are asked for beside it have."""
         params = _params(wanted, self._revision)
         state = self._state.sealed(self._used)
         self._open[key] = {"method": wanted.method, "params": params}
         # At once: a tool that handles a failure beside it has still asked this.
         self.interruption = InputRequired(self._open, state)
-        await self._joined()
-        self.interruption = InputRequired(self._open, self._state.sealed(self._used))
-        raise self.interruption
-
-    async def _joined(self) -> None:
-        """Wait until what is asked at the same time has joined this round."""
         count = 0
         while count < len(self._open):
             count = len(self._open)

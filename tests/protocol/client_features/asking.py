@@ -12,6 +12,7 @@ from tests.person import Person
 from tests.protocol.wire import Wire, server_of
 
 FORMS: Mapping[str, Any] = {"elicitation": {}}
+EVERYTHING: Mapping[str, Any] = {"elicitation": {}, "sampling": {}, "roots": {}}
 CANNOT = "cannot ask: this client cannot be asked for what is missing"
 
 
@@ -32,6 +33,18 @@ def words(reply: Mapping[str, Any]) -> str:
 
 def accepted(**content: object) -> dict[str, Any]:
     return {"action": "accept", "content": content}
+
+
+def answer_to(question: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an answer to any question of `Person`."""
+    match question["method"]:
+        case "elicitation/create":
+            return accepted(name="Ada", colour="red")
+        case "sampling/createMessage":
+            content = {"type": "text", "text": "Paris"}
+            return {"role": "assistant", "content": content, "model": "m"}
+        case _:
+            return {"roots": [{"uri": "file:///a", "name": "A"}]}
 
 
 def modern(result: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -167,7 +167,7 @@ async def test_roots_are_requested_despite_many_open_questions() -> None:
     offering = Offering()
     roots, requests = asking(offering)
     people = [
-        asyncio.create_task(requests.request("elicitation/create", {}, offering.send, PATIENCE_S))
+        asyncio.create_task(requests.request("elicitation/create", None, offering.send, PATIENCE_S))
         for _ in range(MAX_OPEN)
     ]
     await offering.until(sent=MAX_OPEN)
