@@ -66,7 +66,7 @@ _CAPABILITIES: tuple[dict[str, Any], ...] = (
     {"elicitation": {"form": {}, "url": {}}, "sampling": {}},
     {"elicitation": {}, "sampling": {"tools": {}}, "roots": {}},
 )
-_ANSWERS: tuple[object, ...] = (
+_ANSWERS: Sequence[Any] = (
     {"action": "accept", "content": {"name": "Ada", "colour": "red", "uri": "x"}},
     {"action": "accept", "content": {"name": 5}},
     {"action": "decline"},
@@ -219,7 +219,7 @@ class Dice:
     def _call(self) -> Params:
         name = self.choice(TOOLS) if self.chance(0.9) else self.text()
         is_plain = name in ASKING and self.chance(0.8)
-        arguments = {} if is_plain else self.arguments()
+        arguments: object = Params() if is_plain else self.arguments()
         return {"name": name, "arguments": arguments, **self._inputs()}
 
     def _inputs(self) -> Params:
