@@ -66,7 +66,7 @@ _CAPABILITIES: tuple[dict[str, Any], ...] = (
     {"elicitation": {"form": {}, "url": {}}, "sampling": {}},
     {"elicitation": {}, "sampling": {"tools": {}}, "roots": {}},
 )
-_ANSWERS: Sequence[Any] = (
+_ANSWERS: Any = (
     {"action": "accept", "content": {"name": "Ada", "colour": "red", "uri": "x"}},
     {"action": "accept", "content": {"name": 5}},
     {"action": "decline"},
