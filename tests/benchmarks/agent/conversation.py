@@ -111,9 +111,10 @@ def weigh(results: Sequence[Json], facts: Sequence[str], policy: Policy, asked: 
     return Given(len(given), verdict, missing)
 
 
-def definitions(client: Client) -> int:
-    """Return the characters of all tool definitions, as `tools/list` sends them."""
-    return sum(len(compact(tool)) for tool in client.request("tools/list")["tools"])
+def definitions(asked: Asked) -> dict[str, int]:
+    """Return the characters of each tool's definition, as `tools/list` sends it."""
+    with Client(asked.command) as client:
+        return {each["name"]: len(compact(each)) for each in client.request("tools/list")["tools"]}
 
 
 def _filled(value: Argument, root: str) -> Argument:
@@ -154,7 +155,7 @@ def _scalars(value: Any) -> Iterator[str]:
         for name, each in cast("Json", value).items():
             for line in _scalars(each):
                 yield f"{name}: {line}"
-    elif isinstance(value, list):
+    elif isinstance(value, list) and value:
         for each in cast("list[Any]", value):
             yield from _scalars(each)
     else:

@@ -96,7 +96,7 @@ QUESTIONS = (
     Question(
         "a file by its name",
         [r"core/paginator\.py"],
-        ours=[_search("paginator.py", **{"in": "names"})],
+        ours=[_named("**/paginator.py")],
         peer=[_found("**/paginator.py")],
     ),
     Question(
@@ -131,7 +131,7 @@ QUESTIONS = (
     ),
     Question(
         "a file that is not there",
-        ["No match|[Nn]othing|not found"],
+        [r"No match|[Nn]othing|not found|^items: \[\]$"],
         ours=[_named("**/settings.py")],
         peer=[_found("**/settings.py")],
     ),

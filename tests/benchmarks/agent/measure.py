@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from resource_server.protocol.tools import builtin_schemas
 from tests.benchmarks import servers
 from tests.benchmarks.agent import files, shop, sources
 from tests.benchmarks.agent.comparison import Answers, Comparison, compare
 from tests.benchmarks.agent.conversation import POLICIES, Asked, Given, answers, definitions
 from tests.benchmarks.agent.question import Question
-from tests.benchmarks.client import Client
 from tests.benchmarks.table import limit
 
 MOST_IN_TOTAL, MOST_IN_THE_MEAN = 0.5, 0.9
@@ -20,6 +20,7 @@ MOST_TOKENS = 1_200
 CHARACTERS_A_TOKEN = 4
 USUAL_FOLDER = "/home/ada/src"
 """Counted in the place of the temporary folder, whose name differs between machines."""
+BUILT_IN = {each.name for each in builtin_schemas.TOOLS}
 OUR_MARKS = r"truncated\b(?!\W{1,4}(?:false|null))|\bnext\b|\bcursor\b"
 
 
@@ -98,10 +99,19 @@ def _report(one: QuestionSet) -> None:
                     compare(by_name, ours, theirs, policy.name),
                 )
     for asked in filter(None, (one.ours, one.peer)):
-        with Client(asked.command) as client:
-            tokens = definitions(client) / CHARACTERS_A_TOKEN
-        most = MOST_TOKENS if asked is one.ours else None
-        limit(f"tool definitions of {asked.name}", tokens, most, "tokens (characters / 4)")
+        _definitions(asked)
+
+
+def _definitions(asked: Asked) -> None:
+    """Print what the tools cost before any question; the goal is for those of every source."""
+    every = definitions(asked)
+    own = {name for name in every if asked.name == servers.OURS and name not in BUILT_IN}
+    tokens = sum(size for name, size in every.items() if name not in own) / CHARACTERS_A_TOKEN
+    most = MOST_TOKENS if asked.name == servers.OURS else None
+    limit(f"tool definitions of {asked.name}", tokens, most, "tokens (characters / 4)")
+    if own:
+        tokens = sum(every[name] for name in own) / CHARACTERS_A_TOKEN
+        limit(f"and of its {len(own)} declared queries", tokens, None, "tokens")
 
 
 def _row(question: Question, ours: Mapping[str, Given], theirs: Mapping[str, Given]) -> str:
