@@ -110,15 +110,15 @@ QUESTIONS = (
     ),
     Question(
         "a row by a key of two columns",
-        [Rows("select sku, grams, price_cents from order_lines where order_id = 700 and line = 1")],
-        ours=[_reading("order_lines/700/1")],
-        peer=[_sql("select * from order_lines where order_id = 700 and line = 1")],
+        [Rows("select sku, grams, price_cents from order_lines where order_id = 699 and line = 2")],
+        ours=[_reading("order_lines/699/2")],
+        peer=[_sql("select * from order_lines where order_id = 699 and line = 2")],
     ),
     Question(
         "the lines of an order",
-        [Rows("select line, sku, grams, price_cents from order_lines where order_id = 6")],
-        ours=[_reading("order_lines/6")],
-        peer=[_sql("select * from order_lines where order_id = 6")],
+        [Rows("select line, sku, grams, price_cents from order_lines where order_id = 699")],
+        ours=[_reading("order_lines/699")],
+        peer=[_sql("select * from order_lines where order_id = 699")],
     ),
     Question(
         "a row and the row it refers to",
