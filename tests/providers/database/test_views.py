@@ -82,6 +82,18 @@ async def test_a_pattern_is_no_consent(owner: Owner, pattern: Mapping[str, Any])
         assert await exposed(it) == {"orders", "audit", *VISIBLE}
 
 
+async def test_a_column_named_like_a_table_shows_nothing_of_that(owner: Owner) -> None:
+    await owner.run(
+        "CREATE TABLE status (id integer PRIMARY KEY, note varchar(20))",
+        "CREATE TABLE things (id integer PRIMARY KEY, status varchar(20), note varchar(20))",
+        "CREATE VIEW states AS SELECT t.status, t.note FROM things t",
+        "CREATE VIEW notes AS SELECT t.id, s.note FROM things t JOIN status s ON s.id = t.id",
+    )
+    tables = {"status": TableOptions(columns=ColumnOptions(hide=("note",)))}
+    async with served(owner, tables=tables) as it:
+        assert {child.strip("/") for child in await it.children()} == {"states", "status", "things"}
+
+
 async def test_an_entry_without_a_policy_is_no_consent(owner: Owner) -> None:
     await owner.run(*SHOP)
     named = TableOptions(title="Cards", description="All of them", key=("id",))

@@ -201,16 +201,6 @@ def computed(ddl: str, engine: EngineName) -> Mapping[str, frozenset[str]]:
     return found
 
 
-def identifiers(sql: str, engine: EngineName) -> frozenset[str]:
-    """Return every word and quoted name in SQL; none if it cannot be tokenized."""
-    try:
-        return frozenset(
-            name for token in _tokens(sql, engine) if (name := token.identifier) is not None
-        )
-    except ValueError:
-        return frozenset()
-
-
 def statement(sql: str, engine: EngineName) -> Sequence[SqlToken]:
     """Return the tokens of one statement or expression, without its end and comments.
 

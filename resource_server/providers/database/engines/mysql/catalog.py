@@ -87,7 +87,7 @@ SELECT view_definition FROM information_schema.views
 WHERE table_schema = DATABASE() AND table_name = %s"""
 
 VIEW_DEFINITIONS = """
-SELECT table_name, view_definition FROM information_schema.views
+SELECT table_name, view_definition, table_schema FROM information_schema.views
 WHERE table_schema = DATABASE()"""
 
 ESTIMATE = """

@@ -7,6 +7,7 @@ import logging
 import math
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -157,16 +158,26 @@ class MysqlEngine(ServerEngine):
     async def view_reads(self, names: Sequence[TableName]) -> Mapping[TableName, ViewReads]:
         """Return the columns that each of these views reads. See `Engine.view_reads`.
 
-        The server keeps definitions with every column by its name, beside names of other things.
+        The server keeps definitions with every table behind the database's name, and every column
+        by its name, beside names of other things.
         """
         found: dict[TableName, ViewReads] = {}
         (rows,) = await self._ask((catalog.VIEW_DEFINITIONS,))
         known = {name.casefold(): TableName(None, name) for name in await self._table_rows()}
-        for name, definition in rows:
+        for name, definition, database in rows:
             view = TableName(None, str(name))
-            if view in names and definition:
-                words = sql_tokenizer.identifiers(str(definition), "mysql")
-                read = [known[word.casefold()] for word in words if word.casefold() in known]
+            if view not in names or not definition:
+                continue
+            with suppress(ValueError):  # it cannot be told what it reads
+                tokens = sql_tokenizer.statement(str(definition), "mysql")
+                parts = [each.parts for each in sql_tokenizer.references(tokens, "mysql")]
+                tables = {
+                    each[1].casefold()
+                    for each in parts
+                    if each[1:] and each[0].casefold() == str(database).casefold()
+                }
+                words = {word for each in parts for word in each}
+                read = [known[table] for table in tables if table in known]
                 found[view] = frozenset((table, word) for table in read for word in words)
         return found
 
