@@ -396,8 +396,9 @@ class GuardedProvider:
         """See `SupportsSkills.list_skills`."""
         found = await self._call("list_skills", after=after, limit=limit)
         skills = _all("list_skills()", Skill, found)
-        if after is not None and any(skill.path == after for skill in skills):
-            raise ResourceServerError("list_skills() returned `after` again, not what follows it")
+        paths = {skill.path for skill in skills}
+        if len(paths) < len(skills) or after in paths:
+            raise ResourceServerError("list_skills() returned a skill again")
         return skills
 
     async def get_skill(self, path: Path) -> Skill:

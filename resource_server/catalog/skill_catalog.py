@@ -62,6 +62,7 @@ async def list_skills(
     entries: list[SkillEntry] = []
     unavailable: list[str] = []
     for mount in listed:
+        before = len(entries)
         try:
             page = _Page(mounts, mount, entries, size)
             await within(timeout_s, page.fill(last, TimeLimit(timeout_s / 2)))
@@ -69,6 +70,7 @@ async def list_skills(
             # A mount that fails or hangs must not break the list of the others.
             log_failure(error, f"listing the skills of mount {mount.name} failed")
             unavailable.append(mount.name)
+            del entries[before:]
         else:
             if page.stopped_at is not None:
                 name, path = page.stopped_at

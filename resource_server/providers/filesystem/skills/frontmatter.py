@@ -30,7 +30,7 @@ _CLOSE = re.compile(rb"^---[ \t]*\r?$", re.MULTILINE)
 _LINE_ENDS = re.compile("\r(?!\n)|[\x85\u2028\u2029\ufeff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-_LONG_NUMBER = re.compile(r"[-+.0-9a-fA-FxoeE]{301,}")
+_LONG_NUMBER = re.compile(r"[-+]?\.?[0-9][-+.0-9a-fA-FxoE]{299,}")
 _LARGEST_EXACT = 2**53
 _Parser = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -87,6 +87,8 @@ def _parsed(text: str) -> dict[str, Any]:
                 if documents > 1 or event.explicit:
                     raise SkillProblem("the frontmatter has directives or a second document")
                 found = _value(events, next(events), 0)
+            elif isinstance(event, yaml.DocumentEndEvent) and event.explicit:
+                raise _refused(event, "a line '...' is")
     except yaml.MarkedYAMLError as error:
         # The line of the file: the first one is '---'.
         line = error.problem_mark.line + 2 if error.problem_mark else 0

@@ -46,6 +46,8 @@ _SHORT_S = 0.01
 """A walk through the folder that takes no longer than this is made for every request."""
 _REUSE = 20
 """The result of a longer walk is used for this many times as long as it took."""
+_WAITING_SHARE = 0.1
+"""How much of the time counts in which a walk waits for the disk, or for a busy machine."""
 _BLOCK_BYTES = 1024 * 1024
 
 
@@ -144,11 +146,11 @@ class SkillIndex:
         """Return the paths of all exposed documents of the name `SKILL.md`, in order."""
         with self._walking:
             if time.monotonic() >= self._reused_until:
-                began = time.monotonic()
+                began, worked = time.monotonic(), time.thread_time()
                 self._paths = sorted(self._walk())
-                spent = time.monotonic() - began
-                pause = 0.0 if spent <= _SHORT_S else spent * _REUSE
-                self._reused_until = began + spent + pause
+                ended = time.monotonic()
+                spent = max(time.thread_time() - worked, (ended - began) * _WAITING_SHARE)
+                self._reused_until = ended + (0.0 if spent <= _SHORT_S else spent * _REUSE)
             return self._paths
 
     def _walk(self) -> Generator[Path]:
