@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 import runpy
@@ -14,6 +15,7 @@ import zipfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp import Client, MCPError
@@ -22,9 +24,12 @@ from mcp_types import (
     BlobResourceContents,
     EmbeddedResource,
     PromptReference,
+    Request,
+    Result,
     TextContent,
     TextResourceContents,
 )
+from pydantic import ConfigDict
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -206,6 +211,36 @@ def test_the_release_contains_what_its_script_packs(tmp_path: Path) -> None:
             return {name: packed.read(name) for name in packed.namelist()}
 
     assert members(tmp_path / "release.zip") == members(EXAMPLES / "archive/release.zip")
+
+
+class AnyResult(Result):
+    """A result of a method that the SDK does not know."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+@modes
+async def test_the_skills_are_listed_with_digests_of_what_is_read(mode: str, revision: str) -> None:
+    async with served(EXAMPLES / "skills", mode, revision) as client:
+        found = await listed(client)
+        session = client.session
+
+        async def ask(method: str, **params: str) -> dict[str, Any]:
+            request = Request[dict[str, Any], str](method=method, params={**params})
+            return (await session.send_request(request, AnyResult)).model_extra or {}
+
+        skills = (await ask("skills/list"))["skills"]
+        assert [skill["frontmatter"]["name"] for skill in skills] == ["refunds", "stocktaking"]
+        assert skills[0]["frontmatter"]["metadata"] == {"owner": "orders", "version": "1.2"}
+        for skill in skills:
+            assert (await ask("skills/get", uri=skill["uri"]))["skill"] == skill
+            for file in skill["resources"]:
+                assert file["uri"] in found
+                data = (await text(client, file["uri"])).encode()
+                digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+                assert (digest, len(data)) == (file["digest"], file["size"])
+        templates = await ask("resources/directory/read", uri="skill://teashop/refunds/templates")
+        assert [each["name"] for each in templates["resources"]] == ["full.md", "partial.md"]
 
 
 def transcripts() -> list[tuple[str, str]]:
