@@ -2,16 +2,18 @@
 
 The URI of a resource is the base URI of its mount and its path, perhaps with a query. Each segment
 is UTF-8, percent-encoded except for unreserved characters. Every resource has this one canonical
-URI; `parse` accepts all equivalent spellings. In decoded segments, bytes that are not UTF-8 are
-lone surrogates (`os.fsdecode`), which are encoded as the same bytes again.
+URI; `parse` accepts all equivalent spellings, and `other_readings` undoes what hosts do to it. In
+decoded segments, bytes that are not UTF-8 are lone surrogates (`os.fsdecode`), which are encoded as
+the same bytes again.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
@@ -24,9 +26,9 @@ MAX_URI_LENGTH = 16 * 1024
 _UNRESERVED = re.compile(r"[A-Za-z0-9._~-]+")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9._~/-]+")
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?")
-_FORBIDDEN = re.compile("[\x00-\x20\x7f\ud800-\udfff]")
+_FORBIDDEN = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_UNENCODED = re.compile(r" |%(?![0-9A-Fa-f]{2})")
 
 DOT_SEGMENTS = frozenset((".", ".."))
 """Relative segments (RFC 3986, 3.3); never part of a resource's path."""
@@ -45,7 +47,9 @@ class Reference(msgspec.Struct, frozen=True):
 def parse(uri: str) -> Reference:
     """Parse any spelling of a resource's URI. One trailing slash is ignored.
 
-    Segments are decoded once. The authority `localhost` of a `file:` URI is dropped (RFC 8089).
+    Segments are decoded once. A space, and a `%` without two hexadecimal digits, is itself: hosts
+    send both, and they can mean nothing else. The authority `localhost` of a `file:` URI is dropped
+    (RFC 8089).
 
     Raises:
         ResourceNotFound: no resource can have this URI: it is malformed or too long, or has a
@@ -57,35 +61,35 @@ def parse(uri: str) -> Reference:
 
 
 def _parse(uri: str) -> Reference:
+    scheme, authority, path, query = _split(uri)
+    decoded = tuple(map(unquote_segment, path) if "%" in uri else path)
+    if not all(map(is_segment, decoded)):
+        raise ResourceNotFound
+    return Reference(scheme, authority, decoded, query)
+
+
+def _split(uri: str) -> tuple[str, str, Sequence[str], Mapping[str, str]]:
+    """Return the parts of a URI, the segments of its path as they are written."""
     match = _URI.fullmatch(uri) if len(uri) <= MAX_URI_LENGTH else None
-    if match is None or _FORBIDDEN.search(uri) or _PERCENT.search(uri):
+    if match is None or _FORBIDDEN.search(uri):
         raise ResourceNotFound
     scheme, authority, path, query = match.groups()
     scheme = scheme.lower()
     authority = unquote_segment(authority).lower() if authority else ""
     if scheme == "file" and authority == "localhost":
         authority = ""
-    return Reference(scheme, authority, _segments(path), _query(query) if query else {})
+    if path in ("", "/"):
+        segments: Sequence[str] = ()
+    elif path.startswith("/"):
+        segments = path[1:].removesuffix("/").split("/")
+    else:
+        raise ResourceNotFound
+    return scheme, authority, segments, _query(query) if query else {}
 
 
 _MAX_KNOWN_LENGTH = 512
 # Clients repeat URIs: metadata, read, the next range.
 _known = functools.lru_cache(maxsize=512)(_parse)
-
-
-def _segments(path: str) -> tuple[str, ...]:
-    if path in ("", "/"):
-        return ()
-    if not path.startswith("/"):
-        raise ResourceNotFound
-    segments = path[1:].removesuffix("/")
-    decoded = segments.split("/")
-    if "%" in segments:
-        decoded = [unquote_segment(segment) for segment in decoded]
-    for segment in decoded:
-        if not is_segment(segment):
-            raise ResourceNotFound
-    return tuple(decoded)
 
 
 def is_segment(text: str) -> bool:
@@ -113,7 +117,58 @@ def _text(data: bytes) -> str:
 
 def unquote_segment(segment: str) -> str:
     """Percent-decode one segment, once."""
-    return _text(unquote_to_bytes(segment)) if "%" in segment else segment
+    if "%" not in segment:
+        return segment
+    return _text(unquote_to_bytes(segment.encode("utf-8", "surrogateescape")))
+
+
+_WRAPPED = re.compile(r"mcp-resource://[^/?#]*/([^/?#]+)/([^/?#]*)(.*)", re.IGNORECASE)
+_NO_AUTHORITY = "dylo78gyp"
+"""VS Code's word for an empty authority in a wrapped URI (`McpResourceURI` in `mcpTypes.ts`)."""
+_NON_ASCII = re.compile("(?:%[89A-Fa-f][0-9A-Fa-f])+")
+_MAX_MIXED = 7
+"""Maximum readings of a path with some segments decoded and others not: all of three segments."""
+
+
+def other_readings(uri: str) -> Iterator[Reference]:
+    """Return the references that a URI may mean if a host has changed it, the likeliest first.
+
+    Some hosts encode a path that is encoded already, decode one without encoding its `%` again, or
+    wrap a URI into `mcp-resource://`. Each reading is what `parse` gives for the URI that was
+    meant. There are at most ten, and none for a URI that is not wrapped and has no `%` or space.
+
+    Raises:
+        InvalidParameter: the query repeats a parameter.
+    """
+    wrapped = _WRAPPED.fullmatch(uri)
+    if wrapped is not None:
+        scheme, authority, rest = wrapped.groups()
+        uri = f"{scheme}://{'' if authority.lower() == _NO_AUTHORITY else authority}{rest}"
+    try:
+        scheme, authority, segments, query = _split(uri)
+    except ResourceNotFound:
+        return
+    own = tuple(map(unquote_segment, segments))
+    tried: set[tuple[str, ...]] = {own} if wrapped is None else set()
+    for path in (own, *_other_paths(own, [segment.replace(" ", "%20") for segment in segments])):
+        if path not in tried and all(map(is_segment, path)):
+            tried.add(path)
+            yield Reference(scheme, authority, path, query)
+
+
+def _other_paths(own: Sequence[str], written: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    yield tuple(map(unquote_segment, own))
+    # A host that decodes a path has to encode some of it again: always what is not ASCII.
+    kept = [_NON_ASCII.sub(lambda found: unquote_segment(found[0]), each) for each in written]
+    yield tuple(kept)
+    differing = [at for at, segment in enumerate(kept) if segment != own[at]]
+    choices = itertools.product((False, True), repeat=len(differing))
+    for choice in itertools.islice(choices, 1, _MAX_MIXED + 1):
+        mixed = list(own)
+        for at in itertools.compress(differing, choice):
+            mixed[at] = kept[at]
+        yield tuple(mixed)
+    yield tuple(written)
 
 
 def quote_segment(segment: str) -> str:
@@ -152,6 +207,8 @@ def normalise_base(uri: str) -> str:
         ValueError: the URI cannot be a base; the message says why.
     """
     try:
+        if _UNENCODED.search(uri):
+            raise ResourceNotFound
         reference = parse(uri)
     except (ResourceNotFound, InvalidParameter):
         raise ValueError(
@@ -218,13 +275,37 @@ def _quote_reserved(value: str) -> str:
 
 
 def quote_path(text: str) -> str:
-    """Percent-encode segments joined by `/`, a value of `{+path}`."""
+    """Percent-encode segments joined by `/`."""
     return "/".join(quote_segment(segment) for segment in text.split("/"))
 
 
+_UNSAFE = re.compile("[%?#\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
+
+
+def plain_path(text: str) -> str:
+    """Return segments joined by `/` as a value of `{+path}`, as readable as it can be.
+
+    Only what would end the path, be decoded, or is a control or no character is percent-encoded;
+    clients encode the rest as they expand the template.
+    """
+    return _UNSAFE.sub(lambda found: quote_segment(found[0]), text)
+
+
 def unquote_path(text: str) -> str:
-    """Decode a partly typed value of `{+path}`, percent-encoded or plain."""
+    """Decode a value of `{+path}`, perhaps partly typed, percent-encoded or plain."""
     return _text(unquote_to_bytes(text.encode("utf-8", "surrogatepass")))
+
+
+def typed_paths(text: str) -> Sequence[str]:
+    """Return what a partly typed value of `{+path}` may mean: decoded, or a name as it is written.
+
+    A directory picked from a list is encoded, the name typed after it may be plain.
+    """
+    if "%" not in text:
+        return (unquote_path(text),)
+    parent, slash, name = text.rpartition("/")
+    typed = (unquote_path(text), unquote_path(parent) + slash + name, text)
+    return tuple(dict.fromkeys(typed))
 
 
 def display(text: str) -> str:

@@ -137,12 +137,7 @@ def test_one_trailing_slash_is_ignored() -> None:
         ("file:///p/a%00.txt", "file:///p/a%2500.txt", ("p", "a%00.txt")),
         ("file:///p/a\0b", "file:///p/a%0Ab", ("p", "a\nb")),
         ("file:///p/a\nb", "file:///p/a%0Ab", ("p", "a\nb")),
-        ("file:///p/a b", "file:///p/a%20b", ("p", "a b")),
         ("file:///p/a\x7fb", "file:///p/a%7Fb", ("p", "a\x7fb")),
-        ("file:///p/a%", "file:///p/a%25", ("p", "a%")),
-        ("file:///p/a%2", "file:///p/a%20", ("p", "a ")),
-        ("file:///p/a%zz", "file:///p/a%7a", ("p", "az")),
-        ("file:///p/a%u002e", "file:///p/a%2e", ("p", "a.")),
         ("file:///p/a#part", "file:///p/a%23part", ("p", "a#part")),
         ("file:///p/a#", "file:///p/a", ("p", "a")),
         ("file:///p/\ud800", "file:///p/\ud7ff", ("p", "\ud7ff")),
@@ -160,6 +155,134 @@ def test_a_hostile_spelling_is_not_found_and_a_similar_one_parses(
     with pytest.raises(ResourceNotFound):
         uris.parse(hostile)
     assert uris.parse(legitimate).path == path
+
+
+@pytest.mark.parametrize(
+    ("sent", "canonical"),
+    [
+        # Hosts leave these unencoded, and they can mean nothing else.
+        ("file:///p/a b", "file:///p/a%20b"),
+        ("file:///p/a%", "file:///p/a%25"),
+        ("file:///p/a%2", "file:///p/a%252"),
+        ("file:///p/a%zz", "file:///p/a%25zz"),
+        ("file:///p/a%u002e", "file:///p/a%25u002e"),
+        ("file:///p/50% off%20", "file:///p/50%25%20off%20"),
+        ("file:///p/%%2e", "file:///p/%25."),
+        ("file:///p/a?q=100% b", "file:///p/a?q=100%25%20b"),
+    ],
+)
+def test_an_unencoded_space_or_percent_sign_is_itself(sent: str, canonical: str) -> None:
+    assert uris.parse(sent) == uris.parse(canonical)
+
+
+# --- what hosts make of a URI
+
+
+def other_paths(uri: str) -> list[tuple[str, ...]]:
+    return [reference.path for reference in uris.other_readings(uri)]
+
+
+@pytest.mark.parametrize(
+    ("sent", "readings"),
+    [
+        ("file:///p/a.md", []),
+        ("file:///p/caf\u00e9 [1]{2}.md", [("p", "caf\u00e9%20[1]{2}.md")]),
+        ("file:///p/100%.md", []),
+        # Encoded once too often, as by the SDK's UriTemplate.
+        ("file:///p/100%2525.md", [("p", "100%.md"), ("p", "100%2525.md")]),
+        # Decoded once too often, and encoded by the rules for URLs, as by VS Code.
+        ("file:///p/a%20b.md", [("p", "a%20b.md")]),
+        (
+            "file:///p/my%20docs/%C3%A9%20b.md",
+            [
+                ("p", "my%20docs", "\u00e9%20b.md"),
+                ("p", "my docs", "\u00e9%20b.md"),
+                ("p", "my%20docs", "\u00e9 b.md"),
+                ("p", "my%20docs", "%C3%A9%20b.md"),
+            ],
+        ),
+        # A segment stays one segment, and no reading has dots or NUL.
+        ("file:///p/..%2f..%2fetc", [("p", "..%2f..%2fetc")]),
+        ("file:///p/%252e%252e/etc", [("p", "%252e%252e", "etc")]),
+        ("file:///p/a%252fb", [("p", "a%252fb")]),
+        ("file:///p/a%2500", [("p", "a%2500")]),
+        ("file:///p/../a%20b", []),
+        ("file:///p/a\nb%20", []),
+        ("file:///p/a%20b#c", []),
+    ],
+)
+def test_other_readings_of_a_uri_undo_what_hosts_do(
+    sent: str, readings: list[tuple[str, ...]]
+) -> None:
+    assert other_paths(sent) == readings
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "within"),
+    [
+        ("mcp-resource://6d6370/file/dylo78gyp/p/a.md", "file:///p/a.md"),
+        ("MCP-Resource://6D/file/DYLO78GYP/p/a%2520b.md?tail=3", "file:///p/a%2520b.md?tail=3"),
+        ("mcp-resource:///docs/handbook/a/b", "docs://handbook/a/b"),
+        ("mcp-resource://x/docs/host%3A80/a", "docs://host:80/a"),
+        ("mcp-resource://x/file/dylo78gyp", "file://"),
+        ("mcp-resource://x/mcp-resource/x/file/dylo78gyp/a", "mcp-resource://x/file/dylo78gyp/a"),
+    ],
+)
+def test_a_wrapped_uri_is_read_as_the_one_within(wrapped: str, within: str) -> None:
+    first, *others = uris.other_readings(wrapped)
+    assert first == uris.parse(within)
+    assert others == list(uris.other_readings(within)) or "mcp-resource" in within
+
+
+@pytest.mark.parametrize(
+    ("inside", "readings"),
+    [
+        ("", []),
+        ("/", []),
+        ("//", []),
+        ("x", []),
+        ("x/", []),
+        ("x/file", []),
+        ("x/file/", [()]),
+        ("x//a/b", []),
+        ("x/..//a", []),
+        ("x/fi%6Ce/dylo78gyp/p/a", []),
+        ("x/file:/dylo78gyp/p/a", []),
+        ("x/file/dylo78gyp/../etc", []),
+        ("x/file/dylo78gyp/p/%2e./etc", [("p", "%2e.", "etc")]),
+        ("x/file/dylo78gyp/%252e%252e/b", [("%2e%2e", "b"), ("%252e%252e", "b")]),
+        ("x/file/dylo78gyp/p/a%2Fb", [("p", "a%2Fb")]),
+        ("x/file/dylo78gyp/p/a%00", [("p", "a%00")]),
+        ("x/file/dylo78gyp/p/a\nb", []),
+        ("x/file/dylo78gyp/p/a#b", []),
+        ("x/file/dylo78gyp//p", []),
+        ("x/file/" + "y" * uris.MAX_URI_LENGTH, []),
+    ],
+)
+def test_whatever_is_wrapped_gives_no_path_that_a_uri_cannot_have(
+    inside: str, readings: list[tuple[str, ...]]
+) -> None:
+    assert other_paths(f"mcp-resource://{inside}") == readings
+
+
+@given(st.one_of(st.text(max_size=40), st.text("ab%20/.?#\xe9", max_size=40)), st.booleans())
+def test_other_readings_are_few_and_each_has_a_canonical_uri(text: str, wrapped: bool) -> None:
+    scheme, start = ("mcp-resource", "x/docs/h/") if wrapped else ("docs", "h/")
+    try:
+        readings = list(uris.other_readings(f"{scheme}://{start}{text}"))
+    except InvalidParameter:
+        return
+    assert len(readings) <= 11
+    for reference in readings:
+        canonical = uris.join("docs://h/", reference.path, reference.query)
+        assert uris.parse(canonical) == reference
+
+
+@given(paths.filter(bool))
+def test_a_path_encoded_twice_or_not_at_all_is_among_the_readings(path: tuple[str, ...]) -> None:
+    once = uris.join("docs://h/", path)
+    twice = "docs://h/" + "/".join(map(uris.quote_segment, once[len("docs://h/") :].split("/")))
+    assert path in [uris.parse(twice).path, *other_paths(twice)]
 
 
 @pytest.mark.parametrize("overlong", ["%C0%AE%C0%AE", "%c0%af", "%E0%80%AF", "%F0%80%80%AF"])
@@ -240,6 +363,8 @@ def test_a_base_is_canonical_and_ends_in_a_slash(written: str, base: str) -> Non
     [
         ("handbook", "scheme"),
         ("docs://hand book/", "scheme"),
+        ("docs://handbook/a b/", "scheme"),
+        ("docs://handbook/100%/", "scheme"),
         ("docs://handbook/../etc/", "scheme"),
         ("docs://handbook/#top", "scheme"),
         ("docs:handbook", "//"),
@@ -329,6 +454,39 @@ def test_a_completed_path_is_the_tail_of_the_canonical_uri(path: tuple[str, ...]
 
 def test_a_path_typed_unencoded_is_taken_literally() -> None:
     assert uris.unquote_path("src/a b é") == "src/a b é"
+
+
+def test_a_plain_path_encodes_only_what_would_not_survive() -> None:
+    assert uris.plain_path("my docs/説明 [1]&(2)+=,;:@!$'*~\".md") == (
+        "my docs/説明 [1]&(2)+=,;:@!$'*~\".md"
+    )
+    assert uris.plain_path("100%/a?b/#c/d\\e") == "100%25/a%3Fb/%23c/d%5Ce"
+    assert uris.plain_path("\x1b[31m\n\x7f\x9b\u2028\udcff") == "%1B[31m%0A%7F%C2%9B%E2%80%A8%FF"
+
+
+@given(paths.filter(bool))
+def test_a_plain_path_expands_to_the_canonical_uri(path: tuple[str, ...]) -> None:
+    plain = uris.plain_path("/".join(path))
+    assert plain.encode().decode() == plain
+    assert uris.unquote_path(plain) == "/".join(path)
+    assert uris.expand("docs://h/{+path}", {"path": plain}) == uris.join("docs://h/", path)
+    # A client that fills the value in as it is asks for the same.
+    assert uris.parse(f"docs://h/{plain}").path == path
+
+
+@pytest.mark.parametrize(
+    ("typed", "meanings"),
+    [
+        ("docs/my f", ["docs/my f"]),
+        ("docs/my%20f", ["docs/my f", "docs/my%20f"]),
+        ("per%25cent/a%20b", ["per%cent/a b", "per%cent/a%20b", "per%25cent/a%20b"]),
+        ("100%", ["100%"]),
+        ("%", ["%"]),
+        ("%2e%2e/", ["../", "%2e%2e/"]),
+    ],
+)
+def test_a_typed_path_is_encoded_or_a_name_as_it_is(typed: str, meanings: list[str]) -> None:
+    assert list(uris.typed_paths(typed)) == meanings
 
 
 values = st.one_of(file_names, st.text("a/%41?#&={}.\0", max_size=8))

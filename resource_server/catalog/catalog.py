@@ -8,9 +8,10 @@ depends on its length, not on the number of resources.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Self
+from typing import Self, TypeAlias, TypeVar
 
 import msgspec
 
@@ -29,6 +30,11 @@ from resource_server.provider.search import Where
 from resource_server.runtime.eager import TimeLimit, settle, within
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.search.name_match import rank_completions
+
+T = TypeVar("T")
+
+Address: TypeAlias = tuple[Mount, Path, Mapping[str, str]]
+"""What a URI leads to: its mount, the path below it and the URI parameters."""
 
 _GLOBAL_LISTING = ""
 _TEMPLATES = "templates"
@@ -125,17 +131,26 @@ class VisibleMounts:
         for routes in self._routes.values():
             routes.sort(key=lambda route: len(route[0]), reverse=True)
 
-    def route(self, uri: str) -> tuple[Mount, Path, Mapping[str, str]]:
-        """Return the mount of a URI, the path below it and the URI parameters.
+    def route(self, uri: str) -> Address:
+        """Return the address of a URI.
 
         Raises:
             ResourceNotFound: no visible mount has this URI.
         """
-        reference = uris.parse(uri)
+        address = self._address(uris.parse(uri))
+        if address is None:
+            raise ResourceNotFound
+        return address
+
+    def other_addresses(self, uri: str) -> Iterator[Address]:
+        """Return the addresses of what a URI may mean if a host has changed it."""
+        return filter(None, map(self._address, uris.other_readings(uri)))
+
+    def _address(self, reference: uris.Reference) -> Address | None:
         for base, mount in self._routes.get((reference.scheme, reference.authority), ()):
             if reference.path[: len(base)] == base:
                 return mount, reference.path[len(base) :], reference.query
-        raise ResourceNotFound
+        return None
 
 
 class Visibility:
@@ -213,20 +228,56 @@ class Catalog:
         """Whether any mount notices changes as they happen."""
         return any(mount.can_watch for mount in self.mounts)
 
-    def route(self, uri: str) -> tuple[Mount, Path, Mapping[str, str]]:
-        """Return the mount of a URI, the path below it and the URI parameters."""
-        return self.visibility.current().route(uri)
+    def route(self, uri: str) -> Address:
+        """Return the address of a URI, or of what it means if it leads to no visible mount."""
+        visible = self.visibility.current()
+        try:
+            return visible.route(uri)
+        except ResourceNotFound:
+            address = next(visible.other_addresses(uri), None)
+            if address is None:
+                raise
+            return address
 
-    async def locate(self, uri: str) -> tuple[Mount, Path, Mapping[str, str]]:
-        """Return the mount of a URI, started, the path below it and the URI parameters."""
-        found = self.route(uri)
-        await found[0].start()
-        return found
+    async def at(
+        self, uri: str, use: Callable[[Mount, Path, Mapping[str, str]], Awaitable[T]]
+    ) -> T:
+        """Return what `use` returns for the address of a URI, its mount started.
+
+        If nothing is there, a host may have changed the URI (`uris.other_readings`): `use` is then
+        called for the first other address that has a resource. All requests for a URI come through
+        here, so none reaches what it would not reach by the canonical URI.
+        """
+        try:
+            mount, path, query = self.visibility.current().route(uri)
+            await mount.start()
+            return await use(mount, path, query)
+        except ResourceNotFound:
+            address = await self._other_address(uri)
+            if address is None:
+                raise
+        return await use(*address)
+
+    async def _other_address(self, uri: str) -> Address | None:
+        time_limit = TimeLimit(self._timing.listing_s)
+        for address in self.visibility.current().other_addresses(uri):
+            mount, path, _ = address
+            try:
+                await mount.start()
+                await mount.provider.metadata(path, time_limit)
+            except ResourceNotFound:
+                continue
+            except Exception as error:
+                # Trouble elsewhere is no answer to what was asked for.
+                log_failure(error, f"looking for a resource in mount {mount.name} failed")
+            else:
+                return address
+        return None
 
     async def metadata(self, uri: str) -> CatalogEntry:
         """Return the metadata of a resource."""
-        mount, path, _ = await self.locate(uri)
-        return mount.entry(await mount.provider.metadata(path))
+        mount, resource = await self.at(uri, _described)
+        return mount.entry(resource)
 
     # -- listing
 
@@ -243,7 +294,11 @@ class Catalog:
         """
         if uri is None:
             return await self._list_all(after, progress)
-        mount, path, _ = await self.locate(uri)
+        return await self.at(uri, functools.partial(self._list_children, after))
+
+    async def _list_children(
+        self, after: str | None, mount: Mount, path: Path, _: object
+    ) -> ListPage:
         scope = uris.join(mount.base, path)
         last = path + _resume(after, scope, mount.name)[-1:] if after else None
         size = self.limits.page_size
@@ -261,8 +316,8 @@ class Catalog:
         top = None
         mounts = [mount for mount in self.visibility.current().mounts if mount.listed]
         if uri is not None:
-            mount, path, _ = await self.locate(uri)
-            mounts, top = [mount], await mount.provider.metadata(path)
+            mount, top = await self.at(uri, _described)
+            mounts = [mount]
         return TreeListing(
             mounts,
             top,
@@ -316,7 +371,16 @@ class Catalog:
 
     async def read(self, uri: str, progress: Progress | None = None) -> ReadResult:
         """Return the contents of a document, or of a collection's children within the limits."""
-        mount, path, query = await self.locate(uri)
+        return await self.at(uri, functools.partial(self._read, uri, progress))
+
+    async def _read(
+        self,
+        uri: str,
+        progress: Progress | None,
+        mount: Mount,
+        path: Path,
+        query: Mapping[str, str],
+    ) -> ReadResult:
         resource, contents = await mount.provider.fetch(path, query)
         if resource.type == "document":
             entry = mount.entry(resource)
@@ -390,24 +454,28 @@ class Catalog:
         `where` limits the search to names or to text; otherwise names come first. `after` is the
         cursor of the previous page, `limit` the maximum number of hits.
         """
-        mounts = [mount for mount in self.visibility.current().mounts if mount.listed]
-        below: Path | None = None
-        if uri is not None:
-            mount, below, parameters = self.route(uri)
+
+        async def search(
+            mounts: Sequence[Mount], below: Path | None, parameters: Mapping[str, str]
+        ) -> SearchResults:
             if parameters:
                 raise InvalidParameter("a search takes no query parameters in its URI")
-            mounts = [mount]
-        return await federated_search.search_mounts(
-            mounts,
-            query,
-            below=below,
-            where=where,
-            after=after,
-            size=limit or self.limits.search_hits,
-            progress=progress,
-            walk_page=self.limits.search_walk_page,
-            timing=self._timing,
-        )
+            return await federated_search.search_mounts(
+                mounts,
+                query,
+                below=below,
+                where=where,
+                after=after,
+                size=limit or self.limits.search_hits,
+                progress=progress,
+                walk_page=self.limits.search_walk_page,
+                timing=self._timing,
+            )
+
+        if uri is None:
+            listed = [mount for mount in self.visibility.current().mounts if mount.listed]
+            return await search(listed, None, {})
+        return await self.at(uri, lambda mount, path, given: search([mount], path, given))
 
     # -- skills
 
@@ -422,10 +490,13 @@ class Catalog:
 
     async def skill(self, uri: str) -> SkillEntry:
         """Return the skill whose `SKILL.md` has this URI, listed or not."""
-        mount, path, query = await self.locate(uri)
-        if query:
-            raise ResourceNotFound
-        return await skill_catalog.get_skill(self.visibility.current().mounts, mount, path)
+
+        async def skill(mount: Mount, path: Path, query: Mapping[str, str]) -> SkillEntry:
+            if query:
+                raise ResourceNotFound
+            return await skill_catalog.get_skill(self.visibility.current().mounts, mount, path)
+
+        return await self.at(uri, skill)
 
     # -- templates and completion
 
@@ -447,39 +518,63 @@ class Catalog:
     ) -> CompletionResult:
         """Suggest values of a template's variable for the value typed so far.
 
-        Values for `{+path}` are percent-encoded segment by segment, ready for expansion.
+        Values for `{+path}` are plain, except for characters that would not survive an expansion.
+        What was typed, and the values in `given`, may be plain or percent-encoded.
 
         Raises:
             InvalidParameter: no such template, or no such variable in it.
         """
+        operators = _operators(self._template(uri_template).template)
+        is_path = operators.get(variable) == "+" and len(value) <= uris.MAX_URI_LENGTH
+        typed = uris.typed_paths(value) if is_path else (value,)
+        given = given or {}
+        decoded = {
+            name: uris.unquote_path(text) if operators.get(name) == "+" else text
+            for name, text in given.items()
+        }
+        found = await self.suggest(uri_template, variable, typed, decoded)
+        if not found.values and decoded != given:
+            found = await self.suggest(uri_template, variable, typed, given)
+        return found
+
+    async def suggest(
+        self, uri_template: str, variable: str, typed: Sequence[str], given: Mapping[str, str]
+    ) -> CompletionResult:
+        """Suggest values as `complete` does, for each meaning of what was typed, all decoded."""
+        entry = self._template(uri_template)
+        operators = _operators(entry.template)
+        if variable not in operators:
+            raise InvalidParameter(f"the template has no variable {variable!r}")
+        if "complete" not in entry.mount.provider.abilities:
+            return CompletionResult((), 0)
+        await entry.mount.start()
+        if max(map(len, typed)) > uris.MAX_URI_LENGTH:
+            return CompletionResult((), 0)
+        candidates: list[str] = []
+        for text in typed:
+            with suppress(ResourceNotFound):
+                found = await entry.mount.provider.complete(variable, text, given=given)
+                candidates.extend(found)
+        best, total = await settle(rank_completions(typed, candidates))
+        encoded = uris.plain_path if operators[variable] == "+" else uris.display
+        return CompletionResult(list(map(encoded, best)), total)
+
+    def _template(self, uri_template: str) -> TemplateEntry:
         for mount in self.visibility.current().mounts:
             for entry in _templates(mount):
                 if entry.uri_template == uri_template:
-                    return await self._complete(entry, variable, value, given or {})
+                    return entry
         raise InvalidParameter("no template has this URI; see resources/templates/list")
 
-    async def _complete(
-        self, entry: TemplateEntry, variable: str, value: str, given: Mapping[str, str]
-    ) -> CompletionResult:
-        variables = uris.template_variables(entry.template.uri_template)
-        if variable not in variables:
-            raise InvalidParameter(f"the template has no variable {variable!r}")
-        mount = entry.mount
-        if "complete" not in mount.provider.abilities:
-            return CompletionResult((), 0)
-        await mount.start()
-        if len(value) > uris.MAX_URI_LENGTH:
-            return CompletionResult((), 0)
-        is_path = variables[variable] == "+"
-        typed = uris.unquote_path(value) if is_path else value
-        candidates: Sequence[str]
-        try:
-            candidates = await mount.provider.complete(variable, typed, given=given)
-        except ResourceNotFound:
-            candidates = ()
-        best, total = await settle(rank_completions(typed, candidates))
-        values = [uris.quote_path(text) if is_path else uris.display(text) for text in best]
-        return CompletionResult(values, total)
+
+def _operators(template: Template) -> Mapping[str, str]:
+    """Return the variables of a template and its optional URI parameters with their operators."""
+    optional = dict.fromkeys(template.optional, "&")
+    return {**uris.template_variables(template.uri_template), **optional}
+
+
+async def _described(mount: Mount, path: Path, _: object) -> tuple[Mount, Resource]:
+    return mount, await mount.provider.metadata(path)
 
 
 async def _read_child(

@@ -214,7 +214,11 @@ class Content(msgspec.Struct, frozen=True, gc=False):
 
 
 class Template(msgspec.Struct, frozen=True):
-    """A URI template (RFC 6570) relative to the mount: `{+path}`, `{table}/{key}`, `search{?q}`."""
+    """A URI template (RFC 6570) relative to the mount: `{+path}`, `{table}/{key}`, `search{?q}`.
+
+    Some clients cannot leave a variable out: write only what is required into the template, as in
+    `search?q={q}`, and name the rest in the description.
+    """
 
     uri_template: str
     name: str
@@ -223,6 +227,8 @@ class Template(msgspec.Struct, frozen=True):
     mime_type: str | None = None
     type: ResourceType | None = None
     """Type of its resources; None for both."""
+    optional: tuple[str, ...] = ()
+    """URI parameters that may be added; they are completed as variables are."""
 
 
 class Change(msgspec.Struct, frozen=True):

@@ -132,24 +132,27 @@ def _segments_match(matches: Sequence[Callable[[str], bool] | None], path: Seque
 
 
 def rank_completions(
-    typed: str, candidates: Sequence[str]
+    meanings: Sequence[str], candidates: Sequence[str]
 ) -> MaybeAwaitable[tuple[list[str], int]]:
     """Return the best candidates, best first, and the number of different ones.
 
-    Those with the typed prefix come first, then those with a path segment that has it.
+    Those with the typed prefix come first, then those with a path segment that has it. What was
+    typed may have several meanings; each candidate is ranked by the one that suits it best.
     """
     if len(candidates) <= _MANY_CANDIDATES:
-        return _best_completions(typed, candidates)
+        return _best_completions(meanings, candidates)
     from anyio import to_thread
 
-    return to_thread.run_sync(_best_completions, typed, candidates)
+    return to_thread.run_sync(_best_completions, meanings, candidates)
 
 
-def _best_completions(typed: str, candidates: Sequence[str]) -> tuple[list[str], int]:
+def _best_completions(meanings: Sequence[str], candidates: Sequence[str]) -> tuple[list[str], int]:
     different = set(candidates)
-    best = heapq.nsmallest(
-        MAX_COMPLETIONS, different, key=lambda candidate: _completion_key(typed, candidate)
-    )
+
+    def key(candidate: str) -> RankKey:
+        return min(_completion_key(typed, candidate) for typed in meanings)
+
+    best = heapq.nsmallest(MAX_COMPLETIONS, different, key=key)
     return best, len(different)
 
 

@@ -10,7 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Coroutine,
+    Hashable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from typing import Any
 
 from resource_server import uris
@@ -98,13 +106,20 @@ class Broker:
         Raises:
             ResourceError: the resource cannot be read; as `Catalog.read`.
         """
-        mount, path, query = await self.catalog.locate(uri)
-        own = await snapshot_of_query(mount, path, query) if query else None
+        topic = await self.catalog.at(uri, self._topic)
+        topic.add_listener(listener)
+        if self._sweeping is None:
+            self._sweeping = asyncio.get_running_loop().create_task(self._sweep())
+        return topic
+
+    async def _topic(self, mount: Mount, path: Path, parameters: Mapping[str, str]) -> Topic:
+        """Return the topic of an address, a new one if it is the first subscription to it."""
+        own = await snapshot_of_query(mount, path, parameters) if parameters else None
         resource = await mount.provider.metadata(path)
         if not resource.readable:
             raise ResourceNotFound
         # Sorted: the order in which a client writes parameters makes no other topic.
-        query = dict(sorted(query.items())) if own else None
+        query = dict(sorted(parameters.items())) if own else None
         canonical, scopes = uris.join(mount.base, resource.path, query), current().scopes
         topic = self._topics.get(canonical, scopes)
         if topic is None:
@@ -122,9 +137,6 @@ class Broker:
                 )
                 self._topics.add(topic)
                 self._connect(topic)
-        topic.add_listener(listener)
-        if self._sweeping is None:
-            self._sweeping = asyncio.get_running_loop().create_task(self._sweep())
         return topic
 
     def unsubscribe(self, uri: str, listener: Listener, scopes: Scopes = None) -> None:

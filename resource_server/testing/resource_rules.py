@@ -31,7 +31,7 @@ from resource_server.testing.provider_calls import Calls, brief
 
 _MAX_COMPLETED = 24
 _ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-32")
-_QUERY = re.compile(r"\{[?&][^}]*\}")
+_QUERY = re.compile(r"\{[?&][^}]*\}|\?.*")
 _ABSENT = (
     "no-such-3f9c",
     "no-such-3f9c" * 1000,
@@ -204,6 +204,8 @@ async def check_completion(calls: Calls) -> None:
                 given[variable] = values[0]
                 for value in values[:_MAX_COMPLETED]:
                     await _check_suggested(calls, template.uri_template, {**given, variable: value})
+        for parameter in template.optional:
+            await calls.complete(completes, parameter, "", given)
 
 
 async def _check_suggested(calls: Calls, form: str, values: Mapping[str, str]) -> None:

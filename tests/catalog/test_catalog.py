@@ -115,7 +115,7 @@ async def nested() -> Catalog:
 async def test_a_uri_belongs_to_the_mount_with_the_longest_base(
     nested: Catalog, uri: str, mount: str, path: Path
 ) -> None:
-    found, below, _ = await nested.locate(uri)
+    found, below, _ = nested.route(uri)
     assert (found.name, below) == (mount, path)
 
 
@@ -125,7 +125,7 @@ async def test_a_uri_belongs_to_the_mount_with_the_longest_base(
 )
 async def test_a_uri_outside_every_base_is_not_found(nested: Catalog, uri: str) -> None:
     with pytest.raises(ResourceNotFound):
-        await nested.locate(uri)
+        nested.route(uri)
 
 
 async def test_listings_return_canonical_uris_for_every_spelling(nested: Catalog) -> None:
@@ -755,10 +755,20 @@ async def test_completions_with_the_typed_prefix_are_first(tree: type[Tree]) -> 
     assert await completed(catalog, "read") == ["read", "Readme", "other", "xread/"]
 
 
-async def test_completions_of_paths_are_encoded_for_plain_and_encoded_input() -> None:
+async def test_completions_of_paths_are_plain_for_plain_and_encoded_input() -> None:
     catalog = await catalog_of(Tree({"a b": {"c#d": "", "é": ""}}))
-    assert await completed(catalog, "a b/") == ["a%20b/%C3%A9", "a%20b/c%23d"]
-    assert await completed(catalog, "a%20b/") == ["a%20b/%C3%A9", "a%20b/c%23d"]
+    assert await completed(catalog, "a b/") == ["a b/é", "a b/c%23d"]
+    assert await completed(catalog, "a%20b/") == ["a b/é", "a b/c%23d"]
+
+
+async def test_a_name_with_a_percent_sign_is_completed_in_both_spellings() -> None:
+    catalog = await catalog_of(Tree({"a b.md": "", "a%20b.md": "", "%": {"a%20b.md": ""}}))
+    assert await completed(catalog, "a%20b.m") == ["a b.md", "a%2520b.md", "%25/"]
+    assert await completed(catalog, "a%2520b.m") == ["a%2520b.md", "%25/", "a b.md"]
+    assert await completed(catalog, "%25/a%20b") == ["%25/a%2520b.md"]
+    assert await completed(catalog, "%/a%20b") == ["%25/a%2520b.md"]
+    found = await catalog.complete("test://0/{+path}", "path", "a%20b.m")
+    assert found.total == len(found.values)
 
 
 async def test_a_completed_template_is_a_served_uri() -> None:
@@ -827,6 +837,41 @@ async def test_completion_receives_the_values_given_so_far() -> None:
     )
     assert completion.values == ["key {'table': 't'} 5%20"]
     assert completion.total == 1
+
+
+async def test_the_path_given_to_a_completion_may_be_plain_or_encoded() -> None:
+    class Members(Tree):
+        templates = (Template("{+path}?member={member}", name="member"),)
+
+        def complete(self, variable: str, value: str, *, given: Any) -> Any:
+            return [f"of {given['path']}"] if given["path"] in ("a b", "c%20d") else []
+
+    catalog = await catalog_of(Members({}))
+    for path, found in (
+        ("a b", ["of a b"]),
+        ("a%20b", ["of a b"]),
+        ("c%2520d", ["of c%20d"]),
+        ("c%20d", ["of c%20d"]),
+        ("x%20y", []),
+    ):
+        form = "test://0/{+path}?member={member}"
+        assert (await catalog.complete(form, "member", "", {"path": path})).values == found
+
+
+async def test_optional_uri_parameters_are_completed_and_not_in_the_template() -> None:
+    class Paged(Tree):
+        templates = (Template("{+path}?from={from}", name="page", optional=("format",)),)
+
+        def complete(self, variable: str, value: str, *, given: Any) -> Any:
+            return [f"{variable}-{value}"]
+
+    catalog = await catalog_of(Paged({}))
+    form = "test://0/{+path}?from={from}"
+    (entry,) = (await catalog.templates()).templates
+    assert entry.uri_template == form
+    assert (await catalog.complete(form, "format", "c/%20")).values == ["format-c/%20"]
+    with pytest.raises(InvalidParameter):
+        await catalog.complete(form, "other", "")
 
 
 async def test_completion_requires_an_existing_template_and_variable() -> None:

@@ -123,7 +123,8 @@ async def _explain(catalog: Catalog, asked: Sequence[str], *, as_json: bool) -> 
 
 async def _explanation(catalog: Catalog, uri: str) -> str:
     """Return one sentence about a URI, whether visible or hidden."""
-    mount, path, _ = await catalog.locate(uri)
+    mount, path, _ = catalog.route(uri)
+    await mount.start()
     try:
         if "explain" in mount.provider.abilities:
             text = await mount.provider.explain(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from resource_server import uris
@@ -11,7 +11,7 @@ from resource_server.catalog.catalog import Catalog, CompletionResult, TemplateE
 from resource_server.errors import InvalidParameter, ResourceError, ResourceNotFound
 from resource_server.manifest.prompts import Prompt, completable_variables
 from resource_server.protocol.prompts.rendering import filled_uri
-from resource_server.provider import Path
+from resource_server.provider import Path, Template
 from resource_server.runtime.eager import settle
 from resource_server.search.name_match import rank_completions
 
@@ -76,7 +76,7 @@ def completion_template(prompt: Prompt, argument: str, given: Mapping[str, str])
 async def _listed(typed: str, known: Iterable[str]) -> CompletionResult:
     folded = typed.casefold()
     matching = [each for each in known if folded in each.casefold()]
-    return CompletionResult(*await settle(rank_completions(typed, matching)))
+    return CompletionResult(*await settle(rank_completions([typed], matching)))
 
 
 async def variable_position(catalog: Catalog, template: str) -> VariablePosition | None:
@@ -111,18 +111,25 @@ def _position(
 ) -> VariablePosition | None:
     """Return the position of a URI parameter, or else of the variable that follows `path`."""
     template = entry.uri_template
-    match = _match(entry.template.uri_template.partition("{?")[0].split("/"), path)
+    before = entry.template.uri_template.partition("?")[0].removesuffix("{")
+    match = _match(before.split("/"), path)
     if match is None:
         return None
     given, left, name = match
     if uri_parameter is None:
         return VariablePosition(template, name.removeprefix("+"), given, left) if name else None
-    if uris.template_variables(template).get(uri_parameter) not in ("?", "&"):
+    if uri_parameter not in _uri_parameters(entry.template):
         return None
     if left and name:
         return VariablePosition(template, uri_parameter, {**given, name[1:]: "/".join(left)})
     is_whole = name is None and not left
     return VariablePosition(template, uri_parameter, given) if is_whole else None
+
+
+def _uri_parameters(template: Template) -> Collection[str]:
+    """Return the names of the URI parameters that a template has or allows."""
+    before, _, query = template.uri_template.partition("?")
+    return {*uris.template_variables("{?" * before.endswith("{") + query), *template.optional}
 
 
 def _match(segments: Sequence[str], path: Path) -> tuple[dict[str, str], Path, str | None] | None:
@@ -151,13 +158,15 @@ async def _from_catalog(
     if len(typed) > uris.MAX_URI_LENGTH:
         return _NOTHING
     template = position.uri_template
-    is_path = uris.template_variables(template)[position.variable] == "+"
-    start = "".join(f"{uris.quote_segment(segment)}/" for segment in position.below)
-    if is_path:
-        typed = start + (typed if encoded else uris.quote_segment(typed))
-    elif encoded:
-        typed = uris.display(uris.unquote_path(typed))
-    found = await catalog.complete(template, position.variable, typed, position.given)
+    is_path = uris.template_variables(template).get(position.variable) == "+"
+    start = "".join(f"{segment}/" for segment in position.below) if is_path else ""
+    meanings = uris.typed_paths(typed) if encoded else (typed,)
+    if not is_path:
+        meanings = [uris.display(text) for text in meanings[:1]]
+    found = await catalog.suggest(
+        template, position.variable, [start + text for text in meanings], position.given
+    )
+    start = uris.plain_path(start)
     values = [_value(each, start, is_path=is_path, encoded=encoded) for each in found.values]
     usable = [value for value in values if value]
     return CompletionResult(usable, found.total if len(usable) == len(values) else len(usable))
@@ -166,7 +175,7 @@ async def _from_catalog(
 def _value(suggested: str, start: str, *, is_path: bool, encoded: bool) -> str | None:
     """Return the value for a suggestion; None if the narrower template cannot express it."""
     if not is_path:
-        return uris.quote_segment(suggested) if encoded else suggested
+        return uris.plain_path(suggested).replace("/", "%2F") if encoded else suggested
     if not suggested.startswith(start):
         return None
     rest = suggested[len(start) :]

@@ -395,12 +395,14 @@ class Database:
 def _templates(prefix: str) -> Sequence[Template]:
     return (
         Template(
-            f"{prefix}{{table}}/~rows{{?after,limit,columns,format}}",
+            f"{prefix}{{table}}/~rows",
             name="rows",
             title="Rows of a table",
-            description="A page of rows in the order of the key; format: json, columns, csv or "
-            "markdown; columns: names separated by commas",
+            description="A page of rows in the order of the key. Optional URI parameters: limit; "
+            "after (a key); columns (names separated by commas); format (json, columns, csv or "
+            "markdown), as in orders/~rows?limit=20&format=csv",
             type="document",
+            optional=("after", "limit", "columns", "format"),
         ),
         Template(
             f"{prefix}{{table}}/{{+key}}",
@@ -411,12 +413,14 @@ def _templates(prefix: str) -> Sequence[Template]:
             type="document",
         ),
         Template(
-            f"{prefix}{{table}}/~schema{{?format}}",
+            f"{prefix}{{table}}/~schema",
             name="schema",
             title="Schema of a table",
-            description="Columns, keys and indexes; format: markdown or json",
+            description="Columns, keys and indexes. Optional URI parameter: format (markdown or "
+            "json)",
             mime_type="text/markdown",
             type="document",
+            optional=("format",),
         ),
     )
 

@@ -98,10 +98,18 @@ _TEMPLATES = (
         description="Any file or folder by its path, as in src/main.py",
     ),
     Template(
-        "{+path}{?lines,bytes,tail}",
-        name="part",
-        title="Part of a file",
-        description="Lines (10-40), bytes (0-65535) or the last lines (100) of a file",
+        "{+path}?lines={lines}",
+        name="lines",
+        title="Lines of a file",
+        description="Lines of a file, as in 10-40 or 10-; ?bytes=0-65535 gives bytes instead",
+        type="document",
+        optional=("bytes",),
+    ),
+    Template(
+        "{+path}?tail={tail}",
+        name="tail",
+        title="End of a file",
+        description="The last lines of a file, as in 100",
         type="document",
     ),
 )

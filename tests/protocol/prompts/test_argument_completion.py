@@ -33,6 +33,8 @@ class Tables(Tree):
         Template("{schema}/{table}/~rows{?after,format}", name="rows"),
         Template("{schema}/{table}/{+key}", name="row"),
         Template("~query/top%20ten{?country}", name="query"),
+        Template("~query/best?country={country}", name="best", optional=("format",)),
+        Template("{schema}/{table}/~count", name="count", optional=("format",)),
     )
 
     def complete(self, variable: str, value: str, *, given: Mapping[str, str]) -> Sequence[str]:
@@ -69,14 +71,15 @@ async def suggested(
 async def test_paths_are_suggested_in_the_form_an_argument_accepts(tree: type[Tree]) -> None:
     prompt = completing("test://one/{+file}")
     assert (await suggested(prompt, "docs/", tree(NODES)))[0] == "docs/deep/"
-    assert "docs/a%20b.md" in await suggested(prompt, "docs/a b", tree(NODES))
-    assert "docs/a%20b.md" in await suggested(prompt, "docs/a%20", tree(NODES))
+    assert "docs/a b.md" in await suggested(prompt, "docs/a b", tree(NODES))
+    assert "docs/a b.md" in await suggested(prompt, "docs/a%20", tree(NODES))
+    assert "100%25.txt" in await suggested(prompt, "100%", tree(NODES))
 
 
 async def test_paths_are_suggested_relative_to_the_folder_of_the_template() -> None:
     for template in ("test://one/docs/{+file}", "TEST://one/%64ocs/{+path}"):
         found = await suggested(completing(template), "", Tree(NODES))
-        assert sorted(found) == ["a%20b.md", "deep/", "guide.md"]
+        assert sorted(found) == ["a b.md", "deep/", "guide.md"]
     found = await suggested(completing("test://one/docs/{+file}"), "deep/n", Tree(NODES))
     assert found == ["deep/note.md"]
 
@@ -122,6 +125,10 @@ PLACES: dict[str, tuple[str, dict[str, str], tuple[str, ...]] | None] = {
     "public/orders/~rows{?after}": ("after", ORDERS, ()),
     "~query/top%20ten{?country}": ("country", {}, ()),
     "~query/top%20ten{&country}": ("country", {}, ()),
+    "~query/best{?country}": ("country", {}, ()),
+    "~query/best{?format}": ("format", {}, ()),
+    "~query/best{?other}": None,
+    "public/orders/~count{?format}": ("format", ORDERS, ()),
     "~query/other{?country}": None,
     "~query/top%20ten{?other}": None,
     "public/orders/1{?after}": None,
@@ -143,14 +150,16 @@ async def test_a_query_variable_is_suggested_unencoded() -> None:
     prompt = completing("test://one/public/orders/~rows{?after}")
     assert await suggested(prompt, "a%", Tables({})) == ["a%after of public orders"]
     prompt = completing("test://one/public/{+file}")
-    assert await suggested(prompt, "a", Tables({})) == ["atable%20of%20public"]
+    assert await suggested(prompt, "a", Tables({})) == ["atable of public"]
 
 
 async def test_typed_text_of_a_segment_is_taken_literally() -> None:
     prompt = completing("test://one/public/orders/{file}")
     assert await suggested(prompt, "%41", Tables({})) == ["%41key of public orders"]
     prompt = completing("test://one/public/orders/{+file}")
-    assert await suggested(prompt, "%41", Tables({})) == ["Akey%20of%20public%20orders"]
+    # A path may be encoded or not.
+    expected = ["Akey of public orders", "%2541key of public orders"]
+    assert await suggested(prompt, "%41", Tables({})) == expected
 
 
 async def test_mounts_with_equal_templates_are_distinguished() -> None:

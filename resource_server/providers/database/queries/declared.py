@@ -10,6 +10,7 @@ from resource_server.errors import InvalidParameter, MountUnavailable, ResourceN
 from resource_server.provider import Template
 from resource_server.provider.tools import Schema, Tool
 from resource_server.providers.database.engines.contract import EngineName, Statement
+from resource_server.providers.database.formats.pages import FORMATS
 from resource_server.providers.database.options import Query, ReadLimits
 from resource_server.providers.database.queries import parameters, sql_tokenizer
 from resource_server.providers.database.queries.parameters import Parameter, ParameterValue, echo
@@ -106,17 +107,23 @@ class DeclaredQuery:
 
     @property
     def template(self) -> Template:
-        """Its URI template, with a description of its parameters."""
-        names = ",".join((*self.parameters, "format"))
+        """Its URI template, with the parameters it needs; the description has all of them."""
+        needed = [name for name, each in self.parameters.items() if not _may_be_left_out(each)]
+        optional = [name for name in self.parameters if name not in needed]
         about = [self.description] if self.description else []
-        about += [_described(name, each) for name, each in self.parameters.items()]
+        about += [_described(name, self.parameters[name]) for name in needed]
+        about.append("Optional URI parameters:")
+        about += [_described(name, self.parameters[name]) for name in optional]
+        about.append(f"format: {', '.join(FORMATS)}")
+        query = "&".join(f"{name}={{{name}}}" for name in needed)
         return Template(
-            f"{SEGMENT}/{self.name}{{?{names}}}",
+            f"{SEGMENT}/{self.name}{'?' * bool(needed)}{query}",
             name=self.name,
             title=self.title,
-            description="\n".join(about) or None,
+            description="\n".join(about),
             mime_type="application/json",
             type="document",
+            optional=(*optional, "format"),
         )
 
     @property

@@ -177,7 +177,7 @@ def test_an_invalid_row_limit_is_refused(options: Mapping[str, object], says: st
 # -- templates and completion
 
 
-def test_a_template_names_and_describes_the_parameters() -> None:
+def test_a_template_has_the_required_parameters_and_describes_all() -> None:
     query = Query(
         sql="select :country",
         title="Best",
@@ -188,13 +188,27 @@ def test_a_template_names_and_describes_the_parameters() -> None:
         },
     )
     (template,) = DeclaredQueries({"top": query}, "sqlite", ReadLimits()).templates
-    assert template.uri_template == "~query/top{?country,limit,format}"
+    assert template.uri_template == "~query/top?country={country}"
+    assert template.optional == ("limit", "format")
     assert (template.title, template.type) == ("Best", "document")
     assert template.description == (
         "Who buys most.\n"
         "country: ISO code: text of at most 1000 characters\n"
-        "limit: an integer of 64 bits; by default 10"
+        "Optional URI parameters:\n"
+        "limit: an integer of 64 bits; by default 10\n"
+        "format: json, columns, csv, markdown"
     )
+
+
+def test_a_template_with_several_or_no_required_parameters_is_a_uri_with_just_these() -> None:
+    queries = {
+        "two": Query(sql="select :a, :b", parameters={"a": Parameter(), "b": INTEGER}),
+        "none": Query(sql="select :a", parameters={"a": Parameter(optional=True)}),
+    }
+    two, none = DeclaredQueries(queries, "sqlite", ReadLimits()).templates
+    assert two.uri_template == "~query/two?a={a}&b={b}"
+    assert none.uri_template == "~query/none"
+    assert none.optional == ("a", "format")
 
 
 def test_completion_suggests_values_declared_in_the_manifest() -> None:
