@@ -102,12 +102,13 @@ def is_segment(text: str) -> bool:
 
 def _query(query: str) -> dict[str, str]:
     parameters: dict[str, str] = {}
+    if "=" not in query and "%3D" in query.upper():
+        query = unquote_segment(query)  # as VS Code writes it; no parameter has `=` in its name
     for pair in filter(None, query.split("&")):
-        name, _, value = pair.partition("=")
-        name = _text(unquote_to_bytes(name))
+        name, _, value = map(unquote_segment, pair.partition("="))
         if name in parameters:
             raise InvalidParameter(f"query parameter {name!r} is given twice")
-        parameters[name] = _text(unquote_to_bytes(value))
+        parameters[name] = value
     return parameters
 
 
@@ -125,7 +126,10 @@ def unquote_segment(segment: str) -> str:
 _WRAPPED = re.compile(r"mcp-resource://[^/?#]*/([^/?#]+)/([^/?#]*)(.*)", re.IGNORECASE)
 _NO_AUTHORITY = "dylo78gyp"
 """VS Code's word for an empty authority in a wrapped URI (`McpResourceURI` in `mcpTypes.ts`)."""
-_NON_ASCII = re.compile("(?:%[89A-Fa-f][0-9A-Fa-f])+")
+_NON_ASCII = re.compile(
+    "%[CD][0-9A-F]%[89AB][0-9A-F]|%E[0-9A-F](?:%[89AB][0-9A-F]){2}|%F[0-4](?:%[89AB][0-9A-F]){3}",
+    re.IGNORECASE,
+)
 _MAX_MIXED = 7
 """Maximum readings of a path with some segments decoded and others not: all of three segments."""
 
@@ -159,7 +163,7 @@ def other_readings(uri: str) -> Iterator[Reference]:
 def _other_paths(own: Sequence[str], written: Sequence[str]) -> Iterator[tuple[str, ...]]:
     yield tuple(map(unquote_segment, own))
     # A host that decodes a path has to encode some of it again: always what is not ASCII.
-    kept = [_NON_ASCII.sub(lambda found: unquote_segment(found[0]), each) for each in written]
+    kept = [_NON_ASCII.sub(_unquote_character, each) for each in written]
     yield tuple(kept)
     differing = [at for at, segment in enumerate(kept) if segment != own[at]]
     choices = itertools.product((False, True), repeat=len(differing))
@@ -169,6 +173,13 @@ def _other_paths(own: Sequence[str], written: Sequence[str]) -> Iterator[tuple[s
             mixed[at] = kept[at]
         yield tuple(mixed)
     yield tuple(written)
+
+
+def _unquote_character(encoded: re.Match[str]) -> str:
+    try:
+        return unquote_to_bytes(encoded[0]).decode()
+    except UnicodeDecodeError:
+        return encoded[0]
 
 
 def quote_segment(segment: str) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from resource_server import uris
 from tests.protocol.wire import CLIENT, ENVELOPE, EVERY, MODERN
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="names, pipes and links of POSIX")
@@ -295,7 +296,11 @@ def test_resources_of_any_name_are_listed_described_completed_and_read(
                 ref={"type": "ref/resource", "uri": f"{base}/{{+path}}"},
                 argument={"name": "path", "value": uri.removeprefix(f"{base}/")},
             )
-            assert completed["completion"]["values"] == [uri.removeprefix(f"{base}/")]
+            (value,) = completed["completion"]["values"]
+            assert uris.unquote_path(value) == uris.unquote_path(uri.removeprefix(f"{base}/"))
+            # As it is, and as an RFC 6570 client expands it.
+            for asked in (f"{base}/{value}", uris.expand(f"{base}/{{+path}}", {"path": value})):
+                assert server.result("resources/metadata", uri=asked)["resource"] == entry
         invalid = {b"invalid \xff\xfe", b"surrogate \xed\xa0\x80"}
         assert bodies >= set(NAMES) - invalid
 

@@ -201,6 +201,16 @@ def other_paths(uri: str) -> list[tuple[str, ...]]:
                 ("p", "my%20docs", "%C3%A9%20b.md"),
             ],
         ),
+        # `%ce` is no character, `%C3%A9` is one.
+        (
+            "file:///p/per%cent/%C3%A9%80",
+            [
+                ("p", "per%cent", "\u00e9%80"),
+                ("p", "per\udccent", "\u00e9%80"),
+                ("p", "per%cent", "\u00e9\udc80"),
+                ("p", "per%cent", "%C3%A9%80"),
+            ],
+        ),
         # A segment stays one segment, and no reading has dots or NUL.
         ("file:///p/..%2f..%2fetc", [("p", "..%2f..%2fetc")]),
         ("file:///p/%252e%252e/etc", [("p", "%252e%252e", "etc")]),
@@ -323,6 +333,10 @@ def test_the_longest_linux_path_fits_when_every_byte_is_encoded() -> None:
         ("file:///a?q=", {"q": ""}),
         ("file:///a?q", {"q": ""}),
         ("file:///a?q=%2e%2e%2f", {"q": "../"}),
+        ("file:///a?lines%3D1-2%26format%3dcsv", {"lines": "1-2", "format": "csv"}),
+        ("file:///a?q%3D%2541%FF%00", {"q": "A\udcff\0"}),
+        ("file:///a?q=a%3Db", {"q": "a=b"}),
+        ("file:///a?a%3Db=c", {"a=b": "c"}),
     ],
 )
 def test_a_query_is_split_then_decoded(uri: str, query: dict[str, str]) -> None:

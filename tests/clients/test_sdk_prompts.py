@@ -139,7 +139,7 @@ async def test_an_unusable_argument_is_refused_by_name(client: Client) -> None:
 async def test_arguments_are_completed(client: Client) -> None:
     reference = PromptReference(name="review")
     found = await client.complete(reference, {"name": "file", "value": "docs/rea"})
-    assert found.completion.values == ["docs/read%20me.md"]
+    assert found.completion.values == ["docs/read me.md"]
     found = await client.complete(reference, {"name": "file", "value": "server"})
     assert found.completion.values == []
     found = await client.complete(reference, {"name": "focus", "value": "sty"})
@@ -194,7 +194,7 @@ def test_the_typescript_clients_use_prompts(
     }
     seen = typescript.run("prompts.mjs", asked)
     assert (seen["revision"], seen["names"]) == (asked_in, ["review", "hello"])
-    assert seen["completed"] == ["docs/read%20me.md"]
+    assert seen["completed"] == ["docs/read me.md"]
     (shown, said), (picture, _), (hello,), missing = seen["got"]
     assert shown["content"]["resource"]["text"] == TEXT
     assert said["content"]["text"] == "On style: {ok}"

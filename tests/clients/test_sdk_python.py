@@ -148,7 +148,7 @@ async def test_templates_are_listed_and_their_variables_completed(client: Client
     assert "file:///project/{+path}" in [shape.uri_template for shape in shapes]
     reference = ResourceTemplateReference(uri="file:///project/{+path}")
     found = await client.complete(reference, {"name": "path", "value": "docs/"})
-    assert found.completion.values == ["docs/read%20me.md"]
+    assert found.completion.values == ["docs/read me.md"]
 
 
 async def test_raw_requests_reach_the_extension(client: Client, listed: list[str]) -> None:

@@ -104,7 +104,7 @@ def test_raw_requests_reach_the_extension(seen: Any) -> None:
 
 def test_templates_are_listed_and_their_variables_completed(seen: Any) -> None:
     assert "file:///project/{+path}" in seen["templates"]
-    assert seen["completed"] == ["docs/read%20me.md"]
+    assert seen["completed"] == ["docs/read me.md"]
 
 
 def test_progress_reaches_the_client(seen: Any) -> None:

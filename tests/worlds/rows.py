@@ -490,7 +490,7 @@ class _Reader:
         given: dict[str, str] = dict(zip(names, path, strict=True))
         suggested = await self._catalog.complete(template, "key", "", given)
         for value in suggested.values:
-            uri = f"{self._uri}/{value}"
+            uri = uris.expand(f"{self._uri}/{{+key}}", {"key": value})
             if not any(each == uri or each.startswith(uri) for each in addresses):
                 raise Violation(f"no row has the suggested key {value!r}")
         self._tally.count("suggested keys", len(suggested.values))
