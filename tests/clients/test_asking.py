@@ -1,4 +1,4 @@
-"""The official clients are asked: what a person answers, and which folders they offer."""
+"""The official clients are asked: their person, their model, and which folders they offer."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client import session
 from mcp.client.session import ClientRequestContext
 from mcp_types import (
+    CreateMessageRequestParams,
+    CreateMessageResult,
     ElicitRequestFormParams,
     ElicitRequestParams,
     ElicitResult,
@@ -45,7 +47,11 @@ def anyio_backend() -> str:
 def asking(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The command that serves tools that ask; run it in the project's root."""
     manifest = tmp_path_factory.mktemp("asking") / "mcp-resources.yaml"
-    manifest.write_text(f'providers: {{person: {{use: {PERSON}, uri: "test://person/"}}}}\n')
+    manifest.write_text(
+        f'providers: {{person: {{use: {PERSON}, uri: "test://person/"}}}}\n'
+        "prompts: {hello: {arguments: {name: {required: true}}, "
+        "messages: [{text: 'Hello {name}'}]}}\n"
+    )
     return [sys.executable, "-m", "resource_server", "serve", str(manifest)]
 
 
@@ -112,6 +118,56 @@ async def test_a_person_who_declines_is_not_asked_again(
     async with connect(reach(asking, transport), revision, elicitation_callback=human) as client:
         assert await called(client, "greet") == "decline"
         assert len(human.asked) == 1
+
+
+async def think(
+    context: ClientRequestContext, params: CreateMessageRequestParams
+) -> CreateMessageResult:
+    assert (params.max_tokens, params.system_prompt) == (50, "Be brief.")
+    content = TextContent(type="text", text="nothing")
+    return CreateMessageResult(role="assistant", content=content, model="m")
+
+
+async def offer_one(context: ClientRequestContext) -> ListRootsResult:
+    return ListRootsResult(roots=[Root(uri=FileUrl("file:///work"), name="Work")])
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_a_tool_asks_person_model_and_client(
+    asking: list[str], reach: Reach, transport: str, revision: str
+) -> None:
+    human = Human()
+    callbacks: dict[str, Any] = {
+        "elicitation_callback": human,
+        "sampling_callback": think,
+        "list_roots_callback": offer_one,
+    }
+    async with connect(reach(asking, transport), revision, **callbacks) as client:
+        assert client.protocol_version == revision
+        assert await called(client, "survey") == "Ada m: nothing file:///work in blue"
+        assert human.asked == ["What is your name?", "Which colour?"]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("think", "offers no model"), ("where", "tells no roots")]
+)
+async def test_a_client_without_a_capability_is_not_asked(
+    asking: list[str], revision: str, name: str, told: str
+) -> None:
+    async with connect(asking, revision, elicitation_callback=Human()) as client:
+        assert await called(client, name) == f"cannot ask: this client {told}"
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_a_prompt_asks_for_a_missing_argument(
+    asking: list[str], reach: Reach, transport: str, revision: str
+) -> None:
+    human = Human()
+    async with connect(reach(asking, transport), revision, elicitation_callback=human) as client:
+        (message,) = (await client.get_prompt("hello")).messages
+        assert isinstance(message.content, TextContent)
+        assert message.content.text == "Hello Ada"
+        assert human.asked == ["hello: please give name."]
 
 
 async def test_a_client_without_elicitation_gets_an_error(asking: list[str], revision: str) -> None:
@@ -188,5 +244,11 @@ def test_the_typescript_clients_answer_questions(
     assert seen == {
         "revision": asked_in,
         "said": "Ada in blue",
-        "asked": ["What is your name?", "Which colour?"],
+        "surveyed": "Ada m: nothing file:///work in blue",
+        "prompted": "Hello Ada",
+        "asked": [
+            *("What is your name?", "Which colour?"),
+            *("What is your name?", "Which colour?"),
+            "hello: please give name.",
+        ],
     }
