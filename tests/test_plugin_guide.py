@@ -20,10 +20,17 @@ from resource_server import plugins
 from resource_server import provider as contract
 from resource_server.errors import ManifestError
 from resource_server.manifest.references import GROUP
+from resource_server.protocol.client_features.client_roots import RootsRequest
+from resource_server.protocol.client_features.elicitation_form import Elicitation
+from resource_server.protocol.client_features.request_state import MAX_STATE_CHARACTERS
+from resource_server.protocol.client_features.sampling import Sampling
+from resource_server.protocol.client_features.server_requests import MAX_OPEN
 from resource_server.provider import Change, SupportsWatch
 from resource_server.provider import Path as Member
+from resource_server.runtime.timing import DEFAULT_TIMING
 from resource_server.subscriptions.interest import MountInterest
 from resource_server.testing import check_provider, client
+from tests.protocol.wire import Wire, server_of
 
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "plugins/README.md").read_text("utf-8")
@@ -34,7 +41,7 @@ def blocks(language: str) -> list[str]:
     return [text for found, text in BLOCKS if found == language]
 
 
-PROVIDER, OPTIONS, TOOLS, TESTS = blocks("python")
+PROVIDER, OPTIONS, TOOLS, ASKING, TESTS = blocks("python")
 TERMS, PROJECT = blocks("toml")
 MANIFEST, VALUES = blocks("yaml")
 [TRANSCRIPT] = blocks("console")
@@ -182,12 +189,18 @@ def test_the_package_registers_the_provider_as_an_entry_point() -> None:
     assert reference.endswith(":Glossary")
 
 
+def tooled(folder: Path, *methods: str) -> Any:
+    """Return the provider of the guide with these methods."""
+    file = folder / "tooled.py"
+    body = textwrap.indent("\n".join(methods), "    ")
+    imports = "import asyncio\nfrom resource_server.provider.tools import *\n"
+    file.write_text(f"{PROVIDER}\n{imports}class Tooled(Glossary):\n{body}", "utf-8")
+    return runpy.run_path(str(file))["Tooled"](folder / "terms.toml")
+
+
 @pytest.mark.anyio
 async def test_the_documented_tool_finds_terms_and_keeps_the_contract(folder: Path) -> None:
-    file = folder / "tooled.py"
-    tooled = f"class Tooled(Glossary):\n{textwrap.indent(TOOLS, '    ')}"
-    file.write_text(f"{PROVIDER}\nfrom resource_server.provider.tools import *\n{tooled}", "utf-8")
-    glossary = runpy.run_path(str(file))["Tooled"](folder / "terms.toml")
+    glossary = tooled(folder, TOOLS)
     await check_provider(glossary)
     async with client(glossary, base="terms://acme/") as connected:
         asked = {"name": "define", "arguments": {"word": "dunn"}}
@@ -195,3 +208,65 @@ async def test_the_documented_tool_finds_terms_and_keeps_the_contract(folder: Pa
         assert [block["uri"] for block in found["content"]] == ["terms://acme/billing/dunning"]
         asked["arguments"] = {"word": "zzz"}
         assert (await connected.request("tools/call", asked))["isError"]
+
+
+ANSWERS: dict[str, Any] = {
+    "elicitation/create": {"action": "accept", "content": {"reader": "a customer"}},
+    "sampling/createMessage": {
+        "role": "assistant",
+        "content": {"type": "text", "text": "We ask again."},
+        "model": "m",
+    },
+    "roots/list": {"roots": [{"uri": "file:///shop", "name": "Shop"}]},
+}
+CALL: dict[str, Any] = {"name": "define", "arguments": {"word": "dunning"}}
+
+
+async def wired(folder: Path, revision: str, can: dict[str, Any]) -> Wire:
+    return Wire(await server_of(tooled(folder, TOOLS, ASKING)), revision, can=can)
+
+
+@pytest.mark.anyio
+async def test_the_documented_tool_asks_the_client_in_two_rounds(folder: Path) -> None:
+    wire = await wired(folder, "2026-07-28", {"elicitation": {}, "sampling": {}, "roots": {}})
+    params, rounds = CALL, list[list[str]]()
+    result = await wire.result("tools/call", params)
+    while result["resultType"] == "input_required":
+        asked = result["inputRequests"]
+        rounds.append([each["method"] for each in asked.values()])
+        answers = {key: ANSWERS[each["method"]] for key, each in asked.items()}
+        params = {**CALL, "inputResponses": answers, "requestState": result["requestState"]}
+        result = await wire.result("tools/call", params)
+    assert rounds == [["elicitation/create", "roots/list"], ["sampling/createMessage"]]
+    assert result["content"][0]["text"] == "We ask again."
+    assert result["content"][1]["uri"] == "test://one/billing/dunning"
+
+
+@pytest.mark.anyio
+async def test_the_documented_tool_asks_a_client_with_a_session(folder: Path) -> None:
+    wire = await wired(folder, "2025-11-25", {"elicitation": {}, "sampling": {}, "roots": {}})
+    call = wire.start("tools/call", CALL)
+    for number in (1, 2, 3):
+        question = await wire.asked(number)
+        wire.answer(question, ANSWERS[question["method"]])
+    prompt = wire.questions[2]["params"]["messages"][0]["content"]["text"]
+    assert prompt.endswith("Explain it to a customer who works on Shop.")
+    reply = await wire.reply_to(call)
+    assert reply["result"]["content"][0]["text"] == "We ask again."
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_the_documented_tool_does_without_what_the_client_lacks(
+    folder: Path, revision: str
+) -> None:
+    wire = await wired(folder, revision, {"elicitation": {}})
+    result = await wire.result("tools/call", CALL)
+    assert [each["text"] for each in result["content"]] == ["dunning: Asking again, three times."]
+
+
+def test_the_documented_limits_are_those_in_force() -> None:
+    assert (Elicitation.max_answer_bytes, Sampling.max_answer_bytes) == (64 << 10, 1 << 20)
+    assert (RootsRequest.max_answer_bytes, MAX_STATE_CHARACTERS) == (256 << 10, 256 << 10)
+    assert (MAX_OPEN, DEFAULT_TIMING.elicitation_timeout_s) == (8, 600)
+    assert DEFAULT_TIMING.roots_timeout_s == 10
