@@ -80,6 +80,8 @@ class ResourceNotFound(ResourceError):
 
     def __init__(self, message: str = "resource not found") -> None:
         super().__init__(message)
+        self.suggestions: Sequence[str] = ()
+        """URIs of visible resources with similar names."""
 
 
 class NotACollection(ResourceError):

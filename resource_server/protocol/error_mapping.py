@@ -84,8 +84,11 @@ def from_error(error: BaseException, uri: str | None, revision: Revision) -> Fau
     match error:
         case Fault():
             return error
-        case ResourceNotFound():
-            return Fault(revision.resource_not_found, _sentence(error), about or None)
+        case ResourceNotFound(suggestions=near):
+            suggested = {"suggestions": near} if near else {}
+            return Fault(
+                revision.resource_not_found, _sentence(error), {**about, **suggested} or None
+            )
         case ResourceTooLarge(size=size, limit=limit, next=query):
             first = {} if uri is None else {"next": uris.with_query(uri.partition("?")[0], query)}
             return Fault(

@@ -10,6 +10,7 @@ import msgspec
 
 from resource_server import uris
 from resource_server.catalog.catalog import ListPage
+from resource_server.catalog.near_resources import near_resources
 from resource_server.errors import (
     InvalidParameter,
     NotACollection,
@@ -199,15 +200,29 @@ def _of(capability: Literal["prompts", "tools"], method: str, handler: Handler) 
     return handle
 
 
+def _suggesting(handler: Handler) -> Handler:
+    """Return the handler of a method whose error names resources similar to a missing one."""
+
+    async def handle(call: Call, given: Any) -> Result:
+        try:
+            return await handler(call, given)
+        except ResourceNotFound as error:
+            if given.uri is not None:
+                error.suggestions = await near_resources(call.server.catalog, given.uri)
+            raise
+
+    return handle
+
+
 METHODS: Mapping[str, Handler] = {
     "initialize": _initialize,
     "server/discover": _discover,
     "ping": _empty,
     "logging/setLevel": _empty,
-    "resources/list": _list,
-    "resources/read": _read,
-    "resources/metadata": _metadata,
-    "resources/directory/read": _read_directory,
+    "resources/list": _suggesting(_list),
+    "resources/read": _suggesting(_read),
+    "resources/metadata": _suggesting(_metadata),
+    "resources/directory/read": _suggesting(_read_directory),
     "resources/templates/list": _list_templates,
     "resources/subscribe": _subscribe,
     "resources/unsubscribe": _unsubscribe,

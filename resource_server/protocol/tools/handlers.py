@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from resource_server.catalog.near_resources import near_resources
+from resource_server.errors import ResourceNotFound
 from resource_server.protocol import params, revisions, serialization
 from resource_server.protocol.call import Call, Result
 from resource_server.protocol.error_mapping import Fault
@@ -43,7 +45,10 @@ async def call_tool(call: Call, given: params.CallToolParams) -> Result:
     except Fault:
         raise
     except Exception as error:
-        return failure_result(call, error, _uri(raw_arguments))
+        uri = _uri(raw_arguments)
+        if isinstance(error, ResourceNotFound) and uri is not None:
+            error.suggestions = await near_resources(call.server.catalog, uri, elsewhere=True)
+        return failure_result(call, error, uri)
 
 
 class _UriArgument(msgspec.Struct):

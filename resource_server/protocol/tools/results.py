@@ -67,6 +67,8 @@ def _advice(error: BaseException, uri: str | None) -> str:
     match error:
         case ResourceTooLarge(next=query) if uri is not None:
             return f"Read a part: uri={uris.with_query(uri.partition('?')[0], query)}"
+        case ResourceNotFound(suggestions=near) if near:
+            return f"Did you mean {' or '.join(map(uris.readable, near))}?"
         case ResourceNotFound():
             return "It may be gone, misspelled, or listed but not readable."
         case NotACollection():
