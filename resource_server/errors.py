@@ -95,6 +95,10 @@ class InvalidParameter(ResourceError):
     """A URI parameter, cursor or argument is unknown or invalid; the message names it."""
 
 
+class NotSearchable(InvalidParameter):
+    """The text of a resource cannot be searched; the message says what can."""
+
+
 class ResourceTooLarge(ResourceError):
     """A document is over the size limit and was not read in ranges.
 

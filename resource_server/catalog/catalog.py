@@ -20,7 +20,7 @@ from resource_server.access import Scopes
 from resource_server.catalog import cursor, fallback_search, federated_search, skill_catalog
 from resource_server.catalog.contract_guard import Progress
 from resource_server.catalog.cursor import ListCursor
-from resource_server.catalog.federated_search import SearchResults
+from resource_server.catalog.federated_search import SearchOptions, SearchResults
 from resource_server.catalog.mount import CatalogEntry, Mount, log_failure
 from resource_server.catalog.skill_catalog import SkillEntry, SkillPage
 from resource_server.catalog.tree_listing import TreeListing
@@ -36,6 +36,7 @@ T = TypeVar("T")
 Address: TypeAlias = tuple[Mount, Path, Mapping[str, str]]
 """What a URI leads to: its mount, the path below it and the URI parameters."""
 
+_NO_OPTIONS = SearchOptions()
 _GLOBAL_LISTING = ""
 _TEMPLATES = "templates"
 _MAX_COMBINATIONS = 256
@@ -447,12 +448,14 @@ class Catalog:
         where: Where | None = None,
         after: str | None = None,
         limit: int | None = None,
+        options: SearchOptions = _NO_OPTIONS,
         progress: Progress | None = None,
     ) -> SearchResults:
         """Return a page of search hits in all listed mounts, or below `uri`.
 
         `where` limits the search to names or to text; otherwise names come first. `after` is the
-        cursor of the previous page, `limit` the maximum number of hits.
+        cursor of the previous page, `limit` the maximum number of hits, and of matching lines that
+        are quoted; of each hit, five lines are quoted if there are.
         """
 
         async def search(
@@ -467,6 +470,7 @@ class Catalog:
                 where=where,
                 after=after,
                 size=limit or self.limits.search_hits,
+                options=options,
                 progress=progress,
                 walk_page=self.limits.search_walk_page,
                 timing=self._timing,

@@ -390,6 +390,10 @@ class GuardedProvider:
             if not isinstance(cast("object", hit.resource), Resource):
                 raise _broken("search()", "hits with a Resource", hit.resource)
             _all("search()", MatchedLine, hit.lines)
+            if not isinstance(cast("object", hit.matches), int | None):
+                raise _broken("search()", "a number of matches", hit.matches)
+        if not isinstance(cast("object", page.beyond), int):
+            raise _broken("search()", "a number of matches beyond", page.beyond)
         return page
 
     async def list_skills(self, *, after: Path | None, limit: int) -> Sequence[Skill]:

@@ -6,15 +6,18 @@ import asyncio
 import time
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from resource_server import media_types
 from resource_server.catalog.contract_guard import GuardedProvider
 from resource_server.catalog.mount import Mount, log_failure
 from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceError
 from resource_server.provider import Path, Resource
-from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest
+from resource_server.provider.search import Hit, SearchPage, SearchRequest
 from resource_server.runtime.eager import Turns
 from resource_server.search.name_match import NameQuery
-from resource_server.search.text_match import LineQuery, quoted
+from resource_server.search.path_glob import FileGlob
+from resource_server.search.text_match import NO_MATCHES, LineQuery, Matches, lines_to_keep
 from resource_server.search.top_k import INVALID, TopK, to_path
 
 WALK_PAGE = 100
@@ -53,7 +56,7 @@ async def _search_names(
     limit: int,
     deadline: float,
 ) -> SearchPage:
-    query = NameQuery(request.text)
+    query = NameQuery.of(request)
     top_k = TopK[Resource](query, after, limit)
     looked_at = 0
     stopped_at: Path | None = None
@@ -74,6 +77,8 @@ async def _search_names(
         next=following,
         looked_at=looked_at,
         total=total,
+        beyond=top_k.beyond,
+        is_counted=stopped_at is None,
     )
 
 
@@ -131,31 +136,50 @@ class _TextSearch:
         self._walk = walk
         self._limit = limit
         self._deadline = deadline
+        self._files = None if request.files is None else FileGlob(request.files)
         self._hits: list[Hit] = []
-        self._looked_at = self._skipped = 0
+        self._looked_at = self._skipped = self._quoted = self._beyond = 0
+        self._is_counting = False
+        """Whether the page is full, and the other matches are counted."""
         self._has_failed = False
 
     async def page(self, after: str | None) -> SearchPage:
         """Return a page of hits in walk order."""
         self._walk.start_after(to_path(after or ""))
+        full: SearchPage | None = None
+        """The page, while the matches after it are counted."""
         last: Path | None = None
         while page := await self._walk.next():
-            for begin in range(0, len(page), _CONCURRENT_READS):
-                batch = page[begin : begin + _CONCURRENT_READS]
+            at = 0
+            while at < len(page):
+                batch = page[at : at + _CONCURRENT_READS]
                 done = await self._search_batch(batch)
+                at += done
                 last = batch[done - 1].path if done else last
                 if last is None:
                     # Even the first document took too long: skip it, or every page would stop here.
                     last = batch[0].path
-                if done < len(batch) or len(self._hits) == self._limit or self._is_late():
-                    return self._page(last)
-        return self._page(None)
+                if full is None and len(self._hits) == self._limit and not self._is_late():
+                    full = self._page(last)
+                    if not self._request.count_s:
+                        return full
+                    self._is_counting = True
+                    left = self._deadline - time.monotonic()
+                    self._deadline = time.monotonic() + min(self._request.count_s, left)
+                elif self._is_late() or done < len(batch):
+                    return self._page(last) if full is None else self._counted(full)
+        if full is None or not self._beyond:
+            return replace(self._page(None), is_counted=True)
+        return replace(self._counted(full), is_counted=True)
 
     def _page(self, last: Path | None) -> SearchPage:
         following = None if last is None else "/".join(last)
         return SearchPage(
             hits=self._hits, next=following, looked_at=self._looked_at, skipped=self._skipped
         )
+
+    def _counted(self, full: SearchPage) -> SearchPage:
+        return replace(full, beyond=self._beyond)
 
     def _is_late(self) -> bool:
         return time.monotonic() >= self._deadline
@@ -171,26 +195,29 @@ class _TextSearch:
                 task.cancel()
         done = 0
         for resource, task in zip(resources, tasks, strict=True):
-            if not task.done() or len(self._hits) == self._limit:
+            if not task.done() or (len(self._hits) == self._limit and not self._is_counting):
                 break
             done += 1
             text = None if task.cancelled() else task.result()
             try:
-                lines = await self._matches(text) if text else ()
+                found = await self._matches(text) if text else NO_MATCHES
             except DeadlineExceeded:
                 done -= 1
                 break
             if text is None:
                 self._skipped += 1
-            elif lines:
-                self._hits.append(Hit(resource, *quoted(lines)))
+            elif found.count and self._is_counting:
+                self._beyond += found.count
+            elif found.count:
+                self._quoted += found.shown
+                self._hits.append(found.hit(resource))
         self._looked_at += done
         self._request.report_progress(done)
         return done
 
     async def _text(self, resource: Resource) -> bytes | None:
         """Return the text of a document as UTF-8, nothing for a collection; None if it has none."""
-        if resource.type == "collection":
+        if resource.type == "collection" or not self._is_sought(resource.path):
             return b""
         if not resource.readable:
             return None
@@ -207,14 +234,18 @@ class _TextSearch:
                 log_failure(error, f"a document in mount {self._mount.name} could not be searched")
             return None
 
-    async def _matches(self, text: bytes) -> tuple[MatchedLine, ...]:
+    def _is_sought(self, path: Path) -> bool:
+        return self._files is None or self._files.matches(path)
+
+    async def _matches(self, text: bytes) -> Matches:
+        keep = lines_to_keep(self._request, self._quoted)
         if len(text) <= _LOOP_BYTES and not self._request.is_pattern:
-            return self._query.matches(text)
+            return self._query.matches(text, keep=keep)
         # Imported here: not every search needs a thread.
         from anyio import to_thread
 
         return await to_thread.run_sync(
-            self._query.matches, text, self._check_deadline, abandon_on_cancel=True
+            self._query.matches, text, self._check_deadline, keep, abandon_on_cancel=True
         )
 
     def _check_deadline(self) -> None:

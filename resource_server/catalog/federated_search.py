@@ -1,5 +1,8 @@
 """Search over all mounts, page by page: names first, best match first, then text.
 
+Several words are searched in steps: documents with all of them on a line, then with all of them,
+then with most of them.
+
 Each mount is searched in its own task with a deadline, so a mount that hangs only loses its own
 hits. A page ends when it is full or its time is over; its cursor says where each mount continues.
 """
@@ -11,7 +14,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -19,24 +22,49 @@ from resource_server import uris
 from resource_server.catalog import cursor, fallback_search
 from resource_server.catalog.contract_guard import Progress
 from resource_server.catalog.mount import CatalogEntry, Mount, log_failure
-from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceServerError
+from resource_server.errors import (
+    DeadlineExceeded,
+    InvalidParameter,
+    NotSearchable,
+    ResourceServerError,
+)
 from resource_server.provider import Path
-from resource_server.provider.search import MatchedLine, SearchPage, SearchRequest, Where
+from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest, Where
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
 from resource_server.search.name_match import OTHER, NameQuery
-from resource_server.search.text_match import LineQuery
+from resource_server.search.path_glob import FileGlob
+from resource_server.search.text_match import LineQuery, has_expressions
 
 _MAX_QUERY_LENGTH = 1000
+_MAX_WORDS = 20
 _MAX_NEXT_LENGTH = 16 * 1024
 """Maximum characters of a provider's own cursor."""
 _MAX_LINES = 20
-"""Maximum lines quoted of one document."""
+"""Matching lines taken of one document, even if fewer were asked for."""
 _MAX_LINE_LENGTH = 1000
+_NAMES_SHARE = 4
+"""A page has room for text too: names take at most this part of it."""
 _CONCURRENT_MOUNTS = 8
 """Mounts searched by name at the same time, whose hits are ranked together."""
 _EXPRESSION = re.compile(r"/(.+)/", re.DOTALL)
 
+_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"(?!\S)|(\S+)')
+"""A phrase in quotes, or a word."""
+
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+_Step: TypeAlias = Literal["names", "text", "document", "most"]
+"""What is searched one after the other; the last two are of several words."""
+
+
+class SearchOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a search, as in `SearchRequest`."""
+
+    files: str | None = None
+    match_case: bool | None = None
+    context: int = 0
+    after_line: int = 0
+    count: bool = False
+    """Whether to count the matches after a full page, for a short time."""
 
 
 class SearchHit(msgspec.Struct, frozen=True):
@@ -44,7 +72,10 @@ class SearchHit(msgspec.Struct, frozen=True):
 
     entry: CatalogEntry
     lines: tuple[MatchedLine, ...] = ()
+    matches: int = 0
+    """Number of matching lines; 0 for a match by name only."""
     has_more_lines: bool = False
+    """Whether more lines match than `matches`."""
 
 
 class SearchResults(msgspec.Struct, frozen=True):
@@ -53,7 +84,9 @@ class SearchResults(msgspec.Struct, frozen=True):
     `where` is what was searched last, names or text, in which `looked_at` of `total` resources
     (None: not known) were searched so far. `stopped` says that the page ended at its deadline.
     `skipped` documents of this page could not be searched: too large, not readable, or not text.
-    `unavailable` names the mounts that could not be searched.
+    `unavailable` names the mounts that could not be searched. `notes` say what else was not
+    searched, and why. `matches` are the names and lines that match, on all pages; `has_more`: there
+    may be more of them.
     """
 
     hits: Sequence[SearchHit]
@@ -64,6 +97,9 @@ class SearchResults(msgspec.Struct, frozen=True):
     stopped: bool = False
     skipped: int = 0
     unavailable: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    matches: int = 0
+    has_more: bool = False
 
 
 class _MountCursor(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -77,44 +113,89 @@ class _MountCursor(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
         return None if self.after is None else self.after.decode("utf-8", "surrogateescape")
 
 
-class _SearchState(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """Where a search continues: in the mounts with a cursor, then in those from `rest` on.
+class _StepState(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """Where a step continues: in the mounts with a cursor, then in those from `rest` on.
 
-    `looked_at` and `total` count resources in `where`; `total` covers the mounts that were begun,
-    and is None once a mount reports no total.
+    `looked_at` and `total` count its resources; `total` covers the mounts that were begun, and is
+    None once a mount reports no total.
     """
 
-    where: Where
+    step: _Step
     cursors: list[_MountCursor]
     rest: str | None
     looked_at: _Count = 0
     total: _Count | None = 0
 
+    @property
+    def is_done(self) -> bool:
+        return not self.cursors and self.rest is None
 
-def parse_query(query: str, where: Where | None) -> dict[Where, SearchRequest]:
-    """Return the requests for names and for text, in the order they are made.
+
+class _SearchState(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """Where a search continues: the steps that are left, and the matches on earlier pages."""
+
+    steps: list[_StepState]
+    passed: _Count = 0
+
+
+def parse_query(
+    query: str, where: Where | None, options: SearchOptions, lines: int
+) -> dict[_Step, SearchRequest]:
+    """Return the requests of a search, in the order they are made; `lines` are quoted in all.
 
     Raises:
         InvalidParameter: the query cannot be used; says why.
     """
-    if not query.strip():
-        raise InvalidParameter(
-            "the query is empty; write a part of a name or of a line, a glob, or /an expression/"
-        )
     if len(query) > _MAX_QUERY_LENGTH:
         raise InvalidParameter(
             f"the query has {len(query)} characters; at most {_MAX_QUERY_LENGTH} are taken"
         )
     if uris.display(query) != query or any(end in query for end in "\0\r\n"):
         raise InvalidParameter("the query is not one line of text")
-    match = _EXPRESSION.fullmatch(query)
-    requests: dict[Where, SearchRequest] = {}
+    expression = _EXPRESSION.fullmatch(query) if has_expressions() else None
+    words = [query.strip()] if _EXPRESSION.fullmatch(query) else _words(query)
+    if not any(words):
+        raise InvalidParameter(
+            "the query is empty; write words, a glob of a name, or a phrase in quotes"
+        )
+    if len(words) > _MAX_WORDS:
+        raise InvalidParameter(
+            f"the query has {len(words)} words; at most {_MAX_WORDS} are taken. "
+            "Put a phrase in quotes"
+        )
+    names = SearchRequest(
+        text=" ".join(words),
+        where="names",
+        words=tuple(words) if len(words) > 1 else (),
+        match_case=options.match_case,
+        files=options.files,
+        lines=lines,
+        after_line=options.after_line,
+        context=options.context,
+    )
+    text = msgspec.structs.replace(names, where="text")
+    if expression is not None:
+        text = msgspec.structs.replace(text, text=expression[1], is_pattern=True)
+    requests: dict[_Step, SearchRequest] = {}
     if where != "text":
-        requests["names"] = SearchRequest(text=query.strip(), where="names")
+        requests["names"] = names
     if where != "names":
-        text = query if match is None else match[1]
-        requests["text"] = SearchRequest(text=text, where="text", is_pattern=match is not None)
+        requests["text"] = text
+        if len(words) > 1:
+            requests["document"] = msgspec.structs.replace(text, together="document")
+        if len(words) > 2:
+            requests["most"] = msgspec.structs.replace(text, together="most")
     return requests
+
+
+def _words(query: str) -> list[str]:
+    """Return the words and phrases of a query, each once."""
+    found: dict[str, str] = {}
+    for token in _TOKEN.finditer(query):
+        word = token[2] if token[1] is None else token[1].replace(r"\"", '"')
+        if word.strip():
+            found.setdefault(word.casefold(), word)
+    return [*found.values()]
 
 
 async def search_mounts(
@@ -125,6 +206,7 @@ async def search_mounts(
     where: Where | None,
     after: str | None,
     size: int,
+    options: SearchOptions,
     progress: Progress | None,
     walk_page: int = fallback_search.WALK_PAGE,
     timing: Timing = DEFAULT_TIMING,
@@ -135,21 +217,26 @@ async def search_mounts(
         InvalidParameter: the query or the cursor cannot be used.
         ResourceError: with `below`, what its mount raises.
     """
-    requests = parse_query(query, where)
+    requests = parse_query(query, where, options, size)
     place = "" if below is None else uris.join(mounts[0].base, below)
-    scope = "\0".join(("search", where or "", place, query))
+    kind = f"{options.match_case} {options.files or ''}"
+    scope = "\0".join(("search", where or "", place, kind, query))
     if "text" in requests:
         LineQuery(requests["text"])  # validated once, whatever the mounts are
+    if options.files is not None:
+        FileGlob(options.files)
     names = [mount.name for mount in mounts]
     if after:
         state = cursor.unpack(after, _SearchState, scope=scope)
         _check_state(state, requests, names)
     else:
-        state = _initial_state(next(iter(requests)), names)
+        rest = names[0] if names else None
+        state = _SearchState([_StepState(step, [], rest) for step in requests])
     page_search = _PageSearch(
         mounts,
         requests,
         state,
+        options,
         below=below,
         size=size,
         progress=progress,
@@ -158,33 +245,36 @@ async def search_mounts(
         timing=timing,
     )
     page = await page_search.page()
-    if page_search.state is None:
+    if "text" in requests and _EXPRESSION.fullmatch(query) and not has_expressions():
+        note = "Searched as it stands: no engine of regular expressions is installed."
+        page = msgspec.structs.replace(page, notes=(*page.notes, note))
+    if not state.steps:
         return page
-    return msgspec.structs.replace(page, next_cursor=cursor.pack(page_search.state, scope=scope))
-
-
-def _initial_state(where: Where, names: Sequence[str]) -> _SearchState:
-    return _SearchState(where, [], names[0] if names else None)
+    return msgspec.structs.replace(page, next_cursor=cursor.pack(state, scope=scope))
 
 
 def _check_state(
-    state: _SearchState, requests: Mapping[Where, SearchRequest], names: Sequence[str]
+    state: _SearchState, requests: Mapping[_Step, SearchRequest], names: Sequence[str]
 ) -> None:
-    begun = [mount_cursor.mount for mount_cursor in state.cursors]
-    are_unique = len(set(begun)) == len(begun)
-    are_known = {*begun, state.rest} <= {*names, None}
-    if not (are_unique and are_known and state.where in requests):
+    steps = [each.step for each in state.steps]
+    is_valid = steps == [step for step in requests if step in steps] and bool(steps)
+    for each in state.steps:
+        begun = [mount_cursor.mount for mount_cursor in each.cursors]
+        is_unique = len(set(begun)) == len(begun)
+        is_valid = is_valid and is_unique and {*begun, each.rest} <= {*names, None}
+    if not is_valid:
         raise InvalidParameter(cursor.INVALID)
 
 
 class _PageSearch:
-    """Searches one page; `state` is where the next one continues, None at the end."""
+    """Searches one page; `state` becomes where the next one continues, without steps at the end."""
 
     def __init__(
         self,
         mounts: Sequence[Mount],
-        requests: Mapping[Where, SearchRequest],
+        requests: Mapping[_Step, SearchRequest],
         state: _SearchState,
+        options: SearchOptions,
         *,
         below: Path | None,
         size: int,
@@ -193,13 +283,19 @@ class _PageSearch:
         walk_page: int,
         timing: Timing,
     ) -> None:
-        self.state: _SearchState | None = state
+        self._state = state
         self._mounts = {mount.name: mount for mount in mounts}
         self._order = [mount.name for mount in mounts]
         self._requests = {
-            where: msgspec.structs.replace(request, on_progress=self._count)
-            for where, request in requests.items()
+            step: msgspec.structs.replace(
+                request,
+                on_progress=self._count,
+                count_s=timing.search_count_s if options.count else 0.0,
+            )
+            for step, request in requests.items()
         }
+        self._options = options
+        self._files = None if options.files is None else FileGlob(options.files)
         self._below = below
         self._size = size
         self._progress = progress
@@ -209,111 +305,182 @@ class _PageSearch:
         self._deadline = time.monotonic() + timing.search_s
         self._hits: list[SearchHit] = []
         self._unavailable: list[str] = []
+        self._notes: list[str] = []
+        self._beyond: dict[tuple[_Step, str], tuple[int, bool]] = {}
+        """By step and mount: the matches after this page, and whether those are all."""
+        self._rounds = 0
         self._looked_at = self._reported = self._skipped = 0
 
     async def page(self) -> SearchResults:
         """Return the page without its cursor."""
-        state = self.state
-        where: Where = "names"
-        looked_at, total, stopped = 0, None, False
-        # At least one round, however late it is: every page makes progress.
-        while state is not None and len(self._hits) < self._size and not stopped:
-            cursors = self._next_cursors(state)
-            # A round of names takes as many hits from each mount: it needs room for one of each.
-            if self._hits and self._size - len(self._hits) < len(cursors):
+        state = self._state
+        last = state.steps[0]
+        searches_text = any(self._is_of_text(step) for step in state.steps)
+        for step in state.steps:
+            limit = self._size
+            if searches_text and not self._is_of_text(step):
+                limit = max(limit // _NAMES_SHARE, 1)
+            if len(self._hits) >= limit or not self._has_time():
                 break
-            if cursors and state.where == "names":
-                await self._search_names(state, cursors)
-            elif cursors:
-                await self._search_text(state)
-            where, looked_at = state.where, state.looked_at
-            total = state.total if state.rest is None else None
-            if not state.cursors and state.rest is None:
-                state = self._following(state)
-            stopped = state is not None and time.monotonic() >= self._deadline
-        self.state = state
+            last = step
+            await self._search_step(step, limit)
+        total = last.total if last.rest is None else None
+        state.steps[:] = [step for step in state.steps if not step.is_done]
+        stopped = bool(state.steps) and not self._has_time()
+        matches, has_more = await self._matches(is_counted=self._options.count and not stopped)
         return SearchResults(
             self._hits,
             None,
-            where=where,
-            looked_at=looked_at if total is None else min(looked_at, total),
+            where=self._requests[last.step].where,
+            looked_at=last.looked_at if total is None else min(last.looked_at, total),
             total=total,
             stopped=stopped and len(self._hits) < self._size,
             skipped=self._skipped,
             unavailable=tuple(dict.fromkeys(self._unavailable)),
+            notes=tuple(dict.fromkeys(self._notes)),
+            matches=matches,
+            has_more=has_more,
         )
 
-    def _following(self, state: _SearchState) -> _SearchState | None:
-        if state.where == "text" or "text" not in self._requests:
-            return None
-        return _initial_state("text", self._order)
+    def _is_of_text(self, step: _StepState) -> bool:
+        return self._requests[step.step].where == "text"
 
-    def _next_cursors(self, state: _SearchState) -> list[_MountCursor]:
+    def _has_time(self) -> bool:
+        # At least one round, however late it is: every page makes progress.
+        return not self._rounds or time.monotonic() < self._deadline
+
+    async def _search_step(self, step: _StepState, limit: int) -> None:
+        """Search until the page has `limit` hits, the time is over, or the step is done."""
+        while not step.is_done and len(self._hits) < limit and self._has_time():
+            cursors = self._next_cursors(step)
+            # A round of names takes as many hits from each mount: it needs room for one of each.
+            if self._hits and limit - len(self._hits) < len(cursors):
+                return
+            self._rounds += 1
+            if self._is_of_text(step):
+                await self._search_text(step)
+            else:
+                await self._search_names(step, cursors, limit - len(self._hits))
+
+    def _next_cursors(self, step: _StepState) -> list[_MountCursor]:
         """Return the mounts to search next: several by name, but one by text."""
-        limit = _CONCURRENT_MOUNTS if state.where == "names" else 1
-        while len(state.cursors) < limit and state.rest is not None:
-            state.cursors.append(_MountCursor(state.rest))
-            following = self._order.index(state.rest) + 1
-            state.rest = self._order[following] if following < len(self._order) else None
-        return state.cursors[:limit]
+        limit = 1 if self._is_of_text(step) else _CONCURRENT_MOUNTS
+        while len(step.cursors) < limit and step.rest is not None:
+            step.cursors.append(_MountCursor(step.rest))
+            following = self._order.index(step.rest) + 1
+            step.rest = self._order[following] if following < len(self._order) else None
+        return step.cursors[:limit]
 
-    async def _search_names(self, state: _SearchState, cursors: Sequence[_MountCursor]) -> None:
+    # -- counting
+
+    async def _matches(self, *, is_counted: bool) -> tuple[int, bool]:
+        """Return the number of matches on all pages, and whether there may be more."""
+        state = self._state
+        here = sum(hit.matches or 1 for hit in self._hits)
+        has_more = any(hit.has_more_lines for hit in self._hits) or bool(self._unavailable)
+        beyond = 0
+        until = min(time.monotonic() + self._timing.search_count_s, self._deadline)
+        for step in state.steps:
+            for mount_cursor in self._left_of(step):
+                known = self._beyond.get((step.step, mount_cursor.mount))
+                if known is None:
+                    known = (0, False)
+                    if is_counted and time.monotonic() < until:
+                        known = await self._count_mount(step, mount_cursor, until)
+                beyond += known[0]
+                has_more = has_more or not known[1]
+        passed, state.passed = state.passed, state.passed + here
+        return passed + here + beyond, has_more
+
+    def _left_of(self, step: _StepState) -> list[_MountCursor]:
+        rest = [] if step.rest is None else self._order[self._order.index(step.rest) :]
+        return [*step.cursors, *map(_MountCursor, rest)]
+
+    async def _count_mount(
+        self, step: _StepState, mount_cursor: _MountCursor, until: float
+    ) -> tuple[int, bool]:
+        """Count the matches of a mount that this page has not come to."""
+        request = msgspec.structs.replace(
+            self._requests[step.step], on_progress=None, count_s=until - time.monotonic()
+        )
+        task = asyncio.create_task(self._search_mount(request, mount_cursor, 1, until))
+        done, _ = await asyncio.wait([task], timeout=until - time.monotonic())
+        task.cancel()
+        found = task.result() if done and not task.cancelled() else None
+        if not isinstance(found, SearchPage):
+            return 0, False
+        hits = [hit for hit in found.hits if self._is_sought(hit)]
+        return (
+            found.beyond + sum(hit.matches or max(len(hit.lines), 1) for hit in hits),
+            found.next is None or found.is_counted,
+        )
+
+    def _is_sought(self, hit: Hit) -> bool:
+        # A provider may not know of `files`.
+        return self._files is None or self._files.matches(hit.resource.path)
+
+    # -- hits
+
+    async def _search_names(
+        self, step: _StepState, cursors: Sequence[_MountCursor], room: int
+    ) -> None:
         """Take as many hits from each mount as the page has room for, and rank them together."""
-        room = self._size - len(self._hits)
         cursors = cursors[:room]
         limit = room // len(cursors)
-        pages = await self._search(state, cursors, limit)
-        query = NameQuery(self._requests["names"].text)
+        pages = await self._search(step, cursors, limit)
+        query = NameQuery.of(self._requests["names"])
         ranked: list[tuple[int, int, SearchHit]] = []
         for mount_cursor, page in zip(cursors, pages, strict=True):
-            for hit in self._take_hits(state, mount_cursor, page):
+            for hit in self._take_hits(step, mount_cursor, page):
                 path = hit.entry.resource.path
                 rank = query.rank(path)
                 ranked.append((OTHER if rank is None else rank, len("/".join(path)), hit))
         ranked.sort(key=lambda hit: hit[:2])
         self._hits += [hit for _, _, hit in ranked]
 
-    async def _search_text(self, state: _SearchState) -> None:
-        mount_cursor = state.cursors[0]
-        (page,) = await self._search(state, [mount_cursor], self._size - len(self._hits))
-        self._hits += self._take_hits(state, mount_cursor, page)
+    async def _search_text(self, step: _StepState) -> None:
+        mount_cursor = step.cursors[0]
+        (page,) = await self._search(step, [mount_cursor], self._size - len(self._hits))
+        self._hits += self._take_hits(step, mount_cursor, page)
 
     def _take_hits(
-        self, state: _SearchState, mount_cursor: _MountCursor, found: SearchPage | None
+        self, step: _StepState, mount_cursor: _MountCursor, found: SearchPage | None
     ) -> list[SearchHit]:
         """Return the hits of a mount, and store where its search continues."""
-        at = state.cursors.index(mount_cursor)
+        at = step.cursors.index(mount_cursor)
         if found is None:
-            del state.cursors[at]
+            del step.cursors[at]
             return []
         if mount_cursor.after is None:
-            if state.total is None or found.total is None:
-                state.total = None
+            if step.total is None or found.total is None:
+                step.total = None
             else:
-                state.total += found.total
-        state.looked_at += found.looked_at
+                step.total += found.total
+        step.looked_at += found.looked_at
         self._skipped += found.skipped
         mount = self._mounts[mount_cursor.mount]
         if found.next is None:
-            del state.cursors[at]
+            del step.cursors[at]
         else:
-            state.cursors[at] = _MountCursor(mount_cursor.mount, _packed(found.next))
-        return [
-            SearchHit(
-                mount.entry(hit.resource),
-                _clipped(hit.lines),
-                hit.has_more_lines or len(hit.lines) > _MAX_LINES,
-            )
-            for hit in found.hits
-        ]
+            step.cursors[at] = _MountCursor(mount_cursor.mount, _packed(found.next))
+            self._beyond[step.step, mount.name] = found.beyond, found.is_counted
+        return [self._hit(mount, hit) for hit in found.hits if self._is_sought(hit)]
+
+    def _hit(self, mount: Mount, hit: Hit) -> SearchHit:
+        limit = max(self._size, _MAX_LINES) * (2 * self._options.context + 1)
+        lines = hit.lines[:limit]
+        matches = hit.matches
+        if matches is None:
+            matches = sum(not line.is_context for line in hit.lines)
+        return SearchHit(mount.entry(hit.resource), _clipped(lines), matches, hit.has_more_lines)
 
     async def _search(
-        self, state: _SearchState, cursors: Sequence[_MountCursor], limit: int
+        self, step: _StepState, cursors: Sequence[_MountCursor], limit: int
     ) -> list[SearchPage | None]:
         """Search several mounts, each in a task; None for one that fails or takes too long."""
-        request = self._requests[state.where]
+        request = self._requests[step.step]
         tasks = [
-            asyncio.create_task(self._search_mount(request, mount_cursor, limit))
+            asyncio.create_task(self._search_mount(request, mount_cursor, limit, self._deadline))
             for mount_cursor in cursors
         ]
         try:
@@ -339,7 +506,7 @@ class _PageSearch:
                 self._progress(self._reported, None)
 
     async def _search_mount(
-        self, request: SearchRequest, mount_cursor: _MountCursor, limit: int
+        self, request: SearchRequest, mount_cursor: _MountCursor, limit: int, deadline: float
     ) -> SearchPage | BaseException:
         """Return the page of one mount, or its error; a task's exception could get lost."""
         mount = self._mounts[mount_cursor.mount]
@@ -354,7 +521,7 @@ class _PageSearch:
                 below=below,
                 after=mount_cursor.text,
                 limit=limit,
-                deadline=self._deadline,
+                deadline=deadline,
             )
             _check_found(found, mount_cursor, below, limit)
         except Exception as error:
@@ -370,6 +537,9 @@ class _PageSearch:
             if isinstance(outcome, SearchPage):
                 return outcome
             error = outcome
+        if isinstance(error, NotSearchable) and "names" in self._requests:
+            self._notes.append(str(error))
+            return None
         if self._below is not None or (self._is_continued and isinstance(error, InvalidParameter)):
             raise error
         log_failure(error, f"searching mount {mount_cursor.mount} failed")
@@ -403,7 +573,8 @@ def _check_found(found: SearchPage, mount_cursor: _MountCursor, below: Path, lim
 
 def _clipped(lines: Sequence[MatchedLine]) -> tuple[MatchedLine, ...]:
     return tuple(
-        MatchedLine(line.number, uris.display(_shortened(line.text))) for line in lines[:_MAX_LINES]
+        MatchedLine(line.number, uris.display(_shortened(line.text)), line.is_context)
+        for line in lines
     )
 
 

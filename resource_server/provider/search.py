@@ -16,22 +16,41 @@ from resource_server.provider.core import MaybeAwaitable, Path, Resource
 __all__ = ["Hit", "MatchedLine", "SearchPage", "SearchRequest", "SupportsSearch", "Where"]
 
 Where: TypeAlias = Literal["names", "text"]
+Together: TypeAlias = Literal["line", "document", "most"]
+"""How several words have to occur: all on one line; all in the document, but not on one line; or
+most of them, but not all."""
 
 
 class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A search by name or in text.
 
-    In `names`, `text` is a part or a glob of the name, or of the path if it contains a slash; case
-    is ignored and the best match comes first (`resource_server.search.name_match`). In `text`, the
-    lines of documents are searched in the order of the listing; literal text ignores case
-    (`resource_server.search.text_match`).
+    In `names`, each word is a part or a glob of the name, or of the path if it contains a slash;
+    the best match comes first (`resource_server.search.name_match`). In `text`, the lines of
+    documents are searched in the order of the listing (`resource_server.search.text_match`).
     """
 
     text: str
-    """One line of 1 to 1,000 characters; a regular expression comes without its slashes."""
+    """One line of 1 to 1,000 characters; a regular expression comes without its slashes. Several
+    words are joined by spaces."""
     where: Where
     is_pattern: bool = False
     """Whether `text` is a regular expression (RE2); only if `where` is `text`."""
+    words: tuple[str, ...] = ()
+    """Several words or phrases to find instead of `text`; empty if there is only one."""
+    together: Together = "line"
+    """How `words` have to occur in a document; a search in `names` needs all of them."""
+    match_case: bool | None = None
+    """None: an expression matches case, words do not."""
+    files: str | None = None
+    """A glob that the paths of hits match (`resource_server.search.path_glob.FileGlob`)."""
+    lines: int = 5
+    """Matching lines to quote, of all documents of a page together; five of each if there are."""
+    after_line: int = 0
+    """Number of the line after which lines are quoted; all are counted."""
+    context: int = 0
+    """Lines to quote before and after each matching line."""
+    count_s: float = 0.0
+    """Seconds to go on for after a full page, to count the other matches (`SearchPage.beyond`)."""
     on_progress: Callable[[int], None] | None = None
     """Called, in any thread, with the number of resources examined since the last call."""
 
@@ -42,12 +61,14 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MatchedLine(msgspec.Struct, frozen=True):
-    """A line that matches; in a database row, the number is that of the column."""
+    """A line that matches, or one beside it; in a database row, the number is the column's."""
 
     number: int
     """Counted from 1."""
     text: str
     """The line without its end; a long one is shortened around the match."""
+    is_context: bool = False
+    """Whether the line is quoted only because a line beside it matches."""
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -57,7 +78,9 @@ class Hit(msgspec.Struct, frozen=True):
     lines: tuple[MatchedLine, ...] = ()
     """The first matching lines, in a search of text."""
     has_more_lines: bool = False
-    """Whether more lines match."""
+    """Whether more lines match than `matches`, or than are quoted if that is None."""
+    matches: int | None = None
+    """Number of matching lines, if they were counted."""
 
 
 class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +96,10 @@ class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
     skipped: int = 0
     """Documents among those examined whose text could not be searched: too large, not readable, or
     not text."""
+    beyond: int = 0
+    """Matches counted after this page: names, or lines."""
+    is_counted: bool = False
+    """Whether `beyond` are all matches after this page."""
 
 
 @runtime_checkable

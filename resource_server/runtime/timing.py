@@ -36,6 +36,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     hosts wait a minute for the whole page."""
     search_s: float = 2.0
     """Time budget of one search page."""
+    search_count_s: float = 0.25
+    """How long a search goes on after a full page, to count the other matches."""
     search_mount_grace_s: float = 0.5
     """How long after its deadline a search still waits for a mount."""
     search_progress_s: float = 0.5

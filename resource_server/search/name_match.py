@@ -1,18 +1,19 @@
 """Matching and ranking of names: for search by name, and for completion.
 
 A search query without a slash matches names, one with a slash paths. With `*`, `?` or `[...]` it is
-a glob of a whole name, or of the end of a path (`**` matches any number of segments); otherwise it
-matches part of a name or path. Case is ignored.
+a glob of a whole name, or of the end of a path (`path_glob`); otherwise it matches part of a name
+or path. Of several words, one has to match the name, the others the name or a collection above it.
+Case is ignored, unless the request says otherwise.
 """
 
 from __future__ import annotations
 
-import fnmatch
 import heapq
-import re
 from collections.abc import Callable, Iterable, Sequence
 
 from resource_server.provider import MaybeAwaitable, Path
+from resource_server.provider.search import SearchRequest
+from resource_server.search.path_glob import FileGlob, is_glob, name_glob, path_glob
 
 EXACT, PREFIX, WORD, PART, OTHER = range(5)
 """How well a name matches, best first; `OTHER` is a hit by something other than its name."""
@@ -25,25 +26,59 @@ MAX_COMPLETIONS = 100
 _MANY_CANDIDATES = 4096
 """More candidates are ranked in a worker thread."""
 
-_IS_GLOB = re.compile(r"[*?]|\[[^\]]+\]")
-
 
 class NameQuery:
     """A search query for names or paths."""
 
-    def __init__(self, query: str) -> None:
-        self._typed = query.casefold()
+    def __init__(self, query: str, *, match_case: bool = False) -> None:
+        self._folds = not match_case
+        self._typed = self._folded(query)
         self.matches_paths = "/" in query
         """Whether the query matches whole paths, not just their last segment."""
         self._matches: Callable[[str], bool] | None = None
-        if _IS_GLOB.search(query):
-            self._matches = _path_glob(self._typed) if self.matches_paths else _glob(self._typed)
+        if is_glob(query):
+            self._matches = (
+                _path_matcher(self._typed) if self.matches_paths else name_glob(self._typed)
+            )
+        self._words: Sequence[NameQuery] = ()
+        self._files: FileGlob | None = None
+
+    @staticmethod
+    def of(request: SearchRequest) -> NameQuery:
+        """Return the query of a request, with all its words and conditions."""
+        match_case = bool(request.match_case)
+        query = NameQuery(request.text, match_case=match_case)
+        if request.words:
+            query._words = [NameQuery(word, match_case=match_case) for word in request.words]
+            query.matches_paths = True
+        if request.files is not None:
+            query._files = FileGlob(request.files)
+        return query
 
     def rank(self, path: Path) -> int | None:
         """Return how well a path matches; None if it does not match."""
         if not path:
             return None
-        name = ("/" + "/".join(path) if self.matches_paths else path[-1]).casefold()
+        rank = self._rank_of_words(path) if self._words else self._rank(path)
+        if rank is None or self._files is None or self._files.matches(path):
+            return rank
+        return None
+
+    def _rank_of_words(self, path: Path) -> int | None:
+        ranks = [word._rank(path) for word in self._words]
+        in_name = [rank for rank in ranks if rank is not None]
+        if not in_name:
+            return None
+        if len(in_name) == len(ranks):
+            return max(in_name)
+        for word, rank in zip(self._words, ranks, strict=True):
+            above = range(len(path) - 1, 0, -1)
+            if rank is None and all(word._rank(path[:end]) is None for end in above):
+                return None
+        return OTHER
+
+    def _rank(self, path: Path) -> int | None:
+        name = self._folded("/" + "/".join(path) if self.matches_paths else path[-1])
         if self._matches is not None:
             return EXACT if self._matches(name) else None
         typed = self._typed
@@ -57,6 +92,9 @@ class NameQuery:
         # A later occurrence may begin a word even if the first does not.
         return WORD if _begins_a_word(path[-1], name, typed) else PART
 
+    def _folded(self, text: str) -> str:
+        return text.casefold() if self._folds else text
+
     def key(self, path: Path, rank: int) -> RankKey:
         """Return the sort key of a path with this rank."""
         joined = "/".join(path)
@@ -66,11 +104,17 @@ class NameQuery:
         """Return the names among many that may match; only if not `matches_paths`."""
         matches = self._matches
         if matches is not None:
-            return [name for name in names if matches(name.casefold())]
+            return [name for name in names if matches(self._folded(name))]
         # No name contains NUL: one search of the joined names rules out most listings.
-        if self._typed not in "\0".join(names).casefold():
+        if self._typed not in self._folded("\0".join(names)):
             return ()
-        return [name for name in names if self._typed in name.casefold()]
+        return [name for name in names if self._typed in self._folded(name)]
+
+
+def _path_matcher(pattern: str) -> Callable[[str], bool]:
+    """Return a matcher of paths that are written with a leading slash."""
+    matches = path_glob(pattern)
+    return lambda path: matches(path[1:].split("/"))
 
 
 def _rank_of_path(path: str, typed: str) -> int:
@@ -92,43 +136,6 @@ def _begins_a_word(name: str, folded: str, typed: str) -> bool:
             return True
         at = folded.find(typed, at + 1)
     return False
-
-
-def _glob(pattern: str) -> Callable[[str], bool]:
-    # `fnmatch` makes each star an atomic group, so matching does not backtrack.
-    matches = re.compile(fnmatch.translate(pattern)).match
-    return lambda name: matches(name) is not None
-
-
-def _path_glob(pattern: str) -> Callable[[str], bool]:
-    """Return a matcher of paths, written with a leading slash, for a glob with slashes."""
-    segments = pattern.strip("/").split("/")
-    if not pattern.startswith("/"):
-        segments.insert(0, "**")
-    matches = [None if segment == "**" else _glob(segment) for segment in segments]
-    return lambda path: _segments_match(matches, path[1:].split("/"))
-
-
-def _segments_match(matches: Sequence[Callable[[str], bool] | None], path: Sequence[str]) -> bool:
-    """Match segment by segment; None matches any number of them.
-
-    A mismatch backtracks to the last None only: an earlier one could not do better.
-    """
-    at = here = 0
-    back: tuple[int, int] | None = None
-    while here < len(path):
-        fit = matches[at] if at < len(matches) else None
-        if at < len(matches) and fit is None:
-            back = (at, here)
-            at += 1
-        elif fit is not None and fit(path[here]):
-            at, here = at + 1, here + 1
-        elif back is not None:
-            back = (back[0], back[1] + 1)
-            at, here = back[0] + 1, back[1]
-        else:
-            return False
-    return all(fit is None for fit in matches[at:])
 
 
 def rank_completions(

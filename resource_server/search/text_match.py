@@ -1,6 +1,7 @@
-"""Matching of lines in text, by a part of the line or by a regular expression.
+"""Matching of lines in text, by words or by a regular expression.
 
-A part matches in any case. An expression is one of RE2, which takes linear time whatever is
+A word matches as a part of a line, in any case unless the request says otherwise. Of several words,
+the lines with most of them match. An expression is one of RE2, which takes linear time whatever is
 written; it is matched against each line. Text is UTF-8 of any length. It is searched in slices of
 at most 64 KiB, between which `check` may raise.
 
@@ -11,14 +12,20 @@ may be missed; `^` and `$` still match at the ends of the line.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Generator, Sequence
-from typing import Any, TypeAlias
+import importlib.util
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
 
 from resource_server.errors import InvalidParameter
-from resource_server.provider.search import MatchedLine, SearchRequest
+from resource_server.provider import Resource
+from resource_server.provider.search import Hit, MatchedLine, SearchRequest
 
 MAX_LINES = 5
-"""Maximum lines quoted of one document."""
+"""Matching lines quoted of each document, even if others have many."""
+MAX_COUNTED = 10_000
+"""Matching lines counted of one document; it may have more."""
 MAX_LINE_LENGTH = 200
 """Maximum characters quoted of a line."""
 
@@ -38,6 +45,36 @@ Find: TypeAlias = Callable[[bytes, int, int], int]
 """Returns where the first match between two positions begins, or -1."""
 
 
+class Matches(msgspec.Struct, frozen=True):
+    """The matching lines of one document."""
+
+    lines: tuple[MatchedLine, ...]
+    """The first ones, with the lines around them, ordered by number."""
+    count: int
+    """Number of matching lines, at most `MAX_COUNTED`."""
+    shown: int
+    """Number of matching lines in `lines`."""
+
+    def hit(self, resource: Resource) -> Hit:
+        """Return the hit of a document."""
+        return Hit(resource, self.lines, self.count >= MAX_COUNTED, self.count)
+
+
+NO_MATCHES = Matches((), 0, 0)
+
+
+class _Term(Protocol):
+    """A word or an expression. Positions are those of the whole data."""
+
+    def first(self, data: bytes, begin: int, end: int, /) -> int:
+        """Return where the first match begins, or -1."""
+        ...
+
+    def lines(self, data: bytes, begin: int, end: int) -> Iterator[int]:
+        """Yield where the first match in each matching line begins."""
+        ...
+
+
 class LineQuery:
     """A search query for lines.
 
@@ -47,71 +84,220 @@ class LineQuery:
 
     def __init__(self, request: SearchRequest) -> None:
         self._ends_lines = request.is_pattern and "$" in request.text
-        self._find: Find
+        self._terms: Sequence[_Term]
         if request.is_pattern:
-            self._find = _expression(request.text)
-        elif request.text.isascii():
-            self._find = _ascii_part(request.text)
+            find = _expression(request.text, ignores_case=request.match_case is False)
+            self._terms = (_Expression(find),)
         else:
-            self._find = _part(request.text)
+            words = request.words or (request.text,)
+            self._terms = [_word(word, exactly=bool(request.match_case)) for word in words]
+        self._together = request.together
+        self._context = request.context
+        self._after_line = request.after_line
 
     def may_be_in(self, data: bytes, check: Check | None = None) -> bool:
         """Return whether a line may match; `data` need not be text."""
         if self._ends_lines and data.find(b"\r\n", 0, _SLICE) >= 0:
             return True
-        return self._first(data, check) >= 0
+        if len(self._terms) == 1:
+            return _is_in(self._terms[0], data, check)
+        missing = sum(not _is_in(term, data, check) for term in self._terms)
+        return self._may_miss(missing)
 
-    def matches(self, data: bytes, check: Check | None = None) -> tuple[MatchedLine, ...]:
-        """Return the first matching lines: one more than are quoted, for `quoted`."""
+    def matches(self, data: bytes, check: Check | None = None, keep: int = MAX_LINES) -> Matches:
+        """Return the matching lines: the first `keep` of them, and their number."""
         # `$` matches before a line ending, which may be two characters.
         if self._ends_lines and data.find(b"\r\n", 0, _SLICE) >= 0:
             data = _with_newlines(data)
-        found: list[MatchedLine] = []
-        number, counted = 1, 0
-        at = self._first(data, check)
-        while at >= 0:
-            number += _count_newlines(data, counted, at)
-            counted = at
-            found.append(MatchedLine(number, _quoted(data, at)))
-            end = -1 if len(found) > MAX_LINES else _next_newline(data, at)
-            at = -1 if end < 0 else self._after(data, end + 1, check)
-        return tuple(found)
+        kept = _Kept(keep, _start_of_line(data, self._after_line))
+        if len(self._terms) == 1:
+            count = self._with_term(data, check, kept)
+        else:
+            count = self._with_most(data, check, kept)
+        if not count:
+            return NO_MATCHES
+        return Matches(_quoted_lines(data, kept.places, self._context), count, len(kept.places))
 
-    def _first(self, data: bytes, check: Check | None) -> int:
-        size = len(data)
-        return self._find(data, 0, size) if size <= _SLICE else self._after(data, 0, check)
+    def _may_miss(self, missing: int) -> bool:
+        if self._together == "most":
+            return 2 * missing < len(self._terms)
+        return not missing
 
-    def _after(self, data: bytes, begin: int, check: Check | None) -> int:
-        for start, end in _slices(data, begin):
-            if check is not None:
-                check()
-            at = self._find(data, start, end)
-            if at >= 0:
-                return at
-        return -1
+    def _with_term(self, data: bytes, check: Check | None, kept: _Kept) -> int:
+        """Keep the first matching lines; return the number of all."""
+        count = begin = 0
+        while begin < len(data) and count < MAX_COUNTED:
+            end, following = _slice(data, begin, check)
+            at = -1
+            for at in self._terms[0].lines(data, begin, end):
+                count += 1
+                kept.add(at)
+            if at >= 0 and following < end:
+                # The rest belongs to a long line that matches already.
+                following = _next_newline(data, at) + 1 or len(data)
+            begin = following
+        return min(count, MAX_COUNTED)
+
+    def _with_most(self, data: bytes, check: Check | None, kept: _Kept) -> int:
+        """Do the same for the lines with most words, if the document is one that is sought."""
+        count = most = present = 0
+        for at, found in self._lines_with_words(data, check):
+            present |= found
+            if found.bit_count() > most:
+                most, count = found.bit_count(), 0
+                kept.places.clear()
+            if found.bit_count() == most:
+                count += 1
+                kept.add(at)
+        every = len(self._terms)
+        missing = every - present.bit_count()
+        is_sought = most == every
+        if self._together != "line":
+            is_sought = most < every and bool(missing) == (self._together == "most")
+        return min(count, MAX_COUNTED) if is_sought and self._may_miss(missing) else 0
+
+    def _lines_with_words(self, data: bytes, check: Check | None) -> Iterator[tuple[int, int]]:
+        """Yield where each line with a word first matches, and a bit for each word in it."""
+        begin = 0
+        opened: tuple[int, int] | None = None
+        """A line that is longer than the slice."""
+        while begin < len(data):
+            end, following = _slice(data, begin, check)
+            lines: dict[int, tuple[int, int]] = {} if opened is None else {begin: opened}
+            for place, term in enumerate(self._terms):
+                for at in term.lines(data, begin, end):
+                    start = data.rfind(b"\n", begin, at) + 1 or begin
+                    first, found = lines.get(start, (at, 0))
+                    lines[start] = (min(first, at), found | 1 << place)
+            opened = lines.pop(begin, None) if following < end else None
+            yield from [lines[start] for start in sorted(lines)]
+            begin = following
 
 
-def quoted(lines: Sequence[MatchedLine]) -> tuple[tuple[MatchedLine, ...], bool]:
-    """Return the lines that are quoted of those that match, and whether there are more."""
-    return tuple(lines[:MAX_LINES]), len(lines) > MAX_LINES
+def lines_to_keep(request: SearchRequest, kept: int) -> int:
+    """Return how many lines of the next document to quote, after `kept` of those before it."""
+    return max(request.lines - kept, MAX_LINES)
 
 
-def _slices(data: bytes, begin: int) -> Generator[tuple[int, int]]:
-    """Slice the data from `begin` on, between lines; a line longer than a slice is split."""
-    size = len(data)
-    while begin < size:
-        end = min(begin + _SLICE, size)
-        following = end
-        if end < size:
-            newline = data.rfind(b"\n", begin, end)
-            end = newline + 1 or end
-            following = end if newline >= 0 else end - _OVERLAP
-        yield begin, end
+class _Kept:
+    """Where the lines to quote match: at most `limit` of them, from `begin` on."""
+
+    def __init__(self, limit: int, begin: int) -> None:
+        self.places: list[int] = []
+        self._limit = limit
+        self._begin = begin
+
+    def add(self, at: int) -> None:
+        """Keep the next place, if it is one to keep."""
+        if len(self.places) < self._limit and at >= self._begin:
+            self.places.append(at)
+
+
+def _start_of_line(data: bytes, passed: int) -> int:
+    """Return where the line after `passed` lines begins."""
+    at = 0
+    for _ in range(passed):
+        newline = data.find(b"\n", at)
+        if newline < 0:
+            return len(data)
+        at = newline + 1
+    return at
+
+
+def _is_in(term: _Term, data: bytes, check: Check | None) -> bool:
+    begin = 0
+    while begin < len(data):
+        end, following = _slice(data, begin, check)
+        if term.first(data, begin, end) >= 0:
+            return True
         begin = following
+    return False
 
 
-def _expression(text: str) -> Find:
-    compiled = _compile(text)
+def _slice(data: bytes, begin: int, check: Check | None) -> tuple[int, int]:
+    """Return the end of the slice from `begin` on, and where the next one begins.
+
+    A slice consists of whole lines, or of a part of one. Then the next one begins before its end.
+    """
+    size = len(data)
+    if size <= _SLICE:
+        return size, size
+    if check is not None:
+        check()
+    end = min(begin + _SLICE, size)
+    if end == size:
+        return end, end
+    newline = data.rfind(b"\n", begin, end)
+    return (end, end - _OVERLAP) if newline < 0 else (newline + 1, newline + 1)
+
+
+def _word(text: str, *, exactly: bool) -> _Term:
+    if exactly:
+        return _Bytes(text.encode(), folds=False)
+    return _Bytes(text.lower().encode(), folds=True) if text.isascii() else _Letters(text)
+
+
+class _Bytes:
+    """A word of bytes that are alike in the data, apart from the case of ASCII letters."""
+
+    def __init__(self, part: bytes, *, folds: bool) -> None:
+        self._part = part
+        self._folds = folds
+
+    def first(self, data: bytes, begin: int, end: int) -> int:
+        at = self._piece(data, begin, end).find(self._part)
+        return at if at < 0 else begin + at
+
+    def lines(self, data: bytes, begin: int, end: int) -> Iterator[int]:
+        piece, part = self._piece(data, begin, end), self._part
+        at = piece.find(part)
+        while at >= 0:
+            yield begin + at
+            newline = piece.find(b"\n", at)
+            at = -1 if newline < 0 else piece.find(part, newline)
+
+    def _piece(self, data: bytes, begin: int, end: int) -> bytes:
+        piece = data if begin == 0 and end == len(data) else data[begin:end]
+        return piece.lower() if self._folds else piece
+
+
+class _Letters:
+    """A word with letters beyond ASCII, in any case."""
+
+    def __init__(self, text: str) -> None:
+        self._part = text.casefold()
+
+    def first(self, data: bytes, begin: int, end: int) -> int:
+        return next(self.lines(data, begin, end), -1)
+
+    def lines(self, data: bytes, begin: int, end: int) -> Iterator[int]:
+        part = self._part
+        # A slice may begin or end within a character.
+        if part not in data[begin:end].decode("utf-8", "ignore").casefold():
+            return
+        for line in data[begin:end].split(b"\n"):
+            text = line.decode("utf-8", "ignore")
+            at = text.casefold().find(part)
+            if at >= 0:
+                # Case folding may change lengths: the position is then approximate.
+                yield begin + min(len(text[:at].encode()), len(line))
+            begin += len(line) + 1
+
+
+class _Expression:
+    def __init__(self, find: Find) -> None:
+        self.first = find
+
+    def lines(self, data: bytes, begin: int, end: int) -> Iterator[int]:
+        at = self.first(data, begin, end)
+        while at >= 0:
+            yield at
+            newline = data.find(b"\n", at, end)
+            at = -1 if newline < 0 else self.first(data, newline + 1, end)
+
+
+def _expression(text: str, *, ignores_case: bool = False) -> Find:
+    compiled = _compile(text, ignores_case=ignores_case)
 
     def find(data: bytes, begin: int, end: int) -> int:
         match = compiled.search(data, begin, end)
@@ -124,7 +310,15 @@ def _expression(text: str) -> Find:
     return find
 
 
-def _compile(text: str) -> Any:
+def has_expressions() -> bool:
+    """Return whether the engine of regular expressions is installed."""
+    try:
+        return importlib.util.find_spec("re2") is not None
+    except ValueError:
+        return False
+
+
+def _compile(text: str, *, ignores_case: bool) -> Any:
     try:
         # Imported here: most searches have no expression. The module has no types.
         re2: Any = importlib.import_module("re2")
@@ -138,6 +332,7 @@ def _compile(text: str) -> Any:
     options.never_nl = True
     options.never_capture = True
     options.log_errors = False
+    options.case_sensitive = not ignores_case
     try:
         return re2.compile(_MULTI_LINE + text, options)
     except re2.error as error:
@@ -149,37 +344,6 @@ def _compile(text: str) -> Any:
     finally:
         # RE2 caches the last 128 expressions, of any caller.
         re2.purge()
-
-
-def _ascii_part(text: str) -> Find:
-    part = text.lower().encode()
-
-    def find(data: bytes, begin: int, end: int) -> int:
-        if begin == 0 and end == len(data):
-            return data.lower().find(part)
-        at = data[begin:end].lower().find(part)
-        return at if at < 0 else begin + at
-
-    return find
-
-
-def _part(text: str) -> Find:
-    part = text.casefold()
-
-    def find(data: bytes, begin: int, end: int) -> int:
-        # A slice may begin or end within a character.
-        if part not in data[begin:end].decode("utf-8", "ignore").casefold():
-            return -1
-        for line in data[begin:end].split(b"\n"):
-            text = line.decode("utf-8", "ignore")
-            at = text.casefold().find(part)
-            if at >= 0:
-                # Case folding may change lengths: the position is then approximate.
-                return begin + min(len(text[:at].encode()), len(line))
-            begin += len(line) + 1
-        return -1
-
-    return find
 
 
 def _with_newlines(data: bytes) -> bytes:
@@ -208,6 +372,36 @@ def _next_newline(data: bytes, begin: int) -> int:
         if at >= 0:
             return at
     return -1
+
+
+def _quoted_lines(data: bytes, kept: Sequence[int], context: int) -> tuple[MatchedLine, ...]:
+    """Return the lines at these positions, and as many before and after each."""
+    lines: dict[int, MatchedLine] = {}
+    number, counted = 1, 0
+    for at in kept:
+        number += _count_newlines(data, counted, at)
+        counted = at
+        for distance, start in _beside(data, at, context) if context else ():
+            if number + distance not in lines:
+                text = _quoted(data, start)
+                lines[number + distance] = MatchedLine(number + distance, text, is_context=True)
+        lines[number] = MatchedLine(number, _quoted(data, at))
+    return tuple(lines.values()) if not context else tuple(map(lines.__getitem__, sorted(lines)))
+
+
+def _beside(data: bytes, at: int, count: int) -> Iterator[tuple[int, int]]:
+    """Yield the distance and start of the lines before and after the one at a position."""
+    start = data.rfind(b"\n", 0, at) + 1
+    for distance in range(-1, -count - 1, -1):
+        if start == 0:
+            break
+        start = data.rfind(b"\n", 0, start - 1) + 1
+        yield distance, start
+    for distance in range(1, count + 1):
+        at = data.find(b"\n", at) + 1
+        if at == 0 or at == len(data):
+            break
+        yield distance, at
 
 
 def _quoted(data: bytes, at: int) -> str:

@@ -56,6 +56,11 @@ class TopK(Generic[T]):
             self._best.sort(key=_sort_key)
             del self._best[self._limit :]
 
+    @property
+    def beyond(self) -> int:
+        """Number of the items that were added and are on later pages."""
+        return max(self._count - self._limit, 0)
+
     def page(self, stopped_at: Path | None) -> tuple[list[T], str | None]:
         """Return a page, best first, and where the next one continues.
 

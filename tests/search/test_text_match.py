@@ -20,7 +20,10 @@ def found(query: str, text: str | bytes) -> list[tuple[int, str]]:
         text=query[1:-1] if is_pattern else query, where="text", is_pattern=is_pattern
     )
     data = text.encode() if isinstance(text, str) else text
-    return [(line.number, line.text) for line in LineQuery(sought).matches(data)]
+    return [
+        (line.number, line.text)
+        for line in LineQuery(sought).matches(data, keep=text_match.MAX_LINES).lines
+    ]
 
 
 def test_a_text_is_found_ignoring_case_with_its_line_number() -> None:
@@ -61,7 +64,7 @@ def test_empty_text_has_as_many_lines_as_line_ends(text: str) -> None:
 
 
 def test_only_the_first_matching_lines_are_quoted_once_each() -> None:
-    assert found("a", "a a a\n" * 50) == [(number, "a a a") for number in range(1, MAX_LINES + 2)]
+    assert found("a", "a a a\n" * 50) == [(number, "a a a") for number in range(1, MAX_LINES + 1)]
 
 
 @pytest.mark.parametrize("at", [0, 30, 150, 199, 1000, 40_000])
@@ -117,8 +120,8 @@ def test_an_expression_is_never_run_on_more_than_64_kib_per_step(
     asked: list[int] = []
     expression = text_match._expression  # pyright: ignore[reportPrivateUsage]
 
-    def spied(text: str) -> text_match.Find:
-        find = expression(text)
+    def spied(text: str, **options: bool) -> text_match.Find:
+        find = expression(text, **options)
 
         def asking(data: bytes, begin: int, end: int) -> int:
             asked.append(end - begin)
@@ -195,7 +198,7 @@ def test_without_re2_expressions_are_refused_but_plain_text_is_found(
 def test_a_50_megabyte_line_is_searched_in_interruptible_steps() -> None:
     data = b"a" * 50_000_000 + b"needle"
     text = LineQuery(SearchRequest(text="needle", where="text"))
-    assert [line.number for line in text.matches(data)] == [1]
+    assert [line.number for line in text.matches(data).lines] == [1]
     steps = 0
 
     def check() -> None:

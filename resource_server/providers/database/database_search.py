@@ -20,6 +20,7 @@ from resource_server import uris
 from resource_server.errors import (
     DeadlineExceeded,
     InvalidParameter,
+    NotSearchable,
     ResourceBusy,
     ResourceNotFound,
 )
@@ -51,11 +52,14 @@ from resource_server.providers.database.reading.exposed_table import (
 from resource_server.providers.database.reading.tree import DatabaseTree
 from resource_server.runtime.eager import Turns
 from resource_server.search.name_match import NameQuery
-from resource_server.search.text_match import LineQuery, quoted
+from resource_server.search.path_glob import FileGlob
+from resource_server.search.text_match import MAX_LINES, LineQuery, lines_to_keep
 from resource_server.search.top_k import INVALID, TopK, to_path
 
 _LOOP_CHARACTERS = 64 * 1024
 """Maximum characters of texts searched in the event loop; longer ones use a thread."""
+
+_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 
 _COLUMNS = "~columns"
 """Prefix of a continuation inside the search for columns; no path begins with it."""
@@ -69,6 +73,8 @@ _QUICK_S, _LONG_S = 0.05, 0.2
 _LARGE = 2 * 1024 * 1024
 """Characters of one statement's texts above which the next one has fewer rows."""
 _DESCRIBED_AT_ONCE = 32
+_MAX_NAMED = 10
+"""Maximum tables named to a caller whose search is refused."""
 
 _WITH_COLUMNS = (DatabaseAddress, SchemaAddress, TableAddress, DefinitionAddress)
 TableAtPath: TypeAlias = tuple[Path, TableInfo]
@@ -104,12 +110,39 @@ class DatabaseSearch:
             return await names.found(
                 address, below, tables, after=after, limit=limit, deadline=deadline
             )
-        rows = _RowSearch(self._exposed, self._documents, request, limit=limit, deadline=deadline)
         if isinstance(address, DefinitionAddress | PageAddress | CellAddress):
             return await self._in_document(request, below)
         await self._find(address, below)
         within = address.key if isinstance(address, RowAddress) else ()
-        return await rows.found(self._with_rows(tables), below, within, after)
+        found = self._with_rows(tables)
+        if isinstance(address, TableAddress | RowAddress):
+            await self._check_columns(address.table)
+        rows = _RowSearch(self._exposed, self._documents, request, limit=limit, deadline=deadline)
+        return await rows.found(found, below, within, after)
+
+    async def _check_columns(self, table: TableName) -> None:
+        """Check that some column of a table is searched.
+
+        Raises:
+            NotSearchable: none is; names those of other tables that are.
+        """
+        exposed = await self._exposed.get(table)
+        if exposed.searched and exposed.options.rows:
+            return
+        others: list[str] = []
+        for info in await self._exposed.infos():
+            options = self._exposed.options(info.name)
+            if options.search and options.rows and options.listed:
+                with suppress(ResourceNotFound):  # dropped meanwhile, or refused
+                    searched = (await self._exposed.get(info.name)).searched
+                    if searched:
+                        others.append(f"{info.name.name} ({', '.join(searched)})")
+            if len(others) == _MAX_NAMED:
+                break
+        raise NotSearchable(
+            f"the rows of {table.name} cannot be searched: none of its columns is made searchable. "
+            + uris.display(f"Searchable are: {', '.join(others)}" if others else "No other is")
+        )
 
     async def _find(self, address: Address, below: Path) -> None:
         """Check cheaply that the address exists.
@@ -162,16 +195,18 @@ class DatabaseSearch:
         if document is None or not isinstance(data, str):
             return SearchPage(hits=(), looked_at=1)
         text, lines = data.encode("utf-8", "replace"), LineQuery(sought)
+        keep = lines_to_keep(sought, 0)
         if len(text) <= _LOOP_CHARACTERS and not sought.is_pattern:
-            found = lines.matches(text)
+            found = lines.matches(text, keep=keep)
         else:
             # Imported here: not every search needs a thread.
             from anyio import to_thread
 
-            found = await to_thread.run_sync(lines.matches, text, abandon_on_cancel=True)
-        return SearchPage(
-            hits=[Hit(document.resource, *quoted(found))] if found else (), looked_at=1, total=1
-        )
+            found = await to_thread.run_sync(
+                lines.matches, text, None, keep, abandon_on_cancel=True
+            )
+        hits = [found.hit(document.resource)] if found.count else ()
+        return SearchPage(hits=hits, looked_at=1, total=1)
 
 
 class _NameSearch:
@@ -194,7 +229,7 @@ class _NameSearch:
         self._tree = tree
         self._documents = documents
         self._sought = sought
-        self._names = NameQuery(sought.text)
+        self._names = NameQuery.of(sought)
         self._turns = Turns()
         self._hits: list[Hit] = []
         self._looked_at = 0
@@ -212,10 +247,12 @@ class _NameSearch:
         """Return one page of results among these tables and the rest of the address."""
         place = to_path(after or "") if (after or "").startswith(_COLUMNS) else None
         following: str | None = None
+        beyond = 0
         if place is None:
             best = TopK[Hit](self._names, after, limit)
             await self._add_names(best, address, tables)
             self._hits, following = best.page(None)
+            beyond = best.beyond
         if following is None and isinstance(address, _WITH_COLUMNS):
             following = await self._find_columns(tables, place or (_COLUMNS,), limit, deadline)
         return SearchPage(
@@ -223,6 +260,7 @@ class _NameSearch:
             next=following,
             looked_at=self._looked_at,
             total=self._looked_at if after is None and following is None else None,
+            beyond=beyond,
         )
 
     async def _add_names(
@@ -277,7 +315,8 @@ class _NameSearch:
                 if self._names.rank((*place, encode_text(column.name))) is not None:
                     lines.append(_line(number, column))
         if lines:
-            self._hits.append(Hit(self._documents.definition_resource(table), *quoted(lines)))
+            resource = self._documents.definition_resource(table)
+            self._hits.append(Hit(resource, tuple(lines[:MAX_LINES]), matches=len(lines)))
 
     def _saw(self) -> None:
         self._looked_at += 1
@@ -326,7 +365,11 @@ class _RowSearch:
         self._documents = documents
         self._sought = sought
         self._lines = LineQuery(sought)
-        self._containing = None if sought.is_pattern else sought.text
+        self._files = None if sought.files is None else FileGlob(sought.files)
+        self._containing: str | None = None
+        """A part of the text of each column that matches."""
+        if not sought.is_pattern and sought.together == "line":
+            self._containing = max(sought.words or (sought.text,), key=len)
         self._limit = limit
         self._until = max(deadline, time.monotonic() + _LEAST_S)
         self._is_cancelled = False
@@ -334,7 +377,9 @@ class _RowSearch:
         self._below: Path = ()
         self._within: Path = ()
         self._hits: list[Hit] = []
-        self._looked_at = 0
+        self._looked_at = self._beyond = 0
+        self._is_counting = False
+        """Whether the page is full, and the other matches are counted."""
 
     async def found(
         self, tables: Sequence[TableName], below: Path, within: Path, after: str | None
@@ -351,13 +396,34 @@ class _RowSearch:
                 if following is not None:
                     break
                 self._has_got_on, cursor = True, None
+            page = SearchPage(hits=self._hits, next=following, looked_at=self._looked_at)
+            if following is not None and len(self._hits) == self._limit:
+                return await self._with_count(page, tables)
         finally:
             self._is_cancelled = True
-        return SearchPage(hits=self._hits, next=following, looked_at=self._looked_at)
+        return page
+
+    async def _with_count(self, page: SearchPage, tables: Sequence[TableName]) -> SearchPage:
+        """Return a full page with the number of the matches after it, as far as time allows."""
+        self._is_counting = True
+        self._sought = replace(self._sought, on_progress=None)
+        self._until = min(time.monotonic() + self._sought.count_s, self._until)
+        is_counted = False
+        first, cursor = _begin(tables, page.next)
+        with suppress(DeadlineExceeded, ResourceBusy):
+            for table in tables[first:]:
+                if self._is_over() or await self._look_into(table, cursor) is not None:
+                    break
+                cursor = None
+            else:
+                is_counted = True
+        if is_counted and not self._beyond:
+            return replace(page, next=None, looked_at=self._looked_at, is_counted=True)
+        return replace(page, beyond=self._beyond, is_counted=is_counted)
 
     @property
     def _is_enough(self) -> bool:
-        return len(self._hits) >= self._limit or self._is_over()
+        return self._is_over() or (len(self._hits) >= self._limit and not self._is_counting)
 
     def _is_over(self) -> bool:
         return self._is_cancelled or time.monotonic() >= self._until
@@ -380,7 +446,7 @@ class _RowSearch:
             try:
                 rows = await self._texts(exposed, held, count)
             except (DeadlineExceeded, ResourceBusy):
-                if not self._has_got_on:
+                if not self._has_got_on or self._is_counting:
                     raise
                 return _place(exposed, held)
             seconds, size = time.monotonic() - begun, _size(rows, len(exposed.key))
@@ -444,28 +510,48 @@ class _RowSearch:
         columns = [(names.index(name) + 1, name) for name in exposed.searched]
         found: list[_Match] = []
         for done, row in enumerate(rows.rows):
-            if len(self._hits) + len(found) == self._limit or (done and self._is_over()):
+            is_full = len(self._hits) + len(found) == self._limit and not self._is_counting
+            if is_full or (done and self._is_over()):
                 return done, found
-            lines = [
-                line
-                for (number, name), text in zip(columns, row[width:], strict=False)
-                if (line := self._line(number, name, text)) is not None
-            ]
-            if lines:
-                found.append(_Match(row[:width], tuple(lines)))
+            lines = self._lines_of(columns, row[width:])
+            if lines and self._has_address(exposed, row[:width]):
+                found.append(_Match(row[:width], lines))
         return len(rows.rows), found
 
-    def _line(self, number: int, name: str, text: object) -> MatchedLine | None:
-        if not isinstance(text, str):
-            return None
-        lines = self._lines.matches(text.encode("utf-8", "surrogateescape"))
-        if not lines:
-            return None
-        label = " ".join(uris.display(name).split())
-        return MatchedLine(number, f"{label}: {lines[0].text}")
+    def _lines_of(
+        self, columns: Sequence[tuple[int, str]], texts: Sequence[object]
+    ) -> tuple[MatchedLine, ...]:
+        """Return the columns that match, each as a line with its name."""
+        given = [
+            (number, name, text.encode("utf-8", "surrogateescape"))
+            for (number, name), text in zip(columns, texts, strict=False)
+            if isinstance(text, str)
+        ]
+        if self._sought.words:
+            # The row is the document, and each of its columns a line.
+            data = b"\n".join([text.translate(_ONE_LINE) for _, _, text in given])
+            matches = self._lines.matches(data, keep=len(given)).lines
+            return tuple(_column_line(*given[each.number - 1][:2], each.text) for each in matches)
+        found = [(number, name, self._lines.matches(text, keep=1)) for number, name, text in given]
+        return tuple(
+            _column_line(number, name, each.lines[0].text)
+            for number, name, each in found
+            if each.count
+        )
+
+    def _has_address(self, exposed: ExposedTable, key: _Key) -> bool:
+        """Return whether a row is one to find: its key fits into a URI, its path into `files`."""
+        try:
+            path = address_path(RowAddress(exposed.name, exposed.segments(key)))
+        except ValueError:
+            return False
+        return self._files is None or self._files.matches(path)
 
     async def _describe(self, exposed: ExposedTable, matches: Sequence[_Match]) -> None:
-        """Add matching rows to the hits, in their current state."""
+        """Add matching rows to the hits, in their current state; only count them on a full page."""
+        if self._is_counting:
+            self._beyond += sum(len(match.lines) for match in matches)
+            return
         for start in range(0, len(matches), _DESCRIBED_AT_ONCE):
             some = matches[start : start + _DESCRIBED_AT_ONCE]
             statement = exposed.statements.rows([exposed.bound(match.key) for match in some])
@@ -488,7 +574,11 @@ class _RowSearch:
         # Begins with `below` as spelled by the client.
         path = (*self._below, *path[len(self._below) :])
         resource = self._documents.row_resource(path, version_of(values))
-        self._hits.append(Hit(resource, *quoted(lines)))
+        self._hits.append(Hit(resource, lines, matches=len(lines)))
+
+
+def _column_line(number: int, name: str, text: str) -> MatchedLine:
+    return MatchedLine(number, f"{' '.join(uris.display(name).split())}: {text}")
 
 
 def _size(rows: Rows, width: int) -> int:

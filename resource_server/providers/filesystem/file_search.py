@@ -12,13 +12,16 @@ import errno
 import os
 import stat as modes
 import time
-from collections.abc import Generator, Sequence, Sized
+from collections.abc import Generator, Sized
 from contextlib import suppress
+from itertools import chain
+
+from msgspec.structs import replace
 
 from resource_server import media_types
 from resource_server.errors import InvalidParameter, ResourceBusy, ResourceNotFound
 from resource_server.provider import Path
-from resource_server.provider.search import Hit, MatchedLine, SearchPage, SearchRequest
+from resource_server.provider.search import Hit, SearchPage, SearchRequest
 from resource_server.providers.filesystem.encoding import TextEncoding
 from resource_server.providers.filesystem.exposure.rules import DirectoryRules
 from resource_server.providers.filesystem.file_tree import (
@@ -31,7 +34,8 @@ from resource_server.providers.filesystem.root import resource_error
 from resource_server.providers.filesystem.worker_threads import WorkerThreads
 from resource_server.runtime.timing import Timing
 from resource_server.search.name_match import NameQuery
-from resource_server.search.text_match import Check, LineQuery, quoted
+from resource_server.search.path_glob import FileGlob
+from resource_server.search.text_match import NO_MATCHES, Check, LineQuery, Matches, lines_to_keep
 from resource_server.search.top_k import INVALID, TopK, to_path
 
 _MAX_SEARCHES = 4
@@ -80,8 +84,10 @@ class FileSearch:
                 if request.where == "names":
                     return self._search_names(request, top, after, limit=limit, share=share)
                 documents = DocumentSearcher(LineQuery(request), self._types, share.check)
-                search = _LineSearch(self._tree, self._factory, documents, limit=limit, share=share)
-                return search.page(request, top, after)
+                search = _LineSearch(
+                    self._tree, self._factory, documents, request, limit=limit, share=share
+                )
+                return search.page(top, after)
             finally:
                 # Here: the thread begins the next search before the loop hears of this one's end.
                 self._waiting.discard(share)
@@ -102,7 +108,7 @@ class FileSearch:
         limit: int,
         share: _TimeShare,
     ) -> SearchPage:
-        query = NameQuery(request.text)
+        query = NameQuery.of(request)
         best = TopK[Path](query, after, limit)
         looked_at = 0
         stopped_at: Path | None = None
@@ -122,7 +128,14 @@ class FileSearch:
             with suppress(ResourceNotFound):  # removed meanwhile
                 hits.append(Hit(self._factory.resource(self._tree.find(path))))
         total = looked_at if stopped_at is None and not best.start else None
-        return SearchPage(hits=hits, next=following, looked_at=looked_at, total=total)
+        return SearchPage(
+            hits=hits,
+            next=following,
+            looked_at=looked_at,
+            total=total,
+            beyond=best.beyond,
+            is_counted=stopped_at is None,
+        )
 
 
 class _OutOfTime(Exception):
@@ -191,6 +204,7 @@ class _LineSearch:
         tree: FileTree,
         factory: ResourceFactory,
         documents: DocumentSearcher,
+        request: SearchRequest,
         *,
         limit: int,
         share: _TimeShare,
@@ -198,63 +212,101 @@ class _LineSearch:
         self._tree = tree
         self._factory = factory
         self._documents = documents
+        self._request = request
+        self._files = None if request.files is None else FileGlob(request.files)
         self._limit = limit
         self._share = share
         self._hits: list[Hit] = []
-        self._looked_at = self._skipped = 0
+        self._looked_at = self._skipped = self._quoted = self._beyond = 0
+        self._counts_until: float | None = None
+        """Once the page is full: the end of the count of the other matches."""
 
-    def page(self, request: SearchRequest, top: TreeEntry, after: str | None) -> SearchPage:
+    def page(self, top: TreeEntry, after: str | None) -> SearchPage:
         """Return a page of hits, in the order of the listing."""
         last: Path = ()
         runs = _name_runs(self._tree, top, to_path(after or ""))
         for run in runs:
-            done = self._search_run(run)
+            done = self._search_run(run, 0)
             self._looked_at += done
-            request.report_progress(done)
+            self._request.report_progress(done)
             if done:
                 last = (*run.path, run.names[done - 1])
+            if len(self._hits) == self._limit and not self._share.is_spent():
+                return self._full_page(last, run, done, runs)
             if done < len(run.names) or len(self._hits) == self._limit:
-                total = None
-                if after is None and self._share.is_spent():
-                    counted = self._looked_at + len(run.names) - done
-                    total = _count(runs, counted, self._share.spare_until())
-                return SearchPage(
-                    hits=self._hits,
-                    next="/".join(last),
-                    looked_at=self._looked_at,
-                    total=total,
-                    skipped=self._skipped,
-                )
-        total = self._looked_at if after is None else None
+                counted = self._looked_at + len(run.names) - done
+                until = self._share.spare_until()
+                return self._page("/".join(last), None if after else _count(runs, counted, until))
+        return self._page(None, self._looked_at if after is None else None, is_counted=True)
+
+    def _full_page(
+        self, last: Path, run: NameRun, done: int, runs: Generator[NameRun]
+    ) -> SearchPage:
+        page = self._page("/".join(last), None)
+        is_counted = self._count_others(run, done, runs)
+        if is_counted and not self._beyond:
+            return self._page(None, None, is_counted=True)
+        return replace(page, beyond=self._beyond, is_counted=is_counted)
+
+    def _page(self, last: str | None, total: int | None, *, is_counted: bool = False) -> SearchPage:
         return SearchPage(
-            hits=self._hits, looked_at=self._looked_at, total=total, skipped=self._skipped
+            hits=self._hits,
+            next=last,
+            looked_at=self._looked_at,
+            total=total,
+            skipped=self._skipped,
+            is_counted=is_counted,
         )
 
-    def _search_run(self, run: NameRun) -> int:
-        """Search the documents of a run; return how many fit into the time and the page."""
+    def _count_others(self, run: NameRun, done: int, runs: Generator[NameRun]) -> bool:
+        """Count the matches after a full page; return whether there was time for all of them."""
+        self._counts_until = time.monotonic() + self._request.count_s
+        with suppress(ResourceBusy):
+            for each in chain((run,), runs):
+                begin, done = done, 0
+                end = self._search_run(each, begin)
+                self._looked_at += end - begin
+                if end < len(each.names):
+                    return False
+            return True
+        return False
+
+    def _is_over(self) -> bool:
+        if self._counts_until is None:
+            return len(self._hits) == self._limit or self._share.is_spent()
+        return time.monotonic() >= self._counts_until or self._share.is_spent()
+
+    def _is_sought(self, path: Path) -> bool:
+        return self._files is None or self._files.matches(path)
+
+    def _search_run(self, run: NameRun, begin: int) -> int:
+        """Search the documents of a run from `begin` on; return where the time or page ended."""
         if run.entry is not None:
-            return self._search_entry(run.entry)
+            return begin or self._search_entry(run.entry)
         rules = run.directory.rules
         if not rules.readable:
-            self._skipped += len(run.names)
+            self._skipped += sum(self._is_sought((*run.path, name)) for name in run.names[begin:])
             return len(run.names)
-        for done, name in enumerate(run.names):
-            if self._share.is_spent() and self._looked_at + done:
+        for done in range(begin, len(run.names)):
+            name = run.names[done]
+            if self._is_over() and self._looked_at + done:
                 return done
-            if len(self._hits) == self._limit:
-                return done
+            path, key = (*run.path, name), run.directory.prefix + name
+            if not self._is_sought(path):
+                continue
             try:
                 fd = os.open(name, _FILE, dir_fd=run.fd)
             except OSError as error:
                 self._skip(error)
                 continue
-            path, key = (*run.path, name), run.directory.prefix + name
             if not self._search_open(fd, path, key, rules) and self._looked_at + done:
                 return done
         return len(run.names)
 
     def _search_entry(self, entry: TreeEntry) -> int:
         """Search a document that is opened by its path: behind a link, or the only one."""
+        if not self._is_sought(entry.path):
+            return 1
         if entry.directory is None and not entry.rules.readable:
             self._skipped += 1
         elif entry.directory is None:
@@ -276,12 +328,15 @@ class _LineSearch:
             status = os.fstat(fd)
             # The file may have been replaced.
             if modes.S_ISREG(status.st_mode) and not self._tree.is_withheld(key, status):
-                lines = self._documents.lines(fd, status.st_size, path[-1], rules)
-                if lines is None:
+                keep = lines_to_keep(self._request, self._quoted)
+                found = self._documents.matches(fd, status.st_size, path[-1], rules, keep)
+                if found is None:
                     self._skipped += 1
-                elif lines:
-                    document = self._factory.document(path, status, rules)
-                    self._hits.append(Hit(document, *quoted(lines)))
+                elif found.count and self._counts_until is not None:
+                    self._beyond += found.count
+                elif found.count:
+                    self._quoted += found.shown
+                    self._hits.append(found.hit(self._factory.document(path, status, rules)))
         except OSError as error:
             self._skip(error)
         except _OutOfTime:
@@ -310,10 +365,10 @@ class DocumentSearcher:
         self._types = types
         self._check = check
 
-    def lines(
-        self, fd: int, size: int, name: str, rules: DirectoryRules
-    ) -> Sequence[MatchedLine] | None:
-        """Return the first matching lines of a document of this size and name.
+    def matches(
+        self, fd: int, size: int, name: str, rules: DirectoryRules, keep: int
+    ) -> Matches | None:
+        """Return the matching lines of a document of this size and name, the first `keep` quoted.
 
         Returns None if it cannot be searched: it is binary, does not decode or is over `max_size`.
         A small document is known to be binary only if its bytes match.
@@ -334,14 +389,14 @@ class DocumentSearcher:
         # Bytes of other encodings, or behind a byte order mark, cannot be searched as they are.
         is_plain = is_utf8 and data[:1] not in _FIRST_OF_MARKS
         if not data or (is_plain and not self._query.may_be_in(data, self._check)):
-            return ()
+            return NO_MATCHES
         if self._is_binary(name):
             return None
         text = self._decoded(data, TextEncoding.detect(data, rules.encoding))
         if text is None:
             return None
-        found = self._query.matches(text, self._check)
-        if found and media_types.from_name(name, self._types) is None:
+        found = self._query.matches(text, self._check, keep)
+        if found.count and media_types.from_name(name, self._types) is None:
             mime_type = media_types.of_content(data, None, decodes=True)
             return None if media_types.is_binary(mime_type) else found
         return found

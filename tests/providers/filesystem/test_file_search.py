@@ -590,16 +590,16 @@ async def test_a_cancelled_search_ends_its_thread(
     make(tmp_path, {f"{at}.txt": "x" for at in range(100)})
     begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
     looked: list[str] = []
-    lines = file_search.DocumentSearcher.lines
+    matches = file_search.DocumentSearcher.matches
 
-    def slowly(self: Any, fd: int, size: int, name: str, scope: Any) -> Any:
+    def slowly(self: Any, fd: int, size: int, name: str, *rest: Any) -> Any:
         looked.append(name)
         begun.set()
         go_on.wait(10)
-        return lines(self, fd, size, name, scope)
+        return matches(self, fd, size, name, *rest)
 
     # Patched: the cancellation has to fall into the search of a document.
-    monkeypatch.setattr(file_search.DocumentSearcher, "lines", slowly)
+    monkeypatch.setattr(file_search.DocumentSearcher, "matches", slowly)
     close = WalkFrame.close
 
     def closing(frame: WalkFrame) -> None:
@@ -624,15 +624,15 @@ class Disk:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._looks = threading.Semaphore(0)
         self._goes_on = threading.Event()
-        lines = file_search.DocumentSearcher.lines
+        matches = file_search.DocumentSearcher.matches
 
         def waiting(document: Any, *rest: Any) -> Any:
             self._looks.release()
             self._goes_on.wait(10)
-            return lines(document, *rest)
+            return matches(document, *rest)
 
         # Patched: no real disk hangs on demand.
-        monkeypatch.setattr(file_search.DocumentSearcher, "lines", waiting)
+        monkeypatch.setattr(file_search.DocumentSearcher, "matches", waiting)
 
     async def looks(self, count: int) -> None:
         """Wait for this many more searches to reach it."""
@@ -742,14 +742,14 @@ async def test_concurrent_searches_share_the_time(
     make(tmp_path, {f"{at:03}.txt": "x" for at in range(200)})
     # Patched: with one thread it is certain which search goes how far.
     monkeypatch.setattr(file_search, "_MAX_SEARCHES", 1)
-    lines = file_search.DocumentSearcher.lines
+    matches = file_search.DocumentSearcher.matches
 
     def taking_time(self: Any, *rest: Any) -> Any:
         hours.now += 1.0
-        return lines(self, *rest)
+        return matches(self, *rest)
 
     # Patched: each document takes a second of the test's own clock.
-    monkeypatch.setattr(file_search.DocumentSearcher, "lines", taking_time)
+    monkeypatch.setattr(file_search.DocumentSearcher, "matches", taking_time)
     folder = Filesystem(tmp_path)
     sought = SearchRequest(text=WORD, where="text")
 
