@@ -75,7 +75,9 @@ class SearchHit(msgspec.Struct, frozen=True):
     matches: int = 0
     """Number of matching lines; 0 for a match by name only."""
     has_more_lines: bool = False
-    """Whether more lines match than `matches`."""
+    """Whether more lines match after those in `lines`."""
+    is_counted: bool = True
+    """Whether `matches` are all of them."""
 
 
 class SearchResults(msgspec.Struct, frozen=True):
@@ -186,6 +188,11 @@ def parse_query(
         if len(words) > 2:
             requests["most"] = msgspec.structs.replace(text, together="most")
     return requests
+
+
+def phrase(text: str) -> str:
+    """Return the query that finds a text as it stands."""
+    return '"' + text.replace('"', r"\"") + '"'
 
 
 def _words(query: str) -> list[str]:
@@ -377,7 +384,7 @@ class _PageSearch:
         """Return the number of matches on all pages, and whether there may be more."""
         state = self._state
         here = sum(hit.matches or 1 for hit in self._hits)
-        has_more = any(hit.has_more_lines for hit in self._hits) or bool(self._unavailable)
+        has_more = bool(self._unavailable) or not all(hit.is_counted for hit in self._hits)
         beyond = 0
         until = min(time.monotonic() + self._timing.search_count_s, self._deadline)
         for step in state.steps:
@@ -469,10 +476,12 @@ class _PageSearch:
     def _hit(self, mount: Mount, hit: Hit) -> SearchHit:
         limit = max(self._size, _MAX_LINES) * (2 * self._options.context + 1)
         lines = hit.lines[:limit]
-        matches = hit.matches
+        matches, is_counted = hit.matches, hit.is_counted
         if matches is None:
             matches = sum(not line.is_context for line in hit.lines)
-        return SearchHit(mount.entry(hit.resource), _clipped(lines), matches, hit.has_more_lines)
+            is_counted = not hit.has_more_lines
+        has_more = hit.has_more_lines or len(lines) < len(hit.lines)
+        return SearchHit(mount.entry(hit.resource), _clipped(lines), matches, has_more, is_counted)
 
     async def _search(
         self, step: _StepState, cursors: Sequence[_MountCursor], limit: int

@@ -78,9 +78,11 @@ class Hit(msgspec.Struct, frozen=True):
     lines: tuple[MatchedLine, ...] = ()
     """The first matching lines, in a search of text."""
     has_more_lines: bool = False
-    """Whether more lines match than `matches`, or than are quoted if that is None."""
+    """Whether more lines match after those in `lines`."""
     matches: int | None = None
-    """Number of matching lines, if they were counted."""
+    """Number of matching lines; None: as many as there are in `lines`."""
+    is_counted: bool = True
+    """Whether `matches` are all of them."""
 
 
 class SearchPage(msgspec.Struct, frozen=True, kw_only=True):

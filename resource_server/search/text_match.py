@@ -54,10 +54,13 @@ class Matches(msgspec.Struct, frozen=True):
     """Number of matching lines, at most `MAX_COUNTED`."""
     shown: int
     """Number of matching lines in `lines`."""
+    has_more: bool = False
+    """Whether more lines match after those."""
 
     def hit(self, resource: Resource) -> Hit:
         """Return the hit of a document."""
-        return Hit(resource, self.lines, self.count >= MAX_COUNTED, self.count)
+        is_counted = self.count < MAX_COUNTED
+        return Hit(resource, self.lines, self.has_more, self.count, is_counted)
 
 
 NO_MATCHES = Matches((), 0, 0)
@@ -116,7 +119,8 @@ class LineQuery:
             count = self._with_most(data, check, kept)
         if not count:
             return NO_MATCHES
-        return Matches(_quoted_lines(data, kept.places, self._context), count, len(kept.places))
+        lines = _quoted_lines(data, kept.places, self._context)
+        return Matches(lines, count, len(kept.places), kept.has_more)
 
     def _may_miss(self, missing: int) -> bool:
         if self._together == "most":
@@ -125,36 +129,43 @@ class LineQuery:
 
     def _with_term(self, data: bytes, check: Check | None, kept: _Kept) -> int:
         """Keep the first matching lines; return the number of all."""
-        count = begin = 0
-        while begin < len(data) and count < MAX_COUNTED:
+        begin = 0
+        while begin < len(data) and kept.count < MAX_COUNTED:
             end, following = _slice(data, begin, check)
             at = -1
             for at in self._terms[0].lines(data, begin, end):
-                count += 1
                 kept.add(at)
             if at >= 0 and following < end:
                 # The rest belongs to a long line that matches already.
                 following = _next_newline(data, at) + 1 or len(data)
             begin = following
-        return min(count, MAX_COUNTED)
+        return min(kept.count, MAX_COUNTED)
 
     def _with_most(self, data: bytes, check: Check | None, kept: _Kept) -> int:
-        """Do the same for the lines with most words, if the document is one that is sought."""
-        count = most = present = 0
+        """Keep the lines with most words, if the document is one that is sought."""
+        most = present = 0
+        lines: dict[int, _Kept] = {}
+        """By the words in them."""
         for at, found in self._lines_with_words(data, check):
             present |= found
             if found.bit_count() > most:
-                most, count = found.bit_count(), 0
-                kept.places.clear()
+                most = found.bit_count()
+                lines.clear()
             if found.bit_count() == most:
-                count += 1
-                kept.add(at)
+                lines.setdefault(found, kept.empty()).add(at)
         every = len(self._terms)
         missing = every - present.bit_count()
         is_sought = most == every
         if self._together != "line":
             is_sought = most < every and bool(missing) == (self._together == "most")
-        return min(count, MAX_COUNTED) if is_sought and self._may_miss(missing) else 0
+        if not is_sought or not self._may_miss(missing):
+            return 0
+        # Of lines with one word each, those of the rarest word say most.
+        best = [min(lines.values(), key=_count_of)] if most == 1 else [*lines.values()]
+        for at in sorted(at for each in best for at in each.places):
+            kept.add(at)
+        kept.has_more = kept.has_more or any(each.has_more for each in best)
+        return min(sum(map(_count_of, best)), MAX_COUNTED)
 
     def _lines_with_words(self, data: bytes, check: Check | None) -> Iterator[tuple[int, int]]:
         """Yield where each line with a word first matches, and a bit for each word in it."""
@@ -184,13 +195,30 @@ class _Kept:
 
     def __init__(self, limit: int, begin: int) -> None:
         self.places: list[int] = []
+        self.count = 0
+        """Number of places that were offered."""
+        self.has_more = False
+        """Whether there were more from `begin` on."""
         self._limit = limit
         self._begin = begin
 
+    def empty(self) -> _Kept:
+        """Return the same without places."""
+        return _Kept(self._limit, self._begin)
+
     def add(self, at: int) -> None:
         """Keep the next place, if it is one to keep."""
-        if len(self.places) < self._limit and at >= self._begin:
+        self.count += 1
+        if at < self._begin:
+            return
+        if len(self.places) < self._limit:
             self.places.append(at)
+        else:
+            self.has_more = True
+
+
+def _count_of(kept: _Kept) -> int:
+    return kept.count
 
 
 def _start_of_line(data: bytes, passed: int) -> int:

@@ -217,9 +217,10 @@ async def test_each_hit_is_on_exactly_one_page(
 
 async def test_a_cursor_survives_a_restart_and_a_change() -> None:
     nodes = {f"a{at}": "" for at in range(9)}
-    cursor = (await catalog(Tree(nodes), size=4).search("a")).next_cursor
+    # By name only: otherwise three quarters of a page are kept for text.
+    cursor = (await catalog(Tree(nodes), size=4).search("a", where="names")).next_cursor
     del nodes["a3"]  # the last one that was given
-    page = await catalog(Tree(nodes), size=4).search("a", after=cursor)
+    page = await catalog(Tree(nodes), size=4).search("a", where="names", after=cursor)
     assert names(page) == ["m0/a4", "m0/a5", "m0/a6", "m0/a7"]
 
 

@@ -159,10 +159,10 @@ async def test_completions_have_their_number_and_whether_there_are_more(wire: Wi
 
 async def test_a_page_of_a_search_has_the_cursor_of_the_next(wire: Wire) -> None:
     text, structured = await tool(
-        wire, "search_resources", query="word", uri=f"{BASE}/many", **{"in": "text"}
+        wire, "search_resources", query="word", uri=f"{BASE}/many", limit=2, **{"in": "text"}
     )
-    assert len(structured["hits"]) == 2
-    assert f"There may be more: call again with cursor={structured['nextCursor']}" in text
+    assert len(structured["files"]) == 2
+    assert f'"cursor":"{structured["next"]}"}}' in text.partition("There is more: ")[2]
 
 
 async def test_a_search_says_how_many_documents_it_skipped(wire: Wire) -> None:
@@ -173,7 +173,7 @@ async def test_a_search_says_how_many_documents_it_skipped(wire: Wire) -> None:
         here = structured.get("skipped", 0)
         assert (f"too large, not readable or not text: {here}" in text) == (here > 0)
         skipped += here
-        cursor = structured.get("nextCursor")
+        cursor = structured.get("next")
         asked = {**asked, "cursor": cursor} if cursor else {}
     assert skipped == 3  # binary, too large, not readable
 
@@ -185,7 +185,7 @@ async def test_a_search_that_runs_out_of_time_says_how_far_it_came() -> None:
     assert structured["stopped"] is True
     assert 0 < structured["lookedAt"] < 30
     assert f"Stopped after {structured['lookedAt']} resources in text." in text
-    assert structured["nextCursor"] in text
+    assert structured["next"] in text
 
 
 async def test_a_mount_that_is_missing_from_a_listing_or_search_is_named(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ async def test_a_mount_that_is_missing_from_a_listing_or_search_is_named(tmp_pat
         assert text.endswith(": one")
 
 
-async def test_resources_that_cannot_be_sent_are_counted(tmp_path: Path) -> None:
+async def test_a_resource_whose_metadata_cannot_be_sent_is_listed_and_found() -> None:
     good, bad = (Resource(path=(name,), name=name) for name in ("good", "bad"))
     bad = msgspec.structs.replace(bad, version="\udcff")
     provider = Broken(
@@ -207,24 +207,24 @@ async def test_resources_that_cannot_be_sent_are_counted(tmp_path: Path) -> None
         read=lambda *_: [],
     )
     wire = Wire(await server_of(provider), REVISION)
-    text, structured = await tool(wire, "search_resources", query="d")
-    assert [each["resource"]["name"] for each in structured["hits"]] == ["good"]
-    assert "Left out, as they cannot be sent: 1" in text
-    # A listing sends neither versions nor titles: nothing of this resource is in its way.
+    # Neither sends versions nor titles: nothing of this resource is in its way.
+    _, structured = await tool(wire, "search_resources", query="d")
+    assert structured["files"] == [{"uri": f"{BASE}/bad"}, {"uri": f"{BASE}/good"}]
     _, structured = await tool(wire, "list_resources", uri=BASE)
     assert structured["items"] == [["bad"], ["good"]]
 
 
-async def test_a_hit_says_that_more_lines_match_and_a_line_that_it_is_shortened(wire: Wire) -> None:
-    asked = {"query": "needle", "in": "text"}
+async def test_a_hit_says_how_many_lines_match_and_a_line_that_it_is_shortened(wire: Wire) -> None:
+    asked = {"query": "needle", "in": "text", "limit": 5}
     text, structured = await tool(wire, "search_resources", uri=f"{BASE}/search/lines.txt", **asked)
-    (hit,) = structured["hits"]
-    assert (len(hit["lines"]), hit["moreLines"]) == (5, True)
-    assert "more lines match than these 5" in text
+    (file,) = structured["files"]
+    assert (len(file["lines"]), file["matches"], file["next"]) == (5, 9, "5")
+    assert (structured["matches"], structured["shown"], structured["next"]) == (9, 5, "5")
+    assert "(9, 5 shown, cursor=5)" in text
     text, structured = await tool(wire, "search_resources", uri=f"{BASE}/search/wide.txt", **asked)
-    (hit,) = structured["hits"]
-    assert hit["lines"][0]["text"].startswith("…x")
-    assert "moreLines" not in hit
+    (file,) = structured["files"]
+    assert file["lines"][0][1].startswith("…x")
+    assert "next" not in file
 
 
 async def test_an_error_that_is_shortened_has_its_length(wire: Wire) -> None:

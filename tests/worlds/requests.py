@@ -174,11 +174,13 @@ class Conversation:
                 arguments = {"query": word, "in": where}
                 found = await self._call("search_resources", **arguments)
                 for _ in range(MAX_PAGES):
-                    if "nextCursor" not in found:
+                    if "next" not in found:
                         break
-                    found = await self._call(
-                        "search_resources", **arguments, cursor=found["nextCursor"]
-                    )
+                    found = await self._call("search_resources", **arguments, cursor=found["next"])
+            # The number of all matches, where they do not fit, and what a glob leaves of them.
+            await self._call("search_resources", query=word, limit=1, context=5)
+            await self._call("search_resources", query=f"{word} {word}x a", case=True)
+            await self._call("search_resources", query=word, files="*[!a]*", limit=1)
 
     async def _complete_all(self) -> None:
         for template in self.known.templates:

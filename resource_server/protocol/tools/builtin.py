@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from resource_server import uris
-from resource_server.catalog.federated_search import SearchHit, SearchResults
 from resource_server.protocol import content_blocks, serialization
 from resource_server.protocol.call import Call, Result
 from resource_server.protocol.message import UNPARSABLE
 from resource_server.protocol.tools import builtin_schemas
 from resource_server.protocol.tools.resource_listing import ListArguments, list_resources
 from resource_server.protocol.tools.resource_reading import ReadArguments, read_resource
+from resource_server.protocol.tools.resource_search import SearchArguments, search_resources
 from resource_server.protocol.tools.results import error_result, tool_result
-from resource_server.provider.search import Where
 from resource_server.provider.tools import Tool
 from resource_server.runtime.near_name import did_you_mean
 
-_SEARCHED: dict[Where, str] = {"names": "by name", "text": "in text"}
 _MAX_NAME_CHARACTERS = 64
 
 _encode = msgspec.json.Encoder().encode
@@ -33,15 +31,6 @@ class UriArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     uri: str
 
 
-class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `search_resources`."""
-
-    query: str
-    uri: str | None = None
-    where: Literal["names", "text"] | None = msgspec.field(default=None, name="in")
-    cursor: str | None = None
-
-
 # -- describe
 
 
@@ -51,71 +40,6 @@ async def resource_metadata(call: Call, arguments: UriArguments) -> Result:
     return tool_result(
         call, [content_blocks.text_block(resource.decode())], b'{"resource":%b}' % resource
     )
-
-
-# -- search
-
-
-async def search_resources(call: Call, arguments: SearchArguments) -> Result:
-    """Find resources by name or by lines of their text."""
-    page = await call.server.catalog.search(
-        arguments.query,
-        uri=arguments.uri or None,
-        where=arguments.where or None,
-        after=arguments.cursor or None,
-        progress=call.progress,
-    )
-    hits = [each for each in page.hits if serialization.each(serialization.resource, [each.entry])]
-    content = [content_blocks.text_block(_search_text(hits, page))]
-    if call.revision.titles:
-        # A resource found both by name and in its text is two hits.
-        found_once = {hit.entry.uri: hit.entry for hit in hits}.values()
-        content += [content_blocks.link_block(entry, call.revision) for entry in found_once]
-    facts: dict[str, Any] = {"stopped": page.stopped, "lookedAt": page.looked_at}
-    if page.total is not None:
-        facts["total"] = page.total
-    if page.skipped:
-        facts["skipped"] = page.skipped
-    if page.next_cursor is not None:
-        facts["nextCursor"] = page.next_cursor
-    if page.unavailable:
-        facts["unavailable"] = page.unavailable
-    structured = b'{"hits":[' + b",".join(map(_hit, hits)) + b"]," + _encode(facts)[1:]
-    return tool_result(call, content, structured)
-
-
-def _hit(hit: SearchHit) -> bytes:
-    members = b'{"resource":' + serialization.resource(hit.entry)
-    if hit.lines:
-        lines = [{"number": each.number, "text": uris.display(each.text)} for each in hit.lines]
-        members += b',"lines":' + _encode(lines)
-    if hit.has_more_lines:
-        members += b',"moreLines":true'
-    return members + b"}"
-
-
-def _search_text(hits: Sequence[SearchHit], page: SearchResults) -> str:
-    """Return each URI with its matching lines, and what was not searched."""
-    lines: list[str] = []
-    for hit in hits:
-        lines.append(hit.entry.uri)
-        lines += [f"  {line.number}: {uris.display(line.text)}" for line in hit.lines]
-        if hit.has_more_lines:
-            lines.append(f"  more lines match than these {len(hit.lines)}")
-    if not hits:
-        lines.append("Nothing was found." if page.next_cursor is None else "Nothing yet.")
-    if page.stopped:
-        total = "" if page.total is None else f" of {page.total}"
-        lines.append(f"Stopped after {page.looked_at}{total} resources {_SEARCHED[page.where]}.")
-    if page.skipped:
-        lines.append(f"Not searched, as too large, not readable or not text: {page.skipped}")
-    if left_out := len(page.hits) - len(hits):
-        lines.append(f"Left out, as they cannot be sent: {left_out}")
-    if page.next_cursor is not None:
-        lines.append(f"There may be more: call again with cursor={page.next_cursor}")
-    if page.unavailable:
-        lines.append(f"Could not be searched: {', '.join(page.unavailable)}")
-    return "\n".join(lines)
 
 
 # -- calls

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from resource_server.provider.tools import Tool
+from resource_server.search.text_match import has_expressions
 
 LIST = "list_resources"
 READ = "read_resource"
@@ -99,43 +100,62 @@ TOOLS = (
         input_schema=_object(("uri",), uri=_TEXT),
         output_schema=_object(("resource",), resource=_RESOURCE),
     ),
-    Tool(
+)
+"""Those that are always alike: the first one, and those after `read_resource`."""
+
+
+_SEARCH_NOTICES = (
+    "atLeast",
+    "stopped",
+    "lookedAt",
+    "total",
+    "skipped",
+    "unavailable",
+    "notes",
+)
+
+
+def search_tool(*, has_expressions: bool) -> Tool:
+    """Return the definition of `search_resources`; it offers expressions only if they work."""
+    expression = " /…/ is a regular expression (RE2) over lines." if has_expressions else ""
+    return Tool(
         name=SEARCH,
         title="Search resources",
-        description="Find resources by name or by lines of text. /…/ is a regular expression (RE2) "
-        "over text; * and ? in names are wildcards.",
+        description="Find files by name and lines by text, with line numbers and counts. "
+        'Several words: all of them first, then most; "in quotes": a phrase. '
+        f"* and ? are wildcards in names.{expression}",
         input_schema=_object(
             ("query",),
             query={**_TEXT, "minLength": 1},
             uri={**_TEXT, "description": "Only at or below this"},
             **{"in": {**_TEXT, "enum": ["names", "text"], "description": "Default: both"}},
+            files={**_TEXT, "description": "Glob over paths: *.py, src/**/*.{js,ts}, !tests/**"},
+            context={**_NUMBER, "minimum": 0, "maximum": 5, "description": "Lines around each"},
+            case={"type": "boolean", "description": "Match case"},
+            limit={
+                **_NUMBER,
+                "minimum": 1,
+                "maximum": 1000,
+                "description": "Matches shown; default 100",
+            },
             cursor=_CURSOR,
         ),
         output_schema=_object(
-            ("hits", "stopped"),
-            hits=_list(
-                {
-                    "type": "object",
-                    "properties": {
-                        "resource": _RESOURCE,
-                        "lines": _list(_object(("number", "text"), number=_NUMBER, text=_TEXT)),
-                    },
-                    "required": ["resource"],
-                }
-            ),
-            nextCursor=_TEXT,
-            lookedAt=_NUMBER,
-            total=_NUMBER,
-            skipped=_NUMBER,
-            stopped={"type": "boolean", "description": "Out of time; more under nextCursor"},
-            unavailable=_list(_TEXT),
+            ("matches", "shown", "files"),
+            matches=_NUMBER,
+            shown=_NUMBER,
+            files={
+                "type": "array",
+                "description": "{uri, matches?, lines?: [[number, text], …], next?}",
+            },
+            next=_TEXT,
+            **dict.fromkeys(_SEARCH_NOTICES, _Json()),
         ),
-    ),
-)
-"""In the order of `tools/list`, without `read_resource`, which comes second."""
+    )
 
 
 def builtin_tools(parameters: Set[str], *, ranges: bool, search: bool) -> Sequence[Tool]:
     """Return the definitions in the order of `tools/list`; see `read_tool`."""
-    first, *others = [tool for tool in TOOLS if search or tool.name != SEARCH]
-    return [first, read_tool(parameters, ranges=ranges), *others]
+    first, *others = TOOLS
+    searching = [search_tool(has_expressions=has_expressions())] if search else []
+    return [first, read_tool(parameters, ranges=ranges), *others, *searching]

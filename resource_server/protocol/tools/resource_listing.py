@@ -9,6 +9,7 @@ import msgspec
 
 from resource_server import uris
 from resource_server.catalog.catalog import CatalogEntry
+from resource_server.catalog.federated_search import phrase
 from resource_server.catalog.tree_listing import MAX_DEPTH, TreePosition, collection_base
 from resource_server.errors import InvalidParameter
 from resource_server.protocol import content_blocks
@@ -151,7 +152,7 @@ async def _matching(call: Call, arguments: ListArguments, pattern: str) -> _Page
     count = max(1, min(_MAX_MATCHES, limit // _SHORT_ROW))
     while True:
         found = await catalog.search(
-            pattern,
+            phrase(pattern),
             uri=arguments.uri or None,
             where="names",
             after=arguments.cursor or None,

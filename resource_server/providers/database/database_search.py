@@ -316,7 +316,8 @@ class _NameSearch:
                     lines.append(_line(number, column))
         if lines:
             resource = self._documents.definition_resource(table)
-            self._hits.append(Hit(resource, tuple(lines[:MAX_LINES]), matches=len(lines)))
+            shown = tuple(lines[:MAX_LINES])
+            self._hits.append(Hit(resource, shown, len(lines) > MAX_LINES, len(lines)))
 
     def _saw(self) -> None:
         self._looked_at += 1

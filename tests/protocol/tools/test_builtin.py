@@ -66,61 +66,6 @@ async def test_a_change_between_read_and_subscribe_is_notified(revision: str, ur
         assert wire.updates == [uri]
 
 
-# -- search_resources
-
-
-@pytest.mark.parametrize("revision", EVERY)
-@pytest.mark.parametrize("tree", [Tree, SlowTree])
-async def test_hits_are_quoted_with_their_lines_and_linked(revision: str, tree: type[Tree]) -> None:
-    wire = await wired(revision, tree)
-    result = await called(wire, "search_resources", revision, query="two")
-    found = await wire.result("resources/metadata", {"uri": "test://one/a%20b.txt"})
-    assert words(result).splitlines()[:2] == ["test://one/a%20b.txt", "  2: two"]
-    links = [block for block in result["content"] if block["type"] != "text"]
-    if revision in STRUCTURED:
-        assert links == [{"type": "resource_link", **found["resource"]}]
-        structured = result["structuredContent"]
-        hit = {"resource": found["resource"], "lines": [{"number": 2, "text": "two"}]}
-        assert structured["hits"] == [hit]
-        assert structured["stopped"] is False
-    else:
-        assert links == []
-
-
-@pytest.mark.parametrize("revision", EVERY)
-async def test_a_search_continues_from_its_cursor(revision: str) -> None:
-    wire = await wired(revision, limits=CatalogLimits(page_size=1))
-    found: list[str] = []
-    asked: dict[str, Any] = {"query": "inner", "in": "names"}
-    while True:
-        said = words(await called(wire, "search_resources", revision, **asked)).splitlines()
-        found += [line for line in said if line.startswith("test://")]
-        more = [line for line in said if "cursor=" in line]
-        if not more:
-            break
-        asked["cursor"] = more[0].partition("cursor=")[2]
-    assert found == ["test://one/folder/inner.txt"]
-
-
-async def test_a_search_can_be_limited_to_names_or_text_below_a_collection() -> None:
-    wire = await wired("2025-11-25")
-    asked = {"query": "t", "uri": "test://one/folder"}
-    for place, hits in (("names", ["inner.txt"]), ("text", ["inner.txt"])):
-        result = await called(wire, "search_resources", "2025-11-25", **asked, **{"in": place})
-        found = [each["resource"]["name"] for each in result["structuredContent"]["hits"]]
-        assert [name for name in found if name in hits] == hits
-        lines = [each.get("lines") for each in result["structuredContent"]["hits"]]
-        assert all(lines) if place == "text" else not any(lines)
-
-
-async def test_a_search_without_hits_is_reported_as_empty() -> None:
-    result = await called(await wired("2025-11-25"), "search_resources", "2025-11-25", query="zzz")
-    unsearched = "Not searched, as too large, not readable or not text: 4"
-    assert words(result) == f"Nothing was found.\n{unsearched}"
-    assert result["structuredContent"]["skipped"] == 4
-    assert result["structuredContent"]["hits"] == []
-
-
 # -- errors
 
 
@@ -139,6 +84,10 @@ PLACES: list[tuple[str, str, dict[str, Any]]] = [
     ("search_resources", "query", {}),
     ("search_resources", "uri", {"query": "x"}),
     ("search_resources", "in", {"query": "x"}),
+    ("search_resources", "files", {"query": "x"}),
+    ("search_resources", "context", {"query": "x"}),
+    ("search_resources", "case", {"query": "x"}),
+    ("search_resources", "limit", {"query": "x"}),
     ("search_resources", "cursor", {"query": "x"}),
 ]
 
@@ -154,7 +103,8 @@ async def test_arguments_of_wrong_types_are_reported(
         "list_resources",
         "search_resources",
     )
-    for junk in JUNK:
+    valid = {"case": (True,), "context": (5,), "limit": (5,)}.get(member, ())
+    for junk in (each for each in JUNK if each not in valid):
         if junk is None and not needed:
             continue  # Models write it where there is nothing; see below.
         told = refusal(await called(wire, name, revision, **others, **{member: junk}))
@@ -170,7 +120,7 @@ async def test_null_counts_as_omitted_for_optional_arguments() -> None:
     assert await called(wire, "list_resources", "2025-11-25", uri=None, cursor=None) == listed
     some = {"query": "blob"}
     found = await called(wire, "search_resources", "2025-11-25", **some)
-    nothing = dict.fromkeys(("uri", "in", "cursor"))
+    nothing = dict.fromkeys(("uri", "in", "files", "context", "case", "limit", "cursor"))
     assert await called(wire, "search_resources", "2025-11-25", **some, **nothing) == found
 
 

@@ -1,0 +1,295 @@
+"""The tool `search_resources`: names and lines that match, and the number of all matches."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from resource_server import uris
+from resource_server.catalog.federated_search import SearchOptions, SearchResults
+from resource_server.protocol import content_blocks
+from resource_server.protocol.call import Call, Result
+from resource_server.protocol.tools.budget import characters
+from resource_server.protocol.tools.results import tool_result
+from resource_server.provider.search import MatchedLine, Where
+
+_DEFAULT_LIMIT = 100
+_SEARCHED: dict[Where, str] = {"names": "by name", "text": "in text"}
+_MAX_LINE_DIGITS = 9
+"""A cursor of so few digits is the number of a line; one of the catalog is longer."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Arguments of `search_resources`."""
+
+    query: str
+    uri: str | None = None
+    where: Literal["names", "text"] | None = msgspec.field(default=None, name="in")
+    files: str | None = None
+    context: Annotated[int, msgspec.Meta(ge=0, le=5)] | None = None
+    case: bool | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] | None = None
+    cursor: str | None = None
+
+
+async def search_resources(call: Call, arguments: SearchArguments) -> Result:
+    """Find resources by name or by lines of their text.
+
+    Raises:
+        InvalidParameter: the query, `files` or `cursor` cannot be used.
+    """
+    limit = arguments.limit or _DEFAULT_LIMIT
+    budget = call.server.toolbox.settings.budget
+    while True:
+        page = _Page(arguments, await _search(call, arguments, limit))
+        page.show(limit, budget)
+        if page.fits(budget) or limit == 1:
+            break
+        # A cursor continues after a whole page only: search again for a shorter one.
+        limit = page.shorter(budget)
+    return tool_result(call, [content_blocks.text_block(page.text())], page.json())
+
+
+async def _search(call: Call, arguments: SearchArguments, limit: int) -> SearchResults:
+    # Some models send an empty string for an optional argument.
+    after, where = arguments.cursor or None, arguments.where
+    after_line = _line_number(after)
+    if after_line:
+        after, where = None, "text"
+    return await call.server.catalog.search(
+        arguments.query,
+        uri=arguments.uri or None,
+        where=where,
+        after=after,
+        limit=limit,
+        options=SearchOptions(
+            files=arguments.files or None,
+            match_case=arguments.case,
+            context=arguments.context or 0,
+            after_line=after_line,
+            count=True,
+        ),
+        progress=call.progress,
+    )
+
+
+def _line_number(cursor: str | None) -> int:
+    """Return the line that a cursor goes on after; 0 for a cursor of the catalog."""
+    if cursor is None or not cursor.isascii() or not cursor.isdigit():
+        return 0
+    return int(cursor) if len(cursor) <= _MAX_LINE_DIGITS else 0
+
+
+class _File:
+    """A resource of the page: found by its name, by lines, or by both."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self.is_named = False
+        """Whether its name matches."""
+        self.matches = 0
+        """Number of its matching lines."""
+        self.is_counted = True
+        """Whether those are all."""
+        self.lines: Sequence[MatchedLine] = ()
+        self.has_more = False
+        """Whether more lines match after those."""
+        self.shown: Sequence[MatchedLine] = ()
+        self.count = 0
+        """Number of the matching lines among `shown`."""
+
+    @property
+    def offered(self) -> int:
+        """Number of the matching lines that can be shown."""
+        return sum(not line.is_context for line in self.lines)
+
+    def show(self, count: int, context: int) -> None:
+        """Show the first `count` matching lines, each with the lines around it."""
+        numbers = [line.number for line in self.lines if not line.is_context][:count]
+        last = numbers[-1] if numbers else -context
+        self.count = len(numbers)
+        # Behind the last one, a line that matches is only context, too.
+        self.shown = [
+            line if line.number <= last else msgspec.structs.replace(line, is_context=True)
+            for line in self.lines
+            if line.number <= last + context
+        ]
+
+    @property
+    def next(self) -> str | None:
+        """The cursor of the other lines; None if there are none, or if none was shown."""
+        numbers = [line.number for line in self.shown if not line.is_context]
+        is_cut = self.has_more or self.count < self.offered
+        return str(numbers[-1]) if numbers and is_cut else None
+
+    def text(self) -> str:
+        """Return the URI with the number of matches, then the lines."""
+        if not self.matches:
+            return self.uri
+        count = str(self.matches) if self.is_counted else f"{self.matches}+"
+        if self.next is not None:
+            count += f", {self.count} shown, cursor={self.next}"
+        elif not self.shown:
+            count += ", 0 shown"
+        rows = [f"{self.uri} ({count})"]
+        before = None
+        for line in self.shown:
+            if before is not None and line.number > before + 1 and self._has_context():
+                rows.append("--")
+            rows.append(f"{line.number}{'-' if line.is_context else ':'} {line.text}")
+            before = line.number
+        return "\n".join(rows)
+
+    def _has_context(self) -> bool:
+        return any(line.is_context for line in self.shown)
+
+    def json(self) -> dict[str, Any]:
+        """Return the same as an object."""
+        members: dict[str, Any] = {"uri": self.uri}
+        if self.matches:
+            lines = [
+                (line.number, line.text, "-") if line.is_context else (line.number, line.text)
+                for line in self.shown
+            ]
+            members |= {"matches": self.matches, "lines": lines}
+        if self.next is not None:
+            members["next"] = self.next
+        return members
+
+
+class _Page:
+    """A page of results in both forms, with as many lines as fit."""
+
+    def __init__(self, arguments: SearchArguments, found: SearchResults) -> None:
+        self._arguments = arguments
+        self._found = found
+        self._context = arguments.context or 0
+        files: dict[str, _File] = {}
+        for hit in found.hits:
+            uri = uris.readable(hit.entry.uri)
+            file = files.setdefault(uri, _File(uri))
+            if hit.matches:
+                file.lines, file.matches = hit.lines, hit.matches
+                file.has_more, file.is_counted = hit.has_more_lines, hit.is_counted
+            else:
+                file.is_named = True
+        self._files = [*files.values()]
+
+    def show(self, limit: int, budget: int) -> None:
+        """Show at most `limit` matches, alike many of each file, within the budget if possible.
+
+        Of each file there is at least one line, or else the number of its matches.
+        """
+        offered = [file.offered for file in self._files]
+        room = max(limit - sum(file.is_named for file in self._files), sum(map(bool, offered)))
+        most = _largest(
+            1, max(offered, default=1), lambda count: sum(min(n, count) for n in offered) <= room
+        )
+        spare = room - sum(min(n, most) for n in offered)
+        for file, count in zip(self._files, offered, strict=True):
+            more = spare > 0 and count > most
+            spare -= more
+            file.show(most + more, self._context)
+        if not self.fits(budget):
+            _largest(1, most, lambda count: self._fits(len(self._files), count, budget))
+        if not self.fits(budget):
+            # At least one line: a call that goes on must get somewhere.
+            _largest(1, len(self._files), lambda files: self._fits(files, 1, budget))
+
+    def fits(self, budget: int) -> bool:
+        """Return whether both forms are within the budget."""
+        return self._size() <= budget
+
+    def shorter(self, budget: int) -> int:
+        """Return about how many hits are within the budget, at most half of those found."""
+        hits = len(self._found.hits)
+        return max(1, min(hits // 2, hits * budget // self._size()))
+
+    def _size(self) -> int:
+        return max(len(self.text()), characters(self.json()))
+
+    def _fits(self, files: int, count: int, budget: int) -> bool:
+        """Show `count` lines of so many files, and no line of the others; return if it fits."""
+        for at, file in enumerate(self._files):
+            file.show(count if at < files else 0, self._context)
+        return self.fits(budget)
+
+    @property
+    def _shown(self) -> int:
+        return sum(file.count + file.is_named for file in self._files)
+
+    @property
+    def _next(self) -> str | None:
+        """The cursor of the next page, or of the other lines of the only document searched."""
+        if self._found.next_cursor is not None or len(self._files) != 1:
+            return self._found.next_cursor
+        asked = self._arguments.uri
+        file = self._files[0]
+        return file.next if asked and uris.readable(asked) == file.uri else None
+
+    def json(self) -> bytes:
+        """Return the structured content."""
+        found = self._found
+        members: dict[str, Any] = {"matches": found.matches, "shown": self._shown}
+        if found.has_more:
+            members["atLeast"] = True
+        members["files"] = [file.json() for file in self._files]
+        if self._next is not None:
+            members["next"] = self._next
+        if found.stopped:
+            members |= {"stopped": True, "lookedAt": found.looked_at}
+            members |= {} if found.total is None else {"total": found.total}
+        optional = {
+            "skipped": found.skipped,
+            "unavailable": found.unavailable,
+            "notes": found.notes,
+        }
+        return _encode(members | {name: value for name, value in optional.items() if value})
+
+    def text(self) -> str:
+        """Return the files with their lines, and what is left out."""
+        found = self._found
+        if self._files:
+            count = f"at least {found.matches}" if found.has_more else str(found.matches)
+            head = f"matches: {count}, shown: {self._shown}"
+        else:
+            head = "Nothing was found." if self._next is None else "Nothing yet."
+            if self._next is None and len(self._arguments.query.split()) > 1:
+                head += " Nothing has most of these words: try fewer of them."
+        return "\n".join([head, *(file.text() for file in self._files), *self._notices()])
+
+    def _notices(self) -> list[str]:
+        found = self._found
+        notices = list(found.notes)
+        if found.stopped:
+            total = "" if found.total is None else f" of {found.total}"
+            where = _SEARCHED[found.where]
+            notices.append(f"Stopped after {found.looked_at}{total} resources {where}.")
+        if found.skipped:
+            notices.append(f"Not searched, as too large, not readable or not text: {found.skipped}")
+        if found.unavailable:
+            notices.append(f"Could not be searched: {', '.join(found.unavailable)}")
+        cut = [file for file in self._files if file.next is not None]
+        if cut and cut[0].next != self._next:
+            again = self._again(uri=cut[0].uri, cursor=cut[0].next)
+            notices.append(f"For the other lines of a file, call again as with {again}")
+        if self._next is not None:
+            again = self._again(cursor=self._next)
+            notices.append(f"There is more: call again with {again}")
+        return notices
+
+    def _again(self, **changes: str | None) -> str:
+        """Return the arguments of the call that goes on."""
+        return _encode(msgspec.structs.replace(self._arguments, **changes)).decode()
+
+
+def _largest(least: int, most: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest number that fits, tried last; `least` if none does."""
+    found = least + bisect_left(range(least + 1, most + 1), True, key=lambda n: not fits(n))
+    fits(found)
+    return found
