@@ -22,8 +22,6 @@ from resource_server.runtime.near_name import did_you_mean
 
 _MAX_NAME_CHARACTERS = 64
 
-_encode = msgspec.json.Encoder().encode
-
 
 class UriArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Arguments of `resource_metadata`."""

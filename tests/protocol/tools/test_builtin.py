@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from resource_server.catalog.catalog import CatalogLimits
 from resource_server.runtime.timing import Timing
 from tests.protocol.tools.tooled import PICTURE, STRUCTURED, called, refusal, words
 from tests.protocol.wire import EVERY, HANDSHAKE, Wire, server_of
