@@ -117,12 +117,21 @@ CONTENTS = (
     (b"apple line\n", 30_000),
 )
 """Each with the number of its repetitions."""
+_SKILL = "---\nname: {}\ndescription: secret {} of apples\n---\nEat apples.\n"
 WORDS = ("apple", "a", "docs", "secret", "plan", "x", "docs/")
 """Words of names and contents, hidden or not."""
 
 
 def _path(node: Node) -> str:
     return node.path
+
+
+def _skill(name: str) -> bytes:
+    return _SKILL.format(name, name).encode()
+
+
+_SKILLS = tuple(File(f"{path}/SKILL.md", _skill(path[-4:])) for path in ("docs", "docs/deep"))
+"""Skills, whose directories hold hidden files, too."""
 
 
 def _file(directory: str, name: str, content: tuple[bytes, int]) -> File:
@@ -295,7 +304,14 @@ class FolderTwins:
 
 
 _hidden_contents = st.sampled_from(
-    ((b"", 1), (b"secret apple\n", 1), (b"secret plan\n", 5), (b"\xffsecret", 1), (b"x ", 200_000))
+    (
+        (b"", 1),
+        (b"secret apple\n", 1),
+        (b"secret plan\n", 5),
+        (b"\xffsecret", 1),
+        (b"x ", 200_000),
+        (_skill("out"), 1),
+    )
 )
 
 
@@ -313,7 +329,9 @@ def _nodes(hiding: Hiding, path: str) -> st.SearchStrategy[Node]:
         st.just(path),
         st.lists(
             st.builds(
-                _hidden_file, st.sampled_from(("in.txt", "sub/apple.txt", "z.md")), _hidden_contents
+                _hidden_file,
+                st.sampled_from(("in.txt", "sub/apple.txt", "z.md", "SKILL.md")),
+                _hidden_contents,
             ),
             max_size=2,
             unique_by=_path,
@@ -344,7 +362,7 @@ def folder_twins(draw: st.DrawFn) -> FolderTwins:
         nodes = hiding.nodes(path) if hiding.nodes else _nodes(hiding, path)
         either = st.one_of(nodes, st.none())
         hidden.append(HiddenNode(draw(either), draw(either)))
-    visible: list[Node] = list(draw(visible_files))
+    visible: list[Node] = [*draw(visible_files), *draw(st.sampled_from(((), _SKILLS)))]
     if ignore:
         name = draw(st.sampled_from((".gitignore", ".ignore", ".mcpignore")))
         visible.append(File(f"docs/{name}", "\n".join(ignore).encode()))

@@ -23,6 +23,7 @@ PATIENCE_S = 20.0
 TIMING = replace(IMPATIENT, sweep_s=3600.0, watch_retry_s=0.05, compare_retry_s=0.05)
 """Without sweeps, which would find what no watch has noticed."""
 _ABSENT = "absent"
+"""What a client knows of a resource that it may not read, for whatever reason."""
 _UNREAD = "unread"
 FILES, ROWS, NOTES = "test://files/", "test://rows/", "test://notes/"
 
@@ -99,8 +100,8 @@ class Client:
             while "_meta" in reading:
                 await asyncio.sleep(0.01)
                 reading = await self._request("resources/read", {"uri": uri})
-        except ErrorReply as error:
-            return _refusal(error.message)
+        except ErrorReply:
+            return _ABSENT
         contents: list[dict[str, Any]] = reading["contents"]
         return tuple((each["uri"], each.get("text", each.get("blob"))) for each in contents)
 
@@ -159,10 +160,6 @@ class Client:
         if self.listed != listed:
             found.append(f"the listing was {self.listed} and is {listed}")
         return found
-
-
-def _refusal(text: str) -> Hashable:
-    return _ABSENT, text.lower()
 
 
 class World:

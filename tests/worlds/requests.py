@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from hypothesis import strategies as st
 
@@ -43,6 +43,30 @@ SUFFIXES = (
     "?",
 )
 """Endings put behind a URI: parameters of every document, and guesses below it."""
+
+
+_PARTS: Sequence[Mapping[str, Any]] = (
+    {"lines": "1-2", "number": True},
+    {"lines": "2-"},
+    {"tail": 1},
+    {"bytes": "0-3"},
+    {"format": "csv"},
+    {"rows": 1},
+)
+"""Arguments of `read_resource` beside the URI."""
+
+
+def misspelt(uri: str) -> Sequence[str]:
+    """Return a URI as hosts may send it: encoded or decoded once too often, or wrapped."""
+    scheme, _, rest = uri.partition("://")
+    authority, _, path = rest.partition("/")
+    spellings = (
+        f"{scheme}://{authority}/{quote(path, safe='/~')}",
+        f"{scheme}://{authority}/{unquote(path)}",
+        uri.replace("%25", "%"),
+        f"mcp-resource://6f6e65/{scheme}/{authority}/{path}",
+    )
+    return [each for each in dict.fromkeys(spellings) if each != uri]
 
 
 @dataclass(frozen=True)
@@ -152,10 +176,15 @@ class Conversation:
         await self._pages("resources/list")
         for uri in tuple(self.known.seen):
             await self._pages("resources/list", uri=uri)
+        await self._pages("skills/list")
         for uri in tuple(self.known.seen):
             await self._ask("resources/metadata", uri=uri)
+            await self._pages("resources/directory/read", uri=uri)
         for uri in self.known.targets:
             await self._ask("resources/read", uri=uri)
+        for uri in self.known.guesses:
+            for spelling in misspelt(uri):
+                await self._ask("resources/read", uri=spelling)
         await self._search_all()
         await self._complete_all()
         await self._call_all()
@@ -268,6 +297,30 @@ class Conversation:
         await self._call("list_resources", uri=uri, pattern=f"*{word}*")
         await self._call("list_resources", pattern=word)
 
+    async def read_part(self, uri: str, word: str, step: Step) -> None:
+        for part in _PARTS:
+            await self._call("read_resource", uri=uri, **part)
+
+    async def search_with(self, uri: str, word: str, step: Step) -> None:
+        for options in ({"files": f"*{word}*"}, {"context": 2}, {"case": True, "limit": 1}):
+            await self._call("search_resources", query=f'"{word}" {word[:1]}', **options)
+
+    async def directory(self, uri: str, word: str, step: Step) -> None:
+        await self._pages("resources/directory/read", uri=uri)
+
+    async def skill(self, uri: str, word: str, step: Step) -> None:
+        await self._ask("skills/get", uri=uri)
+        await self._ask("skills/get", uri=f"{uri.rstrip('/')}/SKILL.md")
+
+    async def misspell(self, uri: str, word: str, step: Step) -> None:
+        for spelling in misspelt(uri):
+            await self._ask("resources/read", uri=spelling)
+            await self._ask("resources/metadata", uri=spelling)
+            await self._ask("resources/directory/read", uri=spelling)
+            await self._ask("resources/subscribe", uri=spelling)
+            await self._ask("resources/unsubscribe", uri=spelling)
+            await self._call("read_resource", uri=spelling)
+
     async def complete_word(self, uri: str, word: str, step: Step) -> None:
         templates = [*self.known.templates] or ["x"]
         template = templates[step.place % len(templates)]
@@ -303,6 +356,11 @@ _STEPS: Mapping[str, Callable[[Conversation, str, str, Step], Awaitable[None]]] 
     "search pattern": Conversation.search_pattern,
     "search names": Conversation.search_names,
     "use tools": Conversation.use_tool,
+    "read part": Conversation.read_part,
+    "search with": Conversation.search_with,
+    "directory": Conversation.directory,
+    "skill": Conversation.skill,
+    "misspell": Conversation.misspell,
     "complete": Conversation.complete_word,
     "query": Conversation.query,
     "prompt": Conversation.prompt,
