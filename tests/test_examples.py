@@ -322,7 +322,6 @@ async def test_queries_of_the_shop_are_tools_and_its_rows_are_searchable(
         assert best.structured_content == {
             "columns": ["name", "total_cents"],
             "rows": [["Chloé Martin", 1800]],
-            "truncated": False,
         }
         [table] = best.content
         assert isinstance(table, TextContent)

@@ -163,6 +163,14 @@ class ToolRequest(Protocol):
     """
 
     @property
+    def budget(self) -> int:
+        """Maximum characters of the result, as text or as JSON, whichever is longer.
+
+        The server cuts longer text at a line, and refuses longer JSON: leave out items instead.
+        """
+        ...
+
+    @property
     def can_elicit(self) -> bool:
         """Whether the client can show a form to a person."""
         ...

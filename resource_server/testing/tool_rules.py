@@ -32,6 +32,7 @@ from resource_server.testing.provider_calls import Calls, brief
 class SilentToolRequest:
     """A request from a client without progress, log messages or anything to ask."""
 
+    budget = 25_000
     can_elicit = can_sample = can_list_roots = False
 
     def progress(self, done: float, total: float | None = None) -> None:

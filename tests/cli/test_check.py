@@ -384,7 +384,36 @@ def test_the_token_cost_of_the_tools_is_reported(run: Run, folder: Path) -> None
 def test_no_token_cost_is_reported_without_tools(run: Run, folder: Path) -> None:
     (folder / "mcp-resources.yaml").write_text("roots:\n  r: {path: docs}\ntools: false\n", "utf-8")
     assert "tokens" not in run("check", str(folder)).out
-    assert json.loads(run("check", str(folder), "--json").out)["tools"] == {"count": 0, "tokens": 0}
+    assert json.loads(run("check", str(folder), "--json").out)["tools"] == {
+        "count": 0,
+        "tokens": 0,
+        "warnings": [],
+    }
+
+
+def test_tools_that_hosts_may_not_offer_are_warned_of(run: Run, tmp_path: Path) -> None:
+    tools = """
+    def tools(self):
+        from resource_server.provider.tools import Tool
+        names = [*(f"tool{n}" for n in range(36)), "x" * 46, "y" * 47]
+        return [Tool(name=name, description="x" if "x" in name else "") for name in names]
+    def call_tool(self, name, arguments, asked):
+        raise AssertionError
+"""
+    (tmp_path / "numbers.py").write_text(NUMBERS + tools, "utf-8")
+    (tmp_path / "mcp-resources.yaml").write_text("providers:\n  n: {use: numbers.py}\n", "utf-8")
+    done = run("check", str(tmp_path))
+    assert done.status == 0
+    warnings = [line.split(None, 1)[1] for line in done.out.splitlines() if "warning" in line]
+    assert warnings[0] == "42 tools: some hosts offer a model at most 40, of all servers"
+    assert warnings[1] == ("tool tool0: without a description; a model cannot know when to call it")
+    assert [each for each in warnings if " characters;" in each] == [
+        f"tool {'y' * 47}: the name has 47 characters; "
+        "with a host's own prefix, more than 46 are too many"
+    ]
+    assert len(warnings) == 1 + 36 + 1 + 1
+    found = json.loads(run("check", str(tmp_path), "--json").out)["tools"]
+    assert found["warnings"] == warnings
 
 
 def test_a_dropped_tool_is_named_with_the_reason(run: Run, tmp_path: Path) -> None:

@@ -94,6 +94,8 @@ async def _check(server: Server, manifest: Manifest, *, as_json: bool) -> int:
             _print_prompt_report(each)
         if tools.count:
             console.print_line(f"{tools.count} tools, about {tools.tokens:,} tokens in tools/list")
+        for warning in tools.warnings:
+            console.print_line(f"  warning    {console.escaped(warning)}")
         if problem is not None:
             console.note(problem)
     unusable = any(each.problem or each.mistakes for each in reports)

@@ -26,8 +26,10 @@ from resource_server.protocol.client_features.elicitation_form import (
 from resource_server.protocol.client_features.inputs import ClientInputs, Input
 from resource_server.protocol.client_features.sampling import Sampling
 from resource_server.protocol.message import UNPARSABLE
+from resource_server.protocol.tools.budget import characters
 from resource_server.protocol.tools.registry import OfferedTool
-from resource_server.protocol.tools.results import tool_result
+from resource_server.protocol.tools.results import has_structured, tool_result
+from resource_server.protocol.tools.text_range import beginning
 from resource_server.protocol.tools.validation import ArgumentsValidator
 from resource_server.provider import Content
 from resource_server.provider.tools import (
@@ -55,6 +57,7 @@ _OFF_LOOP_BYTES = 4096
 _MAX_LOG_CHARACTERS = 8 * 1024
 _ARGUMENTS_KEY = "arguments"
 """Key of the elicitation for missing arguments."""
+_CUT = "[Truncated: the result is longer. Ask for less.]"
 _ROOTS_KEY = "client_roots"
 
 T = TypeVar("T")
@@ -84,10 +87,26 @@ async def call_plugin_tool(
             raise ResourceServerError("the structured result is no object")
     elif offered.tool.output_schema is not None:
         raise ResourceServerError("a tool with an output schema returned no structured result")
-    content = await _content(call, mount, found.content)
-    if not content and structured is not None:
-        content = [content_blocks.text_block(structured.decode())]
-    return tool_result(call, content, structured)
+    blocks = found.content
+    if not blocks and structured is not None:
+        blocks = [TextBlock(structured.decode())]
+    structured = _affordable(call, offered, structured)
+    return tool_result(call, await _content(call, mount, blocks), structured)
+
+
+def _affordable(call: Call, offered: OfferedTool, structured: bytes | None) -> bytes | None:
+    """Return the structured result if it is within the budget: only its tool could shorten it.
+
+    Raises:
+        ToolFailed: it is not, and the tool's schema promises it.
+    """
+    limit = call.server.toolbox.settings.budget
+    if structured is None or not has_structured(call) or characters(structured) <= limit:
+        return structured
+    if offered.tool.output_schema is None:
+        return None
+    size = characters(structured)
+    raise ToolFailed(f"The result has {size} characters, over the budget of {limit}. Ask for less.")
 
 
 # -- arguments
@@ -175,6 +194,11 @@ class PluginToolRequest:
         self._time_limit = time_limit
         self._open = 0
         """Number of inputs without an answer."""
+
+    @property
+    def budget(self) -> int:
+        """See `ToolRequest.budget`."""
+        return self._call.server.toolbox.settings.budget
 
     @property
     def can_elicit(self) -> bool:
@@ -265,16 +289,31 @@ async def _run(
 
 
 async def _content(call: Call, mount: Mount, blocks: Sequence[Block]) -> list[bytes]:
-    """Return the blocks of a result, whose size is checked one by one."""
+    """Return the blocks of a result, whose size is checked one by one.
+
+    Text over the budget is cut at a line, and marked.
+    """
     limit = call.server.limits.tool_result_bytes
+    room = call.server.toolbox.settings.budget
     content: list[bytes] = []
-    size = 0
+    size, is_cut = 0, False
+    texts = [block.text for block in blocks if isinstance(block, TextBlock)]
+    if sum(map(len, texts)) > room:
+        room = max(1, room - len(_CUT) - len(texts))
     for block in blocks:
+        if isinstance(block, TextBlock):
+            if not room:
+                is_cut = True
+                continue
+            shown = beginning(block.text, room)
+            is_cut = is_cut or len(shown) < len(block.text)
+            room = 0 if is_cut else room - len(shown)
+            block = TextBlock(shown)
         content.append(await _block(call, mount, block))
         size += len(content[-1])
         if size > limit:
             raise ToolFailed(f"The result is longer than {limit} bytes. Ask for less.")
-    return content
+    return [*content, content_blocks.text_block(_CUT)] if is_cut else content
 
 
 async def _block(call: Call, mount: Mount, block: Block) -> bytes:

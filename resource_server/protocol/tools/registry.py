@@ -33,6 +33,9 @@ MAX_TOOLS = 500
 """Maximum tools of one mount; models choose badly among more."""
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
+_LONG_NAME = 46
+"""Maximum characters of a name in every host: of 64, the longest prefix takes 18."""
+_MANY_TOOLS = 40
 _CURSOR_SCOPE = "tools"
 _MAX_CACHED = 256
 """Maximum sets of mounts whose tools are cached."""
@@ -291,10 +294,26 @@ class ToolCost(msgspec.Struct, frozen=True, rename="camel"):
 
     count: int
     tokens: int
+    warnings: Sequence[str] = ()
+    """What keeps hosts from offering some of them."""
 
 
 async def tool_cost(toolbox: Toolbox, revision: Revision) -> ToolCost:
     """Return the cost of the tool definitions for a model."""
     tools = (await toolbox.offered()).tools
     definitions = b",".join(each.definition(revision) for each in tools)
-    return ToolCost(len(tools), round(len(definitions) / _BYTES_PER_TOKEN))
+    tokens = round(len(definitions) / _BYTES_PER_TOKEN)
+    return ToolCost(len(tools), tokens, [*_warnings(tools)])
+
+
+def _warnings(tools: Sequence[OfferedTool]) -> Iterator[str]:
+    if len(tools) > _MANY_TOOLS:
+        yield f"{len(tools)} tools: some hosts offer a model at most {_MANY_TOOLS}, of all servers"
+    for each in tools:
+        if len(each.name) > _LONG_NAME:
+            yield (
+                f"tool {each.name}: the name has {len(each.name)} characters; with a host's own "
+                f"prefix, more than {_LONG_NAME} are too many"
+            )
+        if not each.tool.description.strip():
+            yield f"tool {each.name}: without a description; a model cannot know when to call it"

@@ -97,6 +97,13 @@ def lines_of(text: str) -> list[str]:
     return _LINE.findall(text)
 
 
+def beginning(text: str, room: int) -> str:
+    """Return the lines at the beginning of a text that fit; if none does, the first characters."""
+    if len(text) <= room:
+        return text
+    return text[: text.rfind("\n", 0, room) + 1 or room]
+
+
 def part_of(text: str, range: TextRange) -> TextPart:
     """Return a range of a text that is known whole; its bytes are those of UTF-8."""
     if range.unit == "bytes":

@@ -375,7 +375,7 @@ class Database:
         self, name: str, arguments: Mapping[str, Any], request: ToolRequest
     ) -> ToolResult:
         """Return the rows of a query. See `SupportsTools.call_tool`."""
-        return await self._documents.call_query(name, arguments)
+        return await self._documents.call_query(name, arguments, budget=request.budget)
 
     async def complete(
         self, variable: str, value: str, *, given: Mapping[str, str]

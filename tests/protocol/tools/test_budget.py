@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from resource_server import access
+from resource_server.catalog.catalog import Catalog
+from resource_server.catalog.mount import Mount
+from resource_server.protocol.server import Server
 from resource_server.protocol.tools.budget import DEFAULT_CHARACTERS, Budget, characters
 from resource_server.protocol.tools.registry import MAX_RESULT_SIZE, ToolSettings
-from tests.protocol.tools.tooled import STRUCTURED, called, described
+from resource_server.provider.tools import MediaBlock, TextBlock, Tool, ToolRequest, ToolResult
+from resource_server.providers.filesystem import Filesystem
+from tests.protocol.tools.tooled import (
+    STRUCTURED,
+    Tooled,
+    answering,
+    called,
+    described,
+    refusal,
+    said,
+    words,
+)
 from tests.protocol.wire import EVERY, Wire, server_of
 from tests.providers_for_tests import Tree
 
@@ -67,3 +85,115 @@ async def test_structured_results_can_be_left_out(revision: str) -> None:
     for name, arguments in asked.items():
         found = await called(wire, name, revision, **arguments)
         assert ("structuredContent" in found) == (revision in STRUCTURED)
+
+
+# -- tools of providers
+
+
+async def call(result: ToolResult, budget: int, tool: Tool | str = "x") -> Mapping[str, Any]:
+    server = await server_of(Tooled((tool, answering(result))), tools=ToolSettings(budget=budget))
+    return await called(Wire(server, "2025-11-25"), "x", "2025-11-25")
+
+
+async def test_long_text_of_a_provider_is_cut_at_a_line_and_marked() -> None:
+    text = "".join(f"line {n}\n" for n in range(100))
+    for blocks in ([TextBlock(text)], [TextBlock("first\n"), TextBlock(text), TextBlock("last")]):
+        told = words(await call(ToolResult(blocks), 300))
+        shown, _, notice = told.rpartition("\n[")
+        assert notice == "Truncated: the result is longer. Ask for less.]"
+        assert 200 < len(told) <= 300
+        assert shown.endswith("\n")
+        assert "last" not in told
+    assert words(await call(ToolResult([TextBlock(text)]), len(text))) == text
+
+
+@pytest.mark.parametrize("budget", [1, 100])
+async def test_a_line_without_end_is_cut_all_the_same(budget: int) -> None:
+    told = words(await call(ToolResult([TextBlock("x" * 1000)]), budget))
+    assert told.startswith("x")
+    assert len(told) <= max(budget, 60)
+
+
+async def test_images_do_not_count() -> None:
+    picture = MediaBlock(b"\0" * 3000, "image/png")
+    found = await call(ToolResult([TextBlock("short"), picture]), 100)
+    assert [block["type"] for block in found["content"]] == ["text", "image"]
+
+
+async def test_long_json_is_left_out_or_refused_if_it_was_promised() -> None:
+    result = ToolResult([TextBlock("in short")], {"a": "x" * 200})
+    found = await call(result, 100)
+    assert found["content"] == [{"type": "text", "text": "in short"}]
+    assert "structuredContent" not in found
+    promised = Tool(name="x", description="X", output_schema={"type": "object"})
+    told = refusal(await call(result, 100, promised))
+    assert told == "The result has 208 characters, over the budget of 100. Ask for less."
+    assert (await call(result, 300, promised))["structuredContent"] == {"a": "x" * 200}
+
+
+async def test_a_tool_knows_its_budget() -> None:
+    def tell(_: object, request: ToolRequest) -> ToolResult:
+        return said(str(request.budget))
+
+    server = await server_of(Tooled(("x", tell)), tools=ToolSettings(budget=77))
+    assert words(await called(Wire(server, "2025-11-25"), "x", "2025-11-25")) == "77"
+
+
+# -- what the tools cost, and what they take
+
+
+class WithPages(Tree):
+    parameters = frozenset(("limit", "format"))
+
+
+async def arguments(*providers: Any) -> set[str]:
+    wire = Wire(await server_of(*providers), "2025-11-25")
+    return set((await described(wire, "read_resource"))["inputSchema"]["properties"])
+
+
+async def test_only_arguments_that_something_served_takes_are_offered(tmp_path: Path) -> None:
+    ranges = {"uri", "lines", "tail", "bytes", "number"}
+    assert await arguments(Filesystem(tmp_path)) == ranges
+    assert await arguments(Tree({})) == ranges
+    assert await arguments(WithPages({})) == {"uri", "rows", "format"}
+    assert await arguments(WithPages({}), Tree({})) == ranges | {"rows", "format"}
+
+
+async def test_hidden_mounts_do_not_show_in_the_arguments() -> None:
+    mounts = [
+        Mount("files", "test://files/", Tree({})),
+        Mount("rows", "test://rows/", WithPages({}), access=frozenset(("staff",))),
+    ]
+    wire = Wire(Server(Catalog(mounts)), "2025-11-25")
+    with access.acting(access.Caller("somebody", frozenset())):
+        found = await described(wire, "read_resource")
+        assert "rows" not in found["inputSchema"]["properties"]
+        assert "~rows" not in found["description"]
+    assert "rows" in (await described(wire, "read_resource"))["inputSchema"]["properties"]
+
+
+async def test_all_built_in_tools_cost_fewer_than_1200_tokens() -> None:
+    wire = Wire(await server_of(WithPages({}), Tree({})), "2026-07-28")
+    tools = (await wire.result("tools/list"))["tools"]
+    definitions = json.dumps(tools, ensure_ascii=False, separators=(",", ":"))
+    # Measured with o200k_base: 4.3 characters a token.
+    assert len(definitions) / 4 < 1200
+    assert all(tool["description"] for tool in tools)
+
+
+async def test_an_unknown_argument_is_answered_with_the_known_ones() -> None:
+    wire = Wire(await server_of(Tree({"a": ""})), "2025-11-25")
+    for name, argument, near in (
+        ("list_resources", "dept", "; did you mean 'depth'?"),
+        ("list_resources", "x", ""),
+        ("read_resource", "line", "; did you mean 'lines'?"),
+        ("resource_metadata", "url", "; did you mean 'uri'?"),
+        ("search_resources", "q", ""),
+        ("read_resource", "\x1b[31m" + "é" * 9000, ""),
+    ):
+        told = refusal(await called(wire, name, "2025-11-25", **{argument: 1}))
+        known = ", ".join((await described(wire, name))["inputSchema"]["properties"])
+        assert told.startswith("Invalid arguments: unknown argument '")
+        assert told.endswith(f"{near}; known: {known}")
+        assert len(told) < 400
+        assert "\x1b" not in told

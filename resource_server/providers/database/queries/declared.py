@@ -30,7 +30,7 @@ TOOL_RESULT: Schema = {
         "rows": {"type": "array", "items": {"type": "array"}},
         "truncated": {"type": "boolean"},
     },
-    "required": ["columns", "rows", "truncated"],
+    "required": ["columns", "rows"],
     "additionalProperties": False,
 }
 """JSON Schema of the structured result of a query called as a tool."""

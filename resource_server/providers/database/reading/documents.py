@@ -39,6 +39,8 @@ from resource_server.runtime.eager import settle
 _JSON = "application/json"
 _PAGE_FORMATS = tuple(format for name, format in FORMATS.items() if name != "json")
 _DEFINITION_FORMATS = (Format("json", _JSON, "Complete, for programs"),)
+_MARGIN = 64
+"""Characters of a query's result around its rows."""
 PAGE_PARAMETERS = ("after", "limit", "columns", "format")
 
 
@@ -332,8 +334,12 @@ class Documents:
         """Describe the document of a query that needs no parameters, with its version."""
         return (await settle(self._read_query(name, {}))).resource
 
-    async def call_query(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call_query(
+        self, name: str, arguments: Mapping[str, Any], *, budget: int
+    ) -> ToolResult:
         """Return the rows of a query as structured data and as a Markdown table.
+
+        As many whole rows as `budget` characters have room for, in either form, and at least one.
 
         Raises:
             ResourceNotFound: no query of this name is a tool.
@@ -342,8 +348,11 @@ class Documents:
         if not self._queries.get(name).is_tool:
             raise ResourceNotFound
         page = await self._result(name, arguments, parameters.value_from_json)
-        table = pages.write_table(page, max_bytes=self._limits.bytes, cell=self._limits.cell)
-        structured = {"columns": table.columns, "rows": table.rows, "truncated": table.more}
+        room = max(1, min(self._limits.bytes, budget - _MARGIN))
+        table = pages.write_table(page, max_bytes=room, cell=self._limits.cell)
+        structured: dict[str, Any] = {"columns": table.columns, "rows": table.rows}
+        if table.more:
+            structured["truncated"] = True
         return ToolResult([TextBlock(table.markdown)], structured)
 
     async def _result(

@@ -60,11 +60,15 @@ async def database(owner: Owner, **options: Any) -> AsyncGenerator[Database]:
         yield provider
 
 
-async def called(provider: Database, name: str, /, **arguments: object) -> tuple[Any, str]:
+async def called(
+    provider: Database, name: str, /, *, budget: int = 25_000, **arguments: object
+) -> tuple[Any, str]:
     """Return the data and the text of a result, checked against the output schema."""
     tool = next(tool for tool in provider.tools() if tool.name == name)
     assert tool.output_schema is not None
-    result = await provider.call_tool(name, arguments, SilentToolRequest())
+    request = SilentToolRequest()
+    request.budget = budget
+    result = await provider.call_tool(name, arguments, request)
     [block] = result.content
     assert isinstance(block, TextBlock)
     structured = msgspec.json.decode(msgspec.json.encode(result.structured))
@@ -190,7 +194,6 @@ async def test_a_call_returns_rows_as_data_and_as_a_table(owner: Owner) -> None:
         assert data == {
             "columns": ["id", "name"],
             "rows": [[2, "Emmy"], [3, "A|b"]],
-            "truncated": False,
         }
         assert words.splitlines() == [
             "# People of a country",
@@ -201,7 +204,7 @@ async def test_a_call_returns_rows_as_data_and_as_a_table(owner: Owner) -> None:
             "| 3 | A\\|b |",
         ]
         data, words = await called(provider, "of_country", country="XX", least=5)
-        assert data == {"columns": ["id", "name"], "rows": [], "truncated": False}
+        assert data == {"columns": ["id", "name"], "rows": []}
         assert words.endswith("| --- | --- |\n")
 
 
@@ -237,6 +240,19 @@ async def test_both_forms_have_the_same_rows_at_every_limit(
     assert 1 <= len(rows) == len(data["rows"]) < 29
     assert data["truncated"]
     assert "More rows follow" in words
+
+
+@pytest.mark.parametrize("budget", [1, 500, 2000])
+async def test_both_forms_are_within_the_budget_of_a_call(owner: Owner, budget: int) -> None:
+    await owner.run("create table n (id integer primary key, t varchar(99))")
+    await owner.insert("n", *((n, "*" * n) for n in range(1, 80)))
+    queries = {"q": Query(sql="select id, t from n order by id")}
+    async with database(owner, queries=queries) as provider:
+        data, words = await called(provider, "q", budget=budget)
+    assert data["truncated"]
+    assert data["rows"]
+    if budget > 1:
+        assert budget * 0.4 < max(len(words), len(json.dumps(data))) <= budget
 
 
 async def test_long_values_are_truncated_in_both_forms(owner: Owner) -> None:
