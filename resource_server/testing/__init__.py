@@ -28,6 +28,7 @@ from resource_server.testing import (
     listing_rules,
     resource_rules,
     search_rules,
+    skill_rules,
     tool_rules,
 )
 from resource_server.testing.change_rules import MakeChange
@@ -140,6 +141,7 @@ async def _check_rules(
     await resource_rules.check_hides(calls)
     await resource_rules.check_explain(calls, tree.resources)
     await search_rules.check_search(calls, tree.resources)
+    await skill_rules.check_skills(calls)
     await _check_concurrency(calls, tree.resources[:8])
     return tree, await change_rules.check_watch(calls, tree.resources, within_s)
 

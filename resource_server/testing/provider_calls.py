@@ -22,6 +22,7 @@ from resource_server.provider import (
     SupportsWalk,
 )
 from resource_server.provider.search import Hit, SearchPage, SearchRequest, SupportsSearch
+from resource_server.provider.skills import Skill, SupportsSkills
 from resource_server.provider.tools import SupportsTools, Tool, ToolRequest, ToolResult
 
 T = TypeVar("T")
@@ -136,6 +137,28 @@ class Calls:
             self.broken("a page has at most `limit` items", f"{call} returned {len(found.hits)}")
             return None
         return found
+
+    async def list_skills(
+        self, provider: SupportsSkills, *, after: Path | None, limit: int
+    ) -> Sequence[Skill]:
+        """Return a page of skills; none on failure."""
+        call = f"list_skills(after={brief(after)}, limit={limit})"
+        found = await self._call(
+            call, lambda: provider.list_skills(after=after, limit=limit), _are(Skill)
+        )
+        if found is None or isinstance(found, ResourceError):
+            return ()
+        if len(found) > limit:
+            self.broken("a page has at most `limit` items", f"{call} returned {len(found)}")
+        return found[:limit]
+
+    async def get_skill(self, provider: SupportsSkills, path: Path) -> Skill | ResourceError | None:
+        """Return a skill."""
+        return await self._call(
+            f"get_skill({brief(path)})",
+            lambda: provider.get_skill(path),
+            lambda found: isinstance(found, Skill),
+        )
 
     async def tools(self, provider: SupportsTools) -> Sequence[Tool] | ResourceError | None:
         """Return the tools."""

@@ -48,6 +48,7 @@ URIS = (
 METHODS = (
     *("initialize", "ping", "server/discover", "logging/setLevel"),
     *("resources/list", "resources/read", "resources/metadata", "resources/templates/list"),
+    *("resources/directory/read", "skills/list", "skills/get"),
     *("resources/subscribe", "resources/unsubscribe", "subscriptions/listen"),
     *("prompts/list", "prompts/get", "prompts/get", "completion/complete"),
     *("tools/list", *("tools/call",) * 4),
@@ -189,9 +190,9 @@ class Dice:
                 return self.initialization(self.choice((*EVERY, "1999-01-01", "")))
             case "logging/setLevel":
                 return {"level": self.choice(("debug", "error", "no"))}
-            case "resources/list":
+            case "resources/list" | "resources/directory/read":
                 return self.maybe(uri=self.uri, cursor=self.text)
-            case "resources/templates/list" | "prompts/list" | "tools/list":
+            case "resources/templates/list" | "prompts/list" | "tools/list" | "skills/list":
                 return self.maybe(cursor=self.text) if self.chance(0.3) else {}
             case "subscriptions/listen":
                 return {"notifications": self._listened()}

@@ -421,6 +421,8 @@ class Load:
             (
                 ("resources/list", {}),
                 ("resources/list", {"uri": "test://files/"}),
+                ("resources/directory/read", {"uri": "test://files/"}),
+                ("skills/list", {}),
                 ("resources/read", {"uri": uri}),
                 ("resources/metadata", {"uri": uri}),
                 ("resources/templates/list", {}),

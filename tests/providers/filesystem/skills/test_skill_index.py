@@ -228,11 +228,16 @@ async def test_links_lead_into_a_skill_only_within_the_root(tmp_path: Path) -> N
 async def test_a_skill_in_the_folder_itself_has_the_name_of_its_uri(tmp_path: Path) -> None:
     provider = Filesystem(path=make(tmp_path, {"SKILL.md": skill_md("tea"), "x.md": b"x"}))
     assert await listed(provider) == []
-    provider.linked(lambda path, _=None: f"skill://Acme/tea/{'/'.join(path)}")
-    provider = Filesystem(path=tmp_path)
-    provider.linked(lambda path, _=None: f"skill://acme/tea/{'/'.join(path)}")
-    [skill] = await listed(provider)
-    assert (skill.path, files_of(skill)) == (("SKILL.md",), ["SKILL.md", "x.md"])
+    for base, names in (("skill://acme/tea", ["tea"]), ("skill://tea", ["tea"]), ("x://y", [])):
+
+        def link(path: Address, query: Mapping[str, str] | None = None, base: str = base) -> str:
+            return "/".join((base, *path))
+
+        provider = Filesystem(path=tmp_path)
+        provider.linked(link)
+        found = await listed(provider)
+        assert [skill.frontmatter["name"] for skill in found] == names
+        assert [files_of(skill) for skill in found] == [["SKILL.md", "x.md"]] * len(names)
 
 
 async def test_reads_of_a_skill_return_the_bytes_of_its_digests(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,7 +60,7 @@ async def test_a_hidden_skill_md_changes_nothing(folder: Folder) -> None:
     folder.write("skills/.gitignore", "secret/SKILL.md\n")
     folder.write("skills/secret/SKILL.md", "x")
     folder.write("skills/unlisted/SKILL.md", "x")
-    hidden = {
+    hidden: dict[str, Any] = {
         "exclude": ("skills/excluded/SKILL.md",),
         "directories": {"skills/unlisted": DirectoryOptions(listed=False)},
     }
