@@ -293,6 +293,8 @@ class Conversation:
     async def use_tool(self, uri: str, word: str, step: Step) -> None:
         for name in ("list_resources", "read_resource", "resource_metadata"):
             await self._call(name, uri=uri)
+        await self._call("read_resource", uri=uri, lines="1-", number=True)
+        await self._call("read_resource", uri=uri, rows=2, format="csv")
         await self._call("list_resources", uri=uri, depth=3)
         await self._call("list_resources", uri=uri, pattern=f"*{word}*")
         await self._call("list_resources", pattern=word)

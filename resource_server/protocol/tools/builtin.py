@@ -9,10 +9,13 @@ from typing import Any, TypeAlias
 import msgspec
 
 from resource_server import uris
+from resource_server.catalog.catalog import CatalogEntry
 from resource_server.protocol import content_blocks, serialization
 from resource_server.protocol.call import Call, Result
 from resource_server.protocol.message import UNPARSABLE
+from resource_server.protocol.serialization import META_DETAILS
 from resource_server.protocol.tools import builtin_schemas
+from resource_server.protocol.tools.budget import characters
 from resource_server.protocol.tools.resource_listing import ListArguments, list_resources
 from resource_server.protocol.tools.resource_reading import ReadArguments, read_resource
 from resource_server.protocol.tools.resource_search import SearchArguments, search_resources
@@ -21,6 +24,9 @@ from resource_server.provider.tools import Tool
 from resource_server.runtime.near_name import did_you_mean
 
 _MAX_NAME_CHARACTERS = 64
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class UriArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,11 +39,31 @@ class UriArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def resource_metadata(call: Call, arguments: UriArguments) -> Result:
-    """Describe a resource without reading it."""
-    resource = serialization.resource(await call.server.catalog.metadata(arguments.uri))
-    return tool_result(
-        call, [content_blocks.text_block(resource.decode())], b'{"resource":%b}' % resource
-    )
+    """Describe a resource without reading it; details over the budget are left out."""
+    described = _description(await call.server.catalog.metadata(arguments.uri))
+    resource = _encode(described)
+    if characters(resource) > call.server.toolbox.settings.budget and "details" in described:
+        resource = _encode({**described, "details": "[Truncated: too long for a tool]"})
+    text = content_blocks.text_block(resource.decode())
+    return tool_result(call, [text], b'{"resource":%b}' % resource)
+
+
+def _description(entry: CatalogEntry) -> dict[str, Any]:
+    """Return what the protocol says of a resource, each fact once."""
+    wire: dict[str, Any] = _decode(serialization.resource(entry))
+    meta = wire.pop("_meta")
+    uri, kind = wire.pop("uri"), wire.pop("resourceType")
+    described = {"uri": uri, "type": kind, **wire, **wire.get("annotations", {})}
+    for repeated in ("capabilities", "annotations"):
+        described.pop(repeated, None)
+    if described["name"] == uris.unquote_path(uri.rpartition("/")[2]):
+        del described["name"]
+    for key, member in ((serialization.META_VERSION, "version"), (META_DETAILS, "details")):
+        if key in meta:
+            described[member] = meta[key]
+    if entry.resource.formats:
+        described["formats"] = [each.name for each in entry.resource.formats]
+    return described
 
 
 # -- calls

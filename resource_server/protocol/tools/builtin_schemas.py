@@ -19,8 +19,8 @@ _NUMBER: _Json = {"type": "integer"}
 _CURSOR: _Json = {**_TEXT, "description": "From the previous page"}
 _RESOURCE: _Json = {
     "type": "object",
-    "properties": {"uri": _TEXT, "name": _TEXT},
-    "required": ["uri", "name"],
+    "properties": {"uri": _TEXT, "type": _TEXT},
+    "required": ["uri", "type"],
 }
 
 

@@ -32,6 +32,9 @@ _NOTICE_CHARACTERS = 160
 """Characters of a notice, without the URI in it."""
 _BLOCK_CHARACTERS = 400
 """Characters of an embedded resource, without its metadata and data."""
+_COLLECTION = (
+    "it is a collection; give these arguments for one of its documents, such as …/~rows of a table"
+)
 _MAX_ATTEMPTS = 6
 """Maximum reads of a page whose rows do not fit."""
 
@@ -118,12 +121,20 @@ class _Reader:
             ResourceTooLarge: it has no ranges that are known here.
         """
         try:
-            return await self._fetch(self._range)
+            reading = await self._fetch(self._range)
+        except InvalidParameter:
+            entry = await self._catalog.metadata(self._bare)
+            if entry.resource.type == "collection":
+                raise InvalidParameter(_COLLECTION) from None
+            raise
         except ResourceTooLarge:
             if not self._native:
                 raise
             # More bytes than the budget has characters, whatever the encoding.
             return await self._fetch(TextRange("bytes", 0, 5 * self._limit + 64))
+        if reading.collection is not None and (self._range is not None or self._numbered):
+            raise InvalidParameter(_COLLECTION)
+        return reading
 
     async def _fetch(self, range: TextRange | None) -> ReadResult:
         uri = self._uri

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from resource_server.protocol.tools.registry import ToolSettings
+from resource_server.provider import Path, Resource
 from resource_server.runtime.timing import Timing
 from tests.protocol.tools.tooled import PICTURE, STRUCTURED, called, refusal, words
 from tests.protocol.wire import EVERY, HANDSHAKE, Wire, server_of
-from tests.providers_for_tests import Folder, Leaf, SlowTree, Tree, WatchedTree
+from tests.providers_for_tests import Broken, Folder, Leaf, SlowTree, Tree, WatchedTree
 
 pytestmark = pytest.mark.anyio
 
@@ -37,10 +39,33 @@ async def wired(revision: str, tree: type[Tree] = Tree, **more: Any) -> Wire:
 async def test_metadata_is_equal_in_text_and_structured_content(revision: str, uri: str) -> None:
     wire = await wired(revision)
     result = await called(wire, "resource_metadata", revision, uri=uri)
-    described = await wire.result("resources/metadata", {"uri": uri})
-    assert json.loads(words(result)) == described["resource"]
+    described = (await wire.result("resources/metadata", {"uri": uri}))["resource"]
+    found = json.loads(words(result))
     if revision in STRUCTURED:
-        assert result["structuredContent"] == {"resource": described["resource"]}
+        assert result["structuredContent"] == {"resource": found}
+    # Each fact comes once, without what only programs use.
+    for same in ("uri", "title", "description", "mimeType", "size"):
+        assert found.get(same) == described.get(same)
+    assert found["type"] == described["resourceType"]
+    meta, annotations = described["_meta"], described.get("annotations", {})
+    assert found.get("version") == meta.get("resource-server/version")
+    assert found.get("lastModified") == annotations.get("lastModified")
+    formats = [each["name"] for each in meta.get("resource-server/formats", [])]
+    assert found.get("formats", []) == formats
+    assert not {"_meta", "capabilities", "annotations", "resourceType"} & found.keys()
+    assert len(words(result)) < 0.8 * len(json.dumps(described, separators=(",", ":")))
+
+
+async def test_long_details_are_left_out_of_metadata() -> None:
+    def detailed(path: Path) -> Resource:
+        return Resource(path=path, name="x", type="collection", details={"many": "x" * 500})
+
+    server = await server_of(Broken(metadata=detailed), tools=ToolSettings(budget=300))
+    result = await called(
+        Wire(server, "2025-11-25"), "resource_metadata", "2025-11-25", uri="test://one"
+    )
+    assert len(words(result)) <= 300
+    assert json.loads(words(result))["details"] == "[Truncated: too long for a tool]"
 
 
 # -- notifications

@@ -376,6 +376,15 @@ async def test_documents_of_a_collection_that_do_not_fit_are_listed() -> None:
     )
 
 
+async def test_parts_of_a_collection_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    for provider in (Tree({"sub": {}}), Filesystem(tmp_path)):
+        wire = Wire(await server_of(provider), LATEST)
+        for arguments in ({"lines": "1-2"}, {"rows": 3}, {"format": "csv"}, {"number": True}):
+            result = await called(wire, "read_resource", LATEST, uri="test://one/sub", **arguments)
+            assert "It is a collection; give these arguments for one" in refusal(result)
+
+
 async def test_an_empty_collection_is_reported_as_empty() -> None:
     wire = await wired()
     said = await read(wire, "test://one/folder/empty")
