@@ -190,6 +190,11 @@ class ClientConnection:
             return self._receive_batch(data, reply, notify)
         return self._receive_one(data, reply, notify, can_ask=can_ask)
 
+    def miss(self) -> None:
+        """Note a message that is too long to be read; it may have answered any open question."""
+        if self._requests is not None:
+            self._requests.fail("the client's answer is too long")
+
     def _receive_batch(self, data: bytes, reply: Send, notify: Send) -> asyncio.Future[Any] | None:
         try:
             items = self._batch(data)

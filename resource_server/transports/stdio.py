@@ -94,6 +94,7 @@ async def serve(
             line = waiting.popleft()
             if line is None:
                 output.send(_TOO_LONG)
+                connection.miss()
             else:
                 connection.receive(line, output.send, output.send)
         output.flush()

@@ -22,6 +22,8 @@ MAX_OPEN = 8
 Each belongs to a waiting request of the client; fewer than may run, so that others still can.
 """
 
+_ENDS = "the connection ends"
+
 _encode = msgspec.json.Encoder().encode
 
 Capability: TypeAlias = Literal["elicitation", "sampling", "roots"]
@@ -43,7 +45,8 @@ class ServerRequests:
 
     def __init__(self, capabilities: ClientCapabilities) -> None:
         self.capabilities = capabilities
-        self._open: dict[RequestId, asyncio.Future[JsonRpcMessage | None]] = {}
+        self._open: dict[RequestId, asyncio.Future[JsonRpcMessage | str]] = {}
+        """The response to each, or why none will come."""
         self._count = 0
         self._is_ended = False
 
@@ -62,7 +65,7 @@ class ServerRequests:
             CannotElicit: the client refuses, has too many open requests, or is too slow.
         """
         if self._is_ended:
-            raise CannotElicit("the connection ends")
+            raise CannotElicit(_ENDS)
         if len(self._open) >= max_open:
             raise CannotElicit(f"this client has {max_open} questions to answer already")
         self._count += 1
@@ -94,11 +97,15 @@ class ServerRequests:
             waiting.set_result(response)
 
     def end(self) -> None:
-        """Fail all open requests: no response will come."""
+        """Fail all open requests, and those to come: no response will come."""
         self._is_ended = True
+        self.fail(_ENDS)
+
+    def fail(self, reason: str) -> None:
+        """Fail all open requests."""
         for waiting in self._open.values():
             if not waiting.done():
-                waiting.set_result(None)
+                waiting.set_result(reason)
 
 
 def _cancel(request_id: str, reason: str, send: Send) -> None:
@@ -106,9 +113,9 @@ def _cancel(request_id: str, reason: str, send: Send) -> None:
     send(_encode({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
 
 
-def _result(response: JsonRpcMessage | None) -> msgspec.Raw:
-    if response is None:
-        raise CannotElicit("the connection ends")
+def _result(response: JsonRpcMessage | str) -> msgspec.Raw:
+    if isinstance(response, str):
+        raise CannotElicit(response)
     if response.error is not UNSET or response.result is UNSET:
         raise CannotElicit("the client has refused the question")
     return response.result

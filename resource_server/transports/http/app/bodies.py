@@ -23,6 +23,16 @@ UNCOUNTED_BYTES = 64 * 1024
 """Bodies up to this size are not counted: a connection may buffer as much in any case."""
 
 
+class BodyTooLarge(HttpError):
+    """A body over the limit.
+
+    The rest is read and dropped: a client that is disconnected sees no response.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(413, f"the body is longer than {max_bytes} bytes")
+
+
 class Bodies:
     """Reads bodies of at most `max_bytes`, and counts those that are held."""
 
@@ -37,8 +47,9 @@ class Bodies:
         The body is counted until `release`, or until `keep` lets go of it.
 
         Raises:
-            HttpError: it is not JSON or too large, all bodies together are, the server shuts
-                down, or the client accepts none of our responses.
+            BodyTooLarge: it is too large.
+            HttpError: it is not JSON, all bodies together are too large, the server shuts down, or
+                the client accepts none of our responses.
             ClientDisconnected: the client has left, or took too long.
         """
         _check_media_types(request)
@@ -50,7 +61,7 @@ class Bodies:
 
     async def _read(self, request: HttpRequest) -> bytes:
         if int(request.headers.get(b"content-length", b"0")) > self._max_bytes:
-            raise self._too_large()
+            raise BodyTooLarge(self._max_bytes)
         whole: bytes | bytearray = b""  # usually the first part is the whole body
         while True:
             message = await request.receive()
@@ -59,7 +70,7 @@ class Bodies:
             part: bytes = message.get("body", b"")
             length = len(whole) + len(part)
             if length > self._max_bytes:
-                raise self._too_large()
+                raise BodyTooLarge(self._max_bytes)
             if length > UNCOUNTED_BYTES:
                 self._hold(request.exchange, length)
             is_last = not message.get("more_body", False)
@@ -96,10 +107,6 @@ class Bodies:
     def close(self) -> None:
         """Accept no more bodies, not even the rest of those being read."""
         self._is_closed = True
-
-    def _too_large(self) -> HttpError:
-        # The rest is read and dropped: a client that is disconnected sees no response.
-        return HttpError(413, f"the body is longer than {self._max_bytes} bytes")
 
 
 def _check_media_types(request: HttpRequest) -> None:

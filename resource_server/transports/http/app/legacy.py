@@ -14,7 +14,7 @@ from resource_server.access import Caller, acting
 from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.server import Server
 from resource_server.runtime.timing import Timing
-from resource_server.transports.http.app.bodies import Bodies
+from resource_server.transports.http.app.bodies import Bodies, BodyTooLarge
 from resource_server.transports.http.app.request import EVENT_STREAM, HttpError, HttpRequest
 from resource_server.transports.http.app.sessions import is_same_caller
 from resource_server.transports.http.sse.event_stream import EventStream
@@ -91,7 +91,11 @@ class LegacyTransport:
         if request.method != "POST":
             raise HttpError(405, "the method is not allowed here", [(b"allow", b"POST")])
         client = self._client(request, caller)
-        body = await self._bodies.read_message(request)
+        try:
+            body = await self._bodies.read_message(request)
+        except BodyTooLarge:
+            client.connection.miss()
+            raise
         stream = client.stream
         # Several POSTs may wait, and the first of them may fill the stream again.
         while not stream.room.is_set():

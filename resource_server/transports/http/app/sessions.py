@@ -8,7 +8,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from msgspec import UNSET
 
@@ -18,7 +18,7 @@ from resource_server.protocol.client_connection import ClientConnection
 from resource_server.protocol.error_mapping import Fault
 from resource_server.protocol.server import Server
 from resource_server.runtime.timing import DEFAULT_TIMING, Timing
-from resource_server.transports.http.app.bodies import Bodies
+from resource_server.transports.http.app.bodies import Bodies, BodyTooLarge
 from resource_server.transports.http.app.request import (
     EVENT_STREAM,
     Exchange,
@@ -271,7 +271,12 @@ class SessionRequests:
             raise HttpError(405, "the method is not allowed here", allowed)
 
     async def _post(self, request: HttpRequest, caller: Caller) -> None:
-        body = await self._bodies.read_message(request)
+        try:
+            body = await self._bodies.read_message(request)
+        except BodyTooLarge:
+            with suppress(HttpError):
+                self._session(request, caller).connection.miss()
+            raise
         if request.header(b"mcp-session-id") is None:
             fault = _stray_fault(request.exchange)
             if fault is not None:

@@ -104,6 +104,27 @@ def test_an_answer_outside_the_session_is_refused(program: Program) -> None:
         assert words(line) == "Ada"
 
 
+def test_an_answer_over_the_limit_ends_the_question_of_its_session_only(program: Program) -> None:
+    mine, other = opened(program), opened(program)
+    with asked(other) as (others, theirs):
+        with asked(mine) as (line, question):
+            assert mine.post(answer(question, "x" * 5_000_000)).status == 413
+            assert words(line) == "cannot ask: the client's answer is too long"
+            assert mine.post(answer(question)).status == 202
+        assert other.post(answer(theirs)).status == 202
+        assert words(others) == "Ada"
+
+
+def test_a_body_over_the_limit_outside_the_session_ends_no_question(program: Program) -> None:
+    session = opened(program)
+    with asked(session) as (line, question):
+        huge = answer(question, "x" * 5_000_000)
+        assert program.ask(request("POST", huge)).status == 413
+        assert program.ask(request("POST", huge, mcp_session_id="guessed")).status == 413
+        assert session.post(answer(question)).status == 202
+        assert words(line) == "Ada"
+
+
 def test_only_the_first_answer_counts(program: Program) -> None:
     session = opened(program)
     with asked(session) as (line, question):
