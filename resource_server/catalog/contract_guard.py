@@ -394,6 +394,8 @@ class GuardedProvider:
                 raise _broken("search()", "a number of matches", hit.matches)
         if not isinstance(cast("object", page.beyond), int):
             raise _broken("search()", "a number of matches beyond", page.beyond)
+        if not isinstance(cast("object", page.note), str | None):
+            raise _broken("search()", "a note", page.note)
         return page
 
     async def list_skills(self, *, after: Path | None, limit: int) -> Sequence[Skill]:

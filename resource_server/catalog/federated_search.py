@@ -465,6 +465,8 @@ class _PageSearch:
                 step.total += found.total
         step.looked_at += found.looked_at
         self._skipped += found.skipped
+        if found.note is not None:
+            self._notes.append(uris.display(found.note[:_MAX_LINE_LENGTH]))
         mount = self._mounts[mount_cursor.mount]
         if found.next is None:
             del step.cursors[at]

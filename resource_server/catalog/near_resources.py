@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from resource_server import uris
 from resource_server.catalog.catalog import Catalog
+from resource_server.catalog.federated_search import phrase
 from resource_server.catalog.mount import Mount, log_failure
 from resource_server.errors import ResourceNotFound, ResourceServerError
 from resource_server.provider import Path, Resource
@@ -100,7 +101,7 @@ async def _elsewhere(catalog: Catalog, uri: str) -> Sequence[str]:
     root: str | None = None
     with suppress(ResourceNotFound):
         root = catalog.route(uri)[0].uri(())
-    results = await catalog.search(name, uri=root, where="names", limit=MAX_SUGGESTIONS)
+    results = await catalog.search(phrase(name), uri=root, where="names", limit=MAX_SUGGESTIONS)
     return [
         hit.entry.uri
         for hit in results.hits

@@ -98,6 +98,8 @@ class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
     skipped: int = 0
     """Documents among those examined whose text could not be searched: too large, not readable, or
     not text."""
+    note: str | None = None
+    """What this search does not look into, for a caller that finds nothing."""
     beyond: int = 0
     """Matches counted after this page: names, or lines."""
     is_counted: bool = False

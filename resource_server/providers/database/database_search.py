@@ -74,7 +74,7 @@ _LARGE = 2 * 1024 * 1024
 """Characters of one statement's texts above which the next one has fewer rows."""
 _DESCRIBED_AT_ONCE = 32
 _MAX_NAMED = 10
-"""Maximum tables named to a caller whose search is refused."""
+"""Maximum tables whose searched columns a caller is told."""
 
 _WITH_COLUMNS = (DatabaseAddress, SchemaAddress, TableAddress, DefinitionAddress)
 TableAtPath: TypeAlias = tuple[Path, TableInfo]
@@ -118,7 +118,12 @@ class DatabaseSearch:
         if isinstance(address, TableAddress | RowAddress):
             await self._check_columns(address.table)
         rows = _RowSearch(self._exposed, self._documents, request, limit=limit, deadline=deadline)
-        return await rows.found(found, below, within, after)
+        page = await rows.found(found, below, within, after)
+        if page.hits or page.next or after or len(found) == len(tables):
+            return page
+        return replace(
+            page, note=f"Of tables, only these columns are searched: {await self._named()}"
+        )
 
     async def _check_columns(self, table: TableName) -> None:
         """Check that some column of a table is searched.
@@ -127,22 +132,25 @@ class DatabaseSearch:
             NotSearchable: none is; names those of other tables that are.
         """
         exposed = await self._exposed.get(table)
-        if exposed.searched and exposed.options.rows:
-            return
-        others: list[str] = []
+        if not (exposed.searched and exposed.options.rows):
+            raise NotSearchable(
+                f"no column of {uris.display(table.name)} can be searched; "
+                f"those that can be: {await self._named()}"
+            )
+
+    async def _named(self) -> str:
+        """Return the searched columns, by table."""
+        named: list[str] = []
         for info in await self._exposed.infos():
             options = self._exposed.options(info.name)
             if options.search and options.rows and options.listed:
                 with suppress(ResourceNotFound):  # dropped meanwhile, or refused
                     searched = (await self._exposed.get(info.name)).searched
                     if searched:
-                        others.append(f"{info.name.name} ({', '.join(searched)})")
-            if len(others) == _MAX_NAMED:
+                        named.append(f"{info.name.name} ({', '.join(searched)})")
+            if len(named) == _MAX_NAMED:
                 break
-        raise NotSearchable(
-            f"the rows of {table.name} cannot be searched: none of its columns is made searchable. "
-            + uris.display(f"Searchable are: {', '.join(others)}" if others else "No other is")
-        )
+        return uris.display(", ".join(named)) or "none"
 
     async def _find(self, address: Address, below: Path) -> None:
         """Check cheaply that the address exists.

@@ -33,10 +33,11 @@ class Searched:
         limit: int = 100,
         within: float = PATIENCE_S,
         is_pattern: bool = False,
+        **asked: Any,
     ) -> SearchPage:
         """Return one page of results; by default from the whole database."""
         return await self.provider.search(
-            SearchRequest(text=text, where=where, is_pattern=is_pattern),
+            SearchRequest(text=text, where=where, is_pattern=is_pattern, **asked),
             below=(*self._prefix, *below) if below else (),
             after=after,
             limit=limit,

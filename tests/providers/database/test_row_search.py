@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -15,7 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resource_server.access import Access
-from resource_server.errors import DeadlineExceeded, InvalidParameter, ResourceNotFound
+from resource_server.errors import (
+    DeadlineExceeded,
+    InvalidParameter,
+    NotSearchable,
+    ResourceNotFound,
+)
 from resource_server.provider import ByteSize
 from resource_server.provider.search import MatchedLine, SearchRequest
 from resource_server.providers.database.options import ColumnOptions, ReadLimits, TableOptions
@@ -243,6 +249,101 @@ async def test_a_failing_row_filter_does_not_hide_hits_in_other_tables(owner: Ow
         assert await it.found("assam") == ["teas/1"]
         assert await it.found("a.sam", is_pattern=True) == []
         assert await it.found("As+am", is_pattern=True) == ["teas/1"]
+
+
+# -- several words, globs and counts
+
+
+async def test_a_row_matches_several_words_in_one_column_or_in_several(owner: Owner) -> None:
+    await owner.run(*TEAS)
+    async with searched(owner, tables={"teas": NOTES}) as it:
+        words: dict[str, Any] = {"words": ("TEA", "bergamot")}
+        [hit] = await it.hits("", **words)
+        assert (it.short(hit), hit.matches) == ("teas/2", 1)
+        assert hit.lines == (MatchedLine(4, "note: a TEA with bergamot"),)
+        assert await it.found("", **words, together="document") == []
+        words = {"words": ("tea", "strong")}
+        assert await it.found("", **words) == []
+        [hit] = await it.hits("", **words, together="document")
+        assert it.short(hit) == "teas/1"
+        words = {"words": ("tea", "twin", "nothing")}
+        assert await it.found("", **words, together="document") == []
+        assert await it.found("", **words, together="most") == ["teas/2"]
+
+
+async def test_case_counts_where_it_is_asked_for(owner: Owner) -> None:
+    await owner.run(*TEAS)
+    async with searched(owner, tables={"teas": NOTES}) as it:
+        assert await it.found("TEA", match_case=True) == ["teas/2"]
+
+
+async def test_a_glob_chooses_tables_and_rows(owner: Owner) -> None:
+    await owner.run(*TEAS, "create table cups (id integer primary key, note varchar(99))")
+    await owner.run("insert into cups values (1, 'tea cup')")
+    tables = {"teas": NOTES, "cups": TableOptions(search=("note",))}
+    async with searched(owner, tables=tables) as it:
+        assert await it.found("tea", files="cups") == ["cups/1"]
+        assert await it.found("tea", files="!tea*", limit=1) == ["cups/1"]
+        assert await it.found("tea", files="teas/[23]") == ["teas/2", "teas/3"]
+        assert await it.found("tea", "names", files="cup*") == []
+        assert await it.found("*s", "names", files="cup*") == ["cups"]
+
+
+async def test_the_columns_that_match_after_a_full_page_are_counted(owner: Owner) -> None:
+    await owner.run(*TEAS)
+    async with searched(owner, tables={"teas": NOTES}) as it:
+        page = await it.page("a", limit=1, count_s=30.0)
+        assert (len(page.hits), page.hits[0].matches) == (1, 1)
+        assert (page.beyond, page.is_counted) == (4, True)
+        page = await it.page("n", limit=3, count_s=30.0)
+        assert (page.next, page.is_counted) == (None, True)
+        page = await it.page("a", limit=1, count_s=0.0)
+        assert (page.beyond, page.is_counted) == (0, False)
+
+
+async def test_hidden_rows_columns_and_masked_values_are_not_counted(owner: Owner) -> None:
+    await owner.run(*TEAS, "insert into teas values (5, 'a', 'a', 'a a a')")
+    for options, count in (
+        (TableOptions(search=("note", "maker")), 6),
+        (TableOptions(search=("note", "maker"), where="id < 5"), 4),
+        (TableOptions(search=("note", "maker"), columns=ColumnOptions(hide=("note",))), 2),
+        (TableOptions(search=("note", "maker"), columns=ColumnOptions(mask={"note": "hash"})), 2),
+    ):
+        async with searched(owner, tables={"teas": options}) as it:
+            page = await it.page("a", limit=1, count_s=30.0)
+            assert (page.beyond, page.is_counted) == (count, True)
+
+
+async def test_a_table_without_searched_columns_names_those_that_are_searched(owner: Owner) -> None:
+    await owner.run(*TEAS, "create table cups (id integer primary key, note varchar(99), pin int)")
+    await owner.run(*(f"create table t{n} (id integer primary key, secret int)" for n in (1, 2, 3)))
+    hidden = ColumnOptions(hide=("maker",), mask={"name": "hash"})
+    tables = {
+        "teas": TableOptions(search=("note", "maker", "name"), columns=hidden),
+        "t1": TableOptions(search=("secret",), rows=False),
+        "t2": False,
+        "t3": TableOptions(search=("secret",), listed=False),
+    }
+    async with searched(owner, tables=tables) as it:
+        for below in (("cups",),):
+            with pytest.raises(NotSearchable) as caught:
+                await it.page("x", below=below)
+            said = "no column of cups can be searched; those that can be: teas (note)"
+            assert str(caught.value) == said
+        page = await it.page("nowhere")
+        assert page.note == "Of tables, only these columns are searched: teas (note)"
+        assert (await it.page("bergamot")).note is None
+
+
+async def test_a_table_of_other_scopes_is_not_named_as_searchable(owner: Owner) -> None:
+    await owner.run(*TEAS, "create table cups (id integer primary key, note varchar(99))")
+    tables = {"teas": TableOptions(search=("note",), access=Access(scopes=("tea",)))}
+    whole = Database(url=owner.url, tables=tables)
+    for scopes, named in ((frozenset[str](), "none"), (frozenset(("tea",)), "teas (note)")):
+        async with whole.narrowed(scopes) as provider:
+            it = Searched(provider, owner.prefix)
+            with pytest.raises(NotSearchable, match=re.escape(f"those that can be: {named}")):
+                await it.page("x", below=("cups",))
 
 
 # -- hidden data
