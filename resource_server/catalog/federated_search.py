@@ -464,7 +464,9 @@ class _PageSearch:
             else:
                 step.total += found.total
         step.looked_at += found.looked_at
-        self._skipped += found.skipped
+        if step.step in ("names", "text"):
+            # The later steps come to the same documents again.
+            self._skipped += found.skipped
         if found.note is not None:
             self._notes.append(uris.display(found.note[:_MAX_LINE_LENGTH]))
         mount = self._mounts[mount_cursor.mount]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -228,3 +229,103 @@ def test_no_step_blocks_other_threads_for_long() -> None:
         moments = [time.monotonic()]
         LineQuery(sought).matches(data, lambda: moments.append(time.monotonic()))  # noqa: B023
         assert len(moments) > 100
+
+
+# -- words, context and counts
+
+
+def matches(text: str, /, keep: int = 5, **asked: Any) -> text_match.Matches:
+    options: dict[str, Any] = {"text": "", "where": "text", **asked}
+    query = LineQuery(SearchRequest(**options))
+    found = query.matches(text.encode(), keep=keep)
+    assert query.may_be_in(text.encode()) or not found.count
+    return found
+
+
+def numbers(found: text_match.Matches) -> list[int]:
+    return [line.number for line in found.lines if not line.is_context]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "document", "most"),
+    [
+        ("a b c\nx\nc b a", [1, 3], [], []),
+        ("a b\nc", [], [1], []),
+        ("a\na\nb\nc c\na", [], [3], []),
+        ("a b\nx\nb a", [], [], [1, 3]),
+        ("a\nb\na", [], [], [2]),
+        ("a a a", [], [], []),
+        ("", [], [], []),
+    ],
+)
+def test_a_document_belongs_to_one_step_of_a_search_for_words(
+    text: str, line: list[int], document: list[int], most: list[int]
+) -> None:
+    steps = (("line", line), ("document", document), ("most", most))
+    for together, expected in steps:
+        found = matches(text, words=("a", "B", "c"), together=together)
+        assert (numbers(found), found.count) == (expected, len(expected)), together
+
+
+@given(
+    text=st.text(st.sampled_from("abcé \n"), max_size=90),
+    words=st.lists(st.sampled_from(["a", "bc", "é", "c "]), min_size=2, max_size=4, unique=True),
+    size=st.integers(24, 64),
+)
+def test_words_are_found_alike_in_one_piece_and_in_slices(
+    text: str, words: list[str], size: int
+) -> None:
+    for together in ("line", "document", "most"):
+        asked: dict[str, Any] = {"words": tuple(words), "together": together, "keep": 1000}
+        whole = matches(text, **asked)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(text_match, "_SLICE", size)
+            patch.setattr(text_match, "_OVERLAP", 20)
+            assert numbers(matches(text, **asked)) == numbers(whole)
+        if together == "line":
+            every = text.split("\n")
+            holding = [n for n, row in enumerate(every, 1) if all(word in row for word in words)]
+            assert numbers(whole) == holding
+
+
+def test_all_matching_lines_are_counted_and_some_quoted() -> None:
+    found = matches("a\nb\n" * 50, text="A", keep=3)
+    assert (numbers(found), found.count, found.shown, found.has_more) == ([1, 3, 5], 50, 3, True)
+    rest = matches("a\nb\n" * 50, text="A", keep=50, after_line=5)
+    assert (rest.count, rest.shown, rest.has_more) == (50, 47, False)
+    assert numbers(rest)[0] == 7
+    assert not matches("a\n", text="a", after_line=10**9 - 1).shown
+
+
+def test_a_count_ends_at_10_000_lines() -> None:
+    assert matches("a\n" * 100_000, text="a").count == text_match.MAX_COUNTED
+
+
+def test_lines_around_a_match_are_marked_and_come_once() -> None:
+    found = matches("\n".join("0a2a45678a"), text="a", context=2)
+    assert [(line.number, line.is_context) for line in found.lines] == [
+        (number, number not in (2, 4, 10)) for number in (1, 2, 3, 4, 5, 6, 8, 9, 10)
+    ]
+
+
+def test_case_is_matched_where_it_is_asked_for() -> None:
+    text = "Äpfel\näpfel\nB\nb"
+    assert numbers(matches(text, text="ä")) == [1, 2]
+    assert numbers(matches(text, text="ä", match_case=True)) == [2]
+    assert numbers(matches(text, text="B", match_case=True)) == [3]
+    assert numbers(matches(text, text="b", is_pattern=True)) == [4]
+    assert numbers(matches(text, text="b", is_pattern=True, match_case=False)) == [3, 4]
+
+
+def test_many_matches_are_found_in_linear_time() -> None:
+    text = "ä b c\n" * 300_000
+    several: list[dict[str, Any]] = [
+        {"text": "ä"},
+        {"text": "b"},
+        {"text": "b", "is_pattern": True},
+        {"words": ("b", "c", "x"), "together": "most"},
+    ]
+    for asked in several:
+        begin = time.perf_counter()
+        assert matches(text, **asked).count
+        assert time.perf_counter() - begin < 10

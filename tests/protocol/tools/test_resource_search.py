@@ -6,11 +6,13 @@ import json
 import re
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from resource_server.catalog.catalog import CatalogLimits
+from resource_server.cli import server_builder
 from resource_server.protocol.tools.registry import ToolSettings
 from resource_server.runtime.timing import Timing
 from tests.protocol.tools.tooled import STRUCTURED, called, described, refusal, words
@@ -19,6 +21,7 @@ from tests.providers_for_tests import Leaf, SlowTree, Tree
 
 pytestmark = pytest.mark.anyio
 
+ROOT = Path(__file__).parents[3]
 REVISION = "2025-11-25"
 PATIENT = Timing(search_s=30.0, search_count_s=30.0)
 NODES: dict[str, Any] = {
@@ -371,6 +374,22 @@ async def test_names_and_lines_cannot_pass_for_the_structure_of_the_result(name:
     assert head == "matches: 1, shown: 1"
     assert re.fullmatch(r"test://one/[!-~]+ \(1\)", file)
     assert line.startswith("1: needle")
+
+
+async def test_the_documented_search_prints_the_documented_result() -> None:
+    page = (ROOT / "docs" / "tools-and-prompts.md").read_text("utf-8")
+    shown = re.search(r"```text\nsearch_resources (.+)\n\n((?:.+\n)+)```", page)
+    assert shown is not None
+    manifest = server_builder.load_manifest(str(ROOT / "examples" / "project"), allow_plugins=False)
+    async with server_builder.build_server(manifest, allow_plugins=False) as server:
+        wire = Wire(server, REVISION)
+        result = await called(wire, "search_resources", REVISION, **json.loads(shown[1]))
+    assert f"{words(result)}\n" == shown[2]
+
+
+async def test_skipped_documents_are_counted_once_however_many_words_are_sought() -> None:
+    tree = {"a": "one two three", "blob": b"\x00\xff"}
+    assert (await structured(tree, query="one two three"))["skipped"] == 1
 
 
 # -- time

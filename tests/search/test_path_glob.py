@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resource_server.errors import InvalidParameter
+from resource_server.search.path_glob import FileGlob
+
+PATHS = (
+    "a.py",
+    "B.PY",
+    "docs/api.md",
+    "docs/api/x.txt",
+    "src/app/a.ts",
+    "src/a.js",
+    "tests/src/t.ts",
+)
+
+
+def chosen(pattern: str) -> list[str]:
+    glob = FileGlob(pattern)
+    return [path for path in PATHS if glob.matches(tuple(path.split("/")))]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "paths"),
+    [
+        ("*.py", ["a.py", "B.PY"]),
+        ("b.py", ["B.PY"]),
+        ("docs", ["docs/api.md", "docs/api/x.txt"]),
+        ("docs/", ["docs/api.md", "docs/api/x.txt"]),
+        ("api", ["docs/api/x.txt"]),
+        ("docs/*.md", ["docs/api.md"]),
+        ("./docs/*.md", ["docs/api.md"]),
+        ("src/**/*.ts", ["src/app/a.ts", "tests/src/t.ts"]),
+        ("/src/**/*.ts", ["src/app/a.ts"]),
+        ("**/*.{js,ts}", ["src/app/a.ts", "src/a.js", "tests/src/t.ts"]),
+        ("{docs,src/{app,none}}", ["docs/api.md", "docs/api/x.txt", "src/app/a.ts"]),
+        ("[!a]*.{py,js}", ["B.PY"]),
+        ("!*.{py,md,txt}", ["src/app/a.ts", "src/a.js", "tests/src/t.ts"]),
+        ("!src", ["a.py", "B.PY", "docs/api.md", "docs/api/x.txt"]),
+        ("**", list(PATHS)),
+    ],
+)
+def test_a_glob_chooses_files_and_everything_below_collections(
+    pattern: str, paths: list[str]
+) -> None:
+    assert chosen(pattern) == paths
+
+
+@pytest.mark.parametrize("pattern", ["", " ", "/", "!", "./", "x" * 1001, "file:///a/*.py"])
+def test_what_is_no_glob_over_paths_is_refused(pattern: str) -> None:
+    with pytest.raises(InvalidParameter, match="a glob over paths, such as"):
+        FileGlob(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["{a,b}" * 7, "{" + "a," * 64 + "a" * 99 + "}"])
+def test_too_many_alternatives_are_refused(pattern: str) -> None:
+    if pattern.startswith("{a,a"):
+        assert not chosen(pattern)  # the same one, many times
+        return
+    with pytest.raises(InvalidParameter, match="more than 64 alternatives"):
+        FileGlob(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*a" * 400 + "b", "**/*a/" * 160 + "b", "[" * 900, "{a,b,c}" * 3 + "*" * 900]
+)
+def test_hostile_globs_are_fast(pattern: str) -> None:
+    begin = time.perf_counter()
+    glob = FileGlob(pattern)
+    for number in range(50):
+        glob.matches((*["a" * 250] * 20, str(number)))
+    assert time.perf_counter() - begin < 5
+
+
+@given(st.text("ab*?[]{},!/.", min_size=1, max_size=30), st.lists(st.text("ab.", min_size=1)))
+def test_any_glob_is_used_or_refused(pattern: str, path: list[str]) -> None:
+    try:
+        glob = FileGlob(pattern)
+    except InvalidParameter:
+        return
+    opposite = FileGlob(pattern[1:] if pattern.startswith("!") else f"!{pattern}")
+    if path and not pattern.startswith(("!!", "!./", "./", "!")):
+        assert glob.matches(tuple(path)) != opposite.matches(tuple(path))
