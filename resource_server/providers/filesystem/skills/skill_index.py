@@ -22,7 +22,13 @@ from resource_server.errors import ResourceError, ResourceNotFound
 from resource_server.provider import Path, Resource
 from resource_server.provider.skills import SKILL_FILE, Skill, SkillFile
 from resource_server.providers.filesystem.directory import WeightedLru, is_fresh
-from resource_server.providers.filesystem.file_tree import FileTree, NameRun, ResourceFactory
+from resource_server.providers.filesystem.exposure.rules import DirectoryRules
+from resource_server.providers.filesystem.file_tree import (
+    FileTree,
+    NameRun,
+    ResourceFactory,
+    Status,
+)
 from resource_server.providers.filesystem.ranges import pread
 from resource_server.providers.filesystem.skills.digests import FileDigest
 from resource_server.providers.filesystem.skills.frontmatter import (
@@ -180,14 +186,14 @@ class SkillIndex:
         total = 0
         for each in self._files(path):
             try:
-                digest = self._digest(each)
+                digest = self._known_digest(each) or self._digest(each.path)
             except ResourceNotFound:
                 continue  # removed meanwhile
             total += digest.size
             _check_total(total)
-            yield each, digest
+            yield each.path, digest
 
-    def _files(self, path: Path) -> list[Path]:
+    def _files(self, path: Path) -> list[Resource]:
         """Return the documents of a skill, those in unlisted directories included.
 
         Raises:
@@ -196,7 +202,7 @@ class SkillIndex:
         entry = self._tree.find(path[:-1])
         if entry.directory is None:
             raise ResourceNotFound
-        found: list[Path] = []
+        found: list[Resource] = []
         total = 0
         runs = self._tree.name_runs(entry.path, entry.directory, unlisted=True)
         with closing(runs):
@@ -205,21 +211,19 @@ class SkillIndex:
                     raise SkillProblem(f"it has more than {_MAX_RUNS:,} folders")
                 if run.entry is None and len(found) + len(run.names) > MAX_FILES:
                     raise _too_many()
-                for each, size in self._documents(run):
+                for each in self._documents(run):
                     found.append(each)
-                    total += size
+                    total += each.size or 0
                 if len(found) > MAX_FILES:
                     raise _too_many()
                 _check_total(total)
         return found
 
-    def _documents(self, run: NameRun) -> Generator[tuple[Path, int]]:
-        """Yield the readable documents of a run of names, with their sizes."""
+    def _documents(self, run: NameRun) -> Generator[Resource]:
+        """Yield the readable documents of a run of names."""
         if run.entry is not None:
-            if run.entry.directory is None:
-                size, rules = run.entry.stamp.st_size, run.entry.rules
-                if rules.readable:
-                    yield _whole(run.entry.path, size, rules.max_size), size
+            if run.entry.directory is None and run.entry.rules.readable:
+                yield self._whole(run.entry.path, run.entry.stamp, run.entry.rules)
             return
         rules = run.directory.rules
         for name in run.names if rules.readable else ():
@@ -229,7 +233,16 @@ class SkillIndex:
                 continue  # removed since the directory was read
             key = run.directory.prefix + name
             if modes.S_ISREG(status.st_mode) and not self._tree.is_withheld(key, status):
-                yield _whole((*run.path, name), status.st_size, rules.max_size), status.st_size
+                yield self._whole((*run.path, name), status, rules)
+
+    def _whole(self, path: Path, status: Status, rules: DirectoryRules) -> Resource:
+        """Return a document that can be read whole, under a name that every host can write."""
+        _check_size(path, status.st_size, rules.max_size)
+        try:
+            "".join(path).encode()
+        except UnicodeError:
+            raise SkillProblem(f"the path of the file {path[-1]!r} is not UTF-8") from None
+        return self._factory.document(path, status, rules)
 
     # -- documents
 
@@ -301,8 +314,7 @@ class SkillIndex:
         for _ in range(_ATTEMPTS):
             with self._opened(path) as opened:
                 version = opened.resource.version
-                known = self._digests.get(path)
-                if known is not None and known.version == version:
+                if (known := self._known_digest(opened.resource)) is not None:
                     return known
                 found = _digest_of(opened, version, path)
                 if opened.current_version() == version:
@@ -310,6 +322,10 @@ class SkillIndex:
                         self._digests.put(path, found)
                     break
         return found
+
+    def _known_digest(self, resource: Resource) -> FileDigest | None:
+        known = self._digests.get(resource.path)
+        return known if known is not None and known.version == resource.version else None
 
     @contextmanager
     def _opened(self, path: Path) -> Generator[_Opened]:
@@ -338,20 +354,13 @@ def _digest_of(opened: _Opened, version: str | None, path: Path) -> FileDigest:
         hashed.update(block)
         size += len(block)
         _check_total(size)
-        _whole(path, size, opened.max_size)
+        _check_size(path, size, opened.max_size)
     return FileDigest(version, f"sha256:{hashed.hexdigest()}", size)
 
 
-def _whole(path: Path, size: int, max_size: int) -> Path:
-    """Check that a document can be served in one piece, under a name that every host can write."""
-    name = path[-1]
+def _check_size(path: Path, size: int, max_size: int) -> None:
     if size > max_size:
-        raise SkillProblem(f"{name!r} is larger than max_size ({max_size:,} bytes)")
-    try:
-        "".join(path).encode()
-    except UnicodeError:
-        raise SkillProblem(f"the path of the file {name!r} is not UTF-8") from None
-    return path
+        raise SkillProblem(f"{path[-1]!r} is larger than max_size ({max_size:,} bytes)")
 
 
 def _check_total(size: int) -> None:

@@ -22,7 +22,7 @@ from resource_server.providers.filesystem.options import DirectoryOptions
 from resource_server.providers.filesystem.skills.skill_index import MAX_FILES, MAX_SKILL_BYTES
 from resource_server.runtime.eager import settle
 from resource_server.testing import check_provider
-from tests.providers.filesystem.trees import address
+from tests.providers.filesystem.trees import address, from_manifest
 
 pytestmark = pytest.mark.anyio
 
@@ -463,8 +463,9 @@ async def test_a_skill_md_is_named_and_described_alike_everywhere(tmp_path: Path
 
 
 async def test_skills_are_switched_off(tmp_path: Path) -> None:
-    make(tmp_path, {"tea/SKILL.md": skill_md("tea"), "bad/SKILL.md": b""})
-    provider = Filesystem(path=tmp_path, skills="off")
+    root = make(tmp_path / "root", {"tea/SKILL.md": skill_md("tea"), "bad/SKILL.md": b""})
+    assert places(await listed(from_manifest(root, {}))) == ["tea"]
+    provider = from_manifest(root, {"skills": "off"})
     assert await listed(provider) == []
     assert await problems(provider) == {}
     with pytest.raises(ResourceNotFound):
