@@ -48,6 +48,7 @@ from tests.protocol.wire import Wire
 from tests.providers.database.served import timed_database
 from tests.providers.database.sqlite_databases import connection_threads
 from tests.providers_for_tests import Tree, WatchedTree
+from tests.spellings import host_spellings
 
 pytestmark = pytest.mark.anyio
 
@@ -96,6 +97,7 @@ URIS = [
     *(uri_of(path, "test://trees/") for path in ("", "k", "k/l")),
     *(uri_of(path, "test://one/a/b/") for path in ("k", "k/l")),
 ]
+HOST_URIS = [spelling for uri in URIS[::5] for spelling in host_spellings(uri)[1:4:2]]
 TYPED = ("", "a", "a/", "a/b/", "a/b/c/", "d", "d/x", "k/")
 TEMPLATES = ("test://one/{+path}", "test://trees/{+path}", "test://one/a/b/{+path}")
 
@@ -195,7 +197,7 @@ class Asker:
     async def everything(self) -> None:
         await self.pages("resources/list")
         await self.pages("resources/templates/list")
-        for uri in URIS:
+        for uri in (*URIS, *HOST_URIS):
             await self.pages("resources/list", uri=uri)
             await self.ask("resources/read", uri=uri)
             await self.ask("resources/metadata", uri=uri)
@@ -209,7 +211,7 @@ class Asker:
         for table in TABLES:
             await self.complete(rows, "key", "", table=table)
         if self.wire.modern:
-            wanted = {"resourcesListChanged": True, "resourceSubscriptions": URIS}
+            wanted = {"resourcesListChanged": True, "resourceSubscriptions": [*URIS, *HOST_URIS]}
             with acting(self.caller):
                 self.wire.start("subscriptions/listen", {"notifications": wanted}, "listen")
             self.answers += await self.wire.notified(1)

@@ -9,6 +9,7 @@ from urllib.parse import quote, unquote
 
 from hypothesis import strategies as st
 
+from tests.spellings import HOST_SPELLINGS, host_spellings
 from tests.worlds.callers import Asker
 
 MAX_PAGES = 30
@@ -17,6 +18,8 @@ MAX_SEEN = 50
 """Seen URIs that are remembered."""
 
 _BUILT_IN = ("list_resources", "read_resource", "resource_metadata", "search_resources")
+_OPTIONAL = ("format", "columns", "after", "n")
+"""URI parameters that are completed although no template has them."""
 SUFFIXES = (
     "?lines=1-2",
     "?bytes=0-3",
@@ -183,7 +186,7 @@ class Conversation:
         for uri in self.known.targets:
             await self._ask("resources/read", uri=uri)
         for uri in self.known.guesses:
-            for spelling in misspelt(uri):
+            for spelling in (*misspelt(uri), *host_spellings(uri)[1:4]):
                 await self._ask("resources/read", uri=spelling)
         await self._search_all()
         await self._complete_all()
@@ -213,7 +216,7 @@ class Conversation:
 
     async def _complete_all(self) -> None:
         for template in self.known.templates:
-            for variable in _variables(template):
+            for variable in (*_variables(template), *_OPTIONAL):
                 for value in ("", *self.known.words):
                     await self._complete(template, variable, value, **self._given)
         for name, prompt in self.known.prompts.items():
@@ -270,6 +273,14 @@ class Conversation:
 
     async def read(self, uri: str, word: str, step: Step) -> None:
         await self._ask("resources/read", uri=uri)
+
+    async def read_as_hosts(self, uri: str, word: str, step: Step) -> None:
+        spelling = host_spellings(uri)[step.word % HOST_SPELLINGS]
+        await self._ask("resources/read", uri=spelling)
+        await self._ask("resources/metadata", uri=spelling)
+        await self._pages("resources/list", uri=spelling)
+        await self._ask("resources/subscribe", uri=spelling)
+        await self._call("read_resource", uri=spelling)
 
     async def read_below(self, uri: str, word: str, step: Step) -> None:
         await self._ask("resources/read", uri=f"{uri}/{quote(word, safe='')}")
@@ -351,6 +362,7 @@ _STEPS: Mapping[str, Callable[[Conversation, str, str, Step], Awaitable[None]]] 
     "list with cursor": Conversation.list_with_cursor,
     "list all with cursor": Conversation.list_all_with_cursor,
     "read": Conversation.read,
+    "read as hosts do": Conversation.read_as_hosts,
     "read below": Conversation.read_below,
     "describe": Conversation.describe,
     "subscribe": Conversation.subscribe,

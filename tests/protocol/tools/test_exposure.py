@@ -6,14 +6,16 @@ import sqlite3
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import pytest
 
 from resource_server.cli import server_builder
-from resource_server.protocol.in_process_client import LocalClient
+from resource_server.protocol.in_process_client import ErrorReply, LocalClient
 from tests.protocol.tools.tooled import refusal, words
 from tests.protocol.wire import HANDSHAKE
+from tests.spellings import host_spellings, wrong_spellings
 from tests.test_bad_input import TRAVERSALS
 
 pytestmark = pytest.mark.anyio
@@ -109,6 +111,33 @@ async def result(client: LocalClient, name: str, **arguments: object) -> dict[st
     return found
 
 
+METHODS = (
+    "resources/read",
+    "resources/metadata",
+    "resources/list",
+    "resources/directory/read",
+    "resources/subscribe",
+)
+
+
+async def refused(client: LocalClient, method: str, uri: str) -> ErrorReply:
+    """Return the error of a method that finds nothing."""
+    with pytest.raises(ErrorReply) as raised:
+        await client.request(method, {"uri": uri})
+    assert raised.value.code in (-32002, -32602), uri
+    return raised.value
+
+
+def remove_secrets(project: Path) -> None:
+    for secret in SECRETS[:-1]:
+        (project / secret).unlink()
+    (project / "out").unlink()
+
+
+def twice_quoted(text: str) -> str:
+    return quote(quote(text, safe=""), safe="")
+
+
 async def read(client: LocalClient, uri: str) -> str:
     found = await result(client, "read_resource", uri=uri)
     assert "isError" not in found, found
@@ -139,11 +168,70 @@ async def test_a_secret_looks_like_a_missing_resource(client: LocalClient, tmp_p
         return found
 
     hidden = await told()
-    for secret in SECRETS[:-1]:
-        (tmp_path / "p" / secret).unlink()
-    (tmp_path / "p" / "out").unlink()
+    remove_secrets(tmp_path / "p")
     # Suggestions depend on the name, so the same names are asked for when nothing has them.
     assert await told() == hidden
+
+
+@pytest.mark.slow
+async def test_what_a_host_makes_of_a_uri_reaches_no_secret(
+    client: LocalClient, tmp_path: Path
+) -> None:
+    uris = [f"file:///p/{path}" for path in (*SECRETS, *TRAVERSALS) if len(path) < 200]
+    spellings = [
+        spelling for uri in uris for spelling in (*host_spellings(uri), *wrong_spellings(uri))
+    ]
+
+    async def told() -> dict[tuple[str, str], tuple[object, ...] | str]:
+        found: dict[tuple[str, str], tuple[object, ...] | str] = {}
+        for spelling in spellings:
+            for name in ("read_resource", "resource_metadata", "list_resources"):
+                found[name, spelling] = refusal(await result(client, name, uri=spelling))
+                assert str(found[name, spelling]).startswith("Resource not found: "), spelling
+            for method in METHODS:
+                error = await refused(client, method, spelling)
+                found[method, spelling] = (error.code, error.message, error.data)
+        return found
+
+    hidden = await told()
+    # The nearest requests that must work.
+    for spelling in host_spellings("file:///p/docs/b.txt"):
+        assert await read(client, spelling) == "deeper\n"
+    for spelling in wrong_spellings("file:///p/docs/b.txt"):
+        refusal(await result(client, "read_resource", uri=spelling))
+    remove_secrets(tmp_path / "p")
+    assert await told() == hidden
+
+
+@pytest.mark.slow
+async def test_what_a_host_makes_of_a_uri_reaches_no_hidden_database_content(
+    client: LocalClient,
+) -> None:
+    for path in DATABASE:
+        uri = f"sqlite://shop/{path}"
+        for spelling in (*host_spellings(uri), *wrong_spellings(uri)):
+            for name in ("read_resource", "resource_metadata", "list_resources"):
+                found = await result(client, name, uri=spelling)
+                assert found.get("isError") or ("?" in spelling and name == "resource_metadata")
+    assert '"name":"ada"' in await read(client, host_spellings("sqlite://shop/people/~rows")[1])
+
+
+@pytest.mark.slow
+async def test_no_spelling_of_what_is_typed_completes_what_is_hidden(client: LocalClient) -> None:
+    typed = [secret[: len(secret) - 1] for secret in SECRETS]
+    for value in ["", ".", "%2e", "%252e", *typed, *map(quote, typed), *map(twice_quoted, typed)]:
+        for given in ({}, {"lines": "1-2"}):
+            found = await client.request(
+                "completion/complete",
+                {
+                    "ref": {"type": "ref/resource", "uri": "file:///p/{+path}"},
+                    "argument": {"name": "path", "value": value},
+                    "context": {"arguments": given},
+                },
+            )
+            values = set(found["completion"]["values"])
+            assert values <= {"a.txt", "docs/", "docs/b.txt", "sealed/"}, value
+            assert found["completion"]["total"] == len(values)
 
 
 async def test_a_listed_unreadable_document_is_not_read(client: LocalClient) -> None:
