@@ -8,6 +8,7 @@ import pytest
 
 from resource_server.catalog.catalog import Catalog
 from resource_server.catalog.mount import Mount
+from resource_server.errors import ResourceNotFound
 from resource_server.provider import Path, Resource
 from tests.protocol.wire import EVERY, HANDSHAKE, MODERN, Wire, server_of
 from tests.providers_for_tests import Node, SlowTree, SlowWatchedTree, Tree, WatchedTree
@@ -142,13 +143,12 @@ async def test_a_canonical_uri_is_looked_for_once() -> None:
 
 async def test_an_absent_plain_uri_is_looked_for_once_and_others_a_few_times() -> None:
     tree = Noting({})
-    wire = Wire(await server_of(tree), "2025-11-25")
+    catalog = (await server_of(tree)).catalog
     looks = {"plain": 1, "a%20b": 2, "a/b c/%E4%B8%AD/%2525": 10, "%20/" * 4000: 10}
     for path, most in looks.items():
         tree.paths.clear()
-        uri = f"test://one/{path}"
-        error = await wire.error("resources/metadata", {"uri": uri})
-        assert (error["code"], error["data"]["uri"]) == (-32002, uri)
+        with pytest.raises(ResourceNotFound):
+            await catalog.metadata(f"test://one/{path}")
         assert 1 <= len(tree.paths) <= most, path
 
 

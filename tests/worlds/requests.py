@@ -18,7 +18,7 @@ MAX_SEEN = 50
 """Seen URIs that are remembered."""
 
 _BUILT_IN = ("list_resources", "read_resource", "resource_metadata", "search_resources")
-_OPTIONAL = ("format", "columns", "after", "n")
+_OPTIONAL = ("format", "n")
 """URI parameters that are completed although no template has them."""
 SUFFIXES = (
     "?lines=1-2",
@@ -186,7 +186,7 @@ class Conversation:
         for uri in self.known.targets:
             await self._ask("resources/read", uri=uri)
         for uri in self.known.guesses:
-            for spelling in (*misspelt(uri), *host_spellings(uri)[1:4]):
+            for spelling in (*misspelt(uri), *host_spellings(uri)[1:2]):
                 await self._ask("resources/read", uri=spelling)
         await self._search_all()
         await self._complete_all()
