@@ -324,7 +324,7 @@ class Catalog:
             top,
             depth=depth,
             after=after,
-            time_limit=TimeLimit(self._timing.search_s),
+            time_limit=TimeLimit(self._timing.listing_s),
             max_unlisted=self.limits.page_size,
         )
 

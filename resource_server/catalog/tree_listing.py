@@ -137,6 +137,8 @@ class TreeListing:
         self, mount: Mount, level: int, at: TreePosition | None
     ) -> AsyncGenerator[TreeItem]:
         """Yield the items of one level of a mount; one that fails must not break the others."""
+        if mount.name in self.unavailable:
+            return
         try:
             await mount.start()
             if level == 0:
@@ -153,8 +155,7 @@ class TreeListing:
             if not self._is_whole:
                 raise
             log_failure(error, f"listing mount {mount.name} failed")
-            if mount.name not in self.unavailable:
-                self.unavailable.append(mount.name)
+            self.unavailable.append(mount.name)
 
     async def _level(
         self, mount: Mount, level: int, at: TreePosition | None

@@ -124,7 +124,7 @@ async def test_a_long_listing_goes_on_at_its_cursor(budget: int, depth: int) -> 
 async def test_a_listing_out_of_time_gets_somewhere_all_the_same(depth: int) -> None:
     tree = SlowTree(NODES)
     everything = await paths(Wire(await server_of(tree), LATEST), depth=depth)
-    wire = Wire(await server_of(tree, timing=Timing(search_s=0)), LATEST)
+    wire = Wire(await server_of(tree, timing=Timing(listing_s=0)), LATEST)
     assert await paths(wire, depth=depth) == everything
     said = words(await called(wire, "list_resources", LATEST, depth=depth))
     assert "The time was over after these 1: call again with cursor=" in said
