@@ -73,8 +73,6 @@ def answers(
     with Client(asked.command) as client:
         for question, calls in questions:
             if calls:
-                # Once before: what a server has not read yet may take until its deadline.
-                ask(client, calls, asked.root)
                 results = ask(client, calls, asked.root)
                 facts = question.expressions(source)
                 given = {each.name: weigh(results, facts, each, asked) for each in POLICIES}

@@ -200,14 +200,14 @@ QUESTIONS = (
     Question(
         "where a class is defined",
         [r"db/models/query\.py", r"class QuerySet\(AltersData\)", "279|_db"],
-        ours=[_search("class QuerySet(")],
+        ours=[_search('"class QuerySet("')],
         peer=[_found("db/models/query*.py"), _file("db/models/query.py", head=300)],
         in_text=True,
     ),
     Question(
         "where a class is defined, in a file of its name",
         [r"core/paginator\.py", r"class Paginator\b"],
-        ours=[_search("class Paginator")],
+        ours=[_search('"class Paginator"')],
         peer=[_found("**/paginator.py"), _file("core/paginator.py")],
         in_text=True,
     ),
@@ -220,7 +220,7 @@ QUESTIONS = (
             )
         ],
         ours=[
-            _search("def get_object_or_404", "/shortcuts.py"),
+            _search('"def get_object_or_404"', "/shortcuts.py"),
             _reading("shortcuts.py", lines="64-114"),
         ],
         peer=[_file("shortcuts.py")],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from resource_server.protocol.tools import builtin_schemas
 from tests.benchmarks import servers
-from tests.benchmarks.agent import files, shop, sources
+from tests.benchmarks.agent import files, patient_server, shop, sources
 from tests.benchmarks.agent.comparison import Answers, Comparison, compare
 from tests.benchmarks.agent.conversation import POLICIES, Asked, Given, answers, definitions
 from tests.benchmarks.agent.question import Question
@@ -20,7 +21,12 @@ MOST_TOKENS = 1_200
 CHARACTERS_A_TOKEN = 4
 USUAL_FOLDER = "/home/ada/src"
 """Counted in the place of the temporary folder, whose name differs between machines."""
-BUILT_IN = {each.name for each in builtin_schemas.TOOLS}
+BUILT_IN = {
+    builtin_schemas.LIST,
+    builtin_schemas.READ,
+    builtin_schemas.METADATA,
+    builtin_schemas.SEARCH,
+}
 OUR_MARKS = r"truncated\b(?!\W{1,4}(?:false|null))|\bnext\b|\bcursor\b"
 
 
@@ -49,7 +55,7 @@ def run(*, quick: bool) -> None:
 def django_set(folder: Path) -> QuestionSet:
     """Return the questions about the Django package in `folder`."""
     usual = (str(folder.parent), USUAL_FOLDER)
-    ours = Asked(servers.OURS, servers.ours(folder), f"file:///{folder.name}", OUR_MARKS, usual)
+    ours = Asked(servers.OURS, _ours(folder), f"file:///{folder.name}", OUR_MARKS, usual)
     peer = None
     if command := servers.node(servers.FILESYSTEM, str(folder)):
         # Its dates are in the local time zone.
@@ -61,11 +67,15 @@ def django_set(folder: Path) -> QuestionSet:
 def shop_set(database: Path) -> QuestionSet:
     """Return the questions about the shop's database, which is beside its manifest."""
     usual = (str(database.parent), USUAL_FOLDER)
-    ours = Asked(servers.OURS, servers.ours(database.parent), "", OUR_MARKS, usual)
+    ours = Asked(servers.OURS, _ours(database.parent), "", OUR_MARKS, usual)
     peer = None
     if command := servers.dbhub(database):
         peer = Asked(servers.DBHUB, command, "", r'"truncated": true', usual)
     return QuestionSet("a shop's database", shop.QUESTIONS, database, ours, peer)
+
+
+def _ours(source: Path) -> list[str]:
+    return [sys.executable, "-m", patient_server.__name__, "serve", str(source)]
 
 
 def answers_of_ours(one: QuestionSet) -> Answers:

@@ -30,18 +30,21 @@ class Names:
 
 @dataclass(frozen=True)
 class Lines:
-    """The lines of the files of a glob in which an expression is found."""
+    """The lines of the files of a glob in which an expression is found, from there on.
+
+    Of a long line 40 characters: servers quote a part of it.
+    """
 
     glob: str
     expression: str
 
     def facts(self, source: Path) -> list[str]:
-        """Return an expression for each different line, without its indentation."""
+        """Return an expression for each different line."""
         files = [each for each in sorted(source.glob(self.glob)) if each.is_file()]
-        lines = [line.strip() for file in files for line in file.read_text("utf-8").splitlines()]
-        return [
-            re.escape(line) for line in dict.fromkeys(lines) if re.search(self.expression, line)
-        ]
+        lines = [line for file in files for line in file.read_text("utf-8").splitlines()]
+        found = [re.search(self.expression, line) for line in lines]
+        parts = [each.string[each.start() :][:40].strip() for each in found if each]
+        return [re.escape(part) for part in dict.fromkeys(parts)]
 
 
 @dataclass(frozen=True)
