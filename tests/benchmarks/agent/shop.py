@@ -86,9 +86,9 @@ QUESTIONS = (
     # Rows.
     Question(
         "the first rows of a table",
-        [Rows("select sku, name, price_cents from products order by sku limit 5")],
-        ours=[_reading("products/~rows?limit=5&format=csv")],
-        peer=[_sql("select * from products limit 5")],
+        [Rows("select * from order_lines order by order_id, line limit 4")],
+        ours=[_reading("order_lines/~rows?limit=5&format=csv")],
+        peer=[_sql("select * from order_lines limit 5")],
     ),
     Question(
         "the first 20 rows of a table",
@@ -97,10 +97,10 @@ QUESTIONS = (
         peer=[_sql("select * from customers limit 20")],
     ),
     Question(
-        "two columns of 50 rows",
-        [Rows("select sku, price_cents from products order by sku limit 50")],
-        ours=[_reading("products/~rows?columns=sku,price_cents&limit=50&format=csv")],
-        peer=[_sql("select sku, price_cents from products limit 50")],
+        "two columns of a table",
+        [Rows("select sku, price_cents from products order by sku")],
+        ours=[_reading("products/~rows?columns=sku,price_cents&format=csv")],
+        peer=[_sql("select sku, price_cents from products")],
     ),
     Question(
         "a row by its key",
