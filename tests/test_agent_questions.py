@@ -71,6 +71,12 @@ def test_the_temporary_folder_counts_as_a_usual_one() -> None:
     assert weigh([result("/scratch/x81/a.py")], [], TEXT, ASKED).characters == len("/home/a.py")
 
 
+def test_the_version_of_a_file_counts_the_same_each_time() -> None:
+    texts = ('{"server/version":"0a1"}', '{"server/version":"0123456789abcdef"}')
+    first, second = (weigh([result(text)], [], TEXT, ASKED).characters for text in texts)
+    assert first == second == len(texts[1])
+
+
 @pytest.mark.parametrize(
     ("answer", "verdict"),
     [
