@@ -11,7 +11,16 @@ import pytest
 
 from tests.benchmarks.agent import files, measure, shop, sources
 from tests.benchmarks.agent.comparison import compare
-from tests.benchmarks.agent.conversation import JSON, POLICIES, TEXT, Asked, Given, answers, weigh
+from tests.benchmarks.agent.conversation import (
+    JSON,
+    POLICIES,
+    TEXT,
+    Asked,
+    Given,
+    answers,
+    definitions,
+    weigh,
+)
 from tests.benchmarks.agent.question import Lines, Names, Question, Rows
 
 ASKED = Asked("a server", [], "", r"next: \S+", ("/scratch/x81", "/home"))
@@ -157,12 +166,33 @@ def test_this_server_answers_all_about_the_shop(shop_set: measure.QuestionSet) -
     assert unanswered(measure.answers_of_ours(shop_set)) == []
 
 
-def test_dbhub_answers_all_about_the_shop(shop_set: measure.QuestionSet) -> None:
+def test_the_built_in_tools_cost_less_than_1200_tokens(shop_set: measure.QuestionSet) -> None:
+    every = definitions(shop_set.ours)
+    assert set(every) > measure.BUILT_IN
+    assert sum(every[name] for name in measure.BUILT_IN) / measure.CHARACTERS_A_TOKEN < 1_200
+
+
+def test_the_docs_show_each_question() -> None:
+    shown = (sources.ROOT / "docs/performance.md").read_text("utf-8")
+    every = [*files.QUESTIONS, *shop.QUESTIONS]
+    assert f"{len(every)} everyday questions" in shown
+    assert [each.asks for each in every if f"\n| {each.asks} |" not in shown] == []
+
+
+def test_dbhub_answers_all_about_the_shop_in_twice_as_many_characters(
+    shop_set: measure.QuestionSet,
+) -> None:
     if shop_set.peer is None:
         pytest.skip(
             "not installed: npm install --prefix FOLDER @bytebase/dbhub (BENCHMARK_NODE_MODULES)"
         )
-    assert unanswered(measure.answers_of_peer(shop_set)) == []
+    theirs = measure.answers_of_peer(shop_set)
+    assert unanswered(theirs) == []
+    ours = measure.answers_of_ours(shop_set)
+    for policy in POLICIES:
+        found = compare(shop_set.questions, ours, theirs, policy.name)
+        assert found.ours / found.theirs <= measure.MOST_IN_TOTAL
+        assert found.mean <= measure.MOST_IN_THE_MEAN
 
 
 SMALL = Question(
